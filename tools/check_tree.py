@@ -180,9 +180,9 @@ def check_virtuals(sources, there, found):
     for name in map(tree.header_of, there):
         text = without_comments(sources[name].text) if name in sources else ""
         for match in re.finditer(r"[^;{}]*\b(?:virtual|override)\b[^;{}]*;", text):
-            if not re.search(r"\bCAUSEWAY_DECL\b|= ?(?:0|default|delete);", match[0]):
+            if not re.search(r"\bCAUSEWAY_INLINE\b|= ?(?:0|default|delete);", match[0]):
                 line = text.count("\n", 0, match.end()) + 1
-                found.error(f"include/{name}", line, "a virtual function with its body elsewhere is declared with CAUSEWAY_DECL")
+                found.error(f"include/{name}", line, "a virtual function with its body elsewhere is declared with CAUSEWAY_INLINE")
 
 
 def check_doors(sources, found):

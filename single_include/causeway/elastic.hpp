@@ -43,13 +43,16 @@
 #endif
 
 // Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
-// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>). As part
+// of the headers they are templates without parameters, so that a compiler instantiates what a body needs only where it is
+// called. CAUSEWAY_INLINE is for those that cannot be templates: virtual functions, destructors, copies, and what is passed
+// as a pointer.
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
-#define CAUSEWAY_DECL_WHERE_CALLED
+#define CAUSEWAY_INLINE
 #else
-#define CAUSEWAY_DECL inline
-#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
+#define CAUSEWAY_DECL template <class...>
+#define CAUSEWAY_INLINE inline
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__
@@ -476,12 +479,12 @@ class byte_writer {
   }
 
   /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
-  byte_writer& put_bytes(std::span<const std::byte> blob);
+  CAUSEWAY_DECL byte_writer& put_bytes(std::span<const std::byte> blob);
 
   byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
 
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::vector<std::byte> take() && noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> take() && noexcept;
 
  private:
   std::vector<std::byte> bytes_;
@@ -502,11 +505,11 @@ class byte_reader {
   }
 
   /// A blob of at most `limit` bytes behind its u32 length.
-  std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
+  CAUSEWAY_DECL std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
 
   /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
   /// stranger sent can be shown on a terminal.
-  std::string get_text(std::size_t limit);
+  CAUSEWAY_DECL std::string get_text(std::size_t limit);
 
   /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
   void refuse() noexcept { set_failed(state::over_limit); }
@@ -515,14 +518,14 @@ class byte_reader {
   [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
 
   /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
-  [[nodiscard]] result<void> finish(std::string_view what) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> finish(std::string_view what) const;
 
  private:
   enum class state : std::uint8_t { good, truncated, over_limit };
 
-  bool require(std::size_t n) noexcept;
+  CAUSEWAY_DECL bool require(std::size_t n) noexcept;
 
-  void set_failed(state why) noexcept;
+  CAUSEWAY_DECL void set_failed(state why) noexcept;
 
   std::span<const std::byte> rest_;
   state state_ = state::good;
@@ -761,7 +764,7 @@ class solo_transport {
   static constexpr std::uint32_t size() noexcept { return 1; }
   static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
-  static result<std::size_t> wait(operation, time_point);
+  CAUSEWAY_DECL static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
@@ -775,7 +778,7 @@ concept KnowsItself = requires(const T& t) {
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
-  any_transport();
+  CAUSEWAY_DECL any_transport();
 
   /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
   /// for conversions to this type again.
@@ -785,8 +788,8 @@ class any_transport {
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
@@ -920,8 +923,8 @@ class fabric {
   virtual void post(peer_index link, std::vector<std::byte> message, bool bulk = false) = 0;
   /// Asks for on_wake at `when`; replaces what was asked for before. no_deadline: never.
   virtual void wake_at(time_point when) = 0;
-  /// Ends all data operations of epochs before `epoch` with errc::cancelled, forgets kept messages of those epochs, and
-  /// from now on drops and counts (frames_rejected) what still arrives of them.
+  /// Ends all data operations of epochs before `epoch`, of its kind (net/epochs.hpp), with errc::cancelled, forgets kept
+  /// messages of those epochs, and from now on drops and counts (frames_rejected) what still arrives of them.
   virtual void cancel_before(std::uint32_t epoch) = 0;
 
   /// Runs `work` without the lock, beside everything else: for what may block for seconds, such as fsync. What is given
@@ -1214,10 +1217,10 @@ struct commit_record {
   std::uint64_t ledger = 0;                 ///< hash of the sample ledger after this round
 
   /// Names this record and, through `parent`, all before it. Cost: one hash of the record.
-  [[nodiscard]] std::uint64_t chain() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t chain() const;
 
   /// Samples of `peer` that are in the state.
-  [[nodiscard]] std::uint64_t contribution_of(net::peer_id peer) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t contribution_of(net::peer_id peer) const noexcept;
 
   friend bool operator==(const commit_record&, const commit_record&) = default;
 };
@@ -1234,7 +1237,7 @@ inline constexpr std::size_t max_signature_bytes = 64;
 /// Who voted for a record: a quorum of the members before it. No part of the chain, because leaders may have heard others.
 using certificate = std::vector<endorsement>;
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<net::peer_id> voters_of(const certificate& votes);
+CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> voters_of(const certificate& votes);
 
 struct view_member {
   net::peer_id peer = 0;
@@ -1251,19 +1254,19 @@ struct view {
   std::uint64_t parent = 0;  ///< chain of the committed record before it
   std::vector<view_member> members;
 
-  [[nodiscard]] std::optional<net::peer_index> rank_of(net::peer_id peer) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> rank_of(net::peer_id peer) const noexcept;
 
   /// Samples of all together. 0: there is nothing to exchange, and the state stays what it is.
-  [[nodiscard]] std::uint64_t total() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t total() const noexcept;
 
   friend bool operator==(const view&, const view&) = default;
 };
 
 /// Whether `voters` can decide for `members`: more than half of them, or exactly half with the first-named one among them.
 /// Any two quorums of the same members have a peer in common. Cost: O(n log n).
-[[nodiscard]] CAUSEWAY_DECL bool is_quorum(std::span<const net::peer_id> members, std::vector<net::peer_id> voters);
+CAUSEWAY_DECL [[nodiscard]] bool is_quorum(std::span<const net::peer_id> members, std::vector<net::peer_id> voters);
 
-[[nodiscard]] CAUSEWAY_DECL bool contains(std::span<const net::peer_id> peers, net::peer_id id);
+CAUSEWAY_DECL [[nodiscard]] bool contains(std::span<const net::peer_id> peers, net::peer_id id);
 
 // ---- bytes -------------------------------------------------------------------------------------------------------------
 
@@ -1298,7 +1301,7 @@ struct base_record {
 
   [[nodiscard]] bool precedes(std::uint64_t parent) const noexcept { return record != nullptr && parent == chain; }
   /// Members of the record before one with this parent; nobody where it is not known.
-  [[nodiscard]] std::span<const net::peer_id> members(std::uint64_t parent) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::span<const net::peer_id> members(std::uint64_t parent) const noexcept;
 };
 
 /// A record and who voted for it, if that is known.
@@ -1556,29 +1559,30 @@ class ledger {
   ledger() = default;
   /// `quota`: how many samples each member holds after a commit; 0: nobody holds any, contributions are only counted.
   /// `budget`: how many samples the run has; 0: no end.
-  explicit ledger(std::uint64_t quota, std::uint64_t budget = 0);
+  CAUSEWAY_DECL explicit ledger(std::uint64_t quota, std::uint64_t budget = 0);
 
   /// Whether the record can be applied: nobody contributes more than it holds, and each peer is named once.
-  [[nodiscard]] bool fits(const commit_record& record) const;
+  CAUSEWAY_DECL [[nodiscard]] bool fits(const commit_record& record) const;
 
   /// Consumes what was contributed, takes back what was returned, then tops up the members in their order to their share:
   /// from the pool, lowest first, then from next(). Precondition: fits(record). Cost: O(n log n).
-  void apply(const commit_record& record);
+  CAUSEWAY_DECL void apply(const commit_record& record);
 
   /// What a peer has to train on, in this order.
-  [[nodiscard]] std::span<const sample_range> held(net::peer_id peer) const;
+  CAUSEWAY_DECL [[nodiscard]] std::span<const sample_range> held(net::peer_id peer) const;
 
-  [[nodiscard]] std::uint64_t held_count(net::peer_id peer) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t held_count(net::peer_id peer) const;
 
   /// Up to `n` sample numbers of a peer, after its first `offset` ones.
-  [[nodiscard]] std::vector<std::uint64_t> take(net::peer_id peer, std::uint64_t offset, std::uint64_t n) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> take(net::peer_id peer, std::uint64_t offset,
+                                                              std::uint64_t n) const;
 
   /// How many samples each of `members` should hold: the quota, and near the end of the budget an equal part of what they
   /// hold and of what is left, so that the last samples do not wait for a few while the others have nothing to train.
-  [[nodiscard]] std::uint64_t share(const std::vector<net::peer_id>& members) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t share(const std::vector<net::peer_id>& members) const;
 
   /// How many samples nobody holds and nobody has trained on. Without an end of the run: as many as anybody may want.
-  [[nodiscard]] std::uint64_t left() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t left() const noexcept;
 
   /// Everybody who holds something, ascending.
   [[nodiscard]] const std::vector<net::peer_id>& holders() const noexcept { return held_.owners; }
@@ -1599,25 +1603,25 @@ class ledger {
   [[nodiscard]] std::uint64_t budget() const noexcept { return budget_; }
 
   /// Equal for equal ledgers on every machine.
-  [[nodiscard]] std::uint64_t hash() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash() const;
 
   /// What hash() names.
-  void write_canonical(net::byte_writer& out) const;
+  CAUSEWAY_DECL void write_canonical(net::byte_writer& out) const;
 
   /// For the wire and the disk: holders as differences to `base`, which the reader knows (the members, usually).
-  void encode(net::byte_writer& out, const std::vector<net::peer_id>& base) const;
+  CAUSEWAY_DECL void encode(net::byte_writer& out, const std::vector<net::peer_id>& base) const;
 
   /// Reads a ledger; the reader has failed afterwards where the bytes hold none. Allocates no more than the input backs.
-  static ledger decode(net::byte_reader& in, const std::vector<net::peer_id>& base);
+  CAUSEWAY_DECL static ledger decode(net::byte_reader& in, const std::vector<net::peer_id>& base);
 
   friend bool operator==(const ledger&, const ledger&) = default;
 
  private:
   using range_list = std::vector<sample_range>;
 
-  static std::vector<net::peer_id> sorted(std::vector<net::peer_id> peers);
+  CAUSEWAY_DECL static std::vector<net::peer_id> sorted(std::vector<net::peer_id> peers);
 
-  static bool unique(std::vector<net::peer_id> peers);
+  CAUSEWAY_DECL static bool unique(std::vector<net::peer_id> peers);
 
   /// Who holds what, flat: thousands of peers are copied in one piece.
   struct holdings {
@@ -1625,10 +1629,10 @@ class ledger {
     std::vector<std::size_t> ends;     ///< of each owner's ranges
     range_list ranges;
 
-    [[nodiscard]] std::span<const sample_range> of(std::size_t i) const;
+    CAUSEWAY_DECL [[nodiscard]] std::span<const sample_range> of(std::size_t i) const;
 
     /// Behind all others: owners come in ascending order.
-    void add(net::peer_id peer, const sample_range& r);
+    CAUSEWAY_DECL void add(net::peer_id peer, const sample_range& r);
 
     friend bool operator==(const holdings&, const holdings&) = default;
   };
@@ -1638,21 +1642,21 @@ class ledger {
     sample_range got;
   };
 
-  void tidy_pool();
+  CAUSEWAY_DECL void tidy_pool();
 
-  void top_up(const std::vector<net::peer_id>& members);
+  CAUSEWAY_DECL void top_up(const std::vector<net::peer_id>& members);
 
   /// At most `n` numbers: from the pool's lowest range that is not `used` up, else new ones.
-  sample_range take_out(std::uint64_t n, std::size_t& used);
+  CAUSEWAY_DECL sample_range take_out(std::uint64_t n, std::size_t& used);
 
-  static void append(range_list& to, const sample_range& r);
+  CAUSEWAY_DECL static void append(range_list& to, const sample_range& r);
 
-  static void write_ranges(net::byte_writer& out, std::span<const sample_range> list);
+  CAUSEWAY_DECL static void write_ranges(net::byte_writer& out, std::span<const sample_range> list);
 
-  static range_list read_ranges(net::byte_reader& in);
+  CAUSEWAY_DECL static range_list read_ranges(net::byte_reader& in);
 
   /// Whether the places hold every number below next() exactly once: without this a forged ledger could overflow sums.
-  [[nodiscard]] bool consistent() const;
+  CAUSEWAY_DECL [[nodiscard]] bool consistent() const;
 
   std::uint64_t quota_ = 0;
   std::uint64_t budget_ = 0;
@@ -1664,7 +1668,7 @@ class ledger {
 
 /// How many of the first `samples` that a peer held in `before`, and has trained on, it may still contribute under `after`:
 /// all or none. None when they were committed or handed to somebody else meanwhile.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t still_held(const ledger& before, const ledger& after, net::peer_id peer,
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t still_held(const ledger& before, const ledger& after, net::peer_id peer,
                                                      std::uint64_t samples);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
@@ -1961,17 +1965,17 @@ struct durable_record {
 };
 
 /// The record of a peer that has promised nothing yet.
-[[nodiscard]] CAUSEWAY_DECL durable_record fresh_record(std::uint64_t run, net::peer_id self);
+CAUSEWAY_DECL [[nodiscard]] durable_record fresh_record(std::uint64_t run, net::peer_id self);
 
 namespace detail {
 inline constexpr std::uint64_t durable_magic = 0x3252424D45574143U;  // "CAWEMBR2"
 }
 
 /// The bytes to store, checksum at the end.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const durable_record& r);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const durable_record& r);
 
 /// errc::corrupt or errc::too_large for anything that `encode` did not write.
-[[nodiscard]] CAUSEWAY_DECL result<durable_record> decode_durable_record(std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<durable_record> decode_durable_record(std::span<const std::byte> bytes);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
@@ -2077,7 +2081,7 @@ struct position {
   std::uint64_t chain = 0;
 
   [[nodiscard]] bool known() const noexcept { return chain != 0; }
-  [[nodiscard]] bool older_than(const position& other) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool older_than(const position& other) const noexcept;
   friend bool operator==(const position&, const position&) = default;
 };
 
@@ -2098,7 +2102,7 @@ struct report {
   std::string address;           ///< where the sender can be dialled
 
   /// Whether it says the same as another one.
-  [[nodiscard]] bool repeats(const report& r) const;
+  CAUSEWAY_DECL [[nodiscard]] bool repeats(const report& r) const;
 };
 
 /// Leader to everybody, at regular intervals.
@@ -2136,7 +2140,7 @@ struct go {
 };
 
 /// Names the addresses of a view.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t places_of(const view& who);
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t places_of(const view& who);
 
 struct vote {
   ballot at;
@@ -2210,7 +2214,7 @@ struct confirmation {
   std::uint64_t voted = 0;   ///< chain of the value voted for, for the round after newest; 0: none
 
   /// Whether it says that `chain` is committed, or that its sender voted for it.
-  [[nodiscard]] bool supports(std::uint64_t chain) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool supports(std::uint64_t chain) const noexcept;
 };
 
 /// Where are these? None: all members.
@@ -2299,7 +2303,7 @@ template <class Message>
 inline constexpr std::size_t number_of = place_in<Message>(static_cast<const message*>(nullptr));
 
 /// Of an encoded message; none of the list for what is no message.
-[[nodiscard]] CAUSEWAY_DECL std::size_t kind_of(std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] std::size_t kind_of(std::span<const std::byte> bytes);
 
 /// Kind `kind`, default-made; refuses unknown ones.
 template <std::size_t I = 0>
@@ -2320,12 +2324,12 @@ message read_kind(net::byte_reader& in, std::size_t kind, const base_record& bas
 }
 
 /// `base`: the newest commit that the sender knows.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m,
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m,
                                                           const base_record& base = {});
 
 /// `base`: the newest commit that the receiver knows. errc::wrong_run, errc::version_mismatch, errc::corrupt or
 /// errc::too_large for what is no message of this run.
-[[nodiscard]] CAUSEWAY_DECL result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes,
+CAUSEWAY_DECL [[nodiscard]] result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes,
                                                            const base_record& base = {});
 
 }  // namespace detail
@@ -2716,10 +2720,10 @@ CAUSEWAY_DECL bool read_field(event& e, std::string_view name, std::string_view 
 }  // namespace detail
 
 /// One line without its end: `<nanoseconds> <peer> <kind> name=value ...`.
-[[nodiscard]] CAUSEWAY_DECL std::string to_line(const event& e);
+CAUSEWAY_DECL [[nodiscard]] std::string to_line(const event& e);
 
 /// The event of a line that to_line wrote; errc::corrupt for any other.
-[[nodiscard]] CAUSEWAY_DECL result<event> parse_event(std::string_view line);
+CAUSEWAY_DECL [[nodiscard]] result<event> parse_event(std::string_view line);
 
 namespace detail {
 }  // namespace detail
@@ -2872,7 +2876,7 @@ class arrival_statistics {
   explicit arrival_statistics(const arrival_options& options) : options_{options} {}
 
   /// One more arrival took `took`. Negative times count as 0.
-  void observe(duration took) noexcept;
+  CAUSEWAY_DECL void observe(duration took) noexcept;
 
   /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
   void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
@@ -2882,7 +2886,7 @@ class arrival_statistics {
   [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
 
   /// mean + K deviations, within floor and cap.
-  [[nodiscard]] duration patience() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] duration patience() const noexcept;
 
   /// The deadline of something that starts at `now`.
   [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
@@ -2893,7 +2897,7 @@ class arrival_statistics {
   }
 
  private:
-  static duration from_seconds(double s) noexcept;
+  CAUSEWAY_DECL static duration from_seconds(double s) noexcept;
 
   arrival_options options_;
   double mean_ = 0;
@@ -3077,7 +3081,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 /// After a failed write, or proof that two histories exist, `broken` says why and every step is refused.
 class acceptor {
  public:
-  acceptor(durable_record record, effects& fx);
+  CAUSEWAY_DECL acceptor(durable_record record, effects& fx);
 
   [[nodiscard]] const durable_record& durable() const noexcept { return durable_; }
   [[nodiscard]] const position& newest() const noexcept { return newest_; }
@@ -3087,59 +3091,60 @@ class acceptor {
   [[nodiscard]] std::uint64_t accepted_chain() const noexcept { return accepted_chain_; }
   [[nodiscard]] const std::string& broken() const noexcept { return broken_; }
 
-  [[nodiscard]] bool is_member(net::peer_id peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_member(net::peer_id peer) const;
 
-  void note_boot(time_point now);
+  CAUSEWAY_DECL void note_boot(time_point now);
 
   /// A1: a term is promised once, to one peer, and never a lower one afterwards.
-  bool promise(std::uint32_t term, net::peer_id to, time_point now);
+  CAUSEWAY_DECL bool promise(std::uint32_t term, net::peer_id to, time_point now);
 
   /// A2: never votes below `floor` any more. Only within the promised term.
-  bool bar(ballot floor, time_point now);
+  CAUSEWAY_DECL bool bar(ballot floor, time_point now);
 
   /// A3: votes only in the promised term, never below its floor, and only for a round that follows the newest commit.
-  bool accept(ballot at, const commit_record& value, time_point now);
+  CAUSEWAY_DECL bool accept(ballot at, const commit_record& value, time_point now);
 
   /// Whether `value` could be the next commit: run, round, parent and the sample ledger fit what is known.
-  [[nodiscard]] bool follows(const commit_record& value) const;
+  CAUSEWAY_DECL [[nodiscard]] bool follows(const commit_record& value) const;
 
   /// Of the sample ledger once `value` is applied. Precondition: it fits. The last one is kept: a round asks three times.
-  [[nodiscard]] std::uint64_t hash_after(const commit_record& value) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash_after(const commit_record& value) const;
 
   /// A4: a commit is a fact, whoever tells it. True: it is new, and known from now on. False: known before, or it cannot be
   /// applied (a commit before it is missing), or two histories exist.
-  bool learn(const commit_record& record, time_point now, const certificate& votes = {});
+  CAUSEWAY_DECL bool learn(const commit_record& record, time_point now, const certificate& votes = {});
 
   /// The same where commits between were missed; `samples` is the ledger after it.
-  bool learn(const commit_record& record, const ledger& samples, time_point now, const certificate& votes = {});
+  CAUSEWAY_DECL bool learn(const commit_record& record, const ledger& samples, time_point now,
+                           const certificate& votes = {});
 
   /// Keeps where others can be dialled; written with the next step that has to be written anyway.
-  void remember(std::vector<located_peer> others);
+  CAUSEWAY_DECL void remember(std::vector<located_peer> others);
 
   /// The last step could not be made durable after all: nobody may hear of it, nor of anything else.
-  void lose_disk();
+  CAUSEWAY_DECL void lose_disk();
 
  private:
   static constexpr const char* disk_failed =
       "the membership record could not be written: mend the disk, then start this peer again";
 
-  [[nodiscard]] event about(event::kind what, time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] event about(event::kind what, time_point now) const;
 
   /// Writes what was just changed. After a failure nobody hears of the change, or of anything else.
-  bool save();
+  CAUSEWAY_DECL bool save();
 
-  bool take(const commit_record& record, const ledger& samples, const certificate& votes, time_point now);
+  CAUSEWAY_DECL bool take(const commit_record& record, const ledger& samples, const certificate& votes, time_point now);
 
-  void know_newest();
+  CAUSEWAY_DECL void know_newest();
 
-  [[nodiscard]] bool same_samples(const commit_record& value) const;
+  CAUSEWAY_DECL [[nodiscard]] bool same_samples(const commit_record& value) const;
 
-  void note_newest(time_point now);
+  CAUSEWAY_DECL void note_newest(time_point now);
 
-  void expect_same(const commit_record& record);
+  CAUSEWAY_DECL void expect_same(const commit_record& record);
 
   /// Cannot happen while every member keeps its durable record. Going on would make it worse.
-  void fork(const commit_record& record);
+  CAUSEWAY_DECL void fork(const commit_record& record);
 
   durable_record durable_;
   effects* fx_;
@@ -3348,23 +3353,24 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 /// One ballot: an exchange, or the adoption of a value that earlier voters hold.
 class attempt {
  public:
-  void begin_exchange(ballot at, commit_record proposal, const std::vector<net::peer_id>& who, time_point now);
-  void begin_adoption(ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now);
+  CAUSEWAY_DECL void begin_exchange(ballot at, commit_record proposal, const std::vector<net::peer_id>& who,
+                                    time_point now);
+  CAUSEWAY_DECL void begin_adoption(ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now);
   void over() { *this = attempt{}; }
   void wait_for_record() { kind_ = kind::recorded; }
 
   /// One more for an adoption.
-  void ask(net::peer_id id);
+  CAUSEWAY_DECL void ask(net::peer_id id);
 
-  void voted(net::peer_id id, std::uint64_t state, time_point now);
-  void failed(net::peer_id id);
+  CAUSEWAY_DECL void voted(net::peer_id id, std::uint64_t state, time_point now);
+  CAUSEWAY_DECL void failed(net::peer_id id);
   void lost(net::peer_id id) { failed(id); }
 
   /// The state that a quorum voted for.
-  [[nodiscard]] std::optional<std::uint64_t> choice(const std::vector<net::peer_id>& members) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint64_t> choice(const std::vector<net::peer_id>& members) const;
 
   /// Those of `members` who voted for it.
-  [[nodiscard]] certificate votes_for(std::uint64_t state, const std::vector<net::peer_id>& members) const;
+  CAUSEWAY_DECL [[nodiscard]] certificate votes_for(std::uint64_t state, const std::vector<net::peer_id>& members) const;
 
   [[nodiscard]] bool running() const noexcept { return kind_ != kind::none; }
   [[nodiscard]] bool adopting() const noexcept { return kind_ == kind::adoption; }
@@ -3375,20 +3381,20 @@ class attempt {
   [[nodiscard]] bool all_answered() const noexcept { return votes_.size() + gone_.size() >= asked_.size(); }
   [[nodiscard]] bool somebody_gone() const noexcept { return !gone_.empty(); }
   [[nodiscard]] bool somebody_voted() const noexcept { return !votes_.empty(); }
-  [[nodiscard]] bool voted(net::peer_id id) const;
-  [[nodiscard]] bool silent(net::peer_id id) const;
-  [[nodiscard]] bool voted_for(net::peer_id id, std::uint64_t state) const;
-  [[nodiscard]] bool diverged(net::peer_id id, std::uint64_t state) const;
+  CAUSEWAY_DECL [[nodiscard]] bool voted(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool silent(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool voted_for(net::peer_id id, std::uint64_t state) const;
+  CAUSEWAY_DECL [[nodiscard]] bool diverged(net::peer_id id, std::uint64_t state) const;
   [[nodiscard]] time_point began() const noexcept { return began_; }
   [[nodiscard]] time_point first_vote() const noexcept { return first_vote_; }
   [[nodiscard]] time_point last_vote() const noexcept { return last_vote_; }
 
-  [[nodiscard]] std::string summary() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string summary() const;
 
  private:
   enum class kind : std::uint8_t { none, exchange, adoption, recorded };
 
-  void begin(kind k, ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now);
+  CAUSEWAY_DECL void begin(kind k, ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now);
 
   kind kind_ = kind::none;
   ballot at_;
@@ -3404,18 +3410,18 @@ class attempt {
 /// How long a leader waits for what, learned from the run.
 class wait_times {
  public:
-  explicit wait_times(const options& o);
+  CAUSEWAY_DECL explicit wait_times(const options& o);
 
-  void begin_round(time_point now);
+  CAUSEWAY_DECL void begin_round(time_point now);
 
   /// True: for the first time in this round.
-  bool somebody_ready(time_point now, net::peer_id id);
+  CAUSEWAY_DECL bool somebody_ready(time_point now, net::peer_id id);
 
   /// Those who are ready could make the round. Who brings work from an earlier one is ready at once and says nothing of how
   /// long this one takes, so the wait for the others begins here. `samples`: what most of them bring at least.
-  void enough_ready(time_point now, std::uint64_t samples);
+  CAUSEWAY_DECL void enough_ready(time_point now, std::uint64_t samples);
   /// How long a peer takes to train so many samples, after the last round that had any; 0: nothing is known.
-  [[nodiscard]] duration training_time(std::uint64_t samples) const;
+  CAUSEWAY_DECL [[nodiscard]] duration training_time(std::uint64_t samples) const;
   [[nodiscard]] bool had_enough() const noexcept { return enough_; }
   /// By when most of those who train should be ready, after earlier rounds.
   [[nodiscard]] time_point pace_deadline() const { return begun_ + pace_.patience(); }
@@ -3423,33 +3429,33 @@ class wait_times {
   [[nodiscard]] std::size_t ready_count() const noexcept { return ready_.size(); }
 
   /// The round's first attempt begins: those who made it teach us how long they take.
-  void began(std::uint32_t failures);
+  CAUSEWAY_DECL void began(std::uint32_t failures);
   void failed(time_point now) { failed_at_ = now; }
   /// All who took part in the failed attempt are ready for another.
   void answered(time_point now) { answer_.observe(now - failed_at_); }
 
-  void committed(const attempt& a);
+  CAUSEWAY_DECL void committed(const attempt& a);
 
   /// Who is left out is idle until the next round, and has to catch up; who waits is idle meanwhile. So one of many is
   /// waited for as long as that is the smaller loss: after each that comes, for the ones still missing anew, and in all for
   /// no longer than was worth it for those who were missing at the beginning. `late`: part of the peers that would be
   /// waited for.
-  [[nodiscard]] time_point grace_deadline(double late);
+  CAUSEWAY_DECL [[nodiscard]] time_point grace_deadline(double late);
   /// By when those of a failed attempt have confirmed its end and are ready again, or are known to be silent or to hang.
   [[nodiscard]] time_point answer_deadline() const { return failed_at_ + answer_.patience(); }
 
-  [[nodiscard]] time_point attempt_deadline(const attempt& a) const;
+  CAUSEWAY_DECL [[nodiscard]] time_point attempt_deadline(const attempt& a) const;
 
   /// No attempt before: pauses that double once max_attempts failed.
-  [[nodiscard]] time_point pause_until(std::uint32_t failures) const;
+  CAUSEWAY_DECL [[nodiscard]] time_point pause_until(std::uint32_t failures) const;
 
  private:
   static constexpr std::uint64_t most_samples = std::uint64_t{1} << 20U;
 
   // What a round exchanged has to be sent once more.
-  [[nodiscard]] duration catch_up_time() const;
+  CAUSEWAY_DECL [[nodiscard]] duration catch_up_time() const;
 
-  static duration part_of(duration whole, double part);
+  CAUSEWAY_DECL static duration part_of(duration whole, double part);
 
   options options_;
   net::arrival_statistics grace_;
@@ -3645,15 +3651,15 @@ class term_limit {
   explicit term_limit(duration heartbeat) : heartbeat_{heartbeat} {}
 
   /// Whether a term may become `wanted` now where `known` is the highest that is beyond doubt. If so, the growth is spent.
-  bool allow(std::uint32_t known, std::uint32_t wanted, time_point now);
+  CAUSEWAY_DECL bool allow(std::uint32_t known, std::uint32_t wanted, time_point now);
 
   /// Growth that needs no wait.
   static constexpr std::uint64_t burst = 64;
 
  private:
-  [[nodiscard]] std::uint64_t beats(duration d) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t beats(duration d) const;
 
-  void refill(time_point now);
+  CAUSEWAY_DECL void refill(time_point now);
 
   static constexpr int longest_between = 16;  // a candidate asks again after 9 at most
 
@@ -3757,7 +3763,7 @@ struct peer_entry {
 /// Shared by the parts of one protocol.
 class peer_table {
  public:
-  peer_table(options o, durable_record record, effects& fx);
+  CAUSEWAY_DECL peer_table(options o, durable_record record, effects& fx);
 
   options settings;
   acceptor votes;
@@ -3771,47 +3777,47 @@ class peer_table {
   net::peer_id vouched = 0;      ///< the leader that somebody we believe pointed to
 
   /// Whether its word counts: a member of the newest view known, or whom this peer has promised to follow, who was one.
-  [[nodiscard]] bool believed(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool believed(net::peer_id id) const;
   /// Whether it may lead: the leader need not be a member any more, and is then known through those who follow it.
   [[nodiscard]] bool may_lead(net::peer_id id) const { return votes.newest().known() && (believed(id) || id == vouched); }
   /// Whether this peer has met it in the run before, or was sent to it.
-  [[nodiscard]] bool acquainted(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool acquainted(net::peer_id id) const;
 
   /// Where this peer was sent, but for its own address.
-  [[nodiscard]] std::set<std::string> other_seeds() const;
-  [[nodiscard]] bool all_seeds_answered() const;
+  CAUSEWAY_DECL [[nodiscard]] std::set<std::string> other_seeds() const;
+  CAUSEWAY_DECL [[nodiscard]] bool all_seeds_answered() const;
 
   /// The highest term that is beyond doubt.
-  [[nodiscard]] std::uint32_t known_term() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t known_term() const;
   /// Whether this term may be promised now; a jump is counted.
   bool allow_term(std::uint32_t term, net::peer_id from) { return allow_term(term, from, known_term()); }
-  bool allow_term(std::uint32_t term, net::peer_id from, std::uint32_t known);
+  CAUSEWAY_DECL bool allow_term(std::uint32_t term, net::peer_id from, std::uint32_t known);
   /// Whether a term that somebody names is near enough to be answered with a higher one.
-  [[nodiscard]] bool near(std::uint32_t term) const;
+  CAUSEWAY_DECL [[nodiscard]] bool near(std::uint32_t term) const;
 
-  [[nodiscard]] peer_entry& entry(net::peer_id id);
+  CAUSEWAY_DECL [[nodiscard]] peer_entry& entry(net::peer_id id);
 
-  [[nodiscard]] const peer_entry* find(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] const peer_entry* find(net::peer_id id) const;
 
-  [[nodiscard]] bool up(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool up(net::peer_id id) const;
 
   /// From the peer itself, or from others who met it; empty where nobody said.
-  [[nodiscard]] std::string address_of(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string address_of(net::peer_id id) const;
 
   /// Those of `who` whose address is known.
-  [[nodiscard]] std::vector<located_peer> places_of(const std::vector<net::peer_id>& who) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<located_peer> places_of(const std::vector<net::peer_id>& who) const;
 
   /// As said by leaders, not as seen from here: all who took part have the same.
-  [[nodiscard]] std::string remembered_address(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string remembered_address(net::peer_id id) const;
 
   /// For a leader: which addresses of the view others cannot have heard of, and a name for all of them.
-  void say_places(go& m) const;
+  CAUSEWAY_DECL void say_places(go& m) const;
 
   /// Keeps where peers are, ourselves not among them; written with the next durable step.
-  void remember(std::vector<located_peer> met);
+  CAUSEWAY_DECL void remember(std::vector<located_peer> met);
 
   /// C of the newest commit known; nobody where none is known.
-  [[nodiscard]] const std::vector<net::peer_id>& members() const;
+  CAUSEWAY_DECL [[nodiscard]] const std::vector<net::peer_id>& members() const;
 
   /// The members for which `test(id, entry)` holds. Entries of members exist: see remember_members.
   template <class Test>
@@ -3825,32 +3831,32 @@ class peer_table {
   }
 
   /// At most `most` of the peers that have voted for `value`: they hold its state.
-  [[nodiscard]] std::vector<located_peer> voters_for(const commit_record& value, std::size_t most) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<located_peer> voters_for(const commit_record& value, std::size_t most) const;
 
-  [[nodiscard]] bool quorum_up() const;
+  CAUSEWAY_DECL [[nodiscard]] bool quorum_up() const;
 
   /// Whether it has promised somebody else a term of ours or above.
-  [[nodiscard]] bool promised_elsewhere(const peer_entry& p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool promised_elsewhere(const peer_entry& p) const;
   /// As far as a leader knows: a quorum is within reach that has promised nothing to anybody else.
-  [[nodiscard]] bool quorum_follows() const;
+  CAUSEWAY_DECL [[nodiscard]] bool quorum_follows() const;
 
   /// Nothing leaves a peer whose record could not be written.
-  void post(net::peer_id to, const message& m);
+  CAUSEWAY_DECL void post(net::peer_id to, const message& m);
 
   /// The same bytes to many.
-  void post_all(const std::vector<net::peer_id>& to, const message& m);
+  CAUSEWAY_DECL void post_all(const std::vector<net::peer_id>& to, const message& m);
 
-  void reject(reject_reason why, net::peer_id from);
+  CAUSEWAY_DECL void reject(reject_reason why, net::peer_id from);
   [[nodiscard]] std::uint64_t rejected(reject_reason why) const { return rejected_[static_cast<std::size_t>(why)]; }
 
   /// Some peers that others may ask: those within reach first.
-  [[nodiscard]] std::vector<located_peer> some_peers(std::size_t limit) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<located_peer> some_peers(std::size_t limit) const;
 
-  void note_leads(std::uint32_t term);
+  CAUSEWAY_DECL void note_leads(std::uint32_t term);
 
   /// Dials a few of those who were here once, others each time: they may be unable to find us, and what they hold waits for
   /// them. `called`: how many before; gives that of the next time.
-  [[nodiscard]] std::size_t call_the_lost(std::size_t called);
+  CAUSEWAY_DECL [[nodiscard]] std::size_t call_the_lost(std::size_t called);
 
  private:
   static constexpr std::size_t called_at_once = 8;
@@ -4121,7 +4127,7 @@ struct failed_link {
 /// left; of equals the one with more `disputes`, then the one later in `order`; `spared` (the leader) only against peers in
 /// fewer. Greedy is smallest for the patterns that links make (stars and single pairs) and at most a factor ln n off. Who
 /// complains of others without reason, each time of somebody else, is found the second time. Cost: O(n · complaints).
-[[nodiscard]] CAUSEWAY_DECL std::vector<net::peer_id> explain(const std::vector<complaint>& complaints,
+CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> explain(const std::vector<complaint>& complaints,
                                                               const std::vector<net::peer_id>& order, net::peer_id spared,
                                                               const dispute_counts& disputes = {});
 
@@ -4191,20 +4197,20 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 /// Of one leader. Pauses are peer_entry::pause, which attempts count down. Not thread-safe.
 class blame {
  public:
-  explicit blame(peer_table& t);
+  CAUSEWAY_DECL explicit blame(peer_table& t);
 
   // ---- what happens -----------------------------------------------------------------------------------------------------
 
   void begin_round() { owing_.clear(); }  // complaints stay: who cannot exchange data would hold this round up as well
-  void begin_exchange(ballot at, const std::vector<net::peer_id>& who);
+  CAUSEWAY_DECL void begin_exchange(ballot at, const std::vector<net::peer_id>& who);
   void begin_adoption(ballot at) { last_at_ = at; }
 
-  void on(net::peer_id from, const failure& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const failure& m);
 
-  void failed(const attempt& a);
+  CAUSEWAY_DECL void failed(const attempt& a);
 
   /// A round was made: who took part is not what spoils attempts; who voted is sound, and who did not is found out.
-  void committed(const attempt& a, net::peer_id id, peer_entry& p);
+  CAUSEWAY_DECL void committed(const attempt& a, net::peer_id id, peer_entry& p);
 
   /// Whether it was asked for the last exchange.
   [[nodiscard]] bool took_part(net::peer_id id) const { return contains(last_order_, id); }
@@ -4254,11 +4260,11 @@ class blame {
   }
 
   /// Complaints that neither a lost peer nor one that is stuck explains.
-  [[nodiscard]] std::vector<complaint> open_complaints(const std::vector<net::peer_id>& stuck) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<complaint> open_complaints(const std::vector<net::peer_id>& stuck) const;
 
-  void note_disputes(const std::vector<complaint>& links);
+  CAUSEWAY_DECL void note_disputes(const std::vector<complaint>& links);
 
-  void exclude(net::peer_id id, const std::string& reason);
+  CAUSEWAY_DECL void exclude(net::peer_id id, const std::string& reason);
 
   /// Nobody can say who spoilt the attempt: half of those it may be sit the next one out. If that fails too, it is one of
   /// the other half; if not, one of these. So after log2 n attempts one is left.
@@ -4484,29 +4490,29 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class candidate {
  public:
-  explicit candidate(peer_table& t);
+  CAUSEWAY_DECL explicit candidate(peer_table& t);
 
   /// There is no leader: asks when our turn comes. `lost` is who led before, 0 where nobody is known.
-  void schedule(net::peer_id lost);
+  CAUSEWAY_DECL void schedule(net::peer_id lost);
 
   /// A leader needs a higher term to be followed by everybody.
-  void renew();
+  CAUSEWAY_DECL void renew();
 
   /// Somebody else was promised a term, or leads.
-  void stand_back();
+  CAUSEWAY_DECL void stand_back();
 
   /// Asks for a term in earnest, above all that were seen.
-  void run();
+  CAUSEWAY_DECL void run();
 
   /// The own turn, or the end of a try that did not get enough answers.
-  void wake();
+  CAUSEWAY_DECL void wake();
 
-  void on(net::peer_id from, const report& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const report& m);
 
-  void peer_up(net::peer_id id);
+  CAUSEWAY_DECL void peer_up(net::peer_id id);
 
   /// Whether a quorum promised, said once. A trial that succeeded becomes a campaign.
-  bool won();
+  CAUSEWAY_DECL bool won();
 
   [[nodiscard]] bool active() const noexcept { return phase_ != phase::none; }
   [[nodiscard]] std::uint32_t term() const noexcept { return term_; }
@@ -4517,14 +4523,14 @@ class candidate {
  private:
   enum class phase : std::uint8_t { none, trial, campaign };
 
-  [[nodiscard]] bool has_quorum() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_quorum() const;
 
   [[nodiscard]] campaign question() const { return campaign{term_, phase_ == phase::trial, t_.votes.newest()}; }
 
-  void begin(phase p);
+  CAUSEWAY_DECL void begin(phase p);
 
   /// How long we wait for those before us: half a heartbeat each, less beyond the first eight.
-  [[nodiscard]] duration turn(net::peer_id lost) const;
+  CAUSEWAY_DECL [[nodiscard]] duration turn(net::peer_id lost) const;
 
   peer_table& t_;
   phase phase_ = phase::none;
@@ -4655,21 +4661,23 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 /// O(log) of what was seen; of a round's first commit O(members · log).
 class checker {
  public:
-  explicit checker(std::uint64_t quota = 0, std::uint64_t budget = 0);
+  CAUSEWAY_DECL explicit checker(std::uint64_t quota = 0, std::uint64_t budget = 0);
 
   /// What is wrong with this event after all before it, or nothing.
-  [[nodiscard]] std::optional<std::string> check(const event& e);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::string> check(const event& e);
 
   /// The histories of all peers, one after the other or merged: clocks of different machines need not agree.
-  [[nodiscard]] static std::optional<std::string> check_all(std::span<const event> events, std::uint64_t quota = 0,
-                                                            std::uint64_t budget = 0);
+  CAUSEWAY_DECL [[nodiscard]] static std::optional<std::string> check_all(std::span<const event> events,
+                                                                          std::uint64_t quota = 0,
+                                                                          std::uint64_t budget = 0);
 
   /// The histories of a run that was founded on a commit of another (refound), together with those of the other: what the
   /// other did after that commit does not count. `before` may be a branch itself.
-  [[nodiscard]] static std::vector<event> branch_of(std::span<const event> before, std::span<const event> branch);
+  CAUSEWAY_DECL [[nodiscard]] static std::vector<event> branch_of(std::span<const event> before,
+                                                                  std::span<const event> branch);
 
   /// Whether some round was first committed after `from`, and not later than `until`.
-  [[nodiscard]] bool progressed(time_point from, time_point until) const;
+  CAUSEWAY_DECL [[nodiscard]] bool progressed(time_point from, time_point until) const;
 
   [[nodiscard]] std::size_t rounds() const noexcept { return records_.size(); }
   /// After the newest round.
@@ -4694,43 +4702,43 @@ class checker {
     std::map<ballot, std::uint64_t> votes;
   };
 
-  [[nodiscard]] verdict judge(const event& e);
+  CAUSEWAY_DECL [[nodiscard]] verdict judge(const event& e);
 
   /// What was written in the instant of a crash may be new to us, but nothing may be missing.
-  verdict judge_boot(const event& e, memory& m);
+  CAUSEWAY_DECL verdict judge_boot(const event& e, memory& m);
 
-  static verdict judge_promise(const event& e, memory& m);
+  CAUSEWAY_DECL static verdict judge_promise(const event& e, memory& m);
 
-  static verdict judge_bar(const event& e, memory& m);
+  CAUSEWAY_DECL static verdict judge_bar(const event& e, memory& m);
 
-  verdict judge_lead(const event& e);
+  CAUSEWAY_DECL verdict judge_lead(const event& e);
 
-  verdict judge_vote(const event& e, memory& m);
+  CAUSEWAY_DECL verdict judge_vote(const event& e, memory& m);
 
-  void count_vote(std::uint64_t round, std::uint64_t chain, ballot at, net::peer_id peer);
+  CAUSEWAY_DECL void count_vote(std::uint64_t round, std::uint64_t chain, ballot at, net::peer_id peer);
 
-  verdict judge_commit(const event& e, memory& m);
+  CAUSEWAY_DECL verdict judge_commit(const event& e, memory& m);
 
   /// What concerns the record, whoever learned it.
-  verdict judge_record(const event& e);
+  CAUSEWAY_DECL verdict judge_record(const event& e);
 
-  bool voted_for(const event& e, const std::vector<net::peer_id>& members) const;
+  CAUSEWAY_DECL bool voted_for(const event& e, const std::vector<net::peer_id>& members) const;
 
-  verdict judge_samples(const event& e);
+  CAUSEWAY_DECL verdict judge_samples(const event& e);
 
   /// Only asked of peers whose driver says what it trained on.
-  bool trained_on(const event& e, net::peer_id peer, const std::vector<std::uint64_t>& numbers) const;
+  CAUSEWAY_DECL bool trained_on(const event& e, net::peer_id peer, const std::vector<std::uint64_t>& numbers) const;
 
-  static verdict judge_held(const event& e, const memory& m, const std::map<std::uint64_t, record>& records);
+  CAUSEWAY_DECL static verdict judge_held(const event& e, const memory& m, const std::map<std::uint64_t, record>& records);
 
-  static verdict judge_update(const event& e, const memory& m);
+  CAUSEWAY_DECL static verdict judge_update(const event& e, const memory& m);
 
   /// Numbers as joined ranges.
   struct number_set {
     std::map<std::uint64_t, std::uint64_t> ranges;  ///< first, end
     std::uint64_t count = 0;
 
-    bool insert(std::uint64_t n);
+    CAUSEWAY_DECL bool insert(std::uint64_t n);
   };
 
   ledger ledger_;
@@ -5022,7 +5030,7 @@ struct proposal_rule {
 /// The rule of Paxos, phase 2a, for `members`. A ballot has one value, unless replicas that must be equal were not: then
 /// the members voted for different hashes in it. Only a value that a quorum may have voted for, heard or not, binds. Cost:
 /// O(n log n).
-[[nodiscard]] CAUSEWAY_DECL proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
+CAUSEWAY_DECL [[nodiscard]] proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
                                                                std::span<const statement> statements);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
@@ -5116,91 +5124,92 @@ struct told_commit {
 /// Keeps what is not believed yet, and asks other members for their word. Cost of an event: O(members) while something is.
 class evidence {
  public:
-  explicit evidence(peer_table& t);
+  CAUSEWAY_DECL explicit evidence(peer_table& t);
 
   /// `from` tells a commit. Strangers are counted and not heard.
-  void told(net::peer_id from, const commit_record& record, const certificate& votes, const ledger* samples,
-            std::vector<located_peer> holders);
+  CAUSEWAY_DECL void told(net::peer_id from, const commit_record& record, const certificate& votes, const ledger* samples,
+                          std::vector<located_peer> holders);
 
   /// `from` names the newest commit that it knows, in whatever message: that is its word for it.
-  void heard(net::peer_id from, const position& newest);
+  CAUSEWAY_DECL void heard(net::peer_id from, const position& newest);
   /// It answers an inquiry.
-  void heard(net::peer_id from, const confirmation& m);
+  CAUSEWAY_DECL void heard(net::peer_id from, const confirmation& m);
 
-  void peer_up(net::peer_id id);
+  CAUSEWAY_DECL void peer_up(net::peer_id id);
 
   /// A commit that may be taken for a fact now; each is given once. More words are asked for where there is none.
-  std::optional<told_commit> believed();
+  CAUSEWAY_DECL std::optional<told_commit> believed();
 
   [[nodiscard]] time_point next_wake() const noexcept { return told_.empty() ? no_deadline : next_; }
   /// What is told and not believed; empty where there is nothing.
-  [[nodiscard]] std::string doubt() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string doubt() const;
 
  private:
   static constexpr std::size_t most_told = 4;
 
   /// Every round takes a ballot, and they grow: so many lie between. Who takes part in a round has promised its term, so a
   /// later round has no quorum in an earlier one.
-  [[nodiscard]] bool in_time(const commit_record& record) const;
+  CAUSEWAY_DECL [[nodiscard]] bool in_time(const commit_record& record) const;
 
-  told_commit& entry(net::peer_id from, std::uint64_t chain, const commit_record& record, const certificate& votes);
+  CAUSEWAY_DECL told_commit& entry(net::peer_id from, std::uint64_t chain, const commit_record& record,
+                                   const certificate& votes);
 
   /// Once a later commit is known, doubts about earlier ones are over, and those about later ones begin anew.
-  void forget_the_past();
+  CAUSEWAY_DECL void forget_the_past();
 
-  [[nodiscard]] bool convinced(told_commit& c);
+  CAUSEWAY_DECL [[nodiscard]] bool convinced(told_commit& c);
 
   /// A newcomer believes whom it was sent to, and only if nobody answers at that address under that name, anybody. Where it
   /// was sent to more than one, two have to say the same; or one says it, those who answer know of no other commit, and
   /// who might has had the time to come up.
-  [[nodiscard]] bool from_a_root(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] bool from_a_root(const told_commit& c) const;
 
   /// Who says that it is committed, as far as somebody can tell who knows no members.
-  [[nodiscard]] std::vector<net::peer_id> newcomers_voices(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> newcomers_voices(const told_commit& c) const;
 
-  [[nodiscard]] static bool supports(const peer_entry& p, const told_commit& c);
+  CAUSEWAY_DECL [[nodiscard]] static bool supports(const peer_entry& p, const told_commit& c);
 
   /// It told of this, and names an earlier commit since.
-  [[nodiscard]] bool took_back(net::peer_id id, const told_commit& c) const;
-  [[nodiscard]] bool all_took_back(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] bool took_back(net::peer_id id, const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] bool all_took_back(const told_commit& c) const;
 
   /// Whether another member that is here tells something else. Who is right shows once two say the same.
-  [[nodiscard]] bool disputed(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] bool disputed(const told_commit& c) const;
 
   /// A word counts among the members among whom it was given: of five, two may be left afterwards, and one of them be a
   /// quorum alone. Who told before is asked again.
-  [[nodiscard]] bool said_in_this_view(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] bool said_in_this_view(const told_commit& c) const;
 
   /// Whose word counts and is for it; our own vote is a word.
-  [[nodiscard]] std::vector<net::peer_id> voices(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> voices(const told_commit& c) const;
 
   /// Whether those who do not say that they are without a vote for it could have been a quorum.
-  [[nodiscard]] bool possible(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] bool possible(const told_commit& c) const;
 
   /// Whether it could come after what is known. Only more than one word can show that two histories exist.
-  [[nodiscard]] bool follows(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] bool follows(const told_commit& c) const;
 
-  [[nodiscard]] bool somebody_here(net::peer_id but) const;
+  CAUSEWAY_DECL [[nodiscard]] bool somebody_here(net::peer_id but) const;
 
   /// Longer than what cuts somebody off for a while: a machine that starts again, a line that is down.
   [[nodiscard]] duration patience() const { return 6 * t_.settings.silence.cap; }
 
-  [[nodiscard]] inquiry question() const;
+  CAUSEWAY_DECL [[nodiscard]] inquiry question() const;
 
   /// Two who are within reach, the same ones each time; then, where that was not enough, everybody in turn.
-  void ask();
+  CAUSEWAY_DECL void ask();
 
   /// A newcomer does not know whom to ask.
-  void ask_anybody();
+  CAUSEWAY_DECL void ask_anybody();
   static constexpr std::size_t asked_by_newcomers = 8;
 
  public:
   /// What this peer says when it is asked.
-  [[nodiscard]] confirmation answer() const;
+  CAUSEWAY_DECL [[nodiscard]] confirmation answer() const;
 
   /// To somebody who asks, now and again once more is known.
-  void reply(net::peer_id to, const inquiry& m);
-  void tell_who_asked();
+  CAUSEWAY_DECL void reply(net::peer_id to, const inquiry& m);
+  CAUSEWAY_DECL void tell_who_asked();
 
  private:
   peer_table& t_;
@@ -5514,20 +5523,20 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class follower {
  public:
-  explicit follower(peer_table& t);
+  CAUSEWAY_DECL explicit follower(peer_table& t);
 
   // ---- what the trainer says -------------------------------------------------------------------------------------------
 
-  void holds(std::uint64_t round, std::uint64_t state);
+  CAUSEWAY_DECL void holds(std::uint64_t round, std::uint64_t state);
 
-  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
+  CAUSEWAY_DECL void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
 
   /// So many it has now, and goes on training.
-  void announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
+  CAUSEWAY_DECL void announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
 
   /// The trainer has the result of the exchange at `at`, and its own part in it is used up: until it has voted or failed,
   /// whatever would end the attempt has to wait. False: it is over already.
-  bool completed(ballot at);
+  CAUSEWAY_DECL bool completed(ballot at);
 
   /// Whether this message would end an attempt whose vote is on its way.
   template <class Message>
@@ -5540,63 +5549,63 @@ class follower {
     }
   }
 
-  void voted(ballot at, std::uint64_t round, std::uint64_t state);
+  CAUSEWAY_DECL void voted(ballot at, std::uint64_t round, std::uint64_t state);
 
-  void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects);
+  CAUSEWAY_DECL void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects);
 
-  void unusable(ballot at);
+  CAUSEWAY_DECL void unusable(ballot at);
 
-  void leave();
+  CAUSEWAY_DECL void leave();
 
   // ---- what others say -----------------------------------------------------------------------------------------------
 
-  void on(net::peer_id from, const heartbeat& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const heartbeat& m);
 
-  void on(net::peer_id from, const campaign& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const campaign& m);
 
-  void on(net::peer_id from, const go& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const go& m);
 
-  void on(net::peer_id from, const address_list& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const address_list& m);
 
-  void on(net::peer_id from, const abort_attempt& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const abort_attempt& m);
 
-  void on(net::peer_id from, const adoption& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const adoption& m);
 
-  void on(net::peer_id from, const holder_list& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const holder_list& m);
 
-  void on(net::peer_id from, const exclusion& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const exclusion& m);
 
-  void on(net::peer_id from, const farewell& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const farewell& m);
 
   /// A new run: round 0 is committed by founding it. Samples are handed out by the first round that peers make together, so
   /// that the others need not wait for what the founder has begun alone.
-  void found(std::uint64_t state);
+  CAUSEWAY_DECL void found(std::uint64_t state);
 
   // ---- leader ----------------------------------------------------------------------------------------------------------
 
-  void follow(net::peer_id id);
+  CAUSEWAY_DECL void follow(net::peer_id id);
 
-  void lose_leader();
+  CAUSEWAY_DECL void lose_leader();
 
   /// In a public function of the protocol, at its end: tells the leader what changed, drops what a promise ended.
-  void settle();
+  CAUSEWAY_DECL void settle();
 
   void say() { report_due_ = true; }
 
   /// Gives up a leader that has been silent for too long. True: it did.
-  bool check_silence();
+  CAUSEWAY_DECL bool check_silence();
   void forgive() { beat_at_ = t_.now; }
 
   /// A commit is believed. True: it is new.
-  bool learn(const told_commit& c);
+  CAUSEWAY_DECL bool learn(const told_commit& c);
 
   /// Whoever knows less is told what we know, for each connection and commit once, and now and again while it does not
   /// believe it.
-  void tell_newer(net::peer_id to, const position& known, std::vector<located_peer> holders = {});
+  CAUSEWAY_DECL void tell_newer(net::peer_id to, const position& known, std::vector<located_peer> holders = {});
 
-  [[nodiscard]] guide make_guide() const;
+  CAUSEWAY_DECL [[nodiscard]] guide make_guide() const;
 
-  [[nodiscard]] report make_report(std::uint32_t beat = 0);
+  CAUSEWAY_DECL [[nodiscard]] report make_report(std::uint32_t beat = 0);
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
@@ -5613,52 +5622,52 @@ class follower {
   [[nodiscard]] const std::optional<go>& current() const noexcept { return current_; }
   [[nodiscard]] const std::optional<adoption>& adopting() const noexcept { return adopting_; }
   [[nodiscard]] const std::vector<located_peer>& holders() const noexcept { return holders_; }
-  [[nodiscard]] bool holds_newest() const;
+  CAUSEWAY_DECL [[nodiscard]] bool holds_newest() const;
   /// Voted in this process for the round after the newest commit, and waits for what becomes of it. Who is no member
   /// decides nothing: once a later ballot has begun, it begins anew as well.
-  [[nodiscard]] bool waits_for_commit() const;
+  CAUSEWAY_DECL [[nodiscard]] bool waits_for_commit() const;
   /// All that we know, and that we hold it: the leader, who knows more holders, may be gone.
-  [[nodiscard]] sync catch_up() const;
+  CAUSEWAY_DECL [[nodiscard]] sync catch_up() const;
 
  private:
   [[nodiscard]] const position& newest() const { return t_.votes.newest(); }
   [[nodiscard]] const ballot& floor() const { return t_.votes.durable().floor; }
-  [[nodiscard]] duration patience() const;
+  CAUSEWAY_DECL [[nodiscard]] duration patience() const;
 
-  [[nodiscard]] bool has_voted(ballot at) const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_voted(ballot at) const;
 
   /// A leader that reaches a quorum and was heard of lately is not deposed for one that somebody else cannot reach.
-  [[nodiscard]] bool leader_is_well() const;
+  CAUSEWAY_DECL [[nodiscard]] bool leader_is_well() const;
 
   /// Whether `from` may make proposals at `at`. If not, it is told where we stand.
-  bool authority(net::peer_id from, ballot at);
+  CAUSEWAY_DECL bool authority(net::peer_id from, ballot at);
 
   /// Whoever sent it is told where we stand.
-  void refuse_term(net::peer_id from, reject_reason why);
+  CAUSEWAY_DECL void refuse_term(net::peer_id from, reject_reason why);
 
-  [[nodiscard]] std::optional<reject_reason> check(const go& m) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<reject_reason> check(const go& m) const;
 
-  void enter(go m);
+  CAUSEWAY_DECL void enter(go m);
 
   /// Addresses of the view: the news, and what is known here. False: not the same that the leader has.
-  [[nodiscard]] bool fill_in(go& m);
+  CAUSEWAY_DECL [[nodiscard]] bool fill_in(go& m);
 
   /// Weights are what the record counts, and only who takes part can be a member afterwards.
-  [[nodiscard]] static bool adds_up(const go& m);
+  CAUSEWAY_DECL [[nodiscard]] static bool adds_up(const go& m);
 
   /// `fresh`: on the trainer's word, who has the state at hand and nothing left to exchange.
-  bool vote_for(ballot at, const commit_record& value, bool fresh);
+  CAUSEWAY_DECL bool vote_for(ballot at, const commit_record& value, bool fresh);
 
   /// Says that this peer will never vote in `at`, after making sure of it.
-  void refuse(ballot at, errc why, const std::vector<net::peer_id>& suspects);
+  CAUSEWAY_DECL void refuse(ballot at, errc why, const std::vector<net::peer_id>& suspects);
 
   /// The next durable write carries where the others are: after a restart it may be all we know.
-  void meet(const view& who);
+  CAUSEWAY_DECL void meet(const view& who);
 
   /// If a promise ended the attempt: ready again is who says so afterwards, and a trainer that hangs in it never does.
-  bool end_attempt();
+  CAUSEWAY_DECL bool end_attempt();
 
-  void learned(std::vector<located_peer> holders);
+  CAUSEWAY_DECL void learned(std::vector<located_peer> holders);
 
   peer_table& t_;
   std::uint64_t sequence_ = 0;
@@ -6113,35 +6122,35 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class finder {
  public:
-  finder(peer_table& t, follower& f);
+  CAUSEWAY_DECL finder(peer_table& t, follower& f);
 
-  void seek(const std::vector<std::string>& addresses);
+  CAUSEWAY_DECL void seek(const std::vector<std::string>& addresses);
 
   /// An address that somebody may listen at.
-  void hear_of(const std::string& address);
+  CAUSEWAY_DECL void hear_of(const std::string& address);
 
-  void on(net::peer_id from, const guide& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const guide& m);
 
-  void peer_up(net::peer_id id);
+  CAUSEWAY_DECL void peer_up(net::peer_id id);
 
-  void peer_down(net::peer_id id);
+  CAUSEWAY_DECL void peer_down(net::peer_id id);
 
-  void wake();
+  CAUSEWAY_DECL void wake();
 
   [[nodiscard]] time_point next_wake() const noexcept { return next_; }
   /// How long nobody has been within reach without whom the run cannot go on, or who could give away how it ended.
-  [[nodiscard]] duration alone_for(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] duration alone_for(time_point now) const;
   [[nodiscard]] std::size_t addresses() const noexcept { return heard_.size() + t_.votes.durable().others.size(); }
 
  private:
   static constexpr std::size_t at_once = 8;
 
   /// Newcomers know no more than we do.
-  [[nodiscard]] bool somebody_there() const;
+  CAUSEWAY_DECL [[nodiscard]] bool somebody_there() const;
 
-  void dial_some();
+  CAUSEWAY_DECL void dial_some();
 
-  void ask_some();
+  CAUSEWAY_DECL void ask_some();
 
   peer_table& t_;
   follower& follower_;
@@ -6268,19 +6277,20 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 /// Since when the members have had nothing to train. Regular; for the leader alone.
 class takeover {
  public:
-  void begin_round(const ledger& samples, const std::vector<net::peer_id>& members);
+  CAUSEWAY_DECL void begin_round(const ledger& samples, const std::vector<net::peer_id>& members);
 
   /// When so many peers that have nothing to train may take over what others hold: once they have waited for as long as it
   /// will take them to train it, so that waiting and doing it again cost at most twice the better of the two. Never where
   /// nothing is left.
-  [[nodiscard]] time_point due(const ledger& samples, std::size_t peers, const wait_times& waits, time_point now);
+  CAUSEWAY_DECL [[nodiscard]] time_point due(const ledger& samples, std::size_t peers, const wait_times& waits,
+                                             time_point now);
 
  private:
   std::optional<time_point> idle_since_;
 };
 
 /// The middle one of what peers bring to a round; 0 of none.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t median(std::vector<std::uint64_t> brought);
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t median(std::vector<std::uint64_t> brought);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
@@ -6328,14 +6338,14 @@ CAUSEWAY_DECL std::uint64_t median(std::vector<std::uint64_t> brought) {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 /// What peers that are ready bring, in their order.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who);
 
 /// A round would change nothing: nobody brings anything, there is nothing to hand out, and nobody wants to go.
-[[nodiscard]] CAUSEWAY_DECL bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who);
+CAUSEWAY_DECL [[nodiscard]] bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who);
 
 /// The whole record but the state. Who leaves takes part, and is no member afterwards; unless all leave. A
 /// round of peers out of work is a takeover: all that anybody holds goes back to the pool, and is dealt out among them.
-[[nodiscard]] CAUSEWAY_DECL commit_record propose(const peer_table& t, const view& who);
+CAUSEWAY_DECL [[nodiscard]] commit_record propose(const peer_table& t, const view& who);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
@@ -6413,21 +6423,21 @@ class roll_call {
  public:
   explicit roll_call(duration every) : times_{{.floor = every / 2, .cap = every}} {}
 
-  void called(time_point now);
+  CAUSEWAY_DECL void called(time_point now);
   /// Somebody answers the last call.
   void answered(time_point now) noexcept { times_.observe(now - last_); }
 
   /// By when whoever is there has answered the last call.
   [[nodiscard]] time_point due() const noexcept { return times_.deadline(last_); }
   /// The first of them that has not answered the last call yet; 0: nobody.
-  [[nodiscard]] net::peer_id owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const;
   /// It should have answered by now. It may only be slow: nothing that lasts follows from that.
-  [[nodiscard]] bool is_overdue(const peer_table& t, net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_overdue(const peer_table& t, net::peer_id id) const;
   /// It has said nothing from one call to the next.
   [[nodiscard]] bool has_missed(const peer_table& t, net::peer_id id) const { return silent_since(t, id, before_); }
 
  private:
-  static bool silent_since(const peer_table& t, net::peer_id id, time_point call);
+  CAUSEWAY_DECL static bool silent_since(const peer_table& t, net::peer_id id, time_point call);
 
   net::arrival_statistics times_;
   time_point before_;
@@ -6495,23 +6505,23 @@ class transfer_time {
  public:
   transfer_time() = default;
   /// Nobody has waited since `now`; `beat`: what news takes at most.
-  transfer_time(time_point now, duration beat);
+  CAUSEWAY_DECL transfer_time(time_point now, duration beat);
 
   /// A peer needs time; 0 does not count. While it is waited for, it may turn out to need more: a round was committed
   /// meanwhile. It gets as much as it would have been given at once.
-  void ask(net::peer_id id, const transfer_need& needs, time_point now);
+  CAUSEWAY_DECL void ask(net::peer_id id, const transfer_need& needs, time_point now);
 
   /// A round could begin with `ready` peers, but without this one. What it is given from now on, if it is.
-  [[nodiscard]] std::optional<duration> give(net::peer_id id, std::size_t ready, time_point now);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<duration> give(net::peer_id id, std::size_t ready, time_point now);
 
   /// Until when the round is held back for it; `now`: no longer.
-  [[nodiscard]] time_point until(net::peer_id id, time_point now);
+  CAUSEWAY_DECL [[nodiscard]] time_point until(net::peer_id id, time_point now);
 
   /// A round begins with it.
-  void took_part(net::peer_id id, time_point now);
+  CAUSEWAY_DECL void took_part(net::peer_id id, time_point now);
 
   /// Its connection ended. How often it was waited for in vain stays known.
-  void forget(net::peer_id id, time_point now);
+  CAUSEWAY_DECL void forget(net::peer_id id, time_point now);
 
  private:
   static constexpr duration longest = std::chrono::hours{4};
@@ -6617,92 +6627,92 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class leader {
  public:
-  leader(peer_table& t, follower& f);
+  CAUSEWAY_DECL leader(peer_table& t, follower& f);
 
   /// A quorum promised us the term of our floor.
-  void begin();
+  CAUSEWAY_DECL void begin();
 
   void stand_down() { active_ = false; }
 
   /// The newest commit changed: a new round is to be made.
-  void begin_round();
+  CAUSEWAY_DECL void begin_round();
 
   // ---- what peers say --------------------------------------------------------------------------------------------------
 
   /// `from` has reported; `news`: something else than the last time.
-  void on(net::peer_id from, bool news);
+  CAUSEWAY_DECL void on(net::peer_id from, bool news);
 
-  void on(net::peer_id from, const vote& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const vote& m);
 
-  void on(net::peer_id from, const failure& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const failure& m);
 
   /// Who has not said that it follows us would take part in no round that waits for it.
-  void asked_for_time(net::peer_id from, const transfer_need& needs);
+  CAUSEWAY_DECL void asked_for_time(net::peer_id from, const transfer_need& needs);
 
-  void peer_up(net::peer_id id);
+  CAUSEWAY_DECL void peer_up(net::peer_id id);
 
-  void peer_down(net::peer_id id);
+  CAUSEWAY_DECL void peer_down(net::peer_id id);
 
   // ---- what time says --------------------------------------------------------------------------------------------------
 
-  void wake();
+  CAUSEWAY_DECL void wake();
 
-  [[nodiscard]] time_point next_wake() const;
+  CAUSEWAY_DECL [[nodiscard]] time_point next_wake() const;
 
   /// After every event. True: this leader needs a higher term to lead somebody who promised one to another.
-  bool decide();
+  CAUSEWAY_DECL bool decide();
 
   void touch() { changed_ = true; }
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
   /// Some of those who have the newest state, others for each who asks.
-  [[nodiscard]] holder_list holders_for(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] holder_list holders_for(net::peer_id id) const;
 
   [[nodiscard]] bool active() const noexcept { return active_; }
   /// Of our last attempt, or else the members.
-  [[nodiscard]] const std::vector<net::peer_id>& last_view() const;
+  CAUSEWAY_DECL [[nodiscard]] const std::vector<net::peer_id>& last_view() const;
   [[nodiscard]] const std::string& waiting_for() const noexcept { return waiting_; }
   [[nodiscard]] bool stuck() const noexcept { return stuck_; }
   /// All peers together have the samples of the round.
   [[nodiscard]] bool enough_samples() const noexcept { return enough_samples_; }
-  [[nodiscard]] std::string describe(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe(time_point now) const;
 
  private:
-  [[nodiscard]] bool follows_us(const peer_entry& p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool follows_us(const peer_entry& p) const;
   /// It can never vote in a ballot of ours below barrier_ any more, and told what it voted for before.
-  [[nodiscard]] bool usable(const peer_entry& p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool usable(const peer_entry& p) const;
 
   // -- between attempts
 
   /// Whether decide() could come to another result. In a big run most reports say that one more peer is ready while others
   /// are waited for, and looking at everybody each time would cost n^2.
-  [[nodiscard]] bool matters(net::peer_id from, const peer_entry& p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool matters(net::peer_id from, const peer_entry& p) const;
 
   /// Adds up what peers have, and calls all of them once it is enough.
-  void count_samples();
+  CAUSEWAY_DECL void count_samples();
 
-  bool gather();
+  CAUSEWAY_DECL bool gather();
 
   /// A new term is needed to lead it. Only once in a round for a peer that the round can be made without: who says so again
   /// and again would stop the run.
-  [[nodiscard]] bool needs_new_term(net::peer_id id, const peer_entry& p) const;
-  void take_new_term();
+  CAUSEWAY_DECL [[nodiscard]] bool needs_new_term(net::peer_id id, const peer_entry& p) const;
+  CAUSEWAY_DECL void take_new_term();
 
   /// Who leaves may go once the run can go on without it: a quorum of the members knows the commit that left it out. Or
   /// when all leave, and nobody is here who would go on.
-  void let_go();
+  CAUSEWAY_DECL void let_go();
 
-  [[nodiscard]] std::vector<statement> statements(const std::vector<net::peer_id>& heard) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<statement> statements(const std::vector<net::peer_id>& heard) const;
 
   /// A value that does not bind is proposed again only if there are too few to make the round anew.
-  [[nodiscard]] bool adoptable(const proposal_rule& rule) const;
+  CAUSEWAY_DECL [[nodiscard]] bool adoptable(const proposal_rule& rule) const;
 
-  void begin_adoption(const commit_record& wanted);
+  CAUSEWAY_DECL void begin_adoption(const commit_record& wanted);
 
-  [[nodiscard]] bool concerns(net::peer_id id, const commit_record& value) const;
+  CAUSEWAY_DECL [[nodiscard]] bool concerns(net::peer_id id, const commit_record& value) const;
 
-  [[nodiscard]] adoption adoption_notice() const;
+  CAUSEWAY_DECL [[nodiscard]] adoption adoption_notice() const;
 
   /// Whether a peer has said since the last attempt that it is ready for another.
   [[nodiscard]] auto is_ready() const {
@@ -6712,64 +6722,64 @@ class leader {
     };
   }
 
-  void try_go();
+  CAUSEWAY_DECL void try_go();
 
-  bool awaits_answers();
+  CAUSEWAY_DECL bool awaits_answers();
 
-  [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const;
 
   /// Members first, in their order, then the others: the first of them breaks ties of a quorum.
-  [[nodiscard]] std::vector<net::peer_id> participants(bool paused_too) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> participants(bool paused_too) const;
 
-  [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const;
+  CAUSEWAY_DECL [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const;
 
   /// At least half of the peers here that have something to train. A quorum of the members may be far fewer where the last
   /// round was made without many; rounds would get ever smaller, and ever more.
-  [[nodiscard]] bool are_most(const std::vector<net::peer_id>& who) const;
+  CAUSEWAY_DECL [[nodiscard]] bool are_most(const std::vector<net::peer_id>& who) const;
 
   [[nodiscard]] std::size_t least_peers() const { return std::max(t_.settings.min_peers, 1U); }
   /// Who must have come before the first round. They need not all be there at one time: of many, some are always gone.
   [[nodiscard]] std::size_t first_peers() const { return t_.votes.newest().round == 0 ? t_.settings.expected : 0; }
 
   /// Peers that train have less than a round between them, and `who` would begin without some.
-  [[nodiscard]] bool gathers_on(const std::vector<net::peer_id>& who) const;
+  CAUSEWAY_DECL [[nodiscard]] bool gathers_on(const std::vector<net::peer_id>& who) const;
 
   /// Neither a member nor somebody who was one and is late.
-  [[nodiscard]] bool is_newcomer(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_newcomer(net::peer_id id) const;
 
   /// Until when the peers that usually come are waited for. `now` or earlier: nobody is missing.
-  [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who);
+  CAUSEWAY_DECL [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who);
 
   /// How many of the peers here that usually come are not in `in`.
-  [[nodiscard]] std::size_t late_peers(const std::set<net::peer_id>& in) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t late_peers(const std::set<net::peer_id>& in) const;
 
   /// Until when this round stands still for the transfer of one peer; `now`: it does not.
-  time_point time_for_transfer(net::peer_id id, std::size_t ready);
+  CAUSEWAY_DECL time_point time_for_transfer(net::peer_id id, std::size_t ready);
 
-  void go_with(const std::vector<net::peer_id>& who);
+  CAUSEWAY_DECL void go_with(const std::vector<net::peer_id>& who);
 
   /// Counts for those that this attempt begins without.
-  void settle_absent(const std::vector<net::peer_id>& who);
+  CAUSEWAY_DECL void settle_absent(const std::vector<net::peer_id>& who);
 
   // -- during an attempt
 
-  void judge();
+  CAUSEWAY_DECL void judge();
 
-  void give_up();
+  CAUSEWAY_DECL void give_up();
 
-  void commit(std::uint64_t state);
+  CAUSEWAY_DECL void commit(std::uint64_t state);
 
   // -- heartbeats
 
-  [[nodiscard]] heartbeat make_beat() const;
+  CAUSEWAY_DECL [[nodiscard]] heartbeat make_beat() const;
 
-  void beat();
+  CAUSEWAY_DECL void beat();
 
-  [[nodiscard]] std::vector<net::peer_id> others_up() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> others_up() const;
 
-  void drop_silent();
+  CAUSEWAY_DECL void drop_silent();
 
-  void say_waiting(const char* what, const std::vector<net::peer_id>& have);
+  CAUSEWAY_DECL void say_waiting(const char* what, const std::vector<net::peer_id>& have);
 
   static constexpr std::size_t holders_told = 8;
 
@@ -7338,63 +7348,63 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 class protocol {
  public:
   /// `record`: what the last process persisted, or fresh_record. `fx` must outlive this object.
-  protocol(options o, durable_record record, effects& fx);
+  CAUSEWAY_DECL protocol(options o, durable_record record, effects& fx);
   protocol(const protocol&) = delete;
   protocol& operator=(const protocol&) = delete;
 
   // ---- from the network --------------------------------------------------------------------------------------------
 
   /// The first peer of a new run: commits round 0 with itself as the only member. It holds that state.
-  void found(std::uint64_t state_hash, time_point now);
+  CAUSEWAY_DECL void found(std::uint64_t state_hash, time_point now);
 
   /// Looks for the run at these addresses and at those it remembers, until it finds it. Also after a restart.
-  void join(const std::vector<std::string>& addresses, time_point now);
+  CAUSEWAY_DECL void join(const std::vector<std::string>& addresses, time_point now);
 
-  void peer_up(net::peer_id peer, const std::string& address, time_point now);
+  CAUSEWAY_DECL void peer_up(net::peer_id peer, const std::string& address, time_point now);
 
-  void peer_down(net::peer_id peer, const std::string& why, time_point now);
+  CAUSEWAY_DECL void peer_down(net::peer_id peer, const std::string& why, time_point now);
 
-  void unreachable(const std::string& address, const std::string& why, time_point now);
+  CAUSEWAY_DECL void unreachable(const std::string& address, const std::string& why, time_point now);
 
-  void message(net::peer_id from, std::span<const std::byte> bytes, time_point now);
+  CAUSEWAY_DECL void message(net::peer_id from, std::span<const std::byte> bytes, time_point now);
 
   /// Something that came over the same connection is no message of anybody's: its sender is sent away.
-  void malformed(net::peer_id from, const std::string& why, time_point now);
+  CAUSEWAY_DECL void malformed(net::peer_id from, const std::string& why, time_point now);
 
   /// `from` fetches the state, and asks the leader to hold the next round back for it.
-  void asks_for_time(net::peer_id from, const transfer_need& needs, time_point now);
+  CAUSEWAY_DECL void asks_for_time(net::peer_id from, const transfer_need& needs, time_point now);
 
-  void wake(time_point now);
+  CAUSEWAY_DECL void wake(time_point now);
 
   /// Lets another one lead, for as long as one does. For a leader that is there, but cannot write what it decides.
-  void resign(time_point now);
+  CAUSEWAY_DECL void resign(time_point now);
 
   /// A record that `persist` took cannot be made durable after all. What was sent since must not have left this peer.
-  void disk_failed(time_point now);
+  CAUSEWAY_DECL void disk_failed(time_point now);
 
   // ---- from the trainer ----------------------------------------------------------------------------------------------
 
   /// This peer has the full state of a committed round: after a transfer or a restart.
-  void holds(std::uint64_t round, std::uint64_t state_hash, time_point now);
+  CAUSEWAY_DECL void holds(std::uint64_t round, std::uint64_t state_hash, time_point now);
   /// This peer can take part in `round`, on top of `parent`, with so many samples. Holds until the round is committed.
-  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now);
+  CAUSEWAY_DECL void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now);
   /// See options::round_samples.
   void gather(std::uint64_t round_samples) noexcept { t_.settings.round_samples = round_samples; }
   /// The trainer has so many samples for that round, and goes on; situation::enough says when to be ready.
-  void announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now);
+  CAUSEWAY_DECL void announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now);
   /// The exchange of `current` went through, and the trainer is about to make its result durable: what would end the
   /// attempt waits for voted() or failed(), so that nobody's samples are used up for nothing. False: it is over already.
-  bool completed(ballot at, time_point now);
+  CAUSEWAY_DECL bool completed(ballot at, time_point now);
   /// The candidate state of `current` (exchange or adopt) is durable and has this hash. Ignored if the attempt is over.
-  void voted(ballot at, std::uint64_t round, std::uint64_t state_hash, time_point now);
+  CAUSEWAY_DECL void voted(ballot at, std::uint64_t round, std::uint64_t state_hash, time_point now);
   /// The exchange (or the fetch of an adopt) failed; `suspects` are the peers whose messages did not come or could not be
   /// used, as far as this peer saw that; it may be one of them. None: it does not know whose fault it was.
-  void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now);
+  CAUSEWAY_DECL void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now);
   /// What this peer was to contribute is not finite, and it gives it up. `at`: the attempt that it was let into, if any.
-  void unusable(ballot at, time_point now);
+  CAUSEWAY_DECL void unusable(ballot at, time_point now);
   /// Takes part until a commit has made the others independent of this peer: situation::left. Go on to answer with ready
   /// (of 0 samples, once its work is committed) and voted until then.
-  void leave(time_point now);
+  CAUSEWAY_DECL void leave(time_point now);
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
@@ -7405,7 +7415,7 @@ class protocol {
   [[nodiscard]] net::peer_id self() const noexcept { return t_.self; }
   /// What the commit of `round` with this state would leave to be remembered, or has left: see round_store::save. Empty: it
   /// is neither the newest commit nor what this peer is about to vote for.
-  [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t state) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t state) const;
   /// How long no other member of the newest commit known has been within reach. 0 for who leads or follows.
   [[nodiscard]] duration alone_for(time_point now) const { return finder_.alone_for(now); }
   /// 0: none known.
@@ -7415,26 +7425,26 @@ class protocol {
   [[nodiscard]] std::uint64_t newest_chain() const noexcept { return t_.votes.newest().chain; }
 
   /// A few lines for people: where it stands, who leads, who is waited for, what was refused.
-  [[nodiscard]] std::string describe(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe(time_point now) const;
 
  private:
-  static detail::peer_entry fresh_connection(const detail::peer_entry& old);
+  CAUSEWAY_DECL static detail::peer_entry fresh_connection(const detail::peer_entry& old);
 
   [[nodiscard]] bool stopped() const { return !t_.votes.broken().empty() || follower_.has_left(); }
 
   /// Every event begins here. A process that was stopped for a while must not take its own absence for that of others.
-  void begin(time_point now);
+  CAUSEWAY_DECL void begin(time_point now);
 
-  void start(const std::vector<std::string>& addresses);
+  CAUSEWAY_DECL void start(const std::vector<std::string>& addresses);
 
-  void down(net::peer_id peer);
+  CAUSEWAY_DECL void down(net::peer_id peer);
 
-  void turn_away(net::peer_id peer, reject_reason reason, const std::string& why);
+  CAUSEWAY_DECL void turn_away(net::peer_id peer, reject_reason reason, const std::string& why);
 
-  void dispatch(net::peer_id from, const detail::message& m);
+  CAUSEWAY_DECL void dispatch(net::peer_id from, const detail::message& m);
 
   /// What came while a vote was on its way, in its order.
-  void take_deferred();
+  CAUSEWAY_DECL void take_deferred();
 
   template <class Message>
   void take(net::peer_id from, const Message& m) {
@@ -7461,37 +7471,37 @@ class protocol {
     }
   }
 
-  void take_notice(net::peer_id from, const detail::commit_notice& m);
+  CAUSEWAY_DECL void take_notice(net::peer_id from, const detail::commit_notice& m);
 
-  void take_report(net::peer_id from, const detail::report& m);
+  CAUSEWAY_DECL void take_report(net::peer_id from, const detail::report& m);
 
-  void learned();
+  CAUSEWAY_DECL void learned();
 
   /// Every event ends here: lets time pass, lets everybody decide, delivers what we said to ourselves, tells the trainer.
-  void finish();
+  CAUSEWAY_DECL void finish();
 
-  void settle();
+  CAUSEWAY_DECL void settle();
 
-  void elect();
+  CAUSEWAY_DECL void elect();
 
   /// A peer that stops says so, so that nobody waits for its silence.
-  void say_goodbye();
+  CAUSEWAY_DECL void say_goodbye();
 
-  [[nodiscard]] time_point next_wake() const;
+  CAUSEWAY_DECL [[nodiscard]] time_point next_wake() const;
 
   // ---- the situation ---------------------------------------------------------------------------------------------------
 
   /// Long lists are copied only when they changed: this runs after every event.
-  void refresh();
+  CAUSEWAY_DECL void refresh();
 
-  [[nodiscard]] situation look() const;
+  CAUSEWAY_DECL [[nodiscard]] situation look() const;
 
-  bool look_at_attempt(situation& s) const;
+  CAUSEWAY_DECL bool look_at_attempt(situation& s) const;
 
-  void look_at_rest(situation& s) const;
+  CAUSEWAY_DECL void look_at_rest(situation& s) const;
 
   /// Why nothing can be committed; empty where it can.
-  [[nodiscard]] std::string no_quorum() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string no_quorum() const;
 
   /// Nothing is urgent enough to be asked for again at once.
   static constexpr duration shortest_wait = std::chrono::milliseconds{1};
@@ -7998,10 +8008,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 /// `self` as the only member. Every sample that is not in a commit of the old run is there to be trained on; who held it
 /// goes for nothing. A vote for a later round is given up: nobody can say whether it was committed. Precondition: `old`
 /// knows a commit of another run; `self` was nobody in it.
-[[nodiscard]] CAUSEWAY_DECL durable_record refounded(const durable_record& old, std::uint64_t run, net::peer_id self);
+CAUSEWAY_DECL [[nodiscard]] durable_record refounded(const durable_record& old, std::uint64_t run, net::peer_id self);
 
 /// For the history of the founder, before anything else: a checker takes the record without votes.
-[[nodiscard]] CAUSEWAY_DECL event refound_event(const durable_record& founded);
+CAUSEWAY_DECL [[nodiscard]] event refound_event(const durable_record& founded);
 
 namespace detail {
 /// Keeps what is noted; nothing else is asked of it.
@@ -8013,13 +8023,13 @@ struct noting final : effects {
   void drop(net::peer_id, const std::string&) override {}
   bool persist(const durable_record&) override { return true; }
   void wake_at(time_point) override {}
-  CAUSEWAY_DECL void note(const event& e) override;
+  CAUSEWAY_INLINE void note(const event& e) override;
 };
 }  // namespace detail
 
 /// What the peer of this record says when it is started again, for the end of its history where it never will be: a process
 /// that was killed may not have come to note its last steps, and a run may be founded on one of them.
-[[nodiscard]] CAUSEWAY_DECL std::vector<event> last_words(const durable_record& record, time_point now);
+CAUSEWAY_DECL [[nodiscard]] std::vector<event> last_words(const durable_record& record, time_point now);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
@@ -8072,7 +8082,7 @@ CAUSEWAY_DECL std::vector<event> last_words(const durable_record& record, time_p
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
-CAUSEWAY_DECL void noting::note(const event& e) { noted.push_back(e); }
+CAUSEWAY_INLINE void noting::note(const event& e) { noted.push_back(e); }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
@@ -8124,7 +8134,7 @@ class any_storage {
     requires(!std::same_as<S, any_storage>)
   &&Storage<S> explicit any_storage(S storage) : state_{std::make_shared<model<S>>(std::move(storage))} {}
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer);
+  CAUSEWAY_DECL result<void> write_atomic(const std::string& path, const byte_producer& producer);
   result<byte_vector> read(const std::string& path) { return state_->read(path); }
   result<std::vector<std::string>> list(const std::string& folder) { return state_->list(folder); }
   result<void> remove(const std::string& path) { return state_->remove(path); }
@@ -8205,8 +8215,8 @@ struct section_stamp {
 /// A section to be written: owns its bytes, or refers to bytes that outlive it (large ones: parameters, moments).
 class section {
  public:
-  section(std::string name, std::uint32_t version, byte_vector content);
-  section(std::string name, std::uint32_t version, std::span<const std::byte> content);
+  CAUSEWAY_DECL section(std::string name, std::uint32_t version, byte_vector content);
+  CAUSEWAY_DECL section(std::string name, std::uint32_t version, std::span<const std::byte> content);
 
   /// Refers to `values` as they lie in memory.
   template <class T>
@@ -8217,7 +8227,7 @@ class section {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
 
  private:
   std::string name_;
@@ -8377,7 +8387,7 @@ class section_file {
  public:
   /// Verifies `content`. `name` is for messages. Errors: errc::corrupt (torn, flipped, not such a file) and
   /// errc::version_mismatch (a newer format).
-  static result<section_file> parse(byte_vector content, const std::string& name);
+  CAUSEWAY_DECL static result<section_file> parse(byte_vector content, const std::string& name);
 
   section_file(section_file&&) noexcept = default;  // not copied: the views point into the one content
   section_file& operator=(section_file&&) noexcept = default;
@@ -8386,7 +8396,7 @@ class section_file {
   [[nodiscard]] std::span<const section_view> sections() const noexcept { return sections_; }
 
   /// The section called `name`; errc::not_found lists what there is.
-  [[nodiscard]] result<section_view> find(std::string_view name) const;
+  CAUSEWAY_DECL [[nodiscard]] result<section_view> find(std::string_view name) const;
 
   /// Fills `values` with the section called `name`; errc::wrong_model if the lengths differ.
   template <class T>
@@ -8401,12 +8411,12 @@ class section_file {
   /// Checks that the sections are those wanted, in any order, none newer than wanted. Otherwise the error lists both sides:
   /// errc::wrong_model for missing or unknown sections, errc::version_mismatch for newer ones. Older versions pass: who
   /// owns the section migrates it.
-  [[nodiscard]] result<void> match(std::span<const wanted_section> wanted) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> match(std::span<const wanted_section> wanted) const;
 
  private:
   section_file() = default;
-  [[nodiscard]] error wrong_length(std::string_view name, std::size_t has, std::size_t wants) const;
-  [[nodiscard]] std::string listing() const;
+  CAUSEWAY_DECL [[nodiscard]] error wrong_length(std::string_view name, std::size_t has, std::size_t wants) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string listing() const;
 
   std::string name_;
   byte_vector content_;
@@ -8428,7 +8438,7 @@ class section_cursor {
     rest_ = rest_.subspan(sizeof value);
     return true;
   }
-  bool take(std::size_t length, std::string_view& text) noexcept;
+  CAUSEWAY_DECL bool take(std::size_t length, std::string_view& text) noexcept;
   [[nodiscard]] bool empty() const noexcept { return rest_.empty(); }
 
  private:
@@ -8786,38 +8796,39 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 /// Not safe to share between threads. `keep` rounds stay: a candidate must never cost the committed round before it.
 class round_store {
  public:
-  round_store(io::any_storage storage, std::string folder, unsigned keep = 2);
+  CAUSEWAY_DECL round_store(io::any_storage storage, std::string folder, unsigned keep = 2);
 
   /// Durable on return. `parts` are the shared state of `round`, named by `hash`; `record` says what led to it, as an
   /// encoded durable_record, so that a run can be founded anew on this round when later ones are lost. Empty: not known.
   /// `own` is what only this peer has, beside it.
-  result<void> save(std::uint64_t run, std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts,
-                    std::span<const std::byte> record = {}, std::span<const std::span<std::byte>> own = {});
+  CAUSEWAY_DECL result<void> save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
+                                  std::span<const std::span<std::byte>> parts, std::span<const std::byte> record = {},
+                                  std::span<const std::span<std::byte>> own = {});
 
   /// Rounds with a file, oldest first; not verified.
-  result<std::vector<std::uint64_t>> rounds();
+  CAUSEWAY_DECL result<std::vector<std::uint64_t>> rounds();
 
   /// The records of the stored rounds that have one and are whole, newest first.
-  std::vector<durable_record> records();
+  CAUSEWAY_DECL std::vector<durable_record> records();
 
   /// Puts the state of `round` that is named `hash` into `parts`. errc::corrupt and errc::not_found as io/checkpoint.hpp,
   /// also where another state is stored for the round; errc::wrong_model if the parts have other sizes. On an error the
   /// parts are as they were. `own` is left as it is where it is not stored.
-  result<void> load(std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts,
-                    std::span<const std::span<std::byte>> own = {});
+  CAUSEWAY_DECL result<void> load(std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts,
+                                  std::span<const std::span<std::byte>> own = {});
 
   /// Saves the state named `hash` that another store has, for whichever round, as that of `round` of `run`. Only what is
   /// whole is taken. errc::not_found if it is not there.
-  result<void> take_over(round_store& other, std::uint64_t hash, std::uint64_t run, std::uint64_t round);
+  CAUSEWAY_DECL result<void> take_over(round_store& other, std::uint64_t hash, std::uint64_t run, std::uint64_t round);
 
  private:
   static std::string part_name(std::size_t i) { return "shared." + std::to_string(i); }
   static std::string own_name(std::size_t i) { return "own." + std::to_string(i); }
   using pieces = std::vector<std::span<const std::byte>>;
   // None where one of them is missing or has another size.
-  static std::optional<pieces> find(const io::section_file& file, std::string (*name)(std::size_t),
-                                    std::span<const std::span<std::byte>> like);
-  static void put(const pieces& found, std::span<const std::span<std::byte>> parts);
+  CAUSEWAY_DECL static std::optional<pieces> find(const io::section_file& file, std::string (*name)(std::size_t),
+                                                  std::span<const std::span<std::byte>> like);
+  CAUSEWAY_DECL static void put(const pieces& found, std::span<const std::span<std::byte>> parts);
 
   io::checkpoint_directory<io::any_storage> files_;
 };
@@ -9094,19 +9105,19 @@ struct image_layout {
   std::uint32_t chunk_bytes = default_chunk_bytes;
   std::vector<std::uint64_t> sizes;
 
-  [[nodiscard]] std::uint64_t bytes() const noexcept;
-  [[nodiscard]] std::size_t chunks() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t bytes() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t chunks() const noexcept;
 
   friend bool operator==(const image_layout&, const image_layout&) = default;
 };
 
 /// The name of a state from its layout and the digest of its chunks' hashes.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
 
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
 
 /// Success, or errc::wrong_model with the sizes of both sides.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_layout(const image_layout& ours, const image_layout& theirs);
 
 /// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
 /// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
@@ -9173,7 +9184,7 @@ class image_collector {
 /// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
 class state_image {
  public:
-  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
+  CAUSEWAY_DECL explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
 
   /// The memory of these objects, in this order.
   template <class... Ts>
@@ -9186,28 +9197,28 @@ class state_image {
   }
 
   /// Appends a part; it must stay where it is.
-  void add(std::span<std::byte> part);
+  CAUSEWAY_DECL void add(std::span<std::byte> part);
 
   [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
   [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
   /// The last chunk may be shorter.
-  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
 
   /// The memory was changed: hashes will be made anew.
   void touch() noexcept { hashed_ = false; }
 
   /// Names the state. Makes the hashes if the memory was touched.
-  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
-  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
+  CAUSEWAY_DECL [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
   [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
 
   /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
-  void read(std::size_t chunk, std::span<std::byte> out) const;
+  CAUSEWAY_DECL void read(std::size_t chunk, std::span<std::byte> out) const;
 
   /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
-  void write(std::size_t chunk, std::span<const std::byte> in);
+  CAUSEWAY_DECL void write(std::size_t chunk, std::span<const std::byte> in);
 
  private:
   // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
@@ -9226,9 +9237,9 @@ class state_image {
   }
 
   // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
-  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
 
-  void make_hashes(thread_pool* pool) const;
+  CAUSEWAY_DECL void make_hashes(thread_pool* pool) const;
 
   image_layout layout_;
   std::vector<std::span<std::byte>> parts_;
@@ -9243,10 +9254,10 @@ class state_image {
 class staging {
  public:
   staging() = default;
-  explicit staging(const image_layout& layout);
+  CAUSEWAY_DECL explicit staging(const image_layout& layout);
 
   /// Keeps a copy of a chunk whose hash was found right.
-  void put(std::size_t chunk, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL void put(std::size_t chunk, std::span<const std::byte> bytes);
 
   [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
   [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
@@ -9255,7 +9266,7 @@ class staging {
   /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
   /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
   /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
-  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
+  CAUSEWAY_DECL result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
 
  private:
   image_layout layout_;
@@ -9489,7 +9500,7 @@ enum class transfer_kind : std::uint8_t {
 };
 
 /// Whether a control message belongs to the state transfer.
-[[nodiscard]] CAUSEWAY_DECL bool is_transfer_message(std::span<const std::byte> message) noexcept;
+CAUSEWAY_DECL [[nodiscard]] bool is_transfer_message(std::span<const std::byte> message) noexcept;
 
 inline constexpr std::uint64_t every_index = ~std::uint64_t{0};
 /// Set in the round of a state_name that is not a state but the mean that a round exchanged.
@@ -9537,12 +9548,12 @@ constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
 }  // namespace detail
 
 /// The bytes of a message but for its content, and room for `content` bytes behind them.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode_transfer_head(const transfer_message& m, std::size_t content = 0);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode_transfer_head(const transfer_message& m, std::size_t content = 0);
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const transfer_message& m);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const transfer_message& m);
 
 /// errc::corrupt or errc::too_large for bytes that are no message. Allocates nothing.
-[[nodiscard]] CAUSEWAY_DECL result<transfer_message> decode_transfer(std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<transfer_message> decode_transfer(std::span<const std::byte> bytes);
 
 /// The first piece of a manifest: all that the root is made of.
 struct manifest_head {
@@ -9552,12 +9563,12 @@ struct manifest_head {
   [[nodiscard]] std::uint64_t root() const noexcept { return state_root(layout, digest); }
 };
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const manifest_head& head);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const manifest_head& head);
 
-[[nodiscard]] CAUSEWAY_DECL result<manifest_head> decode_manifest_head(std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<manifest_head> decode_manifest_head(std::span<const std::byte> bytes);
 
 /// Piece `index` > 0 of a manifest.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode_hashes(std::span<const std::uint64_t> all, std::uint64_t index);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode_hashes(std::span<const std::uint64_t> all, std::uint64_t index);
 
 /// Pieces of a manifest of so many chunks, the head counted.
 [[nodiscard]] constexpr std::uint64_t manifest_pieces(std::size_t chunks) noexcept {
@@ -9680,10 +9691,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 /// Packs `in`, little-endian f32 values and what does not fill one behind them, into `out`, which is as long. Gives the
 /// packed bytes' number; 0, and nothing of use in `out`, where that saves less than a thirty-second: of other data.
 /// Cost: two passes over `in`, 2.6 GB/s on one core, 1.5 GB/s back. No memory.
-[[nodiscard]] CAUSEWAY_DECL std::size_t pack_floats(std::span<const std::byte> in, std::span<std::byte> out);
+CAUSEWAY_DECL [[nodiscard]] std::size_t pack_floats(std::span<const std::byte> in, std::span<std::byte> out);
 
 /// The inverse: fills `out`. Any bytes may come: errc::corrupt where these are not the packed form of so many.
-[[nodiscard]] CAUSEWAY_DECL result<void> unpack_floats(std::span<const std::byte> packed, std::span<std::byte> out);
+CAUSEWAY_DECL [[nodiscard]] result<void> unpack_floats(std::span<const std::byte> packed, std::span<std::byte> out);
 
 namespace detail {
 
@@ -9691,7 +9702,7 @@ inline constexpr unsigned longest_code = 12;  ///< bits: a table of 4096 entries
 using code_lengths = std::array<std::uint8_t, 256>;
 
 /// Of a Huffman code for symbols that occur so often; none longer than `longest_code`. 0: the symbol has no code.
-[[nodiscard]] CAUSEWAY_DECL code_lengths huffman_lengths(std::array<std::uint32_t, 256> counts);
+CAUSEWAY_DECL [[nodiscard]] code_lengths huffman_lengths(std::array<std::uint32_t, 256> counts);
 
 }  // namespace detail
 
@@ -9904,23 +9915,24 @@ class donor {
   };
 
   /// `fx` must outlive this object.
-  donor(const transfer_options& options, transfer_effects& fx);
+  CAUSEWAY_DECL donor(const transfer_options& options, transfer_effects& fx);
   donor(const donor&) = delete;
   donor& operator=(const donor&) = delete;
 
   /// From now on gives the state of `round` to whoever asks; replaces what was offered for it. `image` must be hashed (call
   /// its root before), and stay as it is until withdrawn.
-  void offer(std::uint64_t round, const state_image& image);
+  CAUSEWAY_DECL void offer(std::uint64_t round, const state_image& image);
 
   /// The same from anywhere, such as a file.
-  void offer(std::uint64_t round, image_layout layout, std::vector<std::uint64_t> hashes, chunk_reader reader);
+  CAUSEWAY_DECL void offer(std::uint64_t round, image_layout layout, std::vector<std::uint64_t> hashes,
+                           chunk_reader reader);
 
   /// What is offered for `round` is read from elsewhere from now on; the bytes are the same.
-  void read_from(std::uint64_t round, chunk_reader reader);
+  CAUSEWAY_DECL void read_from(std::uint64_t round, chunk_reader reader);
 
   /// The memory behind an offer is about to change. Those who wait for something of it are told that it is gone.
-  void withdraw(std::uint64_t round);
-  void withdraw();
+  CAUSEWAY_DECL void withdraw(std::uint64_t round);
+  CAUSEWAY_DECL void withdraw();
 
   [[nodiscard]] bool offers(const state_name& name) const { return find(name) != nullptr; }
   /// Precondition: it is offered.
@@ -9928,27 +9940,27 @@ class donor {
 
   /// While this peer exchanges data its lines are for that: of what others fetch one chunk at a time is let out, and then
   /// none for `rest` times as long as that took to be acknowledged.
-  void busy(bool yes, time_point now);
+  CAUSEWAY_DECL void busy(bool yes, time_point now);
   [[nodiscard]] bool is_busy() const noexcept { return busy_; }
   /// When `wake` is to be called.
-  [[nodiscard]] time_point next_wake() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] time_point next_wake() const noexcept;
   void wake(time_point now) { serve(now); }
   [[nodiscard]] const counts& counted() const noexcept { return counts_; }
   /// Content sent and not acknowledged.
   [[nodiscard]] std::size_t outstanding() const noexcept { return outstanding_; }
-  [[nodiscard]] std::size_t outstanding(net::peer_id peer) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t outstanding(net::peer_id peer) const;
 
   // ---- events -------------------------------------------------------------------------------------------------------
 
   /// A message of one of the kinds ask_manifest, ask_chunk, receipt and cancel. Others are ignored. errc::protocol for a
   /// request for a piece that the state it names does not have: who knows the name knows how many there are.
-  result<void> message(net::peer_id from, const transfer_message& m, time_point now = {});
+  CAUSEWAY_DECL result<void> message(net::peer_id from, const transfer_message& m, time_point now = {});
 
   /// Says that a state is not to be had here, or not yet.
-  void send_gone(net::peer_id to, const state_name& what);
+  CAUSEWAY_DECL void send_gone(net::peer_id to, const state_name& what);
 
   /// The connection ended: what was on its way is lost, and forgotten.
-  void peer_down(net::peer_id peer, time_point now = {});
+  CAUSEWAY_DECL void peer_down(net::peer_id peer, time_point now = {});
 
  private:
   struct offered {
@@ -9978,7 +9990,7 @@ class donor {
     std::size_t outstanding = 0;
   };
 
-  [[nodiscard]] const offered* find(const state_name& name) const;
+  CAUSEWAY_DECL [[nodiscard]] const offered* find(const state_name& name) const;
 
   template <class Which>
   void withdraw_if(Which&& which) {
@@ -9987,28 +9999,28 @@ class donor {
   }
 
   // One `gone` per state, however many requests there were for it.
-  void drop_lost_requests(net::peer_id id, asking_peer& peer);
+  CAUSEWAY_DECL void drop_lost_requests(net::peer_id id, asking_peer& peer);
 
-  result<void> take_request(net::peer_id from, const transfer_message& m);
+  CAUSEWAY_DECL result<void> take_request(net::peer_id from, const transfer_message& m);
 
-  void enqueue(net::peer_id from, const request& r);
+  CAUSEWAY_DECL void enqueue(net::peer_id from, const request& r);
 
-  bool forget_idle_peer();
+  CAUSEWAY_DECL bool forget_idle_peer();
 
   // Messages of one connection arrive in order, so one ticket acknowledges all that was sent before it.
-  void take_receipt(net::peer_id from, std::uint64_t ticket, time_point now);
+  CAUSEWAY_DECL void take_receipt(net::peer_id from, std::uint64_t ticket, time_point now);
 
-  void take_cancel(net::peer_id from, const transfer_message& m);
+  CAUSEWAY_DECL void take_cancel(net::peer_id from, const transfer_message& m);
 
   // One request of each peer in turn, beginning after the one served last, until nobody's next one fits.
-  void serve(time_point now);
+  CAUSEWAY_DECL void serve(time_point now);
 
   // Nobody is locked out: who has nothing on its way gets one message, whatever the others have.
-  [[nodiscard]] bool fits(const asking_peer& peer, time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] bool fits(const asking_peer& peer, time_point now) const;
 
-  [[nodiscard]] std::size_t answer_size(const request& r) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t answer_size(const request& r) const;
 
-  void serve_one(net::peer_id to, asking_peer& peer);
+  CAUSEWAY_DECL void serve_one(net::peer_id to, asking_peer& peer);
 
   transfer_options options_;
   transfer_effects* fx_;
@@ -10280,11 +10292,11 @@ struct kept_bytes {
   std::vector<std::byte> memory;
 
   /// Precondition: `image` is hashed. Cost: one copy of it.
-  [[nodiscard]] static std::shared_ptr<const kept_bytes> copy_of(const state_image& image);
+  CAUSEWAY_DECL [[nodiscard]] static std::shared_ptr<const kept_bytes> copy_of(const state_image& image);
 
   [[nodiscard]] std::uint64_t root() const { return state_root(layout, digest_of(hashes)); }
 
-  [[nodiscard]] static donor::chunk_reader reader(std::shared_ptr<const kept_bytes> from);
+  CAUSEWAY_DECL [[nodiscard]] static donor::chunk_reader reader(std::shared_ptr<const kept_bytes> from);
 };
 
 /// The giving side. Memory: at most two copies of the state, and as much again for the means of rounds: where these are
@@ -10293,32 +10305,32 @@ struct kept_bytes {
 class kept_states {
  public:
   /// Both must outlive this object.
-  kept_states(donor& giving, transfer_effects& fx);
+  CAUSEWAY_DECL kept_states(donor& giving, transfer_effects& fx);
 
   /// A message of the kind keep.
-  void message(net::peer_id from, const transfer_message& m);
+  CAUSEWAY_DECL void message(net::peer_id from, const transfer_message& m);
 
-  void peer_down(net::peer_id peer);
+  CAUSEWAY_DECL void peer_down(net::peer_id peer);
 
   /// Whether the means of rounds are to be added.
   [[nodiscard]] bool any() const noexcept { return !states_.empty(); }
 
   /// Whether the state of `round`, whose memory is about to change, is to be copied first: see copied.
-  [[nodiscard]] bool needs_copy(std::uint64_t round) const;
+  CAUSEWAY_DECL [[nodiscard]] bool needs_copy(std::uint64_t round) const;
   /// The copy serves from now on.
-  void copied(std::uint64_t round, std::shared_ptr<const kept_bytes> bytes);
+  CAUSEWAY_DECL void copied(std::uint64_t round, std::shared_ptr<const kept_bytes> bytes);
   /// Whether a copy of it is given away, so that its offer need not be withdrawn with the memory.
-  [[nodiscard]] bool has_copy(std::uint64_t round) const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_copy(std::uint64_t round) const;
 
   /// The memory of the state of `round` is no longer what it was: without a copy it is not kept any more.
-  void withdrawn(std::uint64_t round);
+  CAUSEWAY_DECL void withdrawn(std::uint64_t round);
 
   /// `round` is committed, and this is the mean that made it out of the round before; nullptr: nothing was exchanged, the
   /// state is that of the round before.
-  void add_mean(std::uint64_t round, std::shared_ptr<const kept_bytes> mean);
+  CAUSEWAY_DECL void add_mean(std::uint64_t round, std::shared_ptr<const kept_bytes> mean);
 
   /// What is kept is of no use any more.
-  void clear();
+  CAUSEWAY_DECL void clear();
 
  private:
   static constexpr std::size_t most_states = 2;
@@ -10335,16 +10347,16 @@ class kept_states {
     std::uint64_t bytes;
   };
 
-  bool note_user(net::peer_id from, const state_name& what);
+  CAUSEWAY_DECL bool note_user(net::peer_id from, const state_name& what);
 
-  void release(net::peer_id from, const state_name& what);
+  CAUSEWAY_DECL void release(net::peer_id from, const state_name& what);
 
   // Drops states without users, and means that no state needs.
-  void tidy();
+  CAUSEWAY_DECL void tidy();
 
-  [[nodiscard]] std::uint64_t most_bytes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t most_bytes() const;
 
-  [[nodiscard]] std::vector<std::byte> encode_means(std::uint64_t from) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode_means(std::uint64_t from) const;
 
   donor* giving_;
   transfer_effects* fx_;
@@ -10357,32 +10369,32 @@ class kept_states {
 /// The taking side: whom a state is kept by, and which means there are. Thread safety: none; the fabric's lock serves.
 class kept_for_us {
  public:
-  explicit kept_for_us(transfer_effects& fx);
+  CAUSEWAY_DECL explicit kept_for_us(transfer_effects& fx);
 
   /// Asks `holders` to keep `what` while it is fetched from here.
-  void begin(const state_name& what, std::span<const net::peer_id> holders);
+  CAUSEWAY_DECL void begin(const state_name& what, std::span<const net::peer_id> holders);
   /// Asks for the means of the rounds from `round` on.
-  void ask(std::uint64_t round);
+  CAUSEWAY_DECL void ask(std::uint64_t round);
   /// They need not keep it any more.
-  void end();
+  CAUSEWAY_DECL void end();
 
   /// A message of the kinds means and gone.
-  void message(net::peer_id from, const transfer_message& m);
-  void peer_down(net::peer_id peer);
+  CAUSEWAY_DECL void message(net::peer_id from, const transfer_message& m);
+  CAUSEWAY_DECL void peer_down(net::peer_id peer);
 
   [[nodiscard]] const state_name& base() const noexcept { return base_; }
   /// Somebody keeps it.
   [[nodiscard]] bool kept() const noexcept { return !keepers_.empty(); }
-  [[nodiscard]] std::vector<net::peer_id> keepers() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> keepers() const;
   /// Whether somebody answered since the last `ask`.
   [[nodiscard]] bool answered() const noexcept { return answered_; }
   /// The root of a round's mean; 0: the round exchanged nothing. None: not heard of.
-  [[nodiscard]] std::optional<std::uint64_t> root_of(std::uint64_t round) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint64_t> root_of(std::uint64_t round) const;
 
  private:
   static constexpr std::size_t most_rounds = 65536;  // what a peer may make us remember
 
-  void send(net::peer_id to, std::uint64_t index);
+  CAUSEWAY_DECL void send(net::peer_id to, std::uint64_t index);
 
   transfer_effects* fx_;
   state_name base_;
@@ -10596,18 +10608,18 @@ class transfer_pace {
   void arrived(duration gap) noexcept { gaps_.observe(gap); }
 
   /// It came `latency` after it was asked for as the last of `out` requests.
-  void answered(duration latency, unsigned out) noexcept;
+  CAUSEWAY_DECL void answered(duration latency, unsigned out) noexcept;
 
   /// Nothing came for so long.
-  void overdue(duration waited) noexcept;
+  CAUSEWAY_DECL void overdue(duration waited) noexcept;
 
-  void reconnected() noexcept;
+  CAUSEWAY_DECL void reconnected() noexcept;
 
   [[nodiscard]] unsigned window() const noexcept { return window_; }
   [[nodiscard]] bool known() const noexcept { return gaps_.count() > 0; }
   [[nodiscard]] duration patience() const noexcept { return gaps_.patience(); }
   /// How long until a request that is made now, behind `ahead` others, is answered.
-  [[nodiscard]] duration answer_in(std::size_t ahead) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] duration answer_in(std::size_t ahead) const noexcept;
   [[nodiscard]] duration gap() const noexcept { return gaps_.mean(); }
 
  private:
@@ -10634,7 +10646,7 @@ struct transfer_holder {
     bool again = false;  ///< asked twice: which of the two is answered cannot be told
   };
 
-  transfer_holder(net::peer_id peer, const transfer_options& options);
+  CAUSEWAY_DECL transfer_holder(net::peer_id peer, const transfer_options& options);
 
   net::peer_id id;
   transfer_pace pace;
@@ -10655,14 +10667,14 @@ struct transfer_holder {
   /// Can be asked, now or later, if its connection stands.
   [[nodiscard]] bool eligible() const noexcept { return listed && !gone && !banned; }
   [[nodiscard]] bool usable(time_point now) const noexcept { return eligible() && up && not_before <= now; }
-  [[nodiscard]] bool waited_for() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool waited_for() const noexcept;
   /// Whether asking for `key` would only repeat what is on its way.
-  [[nodiscard]] bool expects(std::uint64_t key) const;
+  CAUSEWAY_DECL [[nodiscard]] bool expects(std::uint64_t key) const;
   /// 1 for the request that is answered next.
-  [[nodiscard]] std::ptrdiff_t place_of(const request& r) const;
-  [[nodiscard]] bool gave_bad(std::uint64_t chunk) const;
+  CAUSEWAY_DECL [[nodiscard]] std::ptrdiff_t place_of(const request& r) const;
+  CAUSEWAY_DECL [[nodiscard]] bool gave_bad(std::uint64_t chunk) const;
 
-  void note_asked(std::uint64_t key, std::uint64_t serial, time_point now);
+  CAUSEWAY_DECL void note_asked(std::uint64_t key, std::uint64_t serial, time_point now);
 
   struct answer {
     bool active = false;  ///< to a request that was waited for
@@ -10670,13 +10682,13 @@ struct transfer_holder {
   };
 
   /// An answer came. None: it was not asked for.
-  std::optional<answer> note_answer(std::uint64_t key, time_point now);
+  CAUSEWAY_DECL std::optional<answer> note_answer(std::uint64_t key, time_point now);
 
   /// The connection ended: nothing that was asked for will come.
-  void disconnected();
+  CAUSEWAY_DECL void disconnected();
 
   /// No longer waited for here.
-  void forget(std::uint64_t key);
+  CAUSEWAY_DECL void forget(std::uint64_t key);
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
@@ -10795,7 +10807,7 @@ class transfer_plan {
   transfer_plan() = default;
 
   /// All chunks whose hashes differ are missing.
-  transfer_plan(const std::vector<std::uint64_t>& local, const std::vector<std::uint64_t>& wanted);
+  CAUSEWAY_DECL transfer_plan(const std::vector<std::uint64_t>& local, const std::vector<std::uint64_t>& wanted);
 
   [[nodiscard]] std::size_t missing() const noexcept { return missing_; }
   [[nodiscard]] bool is_missing(std::uint64_t chunk) const noexcept { return chunks_[chunk].missing; }
@@ -10820,9 +10832,9 @@ class transfer_plan {
   void asked(std::uint64_t chunk) noexcept { ++chunks_[chunk].askers; }
 
   /// Somebody is no longer waited for; a missing chunk that nobody is waited for becomes free, ahead of all others.
-  void given_up(std::uint64_t chunk);
+  CAUSEWAY_DECL void given_up(std::uint64_t chunk);
 
-  void done(std::uint64_t chunk) noexcept;
+  CAUSEWAY_DECL void done(std::uint64_t chunk) noexcept;
 
  private:
   struct state {
@@ -10896,24 +10908,24 @@ class transfer_holders {
     bool answers = false;       ///< of those, somebody was not overdue too often
   };
 
-  explicit transfer_holders(const transfer_options& options);
+  CAUSEWAY_DECL explicit transfer_holders(const transfer_options& options);
 
   [[nodiscard]] auto begin() noexcept { return all_.begin(); }
   [[nodiscard]] auto end() noexcept { return all_.end(); }
   [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
   [[nodiscard]] auto end() const noexcept { return all_.end(); }
 
-  transfer_holder& known(net::peer_id peer);
-  [[nodiscard]] transfer_holder* find(net::peer_id peer);
-  void erase(net::peer_id peer);
+  CAUSEWAY_DECL transfer_holder& known(net::peer_id peer);
+  CAUSEWAY_DECL [[nodiscard]] transfer_holder* find(net::peer_id peer);
+  CAUSEWAY_DECL void erase(net::peer_id peer);
 
   /// For the next fetch: who is connected stays known, and nothing else.
-  void begin_anew();
+  CAUSEWAY_DECL void begin_anew();
 
-  [[nodiscard]] prospects outlook() const;
+  CAUSEWAY_DECL [[nodiscard]] prospects outlook() const;
 
   /// Why there is nobody left to ask for `round`.
-  [[nodiscard]] error none_left(std::uint64_t round, std::uint64_t newest_seen) const;
+  CAUSEWAY_DECL [[nodiscard]] error none_left(std::uint64_t round, std::uint64_t newest_seen) const;
 
   template <class F>
   [[nodiscard]] bool any_other_usable(const transfer_holder& h, time_point now, F&& also) const {
@@ -10923,7 +10935,7 @@ class transfer_holders {
   }
 
   /// Who is most likely to answer; nullptr: nobody can be asked now.
-  [[nodiscard]] transfer_holder* best(time_point now);
+  CAUSEWAY_DECL [[nodiscard]] transfer_holder* best(time_point now);
 
   // ---- times --------------------------------------------------------------------------------------------------------
 
@@ -10934,20 +10946,21 @@ class transfer_holders {
   [[nodiscard]] time_point deadline(const transfer_holder& h) const { return h.waiting_since + patience(h); }
 
   /// When somebody is overdue or may be asked again.
-  [[nodiscard]] time_point next_deadline(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] time_point next_deadline(time_point now) const;
 
   /// When nothing is left to ask for, a holder with room takes over what a slower one would bring later than it: which
   /// chunk, if any. Cost: O(r^2) in requests out.
-  [[nodiscard]] std::optional<std::uint64_t> worth_asking_twice(const transfer_holder& h, const transfer_plan& plan,
-                                                                time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint64_t> worth_asking_twice(const transfer_holder& h,
+                                                                              const transfer_plan& plan,
+                                                                              time_point now) const;
 
  private:
-  [[nodiscard]] bool any_listed(bool transfer_holder::*what) const;
+  CAUSEWAY_DECL [[nodiscard]] bool any_listed(bool transfer_holder::*what) const;
 
   // Before a holder's first chunk, the chunks of others tell what to expect of it.
-  [[nodiscard]] duration patience(const transfer_holder& h) const;
+  CAUSEWAY_DECL [[nodiscard]] duration patience(const transfer_holder& h) const;
 
-  [[nodiscard]] time_point comes_at(const transfer_holder& h, const transfer_holder::request& r) const;
+  CAUSEWAY_DECL [[nodiscard]] time_point comes_at(const transfer_holder& h, const transfer_holder::request& r) const;
 
   transfer_options options_;
   std::map<net::peer_id, transfer_holder> all_;
@@ -11089,7 +11102,7 @@ class manifest_assembler {
   };
 
   manifest_assembler() = default;
-  manifest_assembler(const image_layout& local, std::uint64_t root);
+  CAUSEWAY_DECL manifest_assembler(const image_layout& local, std::uint64_t root);
 
   [[nodiscard]] bool complete() const noexcept { return head_ && next_ == pieces(); }
   [[nodiscard]] std::uint64_t next_piece() const noexcept { return next_; }
@@ -11100,19 +11113,19 @@ class manifest_assembler {
   [[nodiscard]] result<void> foreign_layout() const { return check_layout(local_, head_->layout); }
 
   /// Another holder is asked now: pieces of different holders are never mixed, so that it is clear who sent a wrong one.
-  void restart();
+  CAUSEWAY_DECL void restart();
 
   /// Piece next_piece().
-  outcome take(std::span<const std::byte> content);
+  CAUSEWAY_DECL outcome take(std::span<const std::byte> content);
 
  private:
   [[nodiscard]] std::uint64_t pieces() const noexcept { return manifest_pieces(local_.chunks()); }
 
-  outcome take_head(std::span<const std::byte> content);
+  CAUSEWAY_DECL outcome take_head(std::span<const std::byte> content);
 
-  outcome take_hashes(std::span<const std::byte> content);
+  CAUSEWAY_DECL outcome take_hashes(std::span<const std::byte> content);
 
-  [[nodiscard]] outcome check() const;
+  CAUSEWAY_DECL [[nodiscard]] outcome check() const;
 
   image_layout local_;
   std::uint64_t root_ = 0;
@@ -11214,27 +11227,28 @@ class fetcher {
   enum class status : std::uint8_t { idle, running, complete, failed };
 
   /// `fx` must outlive this object.
-  fetcher(const transfer_options& options, transfer_effects& fx);
+  CAUSEWAY_DECL fetcher(const transfer_options& options, transfer_effects& fx);
   fetcher(const fetcher&) = delete;
   fetcher& operator=(const fetcher&) = delete;
 
   /// Begins to fetch `goal`, and ends the fetch before. `local` must be hashed, outlive the fetch and stay as it is
   /// until `commit`. Complete at once where nothing differs.
-  void start(const state_name& goal, std::span<const net::peer_id> holders, const state_image& local, time_point now);
+  CAUSEWAY_DECL void start(const state_name& goal, std::span<const net::peer_id> holders, const state_image& local,
+                           time_point now);
   /// These hold the goal now. Others are not asked any more.
-  void holders(std::span<const net::peer_id> peers, time_point now);
+  CAUSEWAY_DECL void holders(std::span<const net::peer_id> peers, time_point now);
   /// Ends the fetch without a result. What has come is kept for a fetch of the same state.
-  void stop();
+  CAUSEWAY_DECL void stop();
   /// Frees what was kept.
-  void forget();
+  CAUSEWAY_DECL void forget();
 
   // ---- events, whether a fetch runs or not --------------------------------------------------------------------------
 
-  void peer_up(net::peer_id peer, time_point now);
-  void peer_down(net::peer_id peer, time_point now);
+  CAUSEWAY_DECL void peer_up(net::peer_id peer, time_point now);
+  CAUSEWAY_DECL void peer_down(net::peer_id peer, time_point now);
   /// A message of one of the kinds manifest, chunk and gone. Others are ignored.
-  void message(net::peer_id from, const transfer_message& m, time_point now);
-  void wake(time_point now);
+  CAUSEWAY_DECL void message(net::peer_id from, const transfer_message& m, time_point now);
+  CAUSEWAY_DECL void wake(time_point now);
 
   // ---- to look at ---------------------------------------------------------------------------------------------------
 
@@ -11245,13 +11259,13 @@ class fetcher {
   [[nodiscard]] const error& failure() const noexcept { return failure_; }
   /// The newest round that a holder spoke of when it said that it does not have the goal.
   [[nodiscard]] std::uint64_t newest_seen() const noexcept { return newest_seen_; }
-  [[nodiscard]] fetch_progress progress() const;
+  CAUSEWAY_DECL [[nodiscard]] fetch_progress progress() const;
   /// The same without the holders, for those who ask often.
   [[nodiscard]] const fetch_progress& so_far() const noexcept { return counts_; }
 
   /// Puts what was fetched into `image`, the one given to `start`, and ends the fetch: see staging::commit. Precondition:
   /// complete.
-  result<void> commit(state_image& image, thread_pool* pool = nullptr);
+  CAUSEWAY_DECL result<void> commit(state_image& image, thread_pool* pool = nullptr);
 
  private:
   using holder = transfer_holder;
@@ -11260,32 +11274,32 @@ class fetcher {
 
   // ---- holders ------------------------------------------------------------------------------------------------------
 
-  void release_all(holder& h);
-  void part_with(holder& h);
-  void punish(holder& h, const std::string& what);
-  void declare_overdue(holder& h, time_point now);
+  CAUSEWAY_DECL void release_all(holder& h);
+  CAUSEWAY_DECL void part_with(holder& h);
+  CAUSEWAY_DECL void punish(holder& h, const std::string& what);
+  CAUSEWAY_DECL void declare_overdue(holder& h, time_point now);
 
   // ---- messages -----------------------------------------------------------------------------------------------------
 
-  void send(net::peer_id to, transfer_kind kind, std::uint64_t index);
-  void ask(holder& h, std::uint64_t key, time_point now);
-  void take_manifest(holder& h, const transfer_message& m, time_point now);
-  void take_chunk(holder& h, const transfer_message& m, time_point now);
+  CAUSEWAY_DECL void send(net::peer_id to, transfer_kind kind, std::uint64_t index);
+  CAUSEWAY_DECL void ask(holder& h, std::uint64_t key, time_point now);
+  CAUSEWAY_DECL void take_manifest(holder& h, const transfer_message& m, time_point now);
+  CAUSEWAY_DECL void take_chunk(holder& h, const transfer_message& m, time_point now);
   // The chunk that a message brings, packed or not; nothing where it has other bytes.
-  std::span<const std::byte> content_of(const transfer_message& m);
-  void take_gone(holder& h, const transfer_message& m, time_point now);
-  void note_rate(std::size_t bytes, time_point now);
-  void make_plan();
+  CAUSEWAY_DECL std::span<const std::byte> content_of(const transfer_message& m);
+  CAUSEWAY_DECL void take_gone(holder& h, const transfer_message& m, time_point now);
+  CAUSEWAY_DECL void note_rate(std::size_t bytes, time_point now);
+  CAUSEWAY_DECL void make_plan();
 
   // ---- what to do next ----------------------------------------------------------------------------------------------
 
-  void proceed(time_point now);
-  bool still_possible(time_point now);
-  void ask_for_manifest(time_point now);
-  void fill_window(holder& h, time_point now);
-  void set_wake(time_point now);
-  void finish(status how);
-  void fail_with(error why);
+  CAUSEWAY_DECL void proceed(time_point now);
+  CAUSEWAY_DECL bool still_possible(time_point now);
+  CAUSEWAY_DECL void ask_for_manifest(time_point now);
+  CAUSEWAY_DECL void fill_window(holder& h, time_point now);
+  CAUSEWAY_DECL void set_wake(time_point now);
+  CAUSEWAY_DECL void finish(status how);
+  CAUSEWAY_DECL void fail_with(error why);
 
   transfer_options options_;
   transfer_effects* fx_;
@@ -11674,17 +11688,17 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 class state_transfer {
  public:
   /// `fx` must outlive this object.
-  explicit state_transfer(transfer_effects& fx, const transfer_options& options = {});
+  CAUSEWAY_DECL explicit state_transfer(transfer_effects& fx, const transfer_options& options = {});
 
   void peer_up(net::peer_id peer, time_point now) { taking.peer_up(peer, now); }
-  void peer_down(net::peer_id peer, time_point now);
+  CAUSEWAY_DECL void peer_down(net::peer_id peer, time_point now);
 
   /// A control message for which is_transfer_message holds. errc::corrupt, errc::too_large, errc::protocol: it is
   /// malformed, or asks for what the state it names does not have; nothing was done, and no peer of ours sends such a
   /// thing.
-  result<void> message(net::peer_id from, std::span<const std::byte> bytes, time_point now);
+  CAUSEWAY_DECL result<void> message(net::peer_id from, std::span<const std::byte> bytes, time_point now);
 
-  void wake(time_point now);
+  CAUSEWAY_DECL void wake(time_point now);
 
   [[nodiscard]] std::uint64_t malformed() const noexcept { return malformed_; }
 
@@ -11780,6 +11794,7 @@ struct parallel_traits {
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
   bool global_step = true;       ///< all peers finish the same step together
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool by_blocks = false;        ///< or exchanged by the policy, among those who hold the same blocks of the model
   bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -12276,7 +12291,7 @@ static_assert(FaultPolicy<quorum>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-/// Turns a value with `serialize` into bytes and back; io::cereal_archiver is one.
+/// Turns a value with `serialize` into bytes and back; io::archiver is one, io::cereal_archiver another.
 template <class A>
 concept Archiver = requires(A& a, std::uint64_t& value, std::span<const std::byte> bytes) {
   { a.to_bytes(value) } -> std::convertible_to<result<std::vector<std::byte>>>;
@@ -12440,7 +12455,7 @@ enum class algorithm : std::uint8_t {
 class collective_workspace {
  public:
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  [[nodiscard]] std::byte* reserve(std::size_t bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
   [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
@@ -14213,15 +14228,15 @@ class group_view {
  public:
   /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
   /// them.
-  group_view(net::any_transport& over, std::vector<net::peer_index> members);
+  CAUSEWAY_DECL group_view(net::any_transport& over, std::vector<net::peer_index> members);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
-  result<std::size_t> wait(net::operation op, time_point deadline);
+  CAUSEWAY_DECL net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
 
   /// Of the whole transport.
@@ -14232,8 +14247,8 @@ class group_view {
 
   [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
 
-  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
-  [[nodiscard]] bool are_distinct() const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool are_distinct() const;
 
   net::any_transport* over_;
   std::vector<net::peer_index> members_;
@@ -14302,7 +14317,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// The partner of `self` when `peers` are paired at random; none for the one left over of an odd number. Peers that `draw`
 /// alike get the same pairs. Cost: O(peers).
-[[nodiscard]] CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw);
+CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw);
 
 /// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
 /// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
@@ -18743,10 +18758,10 @@ inline constexpr std::size_t hash_piece = 16384;
 }
 
 /// The hash of a row from those of its pieces.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t hash_of_pieces(std::span<const std::uint64_t> pieces) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash_of_pieces(std::span<const std::uint64_t> pieces) noexcept;
 
 /// The same for every number of threads. Reads 4 bytes a value.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t row_hash(thread_pool& pool, std::span<const float> row);
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t row_hash(thread_pool& pool, std::span<const float> row);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
@@ -18994,28 +19009,28 @@ class model_part {
  public:
   /// All of a model.
   model_part() = default;
-  explicit model_part(std::vector<block_range> ranges);
-  explicit model_part(block_range range);
+  CAUSEWAY_DECL explicit model_part(std::vector<block_range> ranges);
+  CAUSEWAY_DECL explicit model_part(block_range range);
 
   /// Embedding and output layer, and no block.
-  [[nodiscard]] static model_part ends();
+  CAUSEWAY_DECL [[nodiscard]] static model_part ends();
   /// Blocks, and nothing of what stands before the first and behind the last.
-  [[nodiscard]] static model_part blocks_alone(block_range range);
+  CAUSEWAY_DECL [[nodiscard]] static model_part blocks_alone(block_range range);
 
   /// The ranges in a model of `layers` blocks.
-  [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
-  [[nodiscard]] bool is_whole(std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_whole(std::int64_t layers) const;
   [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
-  [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
 
   /// Whether parameters of `block` are here, in a model of `layers`: before the first (-1) and behind the last (`layers`)
   /// as well.
-  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
 
   /// Ranges must rise, not be empty, not touch each other, and lie within the model.
-  [[nodiscard]] result<void> check(std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers) const;
 
-  [[nodiscard]] static std::string text(const block_range& r);
+  CAUSEWAY_DECL [[nodiscard]] static std::string text(const block_range& r);
 
  private:
   std::vector<block_range> ranges_;  // none: all blocks
@@ -19307,6 +19322,7 @@ class contribution {
   void open() noexcept { closed_at_.reset(); }
 
   [[nodiscard]] std::uint64_t all() const noexcept { return samples_; }
+  [[nodiscard]] std::uint64_t ever() const noexcept { return trained_; }  ///< whatever became of them
   /// Of them, the last ones, which are for the exchange after the next one.
   [[nodiscard]] std::uint64_t later() const noexcept { return closed_at_ ? std::min(samples_, trained_ - *closed_at_) : 0; }
   void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
@@ -19319,8 +19335,12 @@ class contribution {
   }
   void resume() noexcept { paused_ = false; }
   void passed() noexcept { ++passed_; }
-  /// A round is so many samples of all peers together.
-  void gather(std::uint64_t round_samples) noexcept { round_samples_ = round_samples; }
+  /// A round is so many samples of all peers together. `keeps`: see shared_state::keeps_gathered.
+  void gather(std::uint64_t round_samples, bool keeps = false) noexcept {
+    round_samples_ = round_samples;
+    keeps_gathered_ = keeps;
+  }
+  [[nodiscard]] bool keeps_gathered() const noexcept { return keeps_gathered_; }
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
@@ -19330,6 +19350,7 @@ class contribution {
 
   std::uint64_t samples_ = 0;
   std::uint64_t round_samples_ = 0;
+  bool keeps_gathered_ = false;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   bool paused_ = false;
@@ -19364,12 +19385,27 @@ struct shared_state {
   /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready. What a peer
   /// has gathered is worth nothing once the parts are others.
   std::uint64_t round_samples = 0;
+  bool keeps_gathered = false;  ///< it is worth something still: progress that moves along, as where round_samples is 0
   /// What the policy keeps for each parameter, the shared parameters first; where these pieces lie changes with `divide`.
   /// None: it cannot be divided.
   std::function<std::vector<std::span<float>>()> rows{};
   /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};
+  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
+  std::function<std::vector<std::span<std::byte>>()> memory{};
+  std::function<result<void>()> forget{};
+  /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
+  std::size_t of_model = 0;
 };
+
+/// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
+template <class Comm, class Context>
+void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
+  state.rows = [&comm] { return comm.block_rows(); };
+  state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
+  state.memory = [&comm] { return comm.memory(); };
+  state.forget = [&comm, &ctx] { return comm.forget(ctx); };
+}
 
 /// The exchange that a peer has been let into.
 struct round_entry {
@@ -19412,6 +19448,10 @@ class elastic_group {
 
   /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
   [[nodiscard]] virtual bool exchange_waits() const { return false; }
+
+  /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
+  /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
+  [[nodiscard]] virtual net::any_transport lasting() { return {}; }
 
   /// This peer goes. It takes part until the others do without it; then `enter` or `settle` ends with errc::cancelled.
   virtual void leave() {}
@@ -19614,13 +19654,13 @@ class training_context {
 
   // ---- who and when -------------------------------------------------------------------------------------------------
 
-  /// This peer, 0 to peers()-1. Where peers come and go: its place in the exchange entered last.
+  /// This peer, 0 to peers()-1. Where peers come and go: its place in the exchange entered last; identity() stays.
   [[nodiscard]] net::peer_index self() const { return transport().self(); }
   [[nodiscard]] std::uint32_t peers() const { return transport().size(); }
   /// Whether peers may come and go during the run.
   [[nodiscard]] bool elastic() const noexcept { return env_.group != nullptr; }
-  /// Inner steps committed by this peer.
-  [[nodiscard]] std::uint64_t step() const noexcept { return step_; }
+  [[nodiscard]] std::uint64_t identity() const { return elastic() ? env_.group->identity() : std::uint64_t{self()}; }
+  [[nodiscard]] std::uint64_t step() const noexcept { return step_; }  ///< inner steps committed by this peer
   /// Outer rounds committed by this peer.
   [[nodiscard]] std::uint64_t round() const noexcept { return elastic() ? env_.group->round() : round_; }
   /// Whether a failed exchange must leave its input as it was, because the fault policy may ask for it again.
@@ -19635,8 +19675,7 @@ class training_context {
   /// Their gradients in the same layout. Between inner steps the buffer is free for a policy's use.
   [[nodiscard]] std::span<float> gradients() { return model_.parameters().gradients(); }
   [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
-  /// Call after writing parameters.
-  void parameters_changed() { model_.parameters().touch(); }
+  void parameters_changed() { model_.parameters().touch(); }  ///< call it after writing them
   /// The inner optimizer forgets what it knows, as at the start of the run: it may be what spoilt the parameters.
   void reset_inner() { inner_.reset(model_.parameters().length()); }
   /// From now on every inner step adds what it subtracts from the parameters to `sum` (same layout), which must outlive the
@@ -19672,7 +19711,7 @@ class training_context {
   /// Names the dropout masks of a micro-batch of this step: a function of (seed, peer, step, micro-batch), where all stages
   /// of a pipeline are one peer.
   [[nodiscard]] std::uint64_t dropout_stream(std::uint64_t micro_batch) const {
-    return mix(step_, elastic() ? env_.group->identity() : std::uint64_t{self()}, micro_batch);
+    return mix(step_, identity(), micro_batch);
   }
 
   /// The 2-norm of the gradient that this peer holds.
@@ -19723,8 +19762,8 @@ class training_context {
     if (entry_.transport) return *entry_.transport;
     return group_ ? *group_ : *world_;
   }
-  /// To all peers of the run.
-  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }
+  [[nodiscard]] net::any_transport lasting_transport() { return env_.group->lasting(); }  ///< where peers come and go
+  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }                  ///< to all peers of the run
   /// From now on transport(), self() and peers() are those of the group of `members`, peers of world() with this one among
   /// them: the ones that hold the same stage of a model, in the order of their pipelines. Call it in `start`.
   void form_group(std::vector<net::peer_index> members) {
@@ -19899,19 +19938,19 @@ class training_context {
       parts.view(parameters());
       parts(inner_);
     }
+    const std::size_t of_model = parts.parts().size();
     comm.shared(parts);
     parts(shared_random_);
     if constexpr (Comm::traits.own_parameters) parts.own(parameters());
     shared_state state{parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }};
+    state.of_model = of_model;
     state.own = parts.own_parts();
     state.round_samples = contribution_.round_samples();
+    state.keeps_gathered = contribution_.keeps_gathered();
     if constexpr (requires { comm.replay(*this); }) {
       state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
     }
-    if constexpr (Comm::traits.moves_with_blocks) {
-      state.rows = [&comm] { return comm.block_rows(); };
-      state.divide = [this, &comm](std::span<const parameter_segment> before) { return comm.divide(*this, before); };
-    }
+    if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, *this);
     return env_.group->open(std::move(state), pool());
   }
 
@@ -20167,8 +20206,8 @@ struct seat {
   /// what it computes.
   std::vector<nn::block_range> keeps{};
 
-  [[nodiscard]] std::vector<nn::block_range> held() const;
-  [[nodiscard]] bool holds(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> held() const;
+  CAUSEWAY_DECL [[nodiscard]] bool holds(std::int64_t block) const;
   friend bool operator==(const seat&, const seat&) = default;
 };
 
@@ -20188,34 +20227,34 @@ struct layout {
     std::size_t replica = 0, rank = 0;
   };
   /// Where a peer is; nullptr: spare.
-  [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const;
+  CAUSEWAY_DECL [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const;
   /// The peers that hold a block, in the order of replicas and ranks.
-  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
   /// The number of the first micro-batch of a replica.
-  [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
 
   /// Those who have a seat, in the order of replicas and ranks.
-  [[nodiscard]] std::vector<std::uint64_t> seated() const;
-  [[nodiscard]] bool has_empty_seats() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> seated() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_empty_seats() const;
   /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `seated()`.
   /// Micro-batches go to the pipelines in turn; where one has an empty seat, to the others' peers of that stage in turn.
   /// Precondition: `check` finds nothing wrong, and all replicas are cut alike.
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
 
   friend bool operator==(const layout&, const layout&) = default;
 
   /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat. Where seats
   /// are empty, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes every
   /// stage.
-  [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
 
  private:
   static constexpr std::uint32_t empty = UINT32_MAX;
 
   // Where each empty seat has another of its pipeline that keeps its stage, that one does it; else micro-batches go to
   // other pipelines, which must be cut alike.
-  [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one);
-  [[nodiscard]] result<void> check_detours() const;
+  CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one);
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
 };
 
 /// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
@@ -20227,10 +20266,10 @@ struct layout {
 }
 
 /// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
 
 /// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
-[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
 
@@ -20397,11 +20436,11 @@ struct run_history {
 
   /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
   /// nothing, for a recovery policy that does not look back.
-  void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
-  void add_interval(std::size_t peers);
+  CAUSEWAY_DECL void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
+  CAUSEWAY_DECL void add_interval(std::size_t peers);
 
   /// Peers of each interval that there was.
-  [[nodiscard]] std::vector<std::size_t> counts() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> counts() const;
 
   friend bool operator==(const run_history&, const run_history&) = default;
 };
@@ -20480,8 +20519,9 @@ struct crew_entry {
   std::span<const float> known{};
 };
 
-/// What pipelines whose replicas take steps of their own do for the exchange of a round.
+/// What pipelines do for the exchange of a round, or of a step's gradient.
 struct crew_rounds {
+  /// An entry without an attempt: the policy has nothing to exchange.
   std::function<result<crew_entry>()> enter{};
   /// The mean is here. Success: the run has taken the round, so it may land.
   std::function<result<void>(std::span<const float> mean)> exchanged{};
@@ -20492,7 +20532,10 @@ struct crew_state {
   std::vector<std::span<std::byte>> alike{};              ///< equal on all peers, whatever blocks they hold
   std::function<std::vector<std::span<float>>()> rows{};  ///< one value for each parameter, the shared parameters first
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
-  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
+  std::function<std::vector<std::span<std::byte>>()> memory{};
+  std::function<result<void>()> forget{};  ///< that
+  std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
 };
 
 /// All calls from the trainer's thread.
@@ -20510,6 +20553,9 @@ class crew {
   virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
+  /// What the communication policy exchanges has changed since it was let in: it makes its row again, and the attempt goes
+  /// on.
+  virtual void begin_exchange_again() = 0;
   /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
   virtual void exchange_by(crew_rounds rounds) = 0;
   /// Once the trainer has started.
@@ -20531,13 +20577,13 @@ class crew {
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 /// environment::group and the policy's crew in one. The communication policy sees a peer that is alone, where the pipelines
-/// sum the gradients; where their replicas take steps of their own, the holders of the same blocks. Threading: as
-/// elastic_group.
+/// sum the gradients; where it is to exchange them, or replicas take steps of their own, the holders of the same blocks.
+/// Threading: as elastic_group.
 class crew_group final : public elastic_group, public parallel::crew {
  public:
   /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
   /// member_options::enters_afresh must be set.
-  explicit crew_group(std::shared_ptr<elastic_group> below);
+  CAUSEWAY_DECL explicit crew_group(std::shared_ptr<elastic_group> below);
 
   // ---- for the context ------------------------------------------------------------------------------------------------
 
@@ -20546,29 +20592,30 @@ class crew_group final : public elastic_group, public parallel::crew {
   [[nodiscard]] std::uint64_t parent() const override { return below_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return words_.state; }
   [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
-  [[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return below_->budget_used(); }
   void leave() override { below_->leave(); }
 
   /// What the others hold alike is not what the context would share.
-  CAUSEWAY_DECL result<void> open(shared_state, thread_pool& pool) override;
+  CAUSEWAY_INLINE result<void> open(shared_state, thread_pool& pool) override;
 
-  CAUSEWAY_DECL result<round_entry> enter(std::uint64_t, std::uint64_t) override;
-  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean) override;
+  CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  CAUSEWAY_INLINE result<void> exchanged(std::span<const float> mean) override;
 
-  CAUSEWAY_DECL result<verdict> settle(const result<void>& outcome, bool) override;
+  CAUSEWAY_INLINE result<verdict> settle(const result<void>& outcome, bool) override;
 
   // ---- for the pipelines ----------------------------------------------------------------------------------------------
 
   [[nodiscard]] const parallel::crew_words& words() const override { return words_; }
 
-  CAUSEWAY_DECL result<parallel::crew_attempt> begin_attempt() override;
+  CAUSEWAY_INLINE result<parallel::crew_attempt> begin_attempt() override;
 
-  CAUSEWAY_DECL result<void> propose(const parallel::crew_words& next) override;
+  CAUSEWAY_INLINE result<void> propose(const parallel::crew_words& next) override;
 
-  CAUSEWAY_DECL result<void> failed(const error& why) override;
+  CAUSEWAY_INLINE result<void> failed(const error& why) override;
 
   void finished_by_others() override { finished_by_others_ = true; }
+  void begin_exchange_again() override { again_ = true; }
   void exchange_by(parallel::crew_rounds rounds) override { rounds_ = std::move(rounds); }
   [[nodiscard]] const parallel::crew_state& state() const override { return state_; }
 
@@ -20580,6 +20627,7 @@ class crew_group final : public elastic_group, public parallel::crew {
   parallel::crew_rounds rounds_;
   parallel::crew_state state_;
   bool finished_by_others_ = false;
+  bool again_ = false;  // the exchange, in the attempt under way
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI
@@ -20597,23 +20645,28 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 
 CAUSEWAY_DECL crew_group::crew_group(std::shared_ptr<elastic_group> below) : below_{std::move(below)} {}
 
-CAUSEWAY_DECL std::vector<std::uint64_t> crew_group::draw(std::uint64_t skipped, std::uint64_t count) {
+CAUSEWAY_INLINE std::vector<std::uint64_t> crew_group::draw(std::uint64_t skipped, std::uint64_t count) {
   return below_->draw(skipped, count);
 }
 
-CAUSEWAY_DECL result<void> crew_group::open(shared_state state, thread_pool& pool) {
-  const auto rows = state.rows ? state.rows() : std::vector<std::span<float>>{};
-  for (const std::span<std::byte> part : state.parts) {
-    const auto lies_there = [&](std::span<float> row) { return std::as_writable_bytes(row).data() == part.data(); };
-    if (std::none_of(rows.begin(), rows.end(), lies_there)) state_.alike.push_back(part);
+CAUSEWAY_INLINE result<void> crew_group::open(shared_state state, thread_pool& pool) {
+  if (state.divide) {
+    auto of_blocks = state.memory ? state.memory() : std::vector<std::span<std::byte>>{};
+    for (const std::span<float> row : state.rows()) of_blocks.push_back(std::as_writable_bytes(row));
+    for (const std::span<std::byte> part : std::span{state.parts}.subspan(state.of_model)) {
+      const auto lies_there = [&](std::span<std::byte> row) { return row.data() == part.data(); };
+      if (std::none_of(of_blocks.begin(), of_blocks.end(), lies_there)) state_.alike.push_back(part);
+    }
   }
   state_.rows = std::move(state.rows);
+  state_.memory = std::move(state.memory);
+  state_.forget = std::move(state.forget);
   state_.divide = std::move(state.divide);
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&words_, 1})}, [](std::span<const float>) {}}, pool);
 }
 
-CAUSEWAY_DECL result<round_entry> crew_group::enter(std::uint64_t, std::uint64_t) {
+CAUSEWAY_INLINE result<round_entry> crew_group::enter(std::uint64_t, std::uint64_t) {
   round_entry e{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
   if (!rounds_.enter) return e;
@@ -20634,23 +20687,24 @@ CAUSEWAY_DECL result<round_entry> crew_group::enter(std::uint64_t, std::uint64_t
   return e;
 }
 
-CAUSEWAY_DECL result<void> crew_group::exchanged(std::span<const float> mean) {
+CAUSEWAY_INLINE result<void> crew_group::exchanged(std::span<const float> mean) {
   return rounds_.exchanged ? rounds_.exchanged(mean) : result<void>{};
 }
 
-CAUSEWAY_DECL result<verdict> crew_group::settle(const result<void>& outcome, bool) {
+CAUSEWAY_INLINE result<verdict> crew_group::settle(const result<void>& outcome, bool) {
   if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
   if (outcome) return verdict::commit;                                    // `propose` came before
+  if (std::exchange(again_, false)) return verdict::retry;
   CAUSEWAY_TRY(below_->settle(outcome, false));
   return verdict::retry;  // what became of it, the pipelines see in the words
 }
 
-CAUSEWAY_DECL result<parallel::crew_attempt> crew_group::begin_attempt() {
+CAUSEWAY_INLINE result<parallel::crew_attempt> crew_group::begin_attempt() {
   CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1, 0));
   return parallel::crew_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
 }
 
-CAUSEWAY_DECL result<void> crew_group::propose(const parallel::crew_words& next) {
+CAUSEWAY_INLINE result<void> crew_group::propose(const parallel::crew_words& next) {
   CAUSEWAY_TRY(below_->exchanged({}));
   words_ = next;
   CAUSEWAY_ASSIGN(const verdict judged, below_->settle({}, true));
@@ -20658,7 +20712,7 @@ CAUSEWAY_DECL result<void> crew_group::propose(const parallel::crew_words& next)
   return fail(errc::cancelled, "step", "the others did not vote for it");
 }
 
-CAUSEWAY_DECL result<void> crew_group::failed(const error& why) {
+CAUSEWAY_INLINE result<void> crew_group::failed(const error& why) {
   CAUSEWAY_TRY(below_->settle(why, false));
   return {};
 }
@@ -20683,19 +20737,19 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 class link_transport {
  public:
   /// `link_of_rank[r]` is the link of rank r; the entry of `self_rank` is never looked at.
-  link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank, peer_index self_rank,
-                 std::uint32_t epoch);
+  CAUSEWAY_DECL link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank, peer_index self_rank,
+                               std::uint32_t epoch);
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
   [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
   [[nodiscard]] peer_index link_of(peer_index rank) const noexcept { return links_[rank]; }
 
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
 
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
 
-  result<std::size_t> wait(operation op, time_point deadline);
+  CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
 
   [[nodiscard]] bool done(operation op) const { return op == no_operation || fabric_->done(op); }
 
@@ -20707,7 +20761,7 @@ class link_transport {
 
   [[nodiscard]] bool is_other(peer_index rank) const noexcept { return rank < links_.size() && rank != self_; }
 
-  [[nodiscard]] message_id of_this_view(message_id id) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] message_id of_this_view(message_id id) const noexcept;
 
   std::shared_ptr<fabric> fabric_;
   std::vector<peer_index> links_;
@@ -20788,19 +20842,19 @@ class write_behind {
   };
 
   /// `patience`: how long a leader may wait for its disk. `run`: as in the messages.
-  write_behind(outlets to, duration patience, std::uint64_t run);
+  CAUSEWAY_DECL write_behind(outlets to, duration patience, std::uint64_t run);
   write_behind(const write_behind&) = delete;
   write_behind& operator=(const write_behind&) = delete;
 
   /// What is sent and noted from now on waits for this record.
-  void persist(const membership::durable_record& record);
+  CAUSEWAY_DECL void persist(const membership::durable_record& record);
 
-  void send(net::peer_id to, std::vector<std::byte> message);
+  CAUSEWAY_DECL void send(net::peer_id to, std::vector<std::byte> message);
 
-  void note(const membership::event& e);
+  CAUSEWAY_DECL void note(const membership::event& e);
 
   /// Whether a leader had to say farewell: it is to lead no longer. Said once.
-  [[nodiscard]] bool must_resign();
+  CAUSEWAY_DECL [[nodiscard]] bool must_resign();
   /// Nothing waits.
   [[nodiscard]] bool idle() const noexcept { return written_ == asked_; }
   /// Nothing waits any more, or for ever: the disk has failed.
@@ -20828,11 +20882,11 @@ class write_behind {
   };
 
   /// One record at a time: those that were replaced meanwhile are in the newest.
-  void begin_writing();
+  CAUSEWAY_DECL void begin_writing();
 
-  void wrote(std::uint64_t number, bool good);
+  CAUSEWAY_DECL void wrote(std::uint64_t number, bool good);
 
-  void say(net::peer_id to, std::vector<std::byte> message);
+  CAUSEWAY_DECL void say(net::peer_id to, std::vector<std::byte> message);
 
   outlets to_;
   duration patience_;
@@ -20985,8 +21039,9 @@ CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::s
 
 class member_control final : net::fabric_events, membership::effects, membership::transfer_effects {
  public:
-  static result<std::unique_ptr<member_control>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
-                                                      const member_options& options, log_sink log);
+  CAUSEWAY_DECL static result<std::unique_ptr<member_control>> make(std::shared_ptr<net::fabric> fabric,
+                                                                    io::any_storage storage, const member_options& options,
+                                                                    log_sink log);
 
   /// A round and the name of its state.
   struct named_round {
@@ -20995,43 +21050,43 @@ class member_control final : net::fabric_events, membership::effects, membership
   };
 
   /// What this peer knows to be committed, and what it voted for afterwards, as of its last process.
-  [[nodiscard]] std::optional<named_round> remembered() const;
-  [[nodiscard]] std::optional<named_round> voted_for() const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<named_round> remembered() const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<named_round> voted_for() const;
 
   // ---- with the lock held -------------------------------------------------------------------------------------------
 
   /// Begins to take part. `stored`: what the disk had; `initial`: the hash of the state in memory.
-  void begin(const std::optional<named_round>& stored, std::uint64_t initial);
+  CAUSEWAY_DECL void begin(const std::optional<named_round>& stored, std::uint64_t initial);
 
-  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
+  CAUSEWAY_DECL void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
   void gather(std::uint64_t round_samples) noexcept { protocol_.gather(round_samples); }
-  void announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
-  [[nodiscard]] bool completed(membership::ballot at);
-  void voted(membership::ballot at, std::uint64_t round, std::uint64_t hash);
-  void failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects);
-  void unusable(membership::ballot at);
-  void holds(std::uint64_t round, std::uint64_t hash);
-  void leave();
+  CAUSEWAY_DECL void announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
+  CAUSEWAY_DECL [[nodiscard]] bool completed(membership::ballot at);
+  CAUSEWAY_DECL void voted(membership::ballot at, std::uint64_t round, std::uint64_t hash);
+  CAUSEWAY_DECL void failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects);
+  CAUSEWAY_DECL void unusable(membership::ballot at);
+  CAUSEWAY_DECL void holds(std::uint64_t round, std::uint64_t hash);
+  CAUSEWAY_DECL void leave();
 
   /// Whether the record on disk says what this peer knows, or the disk has failed.
   [[nodiscard]] bool written() const noexcept { return behind_.over(); }
   [[nodiscard]] const membership::situation& now_what() const noexcept { return protocol_.now_what(); }
   [[nodiscard]] const membership::ledger& ledger() const noexcept { return protocol_.samples(); }
-  [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t hash) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t hash) const;
   [[nodiscard]] const membership::protocol& decisions() const noexcept { return protocol_; }
   /// Why a peer that has found nobody for `patience` should wait no longer; none while it should, or patience is 0.
-  [[nodiscard]] std::optional<error> alone_too_long(duration patience) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<error> alone_too_long(duration patience) const;
 
   /// The links of a view's members in their order. All but our own must have been met.
-  [[nodiscard]] std::vector<net::peer_index> links_of(const membership::view& view) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> links_of(const membership::view& view) const;
 
   /// Members of a view without a connection to this peer.
-  [[nodiscard]] std::vector<net::peer_id> missing_of(const membership::view& view) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> missing_of(const membership::view& view) const;
 
-  [[nodiscard]] bool meets(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool meets(net::peer_id id) const;
 
   /// Starts to connect to the members of a view that are missing.
-  void dial_missing(const membership::view& view);
+  CAUSEWAY_DECL void dial_missing(const membership::view& view);
 
   /// Whether a dial since then was in vain.
   [[nodiscard]] bool dialled_in_vain() const noexcept { return !refused_.empty(); }
@@ -21039,95 +21094,96 @@ class member_control final : net::fabric_events, membership::effects, membership
   // ---- the shared state ---------------------------------------------------------------------------------------------
 
   /// Others may fetch it from now on. `image` must be hashed and stay as it is until withdrawn.
-  void offer(std::uint64_t round, const membership::state_image& image);
+  CAUSEWAY_DECL void offer(std::uint64_t round, const membership::state_image& image);
   /// The memory of what is offered is about to change. What others fetch of it goes on from a copy, if there is one.
-  void withdraw();
+  CAUSEWAY_DECL void withdraw();
   /// Whether a copy must be made before `withdraw`.
   [[nodiscard]] bool needs_copy() const { return offered_ && transfer_.keeping.needs_copy(*offered_); }
-  void copied(std::shared_ptr<const membership::kept_bytes> bytes);
+  CAUSEWAY_DECL void copied(std::shared_ptr<const membership::kept_bytes> bytes);
   /// Whether others will want to know what rounds exchanged.
   [[nodiscard]] bool keeps_means() const noexcept { return transfer_.keeping.any(); }
-  void add_mean(std::uint64_t round, std::shared_ptr<const membership::kept_bytes> mean);
+  CAUSEWAY_DECL void add_mean(std::uint64_t round, std::shared_ptr<const membership::kept_bytes> mean);
   void forget_means() { transfer_.keeping.clear(); }
   /// This peer exchanges data, or no longer.
-  void exchanging(bool yes);
+  CAUSEWAY_DECL void exchanging(bool yes);
   /// Beside the other: a vote of the last process, which may be the only copy there is.
   void offer_spare(std::uint64_t round, const membership::state_image& image) { transfer_.giving.offer(round, image); }
   void withdraw_spare(std::uint64_t round) { transfer_.giving.withdraw(round); }
 
   /// `keep`: the holders are asked to keep it, and what later rounds exchange, until `end_catch_up`.
-  void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image, bool keep);
-  void start_mean(std::uint64_t round, std::uint64_t root, const membership::state_image& image);
+  CAUSEWAY_DECL void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image, bool keep);
+  CAUSEWAY_DECL void start_mean(std::uint64_t round, std::uint64_t root, const membership::state_image& image);
   [[nodiscard]] membership::kept_for_us& kept() noexcept { return transfer_.kept; }
   void stop_fetch() { transfer_.taking.stop(); }
 
   /// Asks the leader to hold the next round back. `time_was_given` says when it does.
-  void ask_for_time(const membership::transfer_need& needs);
+  CAUSEWAY_DECL void ask_for_time(const membership::transfer_need& needs);
   [[nodiscard]] bool time_was_given() const noexcept { return time_given_; }
   [[nodiscard]] membership::fetcher& fetch() noexcept { return transfer_.taking; }
 
   // ---- for the checker: what the trainer did --------------------------------------------------------------------------
 
   /// `drawn`: sample numbers, of which the last `count` were trained on for the round after `on`.
-  void record_trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn, std::uint64_t count);
-  void record_updates(const membership::view& view);
-  void record_held(const membership::commit_record& record_of);
+  CAUSEWAY_DECL void record_trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
+                                    std::uint64_t count);
+  CAUSEWAY_DECL void record_updates(const membership::view& view);
+  CAUSEWAY_DECL void record_held(const membership::commit_record& record_of);
 
-  void post(net::peer_id to, std::vector<std::byte> message, bool bulk);
+  CAUSEWAY_DECL void post(net::peer_id to, std::vector<std::byte> message, bool bulk);
 
-  [[nodiscard]] std::string describe() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
 
   void attach() { fabric_->attach(this); }
   /// In an orderly end what others are to hear is written and said first.
-  void detach();
+  CAUSEWAY_DECL void detach();
 
  private:
-  member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage, const member_options& options, log_sink log,
-                 membership::durable_record record);
+  CAUSEWAY_DECL member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage, const member_options& options,
+                               log_sink log, membership::durable_record record);
 
-  detail::write_behind::outlets outlets();
+  CAUSEWAY_DECL detail::write_behind::outlets outlets();
 
-  [[nodiscard]] membership::options protocol_options() const;
-  [[nodiscard]] membership::transfer_options transfer_options() const;
+  CAUSEWAY_DECL [[nodiscard]] membership::options protocol_options() const;
+  CAUSEWAY_DECL [[nodiscard]] membership::transfer_options transfer_options() const;
 
   // ---- net::fabric_events -------------------------------------------------------------------------------------------
 
-  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
-  CAUSEWAY_DECL void on_down(net::peer_index link, const error& why) override;
-  CAUSEWAY_DECL void on_unreachable(const std::string& address, const error& why) override;
-  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> message) override;
-  CAUSEWAY_DECL void on_wake() override;
+  CAUSEWAY_INLINE void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_INLINE void on_down(net::peer_index link, const error& why) override;
+  CAUSEWAY_INLINE void on_unreachable(const std::string& address, const error& why) override;
+  CAUSEWAY_INLINE void on_control(net::peer_index link, std::span<const std::byte> message) override;
+  CAUSEWAY_INLINE void on_wake() override;
 
   // ---- membership::effects ------------------------------------------------------------------------------------------
 
-  CAUSEWAY_DECL void send(net::peer_id to, std::vector<std::byte> message) override;
+  CAUSEWAY_INLINE void send(net::peer_id to, std::vector<std::byte> message) override;
   void dial(const std::string& address) override { fabric_->dial(address); }
-  CAUSEWAY_DECL void drop(net::peer_id peer, const std::string& why) override;
-  CAUSEWAY_DECL bool persist(const membership::durable_record& record) override;
+  CAUSEWAY_INLINE void drop(net::peer_id peer, const std::string& why) override;
+  CAUSEWAY_INLINE bool persist(const membership::durable_record& record) override;
   /// Without the lock.
-  bool write(const std::vector<std::byte>& record);
+  CAUSEWAY_DECL bool write(const std::vector<std::byte>& record);
   void wake_at(time_point when) override { protocol_wakes_ = when; }
-  CAUSEWAY_DECL void give_time(net::peer_id peer, duration how_long) override;
-  CAUSEWAY_DECL void note(const membership::event& e) override;
+  CAUSEWAY_INLINE void give_time(net::peer_id peer, duration how_long) override;
+  CAUSEWAY_INLINE void note(const membership::event& e) override;
   void log(severity level, std::string_view text) override { log_(level, text); }
 
   // ---- membership::transfer_effects ---------------------------------------------------------------------------------
 
-  CAUSEWAY_DECL void transfer_send(net::peer_id to, std::vector<std::byte> message) override;
+  CAUSEWAY_INLINE void transfer_send(net::peer_id to, std::vector<std::byte> message) override;
   void transfer_wake_at(time_point when) override { transfer_wakes_ = when; }
   void transfer_log(severity level, std::string_view text) override { log_(level, text); }
 
-  result<void> take_transfer(net::peer_id from, std::span<const std::byte> message);
+  CAUSEWAY_DECL result<void> take_transfer(net::peer_id from, std::span<const std::byte> message);
 
   /// Of many peers a newcomer has met only a few, and those who hold the state may be others.
-  void dial_holders();
+  CAUSEWAY_DECL void dial_holders();
 
-  [[nodiscard]] std::vector<net::peer_id> holders() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> holders() const;
 
-  void record(membership::event e);
+  CAUSEWAY_DECL void record(membership::event e);
 
   // After every event: data of attempts that are over is refused, a fetch learns who can help, the next wake-up is set.
-  void settle();
+  CAUSEWAY_DECL void settle();
 
   std::shared_ptr<net::fabric> fabric_;
   io::any_storage storage_;
@@ -21196,11 +21252,11 @@ CAUSEWAY_DECL member_control::member_control(std::shared_ptr<net::fabric> fabric
       protocol_{protocol_options(), std::move(record), *this},
       transfer_{*this, transfer_options()} {}
 
-CAUSEWAY_DECL void member_control::send(net::peer_id to, std::vector<std::byte> message) {
+CAUSEWAY_INLINE void member_control::send(net::peer_id to, std::vector<std::byte> message) {
   behind_.send(to, std::move(message));
 }
 
-CAUSEWAY_DECL void member_control::transfer_send(net::peer_id to, std::vector<std::byte> message) {
+CAUSEWAY_INLINE void member_control::transfer_send(net::peer_id to, std::vector<std::byte> message) {
   post(to, std::move(message), true);
 }
 
@@ -21465,7 +21521,7 @@ CAUSEWAY_DECL membership::transfer_options member_control::transfer_options() co
   return o;
 }
 
-CAUSEWAY_DECL void member_control::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
+CAUSEWAY_INLINE void member_control::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
   if (const auto before = peers_.find(link); before != peers_.end() && before->second != id) links_.erase(before->second);
   links_[id] = link;
   peers_[link] = id;
@@ -21474,20 +21530,20 @@ CAUSEWAY_DECL void member_control::on_up(net::peer_index link, net::peer_id id, 
   settle();
 }
 
-CAUSEWAY_DECL void member_control::on_down(net::peer_index link, const error& why) {
+CAUSEWAY_INLINE void member_control::on_down(net::peer_index link, const error& why) {
   const net::peer_id id = peers_[link];
   protocol_.peer_down(id, why.message, fabric_->now());
   transfer_.peer_down(id, fabric_->now());
   settle();
 }
 
-CAUSEWAY_DECL void member_control::on_unreachable(const std::string& address, const error& why) {
+CAUSEWAY_INLINE void member_control::on_unreachable(const std::string& address, const error& why) {
   refused_ = address;
   protocol_.unreachable(address, why.message, fabric_->now());
   settle();
 }
 
-CAUSEWAY_DECL void member_control::on_control(net::peer_index link, std::span<const std::byte> message) {
+CAUSEWAY_INLINE void member_control::on_control(net::peer_index link, std::span<const std::byte> message) {
   const net::peer_id from = peers_[link];
   const bool others = !message.empty() && message.front() >= std::byte{0x90};
   if (membership::is_transfer_message(message)) {
@@ -21503,7 +21559,7 @@ CAUSEWAY_DECL void member_control::on_control(net::peer_index link, std::span<co
   settle();
 }
 
-CAUSEWAY_DECL void member_control::on_wake() {
+CAUSEWAY_INLINE void member_control::on_wake() {
   const time_point now = fabric_->now();
   if (protocol_wakes_ <= now) {
     protocol_wakes_ = no_deadline;
@@ -21517,12 +21573,12 @@ CAUSEWAY_DECL void member_control::on_wake() {
   settle();
 }
 
-CAUSEWAY_DECL void member_control::drop(net::peer_id peer, const std::string& why) {
+CAUSEWAY_INLINE void member_control::drop(net::peer_id peer, const std::string& why) {
   const auto at = links_.find(peer);
   if (at != links_.end()) fabric_->close(at->second, why);
 }
 
-CAUSEWAY_DECL bool member_control::persist(const membership::durable_record& record) {
+CAUSEWAY_INLINE bool member_control::persist(const membership::durable_record& record) {
   behind_.persist(record);
   return true;
 }
@@ -21533,12 +21589,12 @@ CAUSEWAY_DECL bool member_control::write(const std::vector<std::byte>& record) {
   return written.has_value();
 }
 
-CAUSEWAY_DECL void member_control::give_time(net::peer_id peer, duration how_long) {
+CAUSEWAY_INLINE void member_control::give_time(net::peer_id peer, duration how_long) {
   const auto ns = static_cast<std::uint64_t>(how_long.count());
   post(peer, encode(membership::transfer_message{.kind = membership::transfer_kind::time_given, .newest = ns}), false);
 }
 
-CAUSEWAY_DECL void member_control::note(const membership::event& e) {
+CAUSEWAY_INLINE void member_control::note(const membership::event& e) {
   if (options_.journal) behind_.note(e);
 }
 
@@ -21616,30 +21672,30 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 struct suspicion {
   std::vector<net::peer_index> ranks;
 
-  void add(net::peer_index rank);
+  CAUSEWAY_DECL void add(net::peer_index rank);
 };
 
 /// Models Transport. Threading: as net::link_transport.
 class view_transport {
  public:
-  view_transport(net::link_transport links, std::shared_ptr<suspicion> suspects);
+  CAUSEWAY_DECL view_transport(net::link_transport links, std::shared_ptr<suspicion> suspects);
 
   [[nodiscard]] net::peer_index self() const noexcept { return links_.self(); }
   [[nodiscard]] std::uint32_t size() const noexcept { return links_.size(); }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
 
-  result<std::size_t> wait(net::operation op, time_point deadline);
+  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
 
   [[nodiscard]] bool done(net::operation op) const { return links_.done(op); }
   [[nodiscard]] traffic stats() const { return links_.stats(); }
 
  private:
-  net::operation remember(net::operation op, net::peer_index peer);
+  CAUSEWAY_DECL net::operation remember(net::operation op, net::peer_index peer);
 
   // After the first failure a collective cancels what is left with a deadline in the past: that says nothing about anybody.
-  void suspect(net::peer_index peer, errc code, time_point deadline);
+  CAUSEWAY_DECL void suspect(net::peer_index peer, errc code, time_point deadline);
 
   net::link_transport links_;
   std::shared_ptr<suspicion> suspects_;
@@ -21717,53 +21773,57 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 /// One at a time, again and again. Threading: the trainer's thread.
 class entered_attempt {
  public:
-  entered_attempt(std::shared_ptr<net::fabric> fabric, member_control& control, const net::arrival_options& exchange);
+  CAUSEWAY_DECL entered_attempt(std::shared_ptr<net::fabric> fabric, member_control& control,
+                                const net::arrival_options& exchange);
 
   [[nodiscard]] const std::optional<membership::ballot>& at() const noexcept { return at_; }
   [[nodiscard]] const membership::view& view() const noexcept { return view_; }
 
-  void begin(membership::ballot at) noexcept;
+  CAUSEWAY_DECL void begin(membership::ballot at) noexcept;
   void end() noexcept { at_.reset(); }
 
   /// `bytes`: what is exchanged, at least. None if a member of the view is out of reach: that is reported, and the
   /// situation changes.
-  result<std::optional<round_entry>> enter(const membership::situation& s, std::size_t bytes);
+  CAUSEWAY_DECL result<std::optional<round_entry>> enter(const membership::situation& s, std::size_t bytes);
+
+  /// To those of the view that was entered last, whatever becomes of it. Ends those that were given before.
+  CAUSEWAY_DECL [[nodiscard]] net::any_transport lasting();
 
   /// The exchange went through: what came in for it, in bytes. 0 where it says nothing of the lines, as alone.
-  std::uint64_t exchanged();
+  CAUSEWAY_DECL std::uint64_t exchanged();
   [[nodiscard]] time_point entered_at() const noexcept { return entered_at_; }
 
   /// Whether another attempt, with other peers, may cure what the exchange failed with.
   [[nodiscard]] bool may_try_again(const error& why) { return of_the_network(why.code) || of_a_contribution(why); }
 
   /// Tells the leader that this peer's part failed, and ends. What is said of it.
-  std::string failed(const error& why);
+  CAUSEWAY_DECL std::string failed(const error& why);
 
   void forget_overdue() noexcept { overdue_.reset(); }
   /// The exchange failed for everybody: if it was waited for in vain, the deadline was too early.
-  void nobody_was_quicker();
+  CAUSEWAY_DECL void nobody_was_quicker();
 
  private:
-  [[nodiscard]] time_point now() const;
+  CAUSEWAY_DECL [[nodiscard]] time_point now() const;
 
-  static net::arrival_options without_cap(net::arrival_options o);
+  CAUSEWAY_DECL static net::arrival_options without_cap(net::arrival_options o);
 
   // Twice what it should take: more peers than the last time, or a line that others use as well, are no failure. The first
   // one is given a rate that hardly any line is below.
-  [[nodiscard]] duration exchange_patience(std::size_t bytes) const;
-  [[nodiscard]] duration connect_patience() const;
+  CAUSEWAY_DECL [[nodiscard]] duration exchange_patience(std::size_t bytes) const;
+  CAUSEWAY_DECL [[nodiscard]] duration connect_patience() const;
 
   // Connects to those of the view whom this peer has no connection to. False: somebody is out of reach, and reported.
-  result<bool> connect(const membership::situation& s);
+  CAUSEWAY_DECL result<bool> connect(const membership::situation& s);
 
   /// Whose messages did not come or cannot be used, as far as this peer has seen that itself.
-  [[nodiscard]] std::vector<net::peer_id> suspected(const error& why) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> suspected(const error& why) const;
 
-  static bool of_the_network(errc code);
+  CAUSEWAY_DECL static bool of_the_network(errc code);
 
   /// What some peer put into this exchange: the leader finds out who. Where this peer cannot say that it was another, it
   /// may be all of them, and then it does not end: so often and no more.
-  [[nodiscard]] bool of_a_contribution(const error& why);
+  CAUSEWAY_DECL [[nodiscard]] bool of_a_contribution(const error& why);
 
   static constexpr std::uint32_t times_refused = 16;  // exchanges of one round
   static constexpr double slow_line = 1.25e6;         // bytes per second
@@ -21788,6 +21848,51 @@ class entered_attempt {
 }}}  // namespace causeway::CAUSEWAY_ABI::detail
 
 #endif  // CAUSEWAY_TRAIN_ENTERED_ATTEMPT_HPP
+
+// ---- causeway/net/epochs.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_EPOCHS_HPP
+#define CAUSEWAY_NET_EPOCHS_HPP
+
+// Epochs of data messages are of two kinds. Those of views end with the next view; lasting ones, in the upper half of the
+// numbers, are of conversations that go on while views come and go, and end only with a later lasting one.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+inline constexpr std::uint32_t first_lasting_epoch = std::uint32_t{1} << 31U;
+
+/// The lasting epoch of a round.
+constexpr std::uint32_t lasting_epoch(std::uint64_t round) noexcept {
+  return static_cast<std::uint32_t>(round) | first_lasting_epoch;
+}
+
+/// Which epochs are over, of each kind. A regular value.
+class past_epochs {
+ public:
+  constexpr past_epochs() = default;
+  constexpr explicit past_epochs(std::uint32_t epoch) noexcept { end_before(epoch); }
+
+  /// Epochs before this one are over, of its kind. False: they were already.
+  constexpr bool end_before(std::uint32_t epoch) noexcept {
+    std::uint32_t& first = first_[kind_of(epoch)];
+    if (epoch <= first) return false;
+    first = epoch;
+    return true;
+  }
+  [[nodiscard]] constexpr bool contains(std::uint32_t epoch) const noexcept { return epoch < first_[kind_of(epoch)]; }
+  /// Of each kind the first that is not over.
+  [[nodiscard]] constexpr const std::array<std::uint32_t, 2>& ends() const noexcept { return first_; }
+
+ private:
+  static constexpr std::size_t kind_of(std::uint32_t epoch) noexcept { return epoch < first_lasting_epoch ? 0 : 1; }
+
+  std::array<std::uint32_t, 2> first_{0, first_lasting_epoch};
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_EPOCHS_HPP
+#endif
 
 // ---- causeway/train/impl/entered_attempt.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
@@ -21839,6 +21944,16 @@ CAUSEWAY_DECL result<std::optional<round_entry>> entered_attempt::enter(const me
   fabric_.locked([&] { control_.exchanging(!e.empty && view_.members.size() > 1); });  // alone the line is free
   received_before_ = fabric_.stats().bytes_received;
   return std::optional{e};
+}
+
+CAUSEWAY_DECL net::any_transport entered_attempt::lasting() {
+  const std::uint32_t epoch = net::lasting_epoch(view_.round);
+  std::vector<net::peer_index> links;
+  fabric_.locked([&] {
+    links = control_.links_of(view_);
+    fabric_.cancel_before(epoch);
+  });
+  return net::any_transport{net::link_transport{owned_, std::move(links), *view_.rank_of(fabric_.id()), epoch}};
 }
 
 CAUSEWAY_DECL std::uint64_t entered_attempt::exchanged() {
@@ -22009,9 +22124,10 @@ class flat_model {
   using tokens = flat_step::tokens;
 
  public:
-  flat_model(std::span<float> values, std::span<float> gradients, flat_step step, flat_model_options options = {});
-  flat_model(std::span<float> values, std::span<float> gradients, flat_step step, flat_step evaluate,
-             flat_model_options options = {});
+  CAUSEWAY_DECL flat_model(std::span<float> values, std::span<float> gradients, flat_step step,
+                           flat_model_options options = {});
+  CAUSEWAY_DECL flat_model(std::span<float> values, std::span<float> gradients, flat_step step, flat_step evaluate,
+                           flat_model_options options = {});
 
   parameter_store& parameters() { return store_; }
   std::uint64_t config_hash() const { return store_.layout_hash(); }
@@ -22028,11 +22144,11 @@ class flat_model {
   host& backend() { return *host_; }
 
   /// Brings `values` up to date: after training, and before the model is used outside of the trainer.
-  void write_back();
+  CAUSEWAY_DECL void write_back();
 
-  result<double> forward_backward(tokens inputs, tokens targets, std::int64_t sequences, float scale,
-                                  std::uint64_t dropout_stream);
-  result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences);
+  CAUSEWAY_DECL result<double> forward_backward(tokens inputs, tokens targets, std::int64_t sequences, float scale,
+                                                std::uint64_t dropout_stream);
+  CAUSEWAY_DECL result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences);
 
  private:
   std::span<float> values_;
@@ -22138,20 +22254,20 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// Thread safety: none; the trainer's thread, which hands in the newest ledger under the fabric's lock.
 class held_samples {
  public:
-  explicit held_samples(net::peer_id self);
+  CAUSEWAY_DECL explicit held_samples(net::peer_id self);
 
   /// The peer holds the state of another round.
   void begin_round(const membership::ledger& samples) { as_of_ = samples; }
   /// The same, where the others have gone on since: the ledger after `record`, if this one is that of the round before it.
-  void follow(const membership::commit_record& record);
+  CAUSEWAY_DECL void follow(const membership::commit_record& record);
 
   /// Whether the first `count` of them are this peer's after a newer commit as well.
-  [[nodiscard]] bool still_ours(const membership::ledger& newest, std::uint64_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] bool still_ours(const membership::ledger& newest, std::uint64_t count) const;
 
   /// At most `count` numbers after the first `skipped`; none where others were given them by `newest`: training on them
   /// would be in vain.
-  [[nodiscard]] std::vector<std::uint64_t> draw(const membership::ledger& newest, std::uint64_t skipped,
-                                                std::uint64_t count);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> draw(const membership::ledger& newest, std::uint64_t skipped,
+                                                              std::uint64_t count);
 
   /// What was drawn since the last commit, and perhaps some before it.
   [[nodiscard]] std::span<const std::uint64_t> drawn() const noexcept { return drawn_; }
@@ -22217,16 +22333,16 @@ class member_waits {
  public:
   using situation = membership::situation;
 
-  member_waits(net::fabric& fabric, member_control& control, const member_options& options, log_sink log);
+  CAUSEWAY_DECL member_waits(net::fabric& fabric, member_control& control, const member_options& options, log_sink log);
 
   template <class F>
   void locked(F&& what) const {
     fabric_->locked(std::forward<F>(what));
   }
 
-  [[nodiscard]] time_point time_now() const;
+  CAUSEWAY_DECL [[nodiscard]] time_point time_now() const;
 
-  [[nodiscard]] situation look() const;
+  CAUSEWAY_DECL [[nodiscard]] situation look() const;
 
   template <class Done>
   result<situation> await(Done&& done) {
@@ -22258,21 +22374,21 @@ class member_waits {
     return outcome;
   }
 
-  [[nodiscard]] std::string describe() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
 
-  void say_waiting() const;
+  CAUSEWAY_DECL void say_waiting() const;
 
   // Progress: the next wait is another one.
-  void stop_waiting();
+  CAUSEWAY_DECL void stop_waiting();
 
   // A newcomer, or who comes back to a run that has done without it, could wait for ever for peers that have ended. Who was
   // in waits longer: what it has trained is worth something, if the others are only cut off.
-  result<void> give_up_if_alone() const;
+  CAUSEWAY_DECL result<void> give_up_if_alone() const;
 
-  result<void> await_change(const situation& before);
+  CAUSEWAY_DECL result<void> await_change(const situation& before);
 
   // False: something else is to be done first. Nobody wakes this peer for that, so it looks.
-  result<bool> await_change_or_call(const situation& before);
+  CAUSEWAY_DECL result<bool> await_change_or_call(const situation& before);
 
   static bool settled_in(situation::kind is) { return is != situation::kind::joining && is != situation::kind::no_quorum; }
 
@@ -22384,8 +22500,9 @@ struct spare_round {
   membership::state_image image;
 
   /// From `store`, in pieces as large as those of `like`. Null if it is not there whole, with that hash.
-  static std::unique_ptr<spare_round> load(membership::round_store& store, std::uint64_t round, std::uint64_t hash,
-                                           std::span<const std::span<std::byte>> like, thread_pool* pool);
+  CAUSEWAY_DECL static std::unique_ptr<spare_round> load(membership::round_store& store, std::uint64_t round,
+                                                         std::uint64_t hash, std::span<const std::span<std::byte>> like,
+                                                         thread_pool* pool);
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI
@@ -22434,36 +22551,36 @@ class state_fetch {
 
   static constexpr double slow_line = 1.25e6;  ///< bytes per second, where nothing was measured yet
 
-  state_fetch(member_control& control, member_waits& waits, const member_options& options, log_sink log);
+  CAUSEWAY_DECL state_fetch(member_control& control, member_waits& waits, const member_options& options, log_sink log);
 
   /// What is fetched, and where it goes.
-  void into(shared_state& state, membership::state_image& image, thread_pool* pool);
+  CAUSEWAY_DECL void into(shared_state& state, membership::state_image& image, thread_pool* pool);
 
   // Rounds follow each other more quickly than this peer can fetch a state: it asks for one that lasts as long as that
   // takes, and sends for nothing meanwhile. Nobody who leads has time for it: it tries all the same, ever more rarely.
-  result<void> wait_for_time(unsigned in_vain);
+  CAUSEWAY_DECL result<void> wait_for_time(unsigned in_vain);
 
-  static duration duration_of(double s);
+  CAUSEWAY_DECL static duration duration_of(double s);
 
-  [[nodiscard]] duration takes(std::uint64_t bytes) const;
+  CAUSEWAY_DECL [[nodiscard]] duration takes(std::uint64_t bytes) const;
 
   /// So many bytes came since `begin`: for what is asked of the leader.
-  void note_rate(time_point begin, std::uint64_t bytes);
+  CAUSEWAY_DECL void note_rate(time_point begin, std::uint64_t bytes);
 
   // Blocks until the state is in the staging memory. A holder that lost it ends the wait, and a newer commit does where
   // nobody keeps the state; with `afresh` also while `little_came()`.
-  result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked, bool afresh);
+  CAUSEWAY_DECL result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked, bool afresh);
 
   /// What the last fetch brought is less than the mean of a round: the newer state costs no more than doing that round
   /// again.
   [[nodiscard]] bool little_came() const { return is_little(came_); }
 
   /// Puts what `receive` has brought into the image.
-  result<void> put();
+  CAUSEWAY_DECL result<void> put();
 
   /// Does `round` again on top of the one before. `late`: this peer has come too late before, so it asks the leader for the
   /// time that it needs. False: nobody has what it takes.
-  result<bool> replay(std::uint64_t round, bool late);
+  CAUSEWAY_DECL result<bool> replay(std::uint64_t round, bool late);
 
  private:
   [[nodiscard]] bool is_little(std::uint64_t bytes) const { return bytes < state_->parts.front().size(); }
@@ -22514,14 +22631,14 @@ class state_fetch {
   }
 
   // Each commit while this mean comes adds another one to what is missing.
-  result<bool> finish_mean(std::uint64_t round, time_point begin, bool late);
+  CAUSEWAY_DECL result<bool> finish_mean(std::uint64_t round, time_point begin, bool late);
 
   // For what is missing of what comes now, and for so many means. Who is not `late` only if it takes no longer than a mean,
   // which missing the round would cost. Waits for no answer; less than a heartbeat is not asked for.
-  void ask_for_time(std::uint64_t means, bool late);
+  CAUSEWAY_DECL void ask_for_time(std::uint64_t means, bool late);
 
   // Asked for until the round is over: its mean is told with its commit, or a little later.
-  result<std::optional<std::uint64_t>> root_of_mean(std::uint64_t round);
+  CAUSEWAY_DECL result<std::optional<std::uint64_t>> root_of_mean(std::uint64_t round);
 
   static constexpr duration look_around = std::chrono::milliseconds{100};
   static constexpr duration retry_fetch = std::chrono::seconds{1};  // who says that it is gone is about to commit the next
@@ -22706,8 +22823,8 @@ class member final : public elastic_group {
   using situation = membership::situation;
 
   /// `fabric` must have the identity that `member_identity` gave for this storage.
-  static result<std::shared_ptr<member>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
-                                              member_options options, log_sink log = {});
+  CAUSEWAY_DECL static result<std::shared_ptr<member>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                                            member_options options, log_sink log = {});
 
   ~member() override { control_->detach(); }
 
@@ -22718,35 +22835,37 @@ class member final : public elastic_group {
   [[nodiscard]] std::uint64_t state_hash() const override { return held_.state; }
   [[nodiscard]] std::uint64_t contributed() const override { return contributed_; }
 
-  CAUSEWAY_DECL result<void> open(shared_state state, thread_pool& pool) override;
+  CAUSEWAY_INLINE result<void> open(shared_state state, thread_pool& pool) override;
 
-  CAUSEWAY_DECL result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
+  CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
 
-  CAUSEWAY_DECL bool announce(std::uint64_t samples) override;
+  CAUSEWAY_INLINE bool announce(std::uint64_t samples) override;
 
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
-  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean) override;
+  [[nodiscard]] net::any_transport lasting() override { return attempt_.lasting(); }
 
-  CAUSEWAY_DECL result<verdict> settle(const result<void>& outcome, bool candidate) override;
+  CAUSEWAY_INLINE result<void> exchanged(std::span<const float> mean) override;
+
+  CAUSEWAY_INLINE result<verdict> settle(const result<void>& outcome, bool candidate) override;
 
   [[nodiscard]] bool can_sit_out() const override { return true; }
 
-  CAUSEWAY_DECL result<verdict> sit_out(const error& why) override;
+  CAUSEWAY_INLINE result<verdict> sit_out(const error& why) override;
 
-  [[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
 
   [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
 
   /// Tells the others that this peer goes, so that they need not find out.
-  CAUSEWAY_DECL void leave() override;
+  CAUSEWAY_INLINE void leave() override;
 
   /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
   [[nodiscard]] std::string describe() const { return waits_.describe(); }
 
  private:
-  member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
-         std::unique_ptr<member_control> control);
+  CAUSEWAY_DECL member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
+                       std::unique_ptr<member_control> control);
 
   /// What it gives with the lock held.
   template <class F>
@@ -22758,78 +22877,78 @@ class member final : public elastic_group {
 
   // ---- an exchange --------------------------------------------------------------------------------------------------
 
-  result<std::optional<round_entry>> entry(const situation& s);
+  CAUSEWAY_DECL result<std::optional<round_entry>> entry(const situation& s);
 
   // What is about to change and somebody is fetching; made without the lock: only this thread changes it.
-  std::shared_ptr<const membership::kept_bytes> copy_for_others();
+  CAUSEWAY_DECL std::shared_ptr<const membership::kept_bytes> copy_for_others();
 
-  result<void> report(const error& why);
+  CAUSEWAY_DECL result<void> report(const error& why);
 
   // ---- a verdict ----------------------------------------------------------------------------------------------------
 
   // The vote promises that this peer holds the round, also after a crash: so it is written first. Where it was taken over,
   // this peer need not have held the one before: it may have been started just now.
-  result<void> vote(std::uint64_t round);
+  CAUSEWAY_DECL result<void> vote(std::uint64_t round);
 
-  result<verdict> judge(bool voted);
+  CAUSEWAY_DECL result<verdict> judge(bool voted);
 
   // Others hold a candidate that may have been chosen: this peer votes for it too, once it has it.
-  result<void> adopt(const situation& now, bool voted);
+  CAUSEWAY_DECL result<void> adopt(const situation& now, bool voted);
 
-  verdict committed(const membership::commit_record& record);
+  CAUSEWAY_DECL verdict committed(const membership::commit_record& record);
 
   // `samples`: the ledger after it, where time has passed since it was the newest: the others may have gone on meanwhile.
-  void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {});
+  CAUSEWAY_DECL void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {});
 
   // Whether what was trained since the last commit may still be contributed: not if somebody else was given its samples;
   // nor what was gathered, once the state is another.
-  bool keeps_samples();
-  bool keeps_progress();
+  CAUSEWAY_DECL bool keeps_samples();
+  CAUSEWAY_DECL bool keeps_progress();
 
   // The step under way ends with the state of the others.
-  error lose_progress();
+  CAUSEWAY_DECL error lose_progress();
 
   // ---- state --------------------------------------------------------------------------------------------------------
 
   /// The shared state as it was committed: what is in memory may be spoilt, too.
-  result<verdict> restore();
+  CAUSEWAY_DECL result<verdict> restore();
 
   /// Returns when this peer holds the newest committed state, and nothing else.
-  result<void> take_newest();
+  CAUSEWAY_DECL result<void> take_newest();
 
-  std::uint64_t hash_image();
+  CAUSEWAY_DECL std::uint64_t hash_image();
 
-  result<void> store(std::uint64_t round, std::uint64_t root);
+  CAUSEWAY_DECL result<void> store(std::uint64_t round, std::uint64_t root);
 
   // What the last process left: the newest commit that it knew goes into memory, a vote after it is kept beside it.
-  std::optional<member_control::named_round> load_stored();
+  CAUSEWAY_DECL std::optional<member_control::named_round> load_stored();
 
   // `keep`: local progress stays as it is.
-  bool from_disk(std::uint64_t round, std::uint64_t hash, bool keep);
+  CAUSEWAY_DECL bool from_disk(std::uint64_t round, std::uint64_t hash, bool keep);
 
-  void load_spare(const member_control::named_round& vote);
+  CAUSEWAY_DECL void load_spare(const member_control::named_round& vote);
 
   /// Replaces the shared state by the one that `now` asks for. `keep`: local progress stays on top of it. False: the
   /// situation moved on before it was whole, and nothing was changed.
-  result<bool> fetch(const situation& asked, bool keep);
+  CAUSEWAY_DECL result<bool> fetch(const situation& asked, bool keep);
 
   // A commit soon after this peer had asked says nothing of how long the transfer takes: once that does not count.
-  void excuse();
+  CAUSEWAY_DECL void excuse();
 
   // ---- rounds that were committed while the state of an earlier one came --------------------------------------------
 
   // Whether what is in memory is a state that others keep for this peer, with the means of the rounds since.
-  [[nodiscard]] bool follows() const;
+  CAUSEWAY_DECL [[nodiscard]] bool follows() const;
 
   // For those who have to do the round again.
-  void keep_mean(std::span<const float> mean);
+  CAUSEWAY_DECL void keep_mean(std::span<const float> mean);
 
   // Does those rounds again, from what they exchanged. Ends when the newest is reached, or nobody can help any further.
-  result<void> follow(bool keep, bool late);
+  CAUSEWAY_DECL result<void> follow(bool keep, bool late);
 
-  [[nodiscard]] std::vector<float> shared_parameters() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<float> shared_parameters() const;
 
-  void passing(std::string_view point) const;
+  CAUSEWAY_DECL void passing(std::string_view point) const;
 
   void locked(const std::function<void()>& what) const { fabric_->locked(what); }
 
@@ -22901,7 +23020,7 @@ CAUSEWAY_DECL result<std::shared_ptr<member>> member::make(std::shared_ptr<net::
       new member{std::move(fabric), std::move(storage), std::move(options), std::move(log), std::move(control)}};
 }
 
-CAUSEWAY_DECL result<void> member::open(shared_state state, thread_pool& pool) {
+CAUSEWAY_INLINE result<void> member::open(shared_state state, thread_pool& pool) {
   state_ = std::move(state);
   pool_ = &pool;
   for (const auto part : state_.parts) image_.add(part);
@@ -22916,7 +23035,7 @@ CAUSEWAY_DECL result<void> member::open(shared_state state, thread_pool& pool) {
   return {};
 }
 
-CAUSEWAY_DECL result<round_entry> member::enter(std::uint64_t samples, std::uint64_t later) {
+CAUSEWAY_INLINE result<round_entry> member::enter(std::uint64_t samples, std::uint64_t later) {
   uncommitted_ = samples;
   for (;;) {
     situation now = waits_.look();
@@ -22959,7 +23078,7 @@ CAUSEWAY_DECL result<round_entry> member::enter(std::uint64_t samples, std::uint
   }
 }
 
-CAUSEWAY_DECL bool member::announce(std::uint64_t samples) {
+CAUSEWAY_INLINE bool member::announce(std::uint64_t samples) {
   uncommitted_ = samples;
   const situation now = waits_.look();
   if (now.is == situation::kind::joining || now.is == situation::kind::no_quorum) return false;
@@ -22972,7 +23091,7 @@ CAUSEWAY_DECL bool member::announce(std::uint64_t samples) {
   return waits_.look().enough;
 }
 
-CAUSEWAY_DECL result<void> member::exchanged(std::span<const float> mean) {
+CAUSEWAY_INLINE result<void> member::exchanged(std::span<const float> mean) {
   passing("exchanged");
   fetch_.note_rate(attempt_.entered_at(), attempt_.exchanged());
   const auto copy = copy_for_others();
@@ -23004,7 +23123,7 @@ CAUSEWAY_DECL void member::keep_mean(std::span<const float> mean) {
   mean_of_ = attempt_.view().round;
 }
 
-CAUSEWAY_DECL result<verdict> member::settle(const result<void>& outcome, bool candidate) {
+CAUSEWAY_INLINE result<verdict> member::settle(const result<void>& outcome, bool candidate) {
   contributed_ = 0;
   attempt_.forget_overdue();
   if (!outcome) locked([&] { control_->exchanging(false); });
@@ -23016,7 +23135,7 @@ CAUSEWAY_DECL result<verdict> member::settle(const result<void>& outcome, bool c
   return judge(outcome.has_value());
 }
 
-CAUSEWAY_DECL result<verdict> member::sit_out(const error& why) {
+CAUSEWAY_INLINE result<verdict> member::sit_out(const error& why) {
   contributed_ = uncommitted_ = 0;
   attempt_.forget_overdue();
   const std::uint32_t rounds = 1U << std::min(unusable_++, 4U);
@@ -23038,12 +23157,12 @@ CAUSEWAY_DECL result<verdict> member::sit_out(const error& why) {
   return restore();
 }
 
-CAUSEWAY_DECL std::vector<std::uint64_t> member::draw(std::uint64_t skipped, std::uint64_t count) {
+CAUSEWAY_INLINE std::vector<std::uint64_t> member::draw(std::uint64_t skipped, std::uint64_t count) {
   if (held_.round < sits_out_until_) return {};
   return asked([&] { return samples_.draw(control_->ledger(), skipped, count); });
 }
 
-CAUSEWAY_DECL void member::leave() {
+CAUSEWAY_INLINE void member::leave() {
   locked([&] { control_->leave(); });
 }
 
@@ -23177,7 +23296,7 @@ CAUSEWAY_DECL void member::hold(const membership::commit_record& record, const s
 }
 
 CAUSEWAY_DECL bool member::keeps_progress() {
-  if (state_.round_samples > 0) uncommitted_ = 0;
+  if (state_.round_samples > 0 && !state_.keeps_gathered) uncommitted_ = 0;
   return keeps_samples();
 }
 
@@ -23406,7 +23525,7 @@ CAUSEWAY_DECL std::vector<survivor> survivors_in(io::any_storage& storage, std::
 }  // namespace detail
 
 /// The newest commit of another run than `run` that any of the folders knows, whether or not its state is there.
-[[nodiscard]] CAUSEWAY_DECL std::optional<std::uint64_t> newest_round_known(io::any_storage storage,
+CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint64_t> newest_round_known(io::any_storage storage,
                                                                             std::span<const std::string> folders,
                                                                             std::uint64_t run);
 
@@ -23629,7 +23748,7 @@ CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m);
 }  // namespace swarm_wire
 
 /// The answer of a peer that has `table`; empty if it has none of that step.
-[[nodiscard]] CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& asked,
+CAUSEWAY_DECL [[nodiscard]] swarm_wire::table_piece answer(const swarm_wire::table_request& asked,
                                                            std::span<const float> table, std::uint64_t version);
 
 /// Thread safety: none; the fabric's lock serves. Memory: one table. 2 MiB are under way.
@@ -23638,23 +23757,23 @@ class swarm_table_fetch {
   static constexpr std::uint32_t window = 8;  // pieces asked for and not here
 
   /// `length` values of that step. What is there of it already stays.
-  void want(std::uint64_t step, std::size_t length);
+  CAUSEWAY_DECL void want(std::uint64_t step, std::size_t length);
   /// What is there of another step is of no use.
-  void keep_only(std::uint64_t step);
+  CAUSEWAY_DECL void keep_only(std::uint64_t step);
 
   /// Wanted, not here, and nobody is asked.
   [[nodiscard]] bool looks_for_a_source() const noexcept { return wanted_ && !complete() && source_ == 0; }
   /// Asks that peer from the beginning: sums that two peers have may be rounded differently.
-  void ask(net::peer_id from);
+  CAUSEWAY_DECL void ask(net::peer_id from);
   /// To whom `take_requests` are to be sent.
   [[nodiscard]] net::peer_id source() const noexcept { return source_; }
-  [[nodiscard]] std::vector<swarm_wire::table_request> take_requests();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<swarm_wire::table_request> take_requests();
 
   /// True: with this piece it is whole. What was not asked for, or is there already, is passed over.
-  bool take(net::peer_id from, const swarm_wire::table_piece& p);
-  void lost(net::peer_id peer);
+  CAUSEWAY_DECL bool take(net::peer_id from, const swarm_wire::table_piece& p);
+  CAUSEWAY_DECL void lost(net::peer_id peer);
   /// Whether it had nothing, though it said otherwise; until `forgive`.
-  [[nodiscard]] bool refused(net::peer_id peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool refused(net::peer_id peer) const;
   void forgive() { refused_.clear(); }
 
   [[nodiscard]] bool has(std::uint64_t step) const noexcept { return wanted_ && step_ == step && complete(); }
@@ -23662,8 +23781,8 @@ class swarm_table_fetch {
   [[nodiscard]] std::span<const float> values() const noexcept { return values_; }
 
  private:
-  [[nodiscard]] std::uint32_t pieces() const noexcept;
-  [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t pieces() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept;
   [[nodiscard]] bool complete() const noexcept { return got_ > 0 && got_ == pieces(); }
 
   bool wanted_ = false;
@@ -23822,21 +23941,21 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 class batch_set {
  public:
   batch_set() = default;
-  explicit batch_set(std::uint32_t size);
+  CAUSEWAY_DECL explicit batch_set(std::uint32_t size);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] bool has(std::uint32_t m) const noexcept { return m < size_ && (words_[m / 64U] >> (m % 64U) & 1U) != 0; }
-  void add(std::uint32_t m);
-  void remove(std::uint32_t m);
-  [[nodiscard]] std::uint32_t count() const noexcept;
+  CAUSEWAY_DECL void add(std::uint32_t m);
+  CAUSEWAY_DECL void remove(std::uint32_t m);
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t count() const noexcept;
   /// Precondition: of equal size.
-  [[nodiscard]] bool meets(const batch_set& other) const noexcept;
-  void unite(const batch_set& other) noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool meets(const batch_set& other) const noexcept;
+  CAUSEWAY_DECL void unite(const batch_set& other) noexcept;
   friend bool operator==(const batch_set&, const batch_set&) = default;
 
-  void write(net::byte_writer& out) const;
+  CAUSEWAY_DECL void write(net::byte_writer& out) const;
   /// Allocates no more than the input backs; bits beyond the size are refused.
-  static batch_set read(net::byte_reader& in);
+  CAUSEWAY_DECL static batch_set read(net::byte_reader& in);
 
  private:
   std::uint32_t size_ = 0;
@@ -24007,10 +24126,10 @@ CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
 
 }  // namespace detail
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As envelope::open.
-[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
 
@@ -24260,29 +24379,29 @@ struct swarm_plan {
 /// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
 /// table; the first peer that has the first stage's part adds it to whatever else it puts in.
-[[nodiscard]] CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
+CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
 /// What each peer weighs in a mean over all micro-batches, where parts are means over those of each; somebody's sum all.
-[[nodiscard]] CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
+CAUSEWAY_DECL [[nodiscard]] std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
 class swarm_gradients {
  public:
-  void begin(std::uint64_t step);
+  CAUSEWAY_DECL void begin(std::uint64_t step);
   [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
-  void keep_sum(std::uint64_t step, std::vector<float> sum);
+  CAUSEWAY_DECL void keep_sum(std::uint64_t step, std::vector<float> sum);
   /// Precondition: it has one.
   [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
   /// Another one for every sum.
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
 
   /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it.
-  void put_in(swarm_part part, std::span<float> gradients);
+  CAUSEWAY_DECL void put_in(swarm_part part, std::span<float> gradients);
   /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
-  void add_part(std::span<const float> part, std::span<float> table);
+  CAUSEWAY_DECL void add_part(std::span<const float> part, std::span<float> table);
   /// `table`: the place of `add_part`, or empty.
-  void restore(std::span<float> gradients, std::span<float> table = {});
+  CAUSEWAY_DECL void restore(std::span<float> gradients, std::span<float> table = {});
 
  private:
   std::vector<float> own_, own_table_, sum_;
@@ -24290,9 +24409,9 @@ class swarm_gradients {
   std::uint64_t version_ = 0;
 };
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const swarm_holding& h);
 
-[[nodiscard]] CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<swarm_holding> decode_holding(std::span<const std::byte> bytes);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
@@ -24441,53 +24560,53 @@ struct swarm_shipment {
 /// Outputs and input gradients are kept until the turn ends: a peer that stands in for a lost neighbour needs them.
 class swarm_station {
  public:
-  swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages);
+  CAUSEWAY_DECL swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages);
 
   /// `counted`: what this peer has contributed before; of the same size, or empty for nothing.
-  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
+  CAUSEWAY_DECL void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
 
   // ---- events ----------------------------------------------------------------------------------------------------------
 
   /// A path, or a later version of it. What is kept here goes to neighbours that stand in for others.
-  void take(const swarm_wire::order& o);
+  CAUSEWAY_DECL void take(const swarm_wire::order& o);
 
   /// A tensor from a neighbouring stage; it may come before the order. An input is of this stage's pass; a gradient, of the
   /// pass of the stage above: that stage may have begun anew from the output that is kept here, never the other way round.
-  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0);
+  CAUSEWAY_DECL void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0);
 
   /// What had arrived is of no use. Gives whom it is to come from; it may come again.
-  net::peer_id refuse(std::uint32_t micro_batch, bool backward);
+  CAUSEWAY_DECL net::peer_id refuse(std::uint32_t micro_batch, bool backward);
 
   /// Whether a tensor for this micro-batch is to come from that peer, as far as the orders say.
-  [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const;
+  CAUSEWAY_DECL [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const;
 
   /// A connection to this peer was made again: what it may have missed is sent once more.
-  void connected(net::peer_id peer);
+  CAUSEWAY_DECL void connected(net::peer_id peer);
 
   /// Another driver: what it does not hear about in a report does not happen.
-  void drop_orders();
+  CAUSEWAY_DECL void drop_orders();
 
   /// The gradient was cleared.
-  void drop_contributions();
+  CAUSEWAY_DECL void drop_contributions();
   /// The driver took this peer for lost, and has given all of it to others.
-  void forget();
+  CAUSEWAY_DECL void forget();
   /// What has been contributed since the turn began is in this peer's parameters now; or, with false, what was counted
   /// before is not in them any more.
-  void settle(bool counts);
+  CAUSEWAY_DECL void settle(bool counts);
 
   // ---- work ------------------------------------------------------------------------------------------------------------
 
   /// Gradients first: they let go of memory. Then in the order of arrival.
-  [[nodiscard]] std::optional<swarm_task> next() const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_task> next() const;
 
   /// The forward of a task is computed; `output`: null on the last stage. Of no use if the micro-batch has begun anew.
-  void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0);
+  CAUSEWAY_DECL void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0);
 
   /// The gradient of the micro-batch is in this peer's, whichever pass it is of; `d_input`: null on the first stage, and in
   /// an evaluation.
-  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0);
+  CAUSEWAY_DECL void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0);
 
-  [[nodiscard]] std::vector<swarm_shipment> take_shipments();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<swarm_shipment> take_shipments();
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
@@ -24499,10 +24618,10 @@ class swarm_station {
   /// Micro-batches in the gradient: contributed since the turn began.
   [[nodiscard]] std::uint32_t pending() const noexcept { return done_.count() - counted_.count(); }
   /// Micro-batches that wait for this peer.
-  [[nodiscard]] std::uint32_t queued() const;
-  [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t queued() const;
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const;
   /// What the gradients of micro-batches computed forward are waited for from.
-  [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const;
 
  private:
   struct received {
@@ -24521,21 +24640,21 @@ class swarm_station {
     std::uint64_t pass = 0;
 
     // An input of the new pass may have come before the order.
-    void begin_anew(std::uint64_t from);
+    CAUSEWAY_DECL void begin_anew(std::uint64_t from);
   };
 
-  slot& at(std::uint32_t micro_batch);
+  CAUSEWAY_DECL slot& at(std::uint32_t micro_batch);
 
-  [[nodiscard]] bool ready_forth(const slot& s) const;
+  CAUSEWAY_DECL [[nodiscard]] bool ready_forth(const slot& s) const;
   [[nodiscard]] bool ready_back(const slot& s) const { return s.forwarded && (stage_ + 1 == stages_ || s.d_output.bytes); }
 
   // Of the next stage that the path passes, or of the one before. 0: none.
-  [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const;
-  [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const;
 
-  [[nodiscard]] bool needs_again(const slot& s, bool above) const;
+  CAUSEWAY_DECL [[nodiscard]] bool needs_again(const slot& s, bool above) const;
 
-  void ship(std::uint32_t micro_batch, const slot& s, bool backward);
+  CAUSEWAY_DECL void ship(std::uint32_t micro_batch, const slot& s, bool backward);
 
   net::peer_id self_;
   std::uint32_t stage_;
@@ -24925,29 +25044,29 @@ class swarm_group final : public elastic_group {
  public:
   /// `stage`: the membership of the peers that hold the same stage; a quota and a budget of 0 fit it, since samples are not
   /// handed out by it.
-  swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
+  CAUSEWAY_DECL swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
   /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
   /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
-  swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm, io::any_storage disk,
-              const std::string& folder);
+  CAUSEWAY_DECL swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
+                            io::any_storage disk, const std::string& folder);
 
   [[nodiscard]] std::uint64_t identity() const override { return stage_->identity(); }
   [[nodiscard]] std::uint64_t round() const override { return stage_->round(); }
   [[nodiscard]] std::uint64_t parent() const override { return stage_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return stage_->state_hash(); }
   [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
-  [[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
   void leave() override { stage_->leave(); }
   [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
 
-  CAUSEWAY_DECL result<void> open(shared_state state, thread_pool& pool) override;
+  CAUSEWAY_INLINE result<void> open(shared_state state, thread_pool& pool) override;
 
-  CAUSEWAY_DECL result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t, std::uint64_t) override;
 
-  CAUSEWAY_DECL result<void> exchanged(std::span<const float> sum) override;
+  CAUSEWAY_INLINE result<void> exchanged(std::span<const float> sum) override;
 
-  CAUSEWAY_DECL result<verdict> settle(const result<void>& outcome, bool candidate) override;
+  CAUSEWAY_INLINE result<verdict> settle(const result<void>& outcome, bool candidate) override;
 
  private:
   // What a sum was made of, and where it leads from.
@@ -24957,33 +25076,33 @@ class swarm_group final : public elastic_group {
     std::uint64_t state = 0;
   };
 
-  result<verdict> judge(const result<void>& outcome, bool candidate);
+  CAUSEWAY_DECL result<verdict> judge(const result<void>& outcome, bool candidate);
 
   // This peer alone came to values that are not finite: its share goes to others, and it goes back to the committed state,
   // as if it had been started again. Where that does not help, all would come to the same.
-  result<verdict> mend(const error& why);
+  CAUSEWAY_DECL result<verdict> mend(const error& why);
 
   // Of the shared parameters, which come first.
-  [[nodiscard]] bool is_sound() const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_sound() const;
 
-  result<void> keep_sum(std::span<const float> sum);
+  CAUSEWAY_DECL result<void> keep_sum(std::span<const float> sum);
 
   // A sum on top of the state that this peer has is what it makes the next step with; of one before it others may ask.
   // Without one, or with one that is torn, the micro-batches are computed again, if they can be.
-  void recall_sums(std::size_t parameters);
+  CAUSEWAY_DECL void recall_sums(std::size_t parameters);
   [[nodiscard]] std::uint64_t run_of_sums() const { return mix(swarm_->options().run, swarm_->options().stage); }
 
   // Everybody's holdings go to everybody: M bits each.
-  result<void> divide();
+  CAUSEWAY_DECL result<void> divide();
 
   // Peers of a stage may have heard of other stages at different moments; one word counts, so that they step alike. The
   // exchange's deadline does not hold here, since the other stages take the time that they take; but once this peer has
   // heard of all of them its mates have too, or soon will. Who is lost, or hangs for longer than that ever took, ends the
   // wait.
-  result<void> agree_on_norm(double squares);
-  result<void> exchange_norms(double squares, time_point deadline);
+  CAUSEWAY_DECL result<void> agree_on_norm(double squares);
+  CAUSEWAY_DECL result<void> exchange_norms(double squares, time_point deadline);
 
-  [[nodiscard]] net::message_id name(std::uint32_t part) const;
+  CAUSEWAY_DECL [[nodiscard]] net::message_id name(std::uint32_t part) const;
 
   static constexpr std::uint32_t most_spoilt = 3;
   static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 8) + 64;
@@ -25024,11 +25143,11 @@ CAUSEWAY_DECL swarm_group::swarm_group(std::shared_ptr<elastic_group> stage, std
   if (swarm_->options().local_steps == 0) sums_.emplace(std::move(disk), folder + "/sums");
 }
 
-CAUSEWAY_DECL std::vector<std::uint64_t> swarm_group::draw(std::uint64_t skipped, std::uint64_t count) {
+CAUSEWAY_INLINE std::vector<std::uint64_t> swarm_group::draw(std::uint64_t skipped, std::uint64_t count) {
   return stage_->draw(skipped, count);
 }
 
-CAUSEWAY_DECL result<void> swarm_group::open(shared_state state, thread_pool& pool) {
+CAUSEWAY_INLINE result<void> swarm_group::open(shared_state state, thread_pool& pool) {
   state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
     replaced_ = true;
     swarm_->replaced();
@@ -25045,7 +25164,7 @@ CAUSEWAY_DECL result<void> swarm_group::open(shared_state state, thread_pool& po
   return {};
 }
 
-CAUSEWAY_DECL result<round_entry> swarm_group::enter(std::uint64_t, std::uint64_t) {
+CAUSEWAY_INLINE result<round_entry> swarm_group::enter(std::uint64_t, std::uint64_t) {
   CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
   CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
   if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
@@ -25053,14 +25172,14 @@ CAUSEWAY_DECL result<round_entry> swarm_group::enter(std::uint64_t, std::uint64_
   return entry_;
 }
 
-CAUSEWAY_DECL result<void> swarm_group::exchanged(std::span<const float> sum) {
+CAUSEWAY_INLINE result<void> swarm_group::exchanged(std::span<const float> sum) {
   CAUSEWAY_TRY(keep_sum(sum));
   CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
   CAUSEWAY_TRY(agree_on_norm(squares));
   return stage_->exchanged({});
 }
 
-CAUSEWAY_DECL result<verdict> swarm_group::settle(const result<void>& outcome, bool candidate) {
+CAUSEWAY_INLINE result<verdict> swarm_group::settle(const result<void>& outcome, bool candidate) {
   if (!outcome && outcome.error().code == errc::non_finite) return mend(outcome.error());
   if (outcome && candidate && !is_sound()) {
     return mend(fail(errc::non_finite, "this peer", "its parameters are not finite after the step"));
@@ -26044,10 +26163,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 /// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_micro_batches(std::string_view policy, std::int64_t count);
 
 /// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
@@ -26265,13 +26384,19 @@ constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c
 constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.global_step || c.rounds_by_steps; }
 
 /// Parts of a gradient are worth nothing alone.
-constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient || c.sums_gradients; }
+constexpr bool c5(comm_traits c, parallel_traits p) {
+  const bool by_blocks = p.by_blocks && c.needs_global_step && c.moves_with_blocks;
+  return !p.shares_gradient || c.sums_gradients || by_blocks;
+}
 
 /// What was prepared for an exchange must not be sent after parameters have moved again.
 constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.prepares_anew; }
 
-/// What a policy keeps for each parameter must go where that goes.
-constexpr bool c7(comm_traits c, parallel_traits p) { return !p.moves_blocks || c.moves_with_blocks; }
+/// What a policy keeps for each parameter must go where that goes, and replicas that take steps of their own exchange no
+/// gradients.
+constexpr bool c7(comm_traits c, parallel_traits p) {
+  return !p.moves_blocks || (c.moves_with_blocks && !c.needs_global_step);
+}
 
 }  // namespace rules
 
@@ -26295,8 +26420,9 @@ struct compatible {
                 "have enough to say. Use a policy whose rounds come after a number of steps. docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
-      "causeway-C5: each peer of a swarm computes a part of its stage's gradient, which must be summed in every step. "
-      "Use comm::every_step without a codec. docs/reference/rules.md#c5");
+      "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "
+      "comm::every_step, in a swarm without a codec; in elastic pipelines any policy of gradients of all peers does. "
+      "docs/reference/rules.md#c5");
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it; "

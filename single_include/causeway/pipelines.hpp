@@ -43,13 +43,16 @@
 #endif
 
 // Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
-// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>). As part
+// of the headers they are templates without parameters, so that a compiler instantiates what a body needs only where it is
+// called. CAUSEWAY_INLINE is for those that cannot be templates: virtual functions, destructors, copies, and what is passed
+// as a pointer.
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
-#define CAUSEWAY_DECL_WHERE_CALLED
+#define CAUSEWAY_INLINE
 #else
-#define CAUSEWAY_DECL inline
-#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
+#define CAUSEWAY_DECL template <class...>
+#define CAUSEWAY_INLINE inline
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__
@@ -1582,7 +1585,7 @@ class solo_transport {
   static constexpr std::uint32_t size() noexcept { return 1; }
   static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
-  static result<std::size_t> wait(operation, time_point);
+  CAUSEWAY_DECL static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
@@ -1596,7 +1599,7 @@ concept KnowsItself = requires(const T& t) {
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
-  any_transport();
+  CAUSEWAY_DECL any_transport();
 
   /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
   /// for conversions to this type again.
@@ -1606,8 +1609,8 @@ class any_transport {
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
@@ -1717,6 +1720,7 @@ struct parallel_traits {
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
   bool global_step = true;       ///< all peers finish the same step together
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool by_blocks = false;        ///< or exchanged by the policy, among those who hold the same blocks of the model
   bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -2214,6 +2218,13 @@ concept ActivationCodec = std::movable<A> && std::default_initializable<A> && St
   { a.commit_step() } -> std::same_as<result<void>>;
   { fixed.agreement() } -> std::same_as<std::uint64_t>;
 };
+
+/// Whether a codec remembers what crossed before. Of one that is chosen at run time its `remembers()` says so.
+template <ActivationCodec A>
+[[nodiscard]] constexpr bool remembers(const A& codec) {
+  if constexpr (requires { codec.remembers(); }) return codec.remembers();
+  return A::traits.stateful;
+}
 
 /// Of codecs with traits.uses_base: `leave_outside(pool, width, rows)` turns rows of embedding tables into the rows of the
 /// tables that `base` is made of, on one peer; the others get them from it.
@@ -4008,8 +4019,8 @@ class fabric {
   virtual void post(peer_index link, std::vector<std::byte> message, bool bulk = false) = 0;
   /// Asks for on_wake at `when`; replaces what was asked for before. no_deadline: never.
   virtual void wake_at(time_point when) = 0;
-  /// Ends all data operations of epochs before `epoch` with errc::cancelled, forgets kept messages of those epochs, and
-  /// from now on drops and counts (frames_rejected) what still arrives of them.
+  /// Ends all data operations of epochs before `epoch`, of its kind (net/epochs.hpp), with errc::cancelled, forgets kept
+  /// messages of those epochs, and from now on drops and counts (frames_rejected) what still arrives of them.
   virtual void cancel_before(std::uint32_t epoch) = 0;
 
   /// Runs `work` without the lock, beside everything else: for what may block for seconds, such as fsync. What is given
@@ -4066,28 +4077,28 @@ class model_part {
  public:
   /// All of a model.
   model_part() = default;
-  explicit model_part(std::vector<block_range> ranges);
-  explicit model_part(block_range range);
+  CAUSEWAY_DECL explicit model_part(std::vector<block_range> ranges);
+  CAUSEWAY_DECL explicit model_part(block_range range);
 
   /// Embedding and output layer, and no block.
-  [[nodiscard]] static model_part ends();
+  CAUSEWAY_DECL [[nodiscard]] static model_part ends();
   /// Blocks, and nothing of what stands before the first and behind the last.
-  [[nodiscard]] static model_part blocks_alone(block_range range);
+  CAUSEWAY_DECL [[nodiscard]] static model_part blocks_alone(block_range range);
 
   /// The ranges in a model of `layers` blocks.
-  [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
-  [[nodiscard]] bool is_whole(std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_whole(std::int64_t layers) const;
   [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
-  [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
 
   /// Whether parameters of `block` are here, in a model of `layers`: before the first (-1) and behind the last (`layers`)
   /// as well.
-  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
 
   /// Ranges must rise, not be empty, not touch each other, and lie within the model.
-  [[nodiscard]] result<void> check(std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers) const;
 
-  [[nodiscard]] static std::string text(const block_range& r);
+  CAUSEWAY_DECL [[nodiscard]] static std::string text(const block_range& r);
 
  private:
   std::vector<block_range> ranges_;  // none: all blocks
@@ -4200,11 +4211,11 @@ CAUSEWAY_DECL void add_throughput(std::vector<double>& sums, const nn::block_ran
 }  // namespace detail
 
 /// Rows a second through each block.
-[[nodiscard]] CAUSEWAY_DECL std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers);
+CAUSEWAY_DECL [[nodiscard]] std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers);
 
 /// Where `count` blocks in a row are worst off: their throughputs, lowest first, are the least in lexicographic order; the
 /// first such place. Precondition: 1 <= count <= blocks.
-[[nodiscard]] CAUSEWAY_DECL std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count);
+CAUSEWAY_DECL [[nodiscard]] std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count);
 
 namespace detail {
 
@@ -4216,7 +4227,7 @@ CAUSEWAY_DECL bool settle_span(std::vector<served_span>& spans, std::size_t i, s
 /// Where the server `self` of `spans` should begin instead; none where it stays: its place is the best, or the swarm would
 /// have a gap meanwhile, or the least throughput would not become more than 1 / quality of what it is, when all move until
 /// nobody wants to. Petals' quality is 0.75. Rounds in which all may move are at most as many as there are spans.
-[[nodiscard]] CAUSEWAY_DECL std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
+CAUSEWAY_DECL [[nodiscard]] std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
                                                                      std::int64_t layers, double quality = 0.75);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
@@ -4354,41 +4365,41 @@ struct span_directory_options {
 /// Copyable; no thread safety.
 class span_directory {
  public:
-  explicit span_directory(std::int64_t layers = 1, const span_directory_options& options = {});
+  CAUSEWAY_DECL explicit span_directory(std::int64_t layers = 1, const span_directory_options& options = {});
 
   [[nodiscard]] std::int64_t layers() const noexcept { return layers_; }
   /// Servers that say they serve something, banned ones too.
-  [[nodiscard]] std::size_t size() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t size() const noexcept;
 
   /// Precondition: blocks of the model. What was measured is believed less with every announcement, so that a server that
   /// was slow is tried again some day.
-  void announced(net::peer_id id, const span_offer& offer, time_point until);
+  CAUSEWAY_DECL void announced(net::peer_id id, const span_offer& offer, time_point until);
   /// It serves nothing before it announces itself again. Its failures are remembered for a time.
-  void gone(net::peer_id id);
+  CAUSEWAY_DECL void gone(net::peer_id id);
   /// So with whoever did not announce itself again.
-  void expire(time_point now);
+  CAUSEWAY_DECL void expire(time_point now);
 
   /// A small message went there and back.
-  void probed(net::peer_id id, double seconds);
+  CAUSEWAY_DECL void probed(net::peer_id id, double seconds);
   /// A request was sent; `answered` or `failed` follows. `work`: rows times blocks, a backward counted twice.
-  void asked(net::peer_id id, double work);
+  CAUSEWAY_DECL void asked(net::peer_id id, double work);
   /// It need not answer any more.
-  void dropped(net::peer_id id, double work);
+  CAUSEWAY_DECL void dropped(net::peer_id id, double work);
   /// Whether it has as many requests of ours as it takes at once.
-  [[nodiscard]] bool full(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool full(net::peer_id id) const;
   /// It took so long: what was not computing was the way there and back, for each row.
-  void answered(net::peer_id id, double work, double rows, double seconds);
+  CAUSEWAY_DECL void answered(net::peer_id id, double work, double rows, double seconds);
   /// Not chosen for a time, which doubles with every failure in a row; those of requests that were under way count as one.
-  void failed(net::peer_id id, double work, time_point now);
+  CAUSEWAY_DECL void failed(net::peer_id id, double work, time_point now);
   /// When the first ban ends; no_deadline where nobody is banned.
-  [[nodiscard]] time_point next_return(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] time_point next_return(time_point now) const;
 
   /// The quickest chain through `blocks`, forward and backward; empty where some block has no server that
   /// can be asked. Ties: fewer hops first, then the lower id. O(blocks² · servers).
-  [[nodiscard]] span_chain route(nn::block_range blocks, const span_need& need, time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] span_chain route(nn::block_range blocks, const span_need& need, time_point now) const;
 
   /// The first block of `blocks` that nobody can be asked for; its end where there is none.
-  [[nodiscard]] std::int64_t first_missing(nn::block_range blocks, time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t first_missing(nn::block_range blocks, time_point now) const;
 
  private:
   static constexpr double unreachable = std::numeric_limits<double>::infinity();
@@ -4408,15 +4419,16 @@ class span_directory {
     span_hop hop{};
   };
 
-  [[nodiscard]] server* find(net::peer_id id);
-  [[nodiscard]] double mixed(double old, double fresh) const;
+  CAUSEWAY_DECL [[nodiscard]] server* find(net::peer_id id);
+  CAUSEWAY_DECL [[nodiscard]] double mixed(double old, double fresh) const;
   /// For those of whom nothing is known: the mean of the others.
-  [[nodiscard]] double usual_trip() const;
-  static void withdraw(server& s);
-  static void done(server& s, double work);
-  [[nodiscard]] static bool usable(const server& s, time_point now);
+  CAUSEWAY_DECL [[nodiscard]] double usual_trip() const;
+  CAUSEWAY_DECL static void withdraw(server& s);
+  CAUSEWAY_DECL static void done(server& s, double work);
+  CAUSEWAY_DECL [[nodiscard]] static bool usable(const server& s, time_point now);
   /// Forward and backward: the way twice, and three times the computing, since a backward computes the forward again.
-  [[nodiscard]] static double cost_of(const server& s, double usual_trip, std::int64_t rows, std::int64_t blocks);
+  CAUSEWAY_DECL [[nodiscard]] static double cost_of(const server& s, double usual_trip, std::int64_t rows,
+                                                    std::int64_t blocks);
 
   std::int64_t layers_;
   span_directory_options options_;
@@ -5323,23 +5335,23 @@ struct sample_buffer {
   std::vector<std::uint8_t> bytes;
   std::uint32_t tag = 0;  ///< a hash of the bytes, never 0: what two sides compare
 
-  void seal() noexcept;
+  CAUSEWAY_DECL void seal() noexcept;
   void serialize(auto& ar) { ar(bytes, tag); }
 };
 
 class sample_buffers {
  public:
   /// The committed buffer, or null.
-  [[nodiscard]] const sample_buffer* find(const sample_key& key) const;
+  CAUSEWAY_DECL [[nodiscard]] const sample_buffer* find(const sample_key& key) const;
   /// Whether a buffer is there or will be after the step.
-  [[nodiscard]] bool knows(const sample_key& key) const;
+  CAUSEWAY_DECL [[nodiscard]] bool knows(const sample_key& key) const;
 
-  void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place);
-  void forget_staged();
-  void commit();
+  CAUSEWAY_DECL void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place);
+  CAUSEWAY_DECL void forget_staged();
+  CAUSEWAY_DECL void commit();
 
   /// All of an edge.
-  void forget(std::uint32_t edge);
+  CAUSEWAY_DECL void forget(std::uint32_t edge);
 
   /// Committed: number of buffers, and their bytes. A step in progress keeps a second copy of those that it changes.
   [[nodiscard]] std::size_t size() const noexcept { return buffers_.size(); }
@@ -11527,7 +11539,7 @@ using expert_id = std::uint64_t;
 /// sides[i] places on axis i. 1 to 16 axes, fewer than 2^63 places in all.
 class expert_grid {
  public:
-  explicit expert_grid(std::vector<std::uint32_t> sides);
+  CAUSEWAY_DECL explicit expert_grid(std::vector<std::uint32_t> sides);
 
   [[nodiscard]] std::size_t axes() const noexcept { return sides_.size(); }
   [[nodiscard]] std::span<const std::uint32_t> sides() const noexcept { return sides_; }
@@ -11536,7 +11548,7 @@ class expert_grid {
   [[nodiscard]] std::size_t heads() const noexcept { return heads_; }
   /// Places that share the first axis + 1 coordinates.
   [[nodiscard]] std::uint64_t below(std::size_t axis) const noexcept { return below_[axis]; }
-  [[nodiscard]] std::uint32_t coordinate(expert_id e, std::size_t axis) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t coordinate(expert_id e, std::size_t axis) const noexcept;
 
  private:
   std::vector<std::uint32_t> sides_;
@@ -11556,20 +11568,20 @@ concept ExpertDirectory = requires(const D& d, expert_id prefix, std::size_t axi
 /// All entries in one place. Not safe to share between threads while it changes.
 class expert_directory {
  public:
-  explicit expert_directory(expert_grid grid);
+  CAUSEWAY_DECL explicit expert_directory(expert_grid grid);
 
   [[nodiscard]] const expert_grid& grid() const noexcept { return grid_; }
   [[nodiscard]] std::size_t size() const noexcept { return alive_.size(); }
-  [[nodiscard]] bool contains(expert_id e) const;
+  CAUSEWAY_DECL [[nodiscard]] bool contains(expert_id e) const;
 
   /// The expert is there until then, or longer if it was said before. Precondition: a place of the grid.
-  void announce(expert_id e, time_point until = no_deadline);
+  CAUSEWAY_DECL void announce(expert_id e, time_point until = no_deadline);
   /// The expert did not answer.
-  void remove(expert_id e);
+  CAUSEWAY_DECL void remove(expert_id e);
   /// Forgets whoever did not announce itself again.
-  void expire(time_point now);
+  CAUSEWAY_DECL void expire(time_point now);
 
-  void extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
+  CAUSEWAY_DECL void extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
 
  private:
   expert_grid grid_;
@@ -11772,10 +11784,10 @@ struct adapter_shape {
   [[nodiscard]] bool has(linear_map map) const noexcept { return has(static_cast<std::size_t>(map)); }
 
   /// Whether the sizes have all of its maps.
-  [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept;
 
   /// Values of a block. Precondition: it fits.
-  [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept;
 
   friend bool operator==(const adapter_shape&, const adapter_shape&) = default;
 };
@@ -11786,13 +11798,13 @@ struct block_tuning {
   adapter_shape adapters{};  ///< beside its linear maps
 
   /// Values of a block. Precondition: the adapters fit.
-  [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept;
   /// What a request's limit counts them as: rows of `width`.
-  [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept;
 };
 
 /// errc::invalid_argument where a rank is none or makes no map smaller, no map is chosen, or alpha is no positive number.
-[[nodiscard]] CAUSEWAY_DECL result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes);
+CAUSEWAY_DECL [[nodiscard]] result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes);
 
 /// A block's adapters as its maps take them; none where `down` is empty. A factor is part of `up`.
 struct block_adapters {
@@ -11806,7 +11818,7 @@ struct block_adapters {
 };
 
 /// Of values and gradients that lie as adapter_shape says; null gradients: nobody wants them. The memory must outlive it.
-[[nodiscard]] CAUSEWAY_DECL block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes,
+CAUSEWAY_DECL [[nodiscard]] block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes,
                                                        const float* values, float* gradients) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
@@ -12560,8 +12572,8 @@ struct seat {
   /// what it computes.
   std::vector<nn::block_range> keeps{};
 
-  [[nodiscard]] std::vector<nn::block_range> held() const;
-  [[nodiscard]] bool holds(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> held() const;
+  CAUSEWAY_DECL [[nodiscard]] bool holds(std::int64_t block) const;
   friend bool operator==(const seat&, const seat&) = default;
 };
 
@@ -12581,34 +12593,34 @@ struct layout {
     std::size_t replica = 0, rank = 0;
   };
   /// Where a peer is; nullptr: spare.
-  [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const;
+  CAUSEWAY_DECL [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const;
   /// The peers that hold a block, in the order of replicas and ranks.
-  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
   /// The number of the first micro-batch of a replica.
-  [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
 
   /// Those who have a seat, in the order of replicas and ranks.
-  [[nodiscard]] std::vector<std::uint64_t> seated() const;
-  [[nodiscard]] bool has_empty_seats() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> seated() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_empty_seats() const;
   /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `seated()`.
   /// Micro-batches go to the pipelines in turn; where one has an empty seat, to the others' peers of that stage in turn.
   /// Precondition: `check` finds nothing wrong, and all replicas are cut alike.
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
 
   friend bool operator==(const layout&, const layout&) = default;
 
   /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat. Where seats
   /// are empty, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes every
   /// stage.
-  [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
 
  private:
   static constexpr std::uint32_t empty = UINT32_MAX;
 
   // Where each empty seat has another of its pipeline that keeps its stage, that one does it; else micro-batches go to
   // other pipelines, which must be cut alike.
-  [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one);
-  [[nodiscard]] result<void> check_detours() const;
+  CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one);
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
 };
 
 /// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
@@ -12620,10 +12632,10 @@ struct layout {
 }
 
 /// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
 
 /// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
-[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
 
@@ -12806,7 +12818,7 @@ struct product_key_options {
 namespace detail {
 
 /// A total order: no two experts are equal.
-[[nodiscard]] CAUSEWAY_DECL bool better(const expert_choice& a, const expert_choice& b) noexcept;
+[[nodiscard]] CAUSEWAY_INLINE bool better(const expert_choice& a, const expert_choice& b) noexcept;
 
 }  // namespace detail
 
@@ -12853,8 +12865,8 @@ CAUSEWAY_DECL void weigh_experts_backward(const expert_choices& choices, std::sp
 class product_key_gate {
  public:
   /// errc::invalid_argument for options that cannot work.
-  static result<product_key_gate> create(std::int64_t width, const expert_grid& grid,
-                                         const product_key_options& options = {});
+  CAUSEWAY_DECL static result<product_key_gate> create(std::int64_t width, const expert_grid& grid,
+                                                       const product_key_options& options = {});
 
   [[nodiscard]] const product_key_options& options() const noexcept { return options_; }
   [[nodiscard]] std::span<float> weights() noexcept { return weights_; }
@@ -12887,19 +12899,19 @@ class product_key_gate {
   }
 
   /// Adds to the gradients of W, and to `dx` [rows, width], from `d_scores`, one for each choice.
-  void backward(thread_pool& pool, std::span<const float> x, const expert_choices& choices, std::span<const float> d_scores,
-                std::span<float> dx);
+  CAUSEWAY_DECL void backward(thread_pool& pool, std::span<const float> x, const expert_choices& choices,
+                              std::span<const float> d_scores, std::span<float> dx);
 
   void serialize(auto& ar) { ar(weights_); }
 
  private:
-  product_key_gate(std::int64_t width, const expert_grid& grid, const product_key_options& options);
+  CAUSEWAY_DECL product_key_gate(std::int64_t width, const expert_grid& grid, const product_key_options& options);
 
-  [[nodiscard]] std::size_t rows_of(std::span<const float> x) const;
-  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
+  CAUSEWAY_DECL [[nodiscard]] std::size_t rows_of(std::span<const float> x) const;
+  CAUSEWAY_DECL static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
 
   /// scores_ ← the gradient of all scores [rows, heads]: a choice's goes to its place on every axis.
-  void spread(const expert_choices& choices, std::span<const float> d_scores);
+  CAUSEWAY_DECL void spread(const expert_choices& choices, std::span<const float> d_scores);
 
   expert_grid grid_;
   product_key_options options_;
@@ -12922,7 +12934,7 @@ class product_key_gate {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
-CAUSEWAY_DECL bool better(const expert_choice& a, const expert_choice& b) noexcept {
+CAUSEWAY_INLINE bool better(const expert_choice& a, const expert_choice& b) noexcept {
   return a.score != b.score ? a.score > b.score : a.expert < b.expert;
 }
 
@@ -13063,17 +13075,25 @@ struct operation {
   friend bool operator==(const operation&, const operation&) = default;
 };
 
-/// What each rank of a pipeline does with the micro-batches of one step, in order. Chunk c of rank p is virtual stage
-/// c * ranks + p; the forward pass runs through virtual stages 0, 1, ..., the backward pass the other way. Where it is
-/// `folded`, every other chunk runs through the ranks backwards: rank 0 of two chunks has the first and the last stage, and
-/// the last rank hands the first chunk's output to itself.
+/// The way of a micro-batch through ranks and chunks.
+enum class stage_path : std::uint8_t {
+  round,    ///< chunk c of rank p is virtual stage c * ranks + p: through all ranks, and through all of them again
+  folded,   ///< every other chunk runs through the ranks backwards: rank 0 of two chunks has the first stage and the last,
+            ///< and the last rank hands the first chunk's output to itself
+  two_ways  ///< two chunks, each a stage of a whole pipeline: the first half of the micro-batches (the larger one) goes
+            ///< from the first rank to the last through chunks 0, the others from the last to the first through chunks 1.
+            ///< Stage s is on ranks s and ranks - 1 - s, whose gradients are added up
+};
+
+/// What each rank of a pipeline does with the micro-batches of one step, in order. The forward pass runs through virtual
+/// stages 0, 1, ..., the backward pass the other way; where those are, `path` says.
 struct schedule {
   std::uint32_t ranks = 1;
   std::uint32_t chunks = 1;  ///< of the model, on each rank
   std::uint32_t micro_batches = 1;
   bool flushes = true;  ///< one update at the end. False: a stage updates after each micro-batch's weight gradient
   std::vector<std::vector<operation>> orders;  ///< [rank]
-  bool folded = false;                         ///< for plans: parallel::pipeline runs no such schedule
+  stage_path path = stage_path::round;
 
   friend bool operator==(const schedule&, const schedule&) = default;
 };
@@ -13087,17 +13107,30 @@ struct stage_place {
 };
 
 /// How many virtual stages a schedule has.
-[[nodiscard]] constexpr std::uint32_t virtual_stages(const schedule& s) noexcept { return s.ranks * s.chunks; }
+[[nodiscard]] constexpr std::uint32_t virtual_stages(const schedule& s) noexcept {
+  return s.path == stage_path::two_ways ? s.ranks : s.ranks * s.chunks;
+}
+
+/// The first micro-batch that goes from the last rank to the first, where there are two ways.
+[[nodiscard]] constexpr std::uint32_t first_back(const schedule& s) noexcept { return (s.micro_batches + 1) / 2; }
+
+/// Whether a micro-batch goes through a chunk.
+[[nodiscard]] constexpr bool goes_through(const schedule& s, std::uint32_t micro_batch, std::uint32_t chunk) noexcept {
+  return s.path != stage_path::two_ways || (micro_batch >= first_back(s)) == (chunk == 1);
+}
 
 /// The virtual stage of a place.
 [[nodiscard]] constexpr std::uint32_t virtual_stage(const schedule& s, stage_place at) noexcept {
-  return at.chunk * s.ranks + (s.folded && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank);
+  const std::uint32_t rank = s.path != stage_path::round && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank;
+  return s.path == stage_path::two_ways ? rank : at.chunk * s.ranks + rank;
 }
 
-/// The place of a virtual stage.
-[[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage) noexcept {
-  const std::uint32_t chunk = stage / s.ranks, rank = stage % s.ranks;
-  return {s.folded && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
+/// The place of a virtual stage, for a micro-batch: only where there are two ways does it matter which.
+[[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage,
+                                             std::uint32_t micro_batch = 0) noexcept {
+  const bool back = s.path == stage_path::two_ways && micro_batch >= first_back(s);
+  const std::uint32_t chunk = back ? 1 : stage / s.ranks, rank = stage % s.ranks;
+  return {s.path != stage_path::round && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
 }
 
 /// Whether an operation gives the gradient of the stage's input.
@@ -13112,12 +13145,12 @@ struct stage_place {
 
 /// Where the input of `op` on `rank` comes from: the stage before for a forward, the stage after for a gradient; nothing
 /// for what needs only what the rank itself holds, as the data set for the first stage and the loss for the last.
-/// May be the same rank (`ranks` = 1, or `folded`).
+/// May be the same rank (`ranks` = 1, or where the path is folded).
 [[nodiscard]] constexpr std::optional<stage_place> source_of(const schedule& s, std::uint32_t rank,
                                                              const operation& op) noexcept {
   const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
-  if (op.kind == work::forward && stage > 0) return place_of(s, stage - 1);
-  if (gives_input_gradient(op.kind) && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1);
+  if (op.kind == work::forward && stage > 0) return place_of(s, stage - 1, op.micro_batch);
+  if (gives_input_gradient(op.kind) && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1, op.micro_batch);
   return std::nullopt;
 }
 
@@ -13125,8 +13158,8 @@ struct stage_place {
 [[nodiscard]] constexpr std::optional<stage_place> target_of(const schedule& s, std::uint32_t rank,
                                                              const operation& op) noexcept {
   const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
-  if (op.kind == work::forward && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1);
-  if (gives_input_gradient(op.kind) && stage > 0) return place_of(s, stage - 1);
+  if (op.kind == work::forward && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1, op.micro_batch);
+  if (gives_input_gradient(op.kind) && stage > 0) return place_of(s, stage - 1, op.micro_batch);
   return std::nullopt;
 }
 
@@ -13143,7 +13176,7 @@ struct stage_place {
 }
 
 /// "F3", and "F3.1" in chunk 1.
-[[nodiscard]] CAUSEWAY_DECL std::string to_string(const operation& op);
+CAUSEWAY_DECL [[nodiscard]] std::string to_string(const operation& op);
 
 /// What a rank holds, in units of one micro-batch in one chunk.
 struct held_memory {
@@ -13168,10 +13201,10 @@ struct held_memory {
 
 /// What each operation of a rank adds to (or frees from) what the rank holds. Operations must name micro-batches and
 /// chunks that the schedule has.
-[[nodiscard]] CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank);
+CAUSEWAY_DECL [[nodiscard]] std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank);
 
 /// The most that a rank holds at one time if it follows its order.
-[[nodiscard]] CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank);
+CAUSEWAY_DECL [[nodiscard]] held_memory peak_memory(const schedule& s, std::uint32_t rank);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
@@ -13275,7 +13308,7 @@ struct stage_costs {
 };
 
 /// Stages that are all alike, and so are their links.
-[[nodiscard]] CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
+CAUSEWAY_DECL [[nodiscard]] stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
                                                     const edge_cost& edge = {});
 
 /// How far operations and messages take another time than their cost: each has a factor of its own,
@@ -13285,12 +13318,12 @@ struct jitter {
   double sigma = 0;  ///< 0: none
   std::uint64_t seed = 0;
 
-  [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const;
+  CAUSEWAY_DECL [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const;
 };
 
 /// Whether costs are as many as the stages of a pipeline, none below 0, and none above 1e18 seconds or bytes (so that sums
 /// stay finite).
-[[nodiscard]] CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages);
+CAUSEWAY_DECL [[nodiscard]] result<void> check(const stage_costs& costs, std::uint32_t virtual_stages);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
@@ -13379,13 +13412,13 @@ namespace detail {
 
 class route_clock {
  public:
-  explicit route_clock(const routed_step& step);
+  CAUSEWAY_DECL explicit route_clock(const routed_step& step);
 
   /// Seconds until all is done.
-  double run();
+  CAUSEWAY_DECL double run();
 
   /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
-  [[nodiscard]] std::vector<std::vector<operation>> take_orders();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<operation>> take_orders();
 
  private:
   enum kind : std::uint8_t { gradient, forward, weight, shadow, kinds };  // in the order of preference
@@ -13401,17 +13434,17 @@ class route_clock {
   [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
   [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
 
-  [[nodiscard]] double seconds(kind k, const item& i) const;
+  CAUSEWAY_DECL [[nodiscard]] double seconds(kind k, const item& i) const;
 
-  [[nodiscard]] work work_of(kind k) const;
+  CAUSEWAY_DECL [[nodiscard]] work work_of(kind k) const;
 
-  void choose(std::uint32_t peer);
+  CAUSEWAY_DECL void choose(std::uint32_t peer);
 
-  void start(std::uint32_t peer, kind k, item i);
+  CAUSEWAY_DECL void start(std::uint32_t peer, kind k, item i);
 
-  void finish(std::uint32_t peer, kind k, item i);
+  CAUSEWAY_DECL void finish(std::uint32_t peer, kind k, item i);
 
-  void send(std::uint32_t from, kind k, const item& what, std::size_t edge);
+  CAUSEWAY_DECL void send(std::uint32_t from, kind k, const item& what, std::size_t edge);
 
   const routed_step& step_;
   std::size_t stages_;
@@ -13586,34 +13619,34 @@ struct routed_schedule {
 };
 
 /// What the peers of that step do. See routed_time.hpp.
-[[nodiscard]] CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step);
+CAUSEWAY_DECL [[nodiscard]] routed_schedule schedule_of(const routed_step& step);
 
 /// Forwards only, in the order of the micro-batches. `peers`: how many there are.
-[[nodiscard]] CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
+CAUSEWAY_DECL [[nodiscard]] routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
                                                             std::size_t peers);
 
 /// The most sets of activations that a peer holds at one time if it follows its order.
-[[nodiscard]] CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
+CAUSEWAY_DECL [[nodiscard]] std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
 
 namespace detail {
 
 class routed_check {
  public:
-  explicit routed_check(const routed_schedule& s);
+  CAUSEWAY_DECL explicit routed_check(const routed_schedule& s);
 
-  [[nodiscard]] result<void> run();
+  CAUSEWAY_DECL [[nodiscard]] result<void> run();
 
  private:
   static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
 
-  [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
+  CAUSEWAY_DECL [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
   [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
 
   // Each operation once, on the peer of its route, in the order in which one needs the other.
-  [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
 
   // Without clocks: peers go on in turn as far as they can.
-  [[nodiscard]] result<void> runs();
+  CAUSEWAY_DECL [[nodiscard]] result<void> runs();
 
   const routed_schedule& s_;
   std::size_t stages_;
@@ -13626,7 +13659,7 @@ class routed_check {
 /// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
 /// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
 /// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
-[[nodiscard]] CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {});
+CAUSEWAY_DECL [[nodiscard]] result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {});
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
@@ -13778,11 +13811,11 @@ struct run_history {
 
   /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
   /// nothing, for a recovery policy that does not look back.
-  void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
-  void add_interval(std::size_t peers);
+  CAUSEWAY_DECL void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
+  CAUSEWAY_DECL void add_interval(std::size_t peers);
 
   /// Peers of each interval that there was.
-  [[nodiscard]] std::vector<std::size_t> counts() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> counts() const;
 
   friend bool operator==(const run_history&, const run_history&) = default;
 };
@@ -13854,10 +13887,10 @@ struct present_peer {
   std::vector<double> squares{};
   begun_step begun{};
 
-  [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
   [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
   /// 0 where it does not know.
-  [[nodiscard]] double squares_of(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] double squares_of(std::int64_t block) const;
 };
 
 /// What all peers of an attempt know.
@@ -13871,9 +13904,9 @@ struct gathering {
   run_history history{};    ///< of policies with an `interval`
 
   /// The place of the first peer that holds a block; peers.size() where nobody does.
-  [[nodiscard]] std::size_t first_holder(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t first_holder(std::int64_t block) const;
   /// Ids of all that hold it, rising.
-  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
   [[nodiscard]] bool somebody_holds(std::int64_t block) const { return first_holder(block) < peers.size(); }
 };
 
@@ -13918,12 +13951,12 @@ concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r,
 
 /// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
 /// overlap, ties to whoever sat there, then by the order of rows and ids. Precondition: at least as many peers as ranges.
-[[nodiscard]] CAUSEWAY_DECL layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
+CAUSEWAY_DECL [[nodiscard]] layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
                                               std::span<const std::uint32_t> micro_batches, const gathering& g);
 
 namespace recovery {
 
-[[nodiscard]] CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed);
+CAUSEWAY_DECL [[nodiscard]] error too_few(std::size_t peers, std::int64_t needed);
 
 /// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's seat goes to a
 /// spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
@@ -13937,7 +13970,7 @@ class regroup {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
  private:
   std::int64_t stages_;
@@ -14097,22 +14130,22 @@ class link_matrix {
   link_matrix() = default;
 
   /// The same link everywhere, and nothing to pay from a device to itself.
-  explicit link_matrix(std::size_t devices, const link_cost& everywhere = {});
+  CAUSEWAY_DECL explicit link_matrix(std::size_t devices, const link_cost& everywhere = {});
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const;
+  CAUSEWAY_DECL [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const;
 
   /// One direction.
-  void set(std::size_t from, std::size_t to, const link_cost& link);
+  CAUSEWAY_DECL void set(std::size_t from, std::size_t to, const link_cost& link);
 
-  void set_both(std::size_t a, std::size_t b, const link_cost& link);
+  CAUSEWAY_DECL void set_both(std::size_t a, std::size_t b, const link_cost& link);
 
   /// Seconds for `bytes` there and as many back, halved: what a direction costs on average.
-  [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const;
+  CAUSEWAY_DECL [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const;
 
   /// The links between devices, where this matrix is one of regions and device i stands in region `region_of[i]`.
-  [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const;
+  CAUSEWAY_DECL [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const;
 
  private:
   std::size_t size_ = 0;
@@ -14208,19 +14241,19 @@ namespace detail {
 /// Runs all ranks of a pipeline of the shape (ranks, chunks, micro-batches) of a schedule; its orders are not read.
 class pipeline_clock {
  public:
-  pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise);
+  CAUSEWAY_DECL pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise);
 
   static constexpr double never = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] double now() const noexcept { return now_; }
-  [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept;
 
   /// When the input of an operation is there, if its sender has begun with it, on links without queues or jitter; else
   /// `never`. 0 for what needs no input from elsewhere.
-  [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept;
 
   /// Seconds that an operation takes, without jitter.
-  [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept;
 
   /// Until nothing happens any more: `choose(rank)` gives an optional operation whenever a rank is free and something may
   /// have changed for it; `started(rank, timed_operation)` learns what has begun.
@@ -14237,7 +14270,7 @@ class pipeline_clock {
   }
 
   /// Asks this rank again at this moment.
-  void wake(std::uint32_t rank);
+  CAUSEWAY_DECL void wake(std::uint32_t rank);
 
  private:
   struct state {
@@ -14247,27 +14280,28 @@ class pipeline_clock {
   };
   using event = std::pair<double, std::uint32_t>;  // when, rank
 
-  void wake(double when, std::uint32_t rank);
+  CAUSEWAY_DECL void wake(double when, std::uint32_t rank);
 
-  [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept;
 
-  timed_operation start(std::uint32_t rank, const operation& op);
+  CAUSEWAY_DECL timed_operation start(std::uint32_t rank, const operation& op);
 
   // All ranks for which something happens at the next moment, in their order.
-  bool take_events(std::vector<std::uint32_t>& awake);
+  CAUSEWAY_DECL bool take_events(std::vector<std::uint32_t>& awake);
 
-  void finish(std::uint32_t rank);
+  CAUSEWAY_DECL void finish(std::uint32_t rank);
 
   // The end of a message's way. Messages of all chunks share the link from this rank to that one.
-  double send(std::uint32_t rank, const stage_place& target, const operation& op);
+  CAUSEWAY_DECL double send(std::uint32_t rank, const stage_place& target, const operation& op);
 
-  [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept;
 
   // Seconds for which a message occupies its link.
-  [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target,
+                                              const operation& op) const noexcept;
 
   // Ranks are on a ring: each has a link to the next and one to the one before; with two ranks these are the same.
-  [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept;
 
   const schedule& shape_;
   const stage_costs& costs_;
@@ -14402,57 +14436,58 @@ namespace detail {
 inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
 
 /// An empty schedule of these sizes, or why there is none.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
+CAUSEWAY_DECL [[nodiscard]] result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
                                                             std::uint32_t micro_batches);
 
 /// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
-[[nodiscard]] CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
 
 /// 1F1B with backwards in halves: rank r runs `times` (p - 1 - r) forwards ahead, and stays `times` r weight gradients
 /// behind.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches,
+CAUSEWAY_DECL [[nodiscard]] result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches,
                                                        std::uint32_t times);
 
 }  // namespace detail
 
 /// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards. Holds the activations of all micro-batches.
 /// Bubble with equal stages: (p - 1) / (m + p - 1) of the step, for p ranks and m micro-batches.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// Forwards alone, chunk by chunk: an evaluation.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
-                                                           std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
+                                                           std::uint32_t micro_batches,
+                                                           stage_path path = stage_path::round);
 
 /// PipeDream-flush (Narayanan et al., ICML 2021), "1F1B": rank r runs p - 1 - r forwards ahead, then alternates. The bubble
 /// of GPipe, but at most p - r sets of activations on rank r.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// Interleaved 1F1B (Narayanan et al., SC 2021; the order of Megatron-LM): each rank holds `chunks` parts of the model, and
 /// micro-batches go through them in groups of `ranks`. `micro_batches` must be a multiple of `ranks`.
 /// Bubble: (p - 1) / (v m + p - 1) of the step for v chunks, at up to 2 (p - 1 - r) + (v - 1) p + 1 activations of 1 / v
 /// the size.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks,
+CAUSEWAY_DECL [[nodiscard]] result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks,
                                                          std::uint32_t micro_batches);
 
 /// ZB-H1 (Qi et al., ICLR 2024, arXiv 2401.10241): 1F1B with backwards in halves. Only the input gradient keeps the stage
 /// before waiting; rank r stays r weight gradients behind and runs them where 1F1B has its last bubble. Every rank holds up
 /// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
 /// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// ZB-H2 (the same paper): twice as many forwards ahead, and twice as many weight gradients behind, fill the first bubble,
 /// too. Between its first operation and its last rank 0 waits (p - 1)(F + I - 2W) seconds, and not at all where that is 0:
 /// when all three take the same time, say. For m >= 2p - 1, equal stages and W <= F; above that as if W were F. The step as
 /// a whole takes (p - 1) max(F, F + I - 2W) longer than its work, since ranks begin one after another; they go on with the
 /// next step likewise. Up to 2p - 1 sets of activations on every rank.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// ZB-V (the same paper, section 6; the order is that of PyTorch's ScheduleZBVZeroBubble): a folded pipeline of two chunks
 /// of half the size on each rank, so that rank 0 has the first stage and the last. When F, I and W take the same time, a
 /// rank works without a pause from its first operation to its last, for m >= 2p - 1 and equal stages, in half the memory of
 /// ZB-H2: up to 2p sets of activations of half the size, as rank 0 of 1F1B. The step as a whole takes p - 1 forwards of a
 /// chunk longer than its work.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
 /// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
@@ -14467,11 +14502,11 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
 
 /// A stretch of that stream: its first `micro_batches`, all of which come to their end. No flush in between, `flushes` is
 /// false; the bubble is that of filling the pipeline once. The order is that of 1F1B: only the updates differ.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// The same schedule with activations recomputed: forwards store only their input, and a recompute stands right before each
 /// backward (or input gradient), but not where the forward itself stands there. GPipe's and Megatron's checkpoints.
-[[nodiscard]] CAUSEWAY_DECL schedule with_recompute(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] schedule with_recompute(const schedule& s);
 
 /// The part of a step in which each rank waits with equal stages and no cost of links: (p - 1) / (v m + p - 1), of gpipe
 /// and one_f_one_b for v = 1 chunk and of interleaved.
@@ -14600,11 +14635,15 @@ CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_ba
   return s;
 }
 
-CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches,
+                                             stage_path path) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
+  s.path = path;
   for (auto& order : s.orders) {
     for (std::uint32_t c = 0; c < chunks; ++c) {
-      for (std::uint32_t m = 0; m < micro_batches; ++m) order.push_back({work::forward, m, c});
+      for (std::uint32_t m = 0; m < micro_batches; ++m) {
+        if (goes_through(s, m, c)) order.push_back({work::forward, m, c});
+      }
     }
   }
   return s;
@@ -14648,7 +14687,7 @@ CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t
 
 CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 2, micro_batches));
-  s.folded = true;
+  s.path = stage_path::folded;
   for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::folded_order{ranks, r, micro_batches}.write();
   return s;
 }
@@ -14702,12 +14741,12 @@ class varuna_rule {
   varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
       : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
 
-  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
  private:
-  [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const;
 
-  [[nodiscard]] operation take(const operation& op);
+  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op);
 
   std::uint32_t rank_;
   bool last_;
@@ -14723,7 +14762,7 @@ class varuna_rule {
 /// The order that the rule writes on the costs of one stage per rank, when no rank stores more than `stored_inputs`. Twice
 /// as many as ranks make it as short as 1F1B with recomputation on equal stages without links; slow links want more.
 /// Errors: costs that do not fit; no room for an input.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
+CAUSEWAY_DECL [[nodiscard]] result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
                                                     std::uint32_t stored_inputs);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
@@ -14808,7 +14847,7 @@ struct block_cost {
   double memory = 0;      ///< bytes of parameters, gradients and optimizer state
   double activation = 0;  ///< bytes kept for the backward pass, for each micro-batch under way
 
-  block_cost& operator+=(const block_cost& o) noexcept;
+  CAUSEWAY_DECL block_cost& operator+=(const block_cost& o) noexcept;
 };
 
 /// A model as it can be cut.
@@ -14832,9 +14871,9 @@ struct stage_split {
   double slowest = 0;  ///< of the stages: seconds, or parameters, or blocks, as the split was made
 
   [[nodiscard]] std::size_t stages() const noexcept { return first_block.size(); }
-  [[nodiscard]] std::size_t end(std::size_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t end(std::size_t stage) const;
   /// As parallel::pipeline takes them: the first block of each stage but the first.
-  [[nodiscard]] std::vector<std::int64_t> cuts() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::int64_t> cuts() const;
 };
 
 /// The blocks [from, to) of `model` as a stage, with the embedding and the head where it holds them.
@@ -14881,11 +14920,11 @@ stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
 /// Sums over runs of blocks in constant time.
 class stage_sums {
  public:
-  explicit stage_sums(const model_cost& model);
+  CAUSEWAY_DECL explicit stage_sums(const model_cost& model);
 
-  [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
+  CAUSEWAY_DECL [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
 
-  [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
+  CAUSEWAY_DECL [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
 
  private:
   const model_cost& model_;
@@ -15043,14 +15082,14 @@ constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigne
 /// Walks one rank's order and remembers what each micro-batch and chunk has been through.
 class rank_order_check {
  public:
-  rank_order_check(const schedule& s, std::size_t rank);
+  CAUSEWAY_DECL rank_order_check(const schedule& s, std::size_t rank);
 
-  [[nodiscard]] result<void> run();
+  CAUSEWAY_DECL [[nodiscard]] result<void> run();
 
  private:
-  [[nodiscard]] result<void> take(std::size_t position, const operation& op);
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t position, const operation& op);
 
-  [[nodiscard]] result<void> complete(std::size_t unit) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> complete(std::size_t unit) const;
 
   const schedule& s_;
   std::size_t rank_;
@@ -15060,37 +15099,37 @@ class rank_order_check {
 /// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
 class deadlock_check {
  public:
-  explicit deadlock_check(const schedule& s);
+  CAUSEWAY_DECL explicit deadlock_check(const schedule& s);
 
-  [[nodiscard]] result<void> run();
+  CAUSEWAY_DECL [[nodiscard]] result<void> run();
 
  private:
   // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
-  [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept;
 
-  void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake);
+  CAUSEWAY_DECL void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake);
 
-  [[nodiscard]] error stuck(std::uint32_t rank) const;
+  CAUSEWAY_DECL [[nodiscard]] error stuck(std::uint32_t rank) const;
 
   const schedule& s_;
   std::vector<std::size_t> next_;
   std::vector<bool> there_;
 };
 
-[[nodiscard]] CAUSEWAY_DECL result<void> check_sizes(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_sizes(const schedule& s);
 
 }  // namespace detail
 
 /// Whether each rank adds up each chunk's gradients in the order of the micro-batches: both the input's and the weights'.
-[[nodiscard]] CAUSEWAY_DECL result<void> keeps_order(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] result<void> keeps_order(const schedule& s);
 
 /// Whether a schedule can be run: each micro-batch goes forward once and backward once (whole or in halves) through each
 /// chunk of each rank, in the order of keeps_order if it `flushes`; and no ranks wait for each other in a circle.
 /// Gives what each rank holds at most. Errors name the rank, the position in its order, and the operation.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<held_memory>> check(const schedule& s);
 
 /// Also whether no rank holds more than `bound` at any time.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound);
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
@@ -15128,6 +15167,8 @@ CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const op
   if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
   if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
     return wrong("the schedule has no such micro-batch or chunk");
+  if (!goes_through(s_, op.micro_batch, op.chunk))
+    return wrong("its micro-batch goes the other way, through the other chunk");
   unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
   if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
   if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
@@ -15143,6 +15184,10 @@ CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const op
 }
 
 CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
+  if (!goes_through(s_, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                    static_cast<std::uint32_t>(unit / s_.micro_batches))) {
+    return {};
+  }
   const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
   const auto missing = [&](work kind) {
     const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
@@ -15203,7 +15248,10 @@ CAUSEWAY_DECL result<void> check_sizes(const schedule& s) {
     return fail(errc::invalid_argument, "schedule",
                 "has orders for " + std::to_string(s.orders.size()) + " of " + std::to_string(s.ranks) + " ranks");
   }
-  const std::uint64_t units = std::uint64_t{s.chunks} * s.micro_batches;
+  const bool both = s.path == stage_path::two_ways;
+  if (both && (s.chunks != 2 || s.ranks % 2 != 0))
+    return fail(errc::invalid_argument, "schedule", "two ways need an even number of ranks, and two chunks on each");
+  const std::uint64_t units = std::uint64_t{both ? 1 : s.chunks} * s.micro_batches;
   for (std::size_t r = 0; r < s.orders.size(); ++r) {
     if (s.orders[r].size() / 2 < units) {  // also keeps what follows from allocating more than the caller did
       return fail(errc::invalid_argument, "rank " + std::to_string(r),
@@ -15220,7 +15268,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL result<void> keeps_order(const schedule& s) {
   for (std::size_t r = 0; r < s.orders.size(); ++r) {
-    std::vector<std::uint32_t> inputs(s.chunks), weights(s.chunks);  // the micro-batch that comes next
+    std::vector<std::uint32_t> inputs(s.chunks);  // the micro-batch that comes next
+    if (s.path == stage_path::two_ways && s.chunks == 2) inputs[1] = first_back(s);
+    std::vector<std::uint32_t> weights = inputs;
     for (std::size_t i = 0; i < s.orders[r].size(); ++i) {
       const operation& op = s.orders[r][i];
       if (op.chunk >= s.chunks) return detail::wrong_operation(s, r, i, "the schedule has no such chunk");
@@ -15299,10 +15349,10 @@ class schedule_cursor {
   };
 
   /// `s` must have passed `check` of schedule_check.hpp. The limit is what the order itself needs at most.
-  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict);
+  CAUSEWAY_DECL schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict);
 
   /// With another limit: at least what the order itself needs; more lets an opportunistic rank run further ahead.
-  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit);
+  CAUSEWAY_DECL schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit);
 
   [[nodiscard]] bool finished() const noexcept { return first_ == order_.size(); }
   [[nodiscard]] const std::vector<operation>& order() const noexcept { return order_; }
@@ -15328,13 +15378,13 @@ class schedule_cursor {
   }
 
   /// The operation of a choice has run.
-  void complete(std::size_t index);
+  CAUSEWAY_DECL void complete(std::size_t index);
 
   /// What the rank holds now.
   [[nodiscard]] const held_memory& held() const noexcept { return held_; }
 
   /// From the first operation again: the next step.
-  void rewind();
+  CAUSEWAY_DECL void rewind();
 
  private:
   // Of a chunk: what must keep its order among itself. A backward is of two of these.
@@ -15349,11 +15399,11 @@ class schedule_cursor {
     }
   }
 
-  [[nodiscard]] std::size_t unit(const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t unit(const operation& op) const noexcept;
 
-  [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const;
+  CAUSEWAY_DECL [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const;
 
-  void skip(const operation& op);
+  CAUSEWAY_DECL void skip(const operation& op);
 
   std::vector<operation> order_;
   std::vector<held_memory> changes_;
@@ -15463,16 +15513,16 @@ struct timeline {
   std::uint32_t chunks = 1;
 
   /// Seconds in which a rank computes. Recomputing counts.
-  [[nodiscard]] double busy(std::uint32_t rank) const;
+  CAUSEWAY_DECL [[nodiscard]] double busy(std::uint32_t rank) const;
   /// The part of the makespan in which a rank does nothing.
   [[nodiscard]] double bubble(std::uint32_t rank) const { return makespan > 0 ? 1 - busy(rank) / makespan : 0; }
   /// The part of all ranks' time in which they compute.
-  [[nodiscard]] double efficiency() const;
+  CAUSEWAY_DECL [[nodiscard]] double efficiency() const;
 };
 
 /// The timeline of a schedule. Errors: those of `check` for the schedule and for the costs; a limit below what an order
 /// needs. Cost: O(operations log ranks) in strict order.
-[[nodiscard]] CAUSEWAY_DECL result<timeline> timeline_of(const schedule& s, const stage_costs& costs,
+CAUSEWAY_DECL [[nodiscard]] result<timeline> timeline_of(const schedule& s, const stage_costs& costs,
                                                          const timeline_options& options = {});
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
@@ -15590,14 +15640,14 @@ namespace detail {
 /// One number of stages at one micro-batch size.
 class varuna_try {
  public:
-  varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size);
+  CAUSEWAY_DECL varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size);
 
-  [[nodiscard]] result<varuna_plan> run(std::size_t stages) const;
+  CAUSEWAY_DECL [[nodiscard]] result<varuna_plan> run(std::size_t stages) const;
 
  private:
-  [[nodiscard]] stage_costs costs_of(const stage_split& split) const;
+  CAUSEWAY_DECL [[nodiscard]] stage_costs costs_of(const stage_split& split) const;
 
-  [[nodiscard]] double average_seconds(const varuna_plan& plan) const;
+  CAUSEWAY_DECL [[nodiscard]] double average_seconds(const varuna_plan& plan) const;
 
   const varuna_calibration& calibration_;
   const varuna_options& options_;
@@ -15766,12 +15816,12 @@ class morph {
   static constexpr std::string_view name = "morph";
   static constexpr recovery_traits traits{};
 
-  explicit morph(morph_options options = {});
+  CAUSEWAY_DECL explicit morph(morph_options options = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
  private:
   morph_options options_;
@@ -15946,7 +15996,8 @@ namespace detail {
 class preemption_draws {
  public:
   /// `lost` of `available` instances, of which `shape` uses the first ones and the others are spare.
-  preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost, const liveput_options& o);
+  CAUSEWAY_DECL preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost,
+                                 const liveput_options& o);
 
   /// The mean of `f(alive instances of each stage)`.
   template <class F>
@@ -15960,10 +16011,10 @@ class preemption_draws {
   }
 
   /// Seconds to go on as `next`.
-  [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const;
+  CAUSEWAY_DECL [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const;
 
   /// The part of the draws in which nothing is left of some stage.
-  [[nodiscard]] double lost_share() const;
+  CAUSEWAY_DECL [[nodiscard]] double lost_share() const;
 
  private:
   pipeline_shape shape_;
@@ -16135,7 +16186,7 @@ struct recovery_job {
 
   [[nodiscard]] double samples() const { return static_cast<double>(micro_batches * micro_batch); }
   /// Of one sample on one peer that does all the model and never waits.
-  [[nodiscard]] double sample_seconds() const;
+  CAUSEWAY_DECL [[nodiscard]] double sample_seconds() const;
 };
 
 /// What becomes of the step that is under way.
@@ -16169,7 +16220,7 @@ inline constexpr double no_step = std::numeric_limits<double>::infinity();
 class cut_job {
  public:
   /// The slowest stage is as quick as can be. errc::invalid_argument: more stages than blocks.
-  static result<cut_job> make(const recovery_job& job, std::size_t stages);
+  CAUSEWAY_DECL static result<cut_job> make(const recovery_job& job, std::size_t stages);
 
   [[nodiscard]] const recovery_job& job() const { return *job_; }
   [[nodiscard]] std::size_t stages() const { return costs_.stages.size(); }
@@ -16179,13 +16230,13 @@ class cut_job {
   [[nodiscard]] double load_seconds() const { return state_ / job_->read_bytes_per_second; }
 
   /// A ring all-reduce of the largest stage over `replicas`.
-  [[nodiscard]] double average_seconds(std::size_t replicas) const;
+  CAUSEWAY_DECL [[nodiscard]] double average_seconds(std::size_t replicas) const;
 
   /// The micro-batches of the pipeline with the most, of `replicas`.
   [[nodiscard]] std::size_t share(std::size_t replicas) const { return (job_->micro_batches + replicas - 1) / replicas; }
 
   /// A step of `replicas` whole pipelines in 1F1B.
-  [[nodiscard]] double step_seconds(std::size_t replicas) const;
+  CAUSEWAY_DECL [[nodiscard]] double step_seconds(std::size_t replicas) const;
 
  private:
   cut_job() = default;
@@ -16290,13 +16341,13 @@ namespace detail {
 /// What steps of a model take in different shapes. The job must outlive it.
 class shape_speeds {
  public:
-  shape_speeds(const plan::recovery_job& job, double device_memory);
+  CAUSEWAY_DECL shape_speeds(const plan::recovery_job& job, double device_memory);
 
   /// Seconds of a step; infinite where the model does not fit, or a pipeline would have no micro-batch.
-  double seconds(const plan::pipeline_shape& s);
+  CAUSEWAY_DECL double seconds(const plan::pipeline_shape& s);
 
   /// For at most so many peers; 0 x 0 if they are too few. Of several, the one with the fewest stages.
-  plan::pipeline_shape quickest(std::size_t peers);
+  CAUSEWAY_DECL plan::pipeline_shape quickest(std::size_t peers);
 
  private:
   const plan::recovery_job& job_;
@@ -16316,30 +16367,31 @@ class proactive {
   static constexpr std::string_view name = "proactive";
   static constexpr recovery_traits traits{};
 
-  explicit proactive(proactive_options options = {});
+  CAUSEWAY_DECL explicit proactive(proactive_options options = {});
 
   [[nodiscard]] std::uint64_t interval() const noexcept { return options_.interval; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
  private:
-  [[nodiscard]] result<plan::recovery_job> job_for(const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::recovery_job> job_for(const gathering& g) const;
 
   // Of the last step; none before the first, and where the history is of another run.
-  [[nodiscard]] plan::pipeline_shape last_shape(const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] plan::pipeline_shape last_shape(const gathering& g) const;
 
-  static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages);
+  CAUSEWAY_DECL static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages);
 
   // Whether every seat of so many pipelines has its peer.
-  static bool stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas);
+  CAUSEWAY_DECL static bool stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas);
 
-  [[nodiscard]] result<plan::pipeline_shape> planned(const gathering& g, const plan::recovery_job& job,
-                                                     const plan::pipeline_shape& now) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::pipeline_shape> planned(const gathering& g, const plan::recovery_job& job,
+                                                                   const plan::pipeline_shape& now) const;
 
-  [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job, const plan::pipeline_shape& now) const;
+  CAUSEWAY_DECL [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job,
+                                                                    const plan::pipeline_shape& now) const;
 
   // That more than `there` peers are needed for; one more where no number would do.
-  [[nodiscard]] std::int64_t fewest_peers(detail::shape_speeds& speeds, std::size_t there) const;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t fewest_peers(detail::shape_speeds& speeds, std::size_t there) const;
 
   static constexpr std::uint64_t liveput_stream = 0x6C697665;
 
@@ -16511,24 +16563,25 @@ class redundant {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
  private:
   // The pipelines as they were, with neighbours in the place of who is gone; none if one of them cannot be mended.
-  [[nodiscard]] std::optional<layout> mended(const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<layout> mended(const gathering& g) const;
 
-  [[nodiscard]] std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row,
-                                                        std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row,
+                                                                      std::int64_t layers) const;
 
   // Who becomes the first may fetch the lost first stage, which the last has.
-  [[nodiscard]] bool can_have(const present_peer& p, const nn::block_range& r, const present_peer& last) const;
+  CAUSEWAY_DECL [[nodiscard]] bool can_have(const present_peer& p, const nn::block_range& r,
+                                            const present_peer& last) const;
 
   // Whether whole pipelines can be made of as many as there are, where now peers do two stages.
-  [[nodiscard]] bool can_fill(const layout& standing, const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] bool can_fill(const layout& standing, const gathering& g) const;
 
-  [[nodiscard]] layout with_shadows(layout l) const;
+  CAUSEWAY_DECL [[nodiscard]] layout with_shadows(layout l) const;
 
-  [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s, const std::vector<seat>& seats) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s, const std::vector<seat>& seats) const;
 
   std::int64_t stages_;
   first_stage first_;
@@ -16676,7 +16729,7 @@ class redundant_forward {
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
   [[nodiscard]] bool repeats_all() const noexcept { return repeat_ == repeat_forwards::all; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
   [[nodiscard]] bool resumes(const gathering& g) const { return resumed(g).has_value(); }
 
@@ -16685,14 +16738,14 @@ class redundant_forward {
 
   // The layout in which most of those who are there have begun the step, with empty seats for who is lost. None: nobody
   // has, or a stage is gone with its shadow.
-  [[nodiscard]] static std::optional<layout> resumed(const gathering& g);
+  CAUSEWAY_DECL [[nodiscard]] static std::optional<layout> resumed(const gathering& g);
 
-  [[nodiscard]] static std::uint64_t most_begun(const gathering& g);
+  CAUSEWAY_DECL [[nodiscard]] static std::uint64_t most_begun(const gathering& g);
 
   // False: what it says does not go with what the others say.
-  static bool put(std::vector<row>& rows, const present_peer& p);
+  CAUSEWAY_DECL static bool put(std::vector<row>& rows, const present_peer& p);
 
-  [[nodiscard]] static std::optional<std::vector<seat>> seats_of(const row& r, std::int64_t layers);
+  CAUSEWAY_DECL [[nodiscard]] static std::optional<std::vector<seat>> seats_of(const row& r, std::int64_t layers);
 
   repeat_forwards repeat_;
   redundant anew_;
@@ -16809,30 +16862,30 @@ struct list_rule {
 /// One rank's progress, and its next operation by a rule.
 class list_scheduler {
  public:
-  list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank);
+  CAUSEWAY_DECL list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank);
 
-  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
  private:
   struct progress {  // of a chunk: how many micro-batches
     std::uint32_t forward = 0, input = 0, weight = 0;
   };
 
-  [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const;
 
-  static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end);
+  CAUSEWAY_DECL static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end);
 
   // Room for the chunks behind this one stays free, so that the oldest micro-batch always comes to its end.
-  [[nodiscard]] bool has_room(std::uint32_t chunk) const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_room(std::uint32_t chunk) const;
 
-  [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const;
 
-  [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const;
+  CAUSEWAY_DECL [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const;
 
   // Whether a gradient arrives while this would run.
-  [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const;
+  CAUSEWAY_DECL [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const;
 
-  [[nodiscard]] operation take(const operation& op);
+  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op);
 
   greedy_options options_;
   list_rule rule_;
@@ -16841,18 +16894,18 @@ class list_scheduler {
   std::uint32_t held_ = 0;      // sets of activations
 };
 
-[[nodiscard]] CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& costs,
+CAUSEWAY_DECL [[nodiscard]] schedule list_schedule(const schedule& shape, const stage_costs& costs,
                                                    const greedy_options& options, const list_rule& rule);
 
 /// The same stages, with links that take `factor` times as long.
-[[nodiscard]] CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor);
+CAUSEWAY_DECL [[nodiscard]] stage_costs with_links(const stage_costs& costs, double factor);
 
 /// The orders of all rules on links of all speeds; the first is for the links as they are.
-[[nodiscard]] CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
+CAUSEWAY_DECL [[nodiscard]] std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
                                                                  const greedy_options& options);
 
 /// The schedule with a closed form for such a pipeline, if there is one that fits its room.
-[[nodiscard]] CAUSEWAY_DECL std::optional<schedule> closed_form(const greedy_options& o);
+CAUSEWAY_DECL [[nodiscard]] std::optional<schedule> closed_form(const greedy_options& o);
 
 }  // namespace detail
 
@@ -16860,7 +16913,7 @@ class list_scheduler {
 /// with several chunks, or one_f_one_b, where these fit the room. Gradients keep the order of micro-batches. Errors: sizes
 /// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
 /// rules.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> greedy(const stage_costs& costs, const greedy_options& options);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> greedy(const stage_costs& costs, const greedy_options& options);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
@@ -17020,6 +17073,172 @@ CAUSEWAY_DECL result<schedule> greedy(const stage_costs& costs, const greedy_opt
 #endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
 #endif
 
+// ---- causeway/plan/two_way_schedules.hpp ----
+#ifndef CAUSEWAY_PLAN_TWO_WAY_SCHEDULES_HPP
+#define CAUSEWAY_PLAN_TWO_WAY_SCHEDULES_HPP
+
+// Schedules that send micro-batches into a pipeline from both of its ends at once (stage_path::two_ways), so that the waits
+// of one way are filled with the work of the other. Price: every stage is on two ranks. As in schedules.hpp the backwards
+// of a chunk run in the order of its micro-batches.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+namespace detail {
+
+/// An empty schedule of two ways, or why there is none: ranks and micro-batches must be even.
+CAUSEWAY_DECL [[nodiscard]] result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks,
+                                                            std::uint32_t micro_batches);
+
+}  // namespace detail
+
+/// Chimera (Li and Hoefler, SC 2021, arXiv 2107.06925): units of p micro-batches, half of them each way; each way's
+/// operations stand two slots apart, so that those of the two ways never meet. Units follow each other by direct
+/// concatenation (section 3.5): the next one begins in the last waits of the one before. With equal stages and F = B each
+/// rank waits p - 2 slots of a step, in (p - 2) / (2 m + p - 2) of its time; with B >= F a step of one unit (m = p) takes
+/// p F + (2 p - 2) B, and further units wait in between. From p / 2 + 1 (at the ends) to p sets of activations (in the
+/// middle), and two stages' parameters. `ranks` and `micro_batches` must be even. Forward doubling and backward halving,
+/// the paper's other two ways to join units, change the size of micro-batches and are not here.
+CAUSEWAY_DECL [[nodiscard]] result<schedule> chimera(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// DualPipe (DeepSeek-AI 2024, arXiv 2412.19437; the order of the authors' program): a forward of one way is followed by a
+/// backward of the other, and weight gradients that are put off fill the end. The authors compute such a pair at once, to
+/// hide their communication, F&B seconds; a rank here runs one after the other, and what the first gives leaves before the
+/// second. Equal stages: each rank waits (p / 2 - 1)(F + B - 2W) for F = B - W >= W; with pairs as one operation it is the
+/// paper's (p / 2 - 1)(F&B + B - 3W). p + 1 sets of activations on every rank, and two stages' parameters. `ranks` must be
+/// even, and `micro_batches` even and at least twice as many.
+CAUSEWAY_DECL [[nodiscard]] result<schedule> dual_pipe(std::uint32_t ranks, std::uint32_t micro_batches);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TWO_WAY_SCHEDULES_HPP
+
+// ---- causeway/plan/impl/two_way_schedules.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
+#define CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
+
+// Bodies of plan/two_way_schedules.hpp.
+
+#include <deque>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 2, micro_batches));
+  s.path = stage_path::two_ways;
+  if (ranks % 2 == 0 && micro_batches % 2 == 0) return s;
+  return fail(errc::invalid_argument, name,
+              "goes both ways through an even number of ranks with an even number of micro-batches, not through " +
+                  std::to_string(ranks) + " with " + std::to_string(micro_batches) + "; change them, or use one_f_one_b");
+}
+
+/// The order of one rank of Chimera, from the slots in which its operations stand where F = B = 1.
+class chimera_order {
+ public:
+  chimera_order(const schedule& s, std::uint32_t rank) : s_{s}, rank_{rank} {}
+
+  std::vector<operation> write() {
+    for (std::uint32_t i = 0; i < first_back(s_); ++i) {
+      const std::uint64_t begin = std::uint64_t{2} * s_.ranks * (i / half()) + std::uint64_t{2} * (i % half());
+      add(begin, i, 0);
+      add(begin, first_back(s_) + i, 1);
+    }
+    std::sort(slots_.begin(), slots_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<operation> order;
+    for (const auto& [slot, op] : slots_) order.push_back(op);
+    return order;
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t half() const noexcept { return s_.ranks / 2; }
+  void add(std::uint64_t begin, std::uint32_t micro_batch, std::uint32_t chunk) {
+    const std::uint32_t stage = virtual_stage(s_, {rank_, chunk});
+    slots_.push_back({begin + stage, {work::forward, micro_batch, chunk}});
+    slots_.push_back({begin + 2 * s_.ranks - 1 - stage, {work::backward, micro_batch, chunk}});
+  }
+
+  const schedule& s_;
+  std::uint32_t rank_;
+  std::vector<std::pair<std::uint64_t, operation>> slots_;
+};
+
+/// The order of one rank of DualPipe. A rank's near way is the one that has its shorter part behind it: 0 in the first half
+/// of the ranks, 1 in the second.
+class dual_pipe_order {
+ public:
+  dual_pipe_order(const schedule& s, std::uint32_t rank)
+      : near_{rank < s.ranks / 2 ? 0U : 1U},
+        inside_{std::min(rank, s.ranks - 1 - rank)},
+        to_middle_{s.ranks / 2 - 1 - inside_},
+        pairs_{s.micro_batches / 2 - s.ranks + inside_ + 1},
+        next_forward_{0, first_back(s)},
+        next_backward_{next_forward_} {}
+
+  std::vector<operation> write() {
+    const std::uint32_t far = 1 - near_;
+    for (std::uint32_t i = 0; i < 2 * to_middle_; ++i) forward(near_);
+    for (std::uint32_t i = 0; i <= inside_; ++i) forward(near_), forward(far);
+    for (std::uint32_t i = 0; i < to_middle_; ++i) input(far), weight(), forward(far);
+    for (std::uint32_t i = 0; i < pairs_; ++i) forward(near_), backward(far), forward(far), backward(near_);
+    for (std::uint32_t i = 0; i < to_middle_; ++i) backward(far), forward(far), backward(near_);
+    // of the 2 inside + 2 backwards that are left, the second half puts its weight gradients off
+    for (std::uint32_t i = 0; i < 2 * inside_ + 2; ++i) {
+      const std::uint32_t way = i % 2 == 0 ? far : near_;
+      if (i <= inside_) backward(way);
+      if (i > inside_) input(way);
+    }
+    for (std::uint32_t i = 0; i < to_middle_; ++i) weight(), input(near_);
+    while (!put_off_.empty()) weight();
+    return std::move(order_);
+  }
+
+ private:
+  void forward(std::uint32_t chunk) { order_.push_back({work::forward, next_forward_[chunk]++, chunk}); }
+  void backward(std::uint32_t chunk) { order_.push_back({work::backward, next_backward_[chunk]++, chunk}); }
+  void input(std::uint32_t chunk) {
+    put_off_.push_back({work::weight_gradient, next_backward_[chunk], chunk});
+    order_.push_back({work::input_gradient, next_backward_[chunk]++, chunk});
+  }
+  void weight() {
+    order_.push_back(put_off_.front());
+    put_off_.pop_front();
+  }
+
+  std::uint32_t near_;
+  std::uint32_t inside_;     // ranks between this one and the nearer end
+  std::uint32_t to_middle_;  // and to the middle of the pipeline
+  std::uint32_t pairs_;
+  std::array<std::uint32_t, 2> next_forward_, next_backward_;
+  std::deque<operation> put_off_;
+  std::vector<operation> order_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL result<schedule> chimera(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_two_ways("chimera", ranks, micro_batches));
+  for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::chimera_order{s, r}.write();
+  return s;
+}
+
+CAUSEWAY_DECL result<schedule> dual_pipe(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_two_ways("dual_pipe", ranks, micro_batches));
+  if (micro_batches / 2 < ranks) {
+    return fail(errc::invalid_argument, "dual_pipe",
+                "needs twice as many micro-batches as ranks, which are " + std::to_string(ranks) + ", not " +
+                    std::to_string(micro_batches) + "; change them, or use chimera");
+  }
+  for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::dual_pipe_order{s, r}.write();
+  return s;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
+#endif
+
 // ---- causeway/stage/schedules.hpp ----
 #ifndef CAUSEWAY_STAGE_SCHEDULES_HPP
 #define CAUSEWAY_STAGE_SCHEDULES_HPP
@@ -17029,6 +17248,7 @@ CAUSEWAY_DECL result<schedule> greedy(const stage_costs& costs, const greedy_opt
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
+/// - `path()`, if it has one: which chunks a rank holds. Without it, plan::stage_path::round.
 /// - `make(ranks, micro_batches)`: the order of every rank, or why there is none with these numbers.
 /// - `chunks()`: parts of the model that every rank holds.
 /// - `order()`: whether a rank may run what is ready while it waits for what is next.
@@ -17042,13 +17262,20 @@ concept Schedule = std::movable<S> && std::default_initializable<S> && requires(
   { s.make(n, n) } -> std::same_as<result<plan::schedule>>;
 };
 
+/// How micro-batches go through the chunks of a schedule.
+template <Schedule S>
+[[nodiscard]] constexpr plan::stage_path path_of(const S& s) {
+  if constexpr (requires { s.path(); }) return s.path();
+  return plan::stage_path::round;
+}
+
 /// All forwards, then all backwards (Huang et al., NeurIPS 2019).
 struct gpipe {
   static constexpr std::string_view name = "gpipe";
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// One forward, one backward, with a flush (Narayanan et al., ICML 2021).
@@ -17057,7 +17284,7 @@ struct one_f_one_b {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// 1F1B with several chunks of the model on each rank (Narayanan et al., SC 2021). Micro-batches must be a multiple of the
@@ -17079,7 +17306,7 @@ struct zero_bubble {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// ZB-H2: no bubble at all where forwards, input and weight gradients take the same time, for twice the activations (the
@@ -17089,13 +17316,46 @@ struct zero_bubble_h2 {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+};
+
+/// ZB-V: no such bubble, for the activations of 1F1B: two chunks on each rank, so that the first has both ends of the model
+/// (the same paper).
+struct zero_bubble_v {
+  static constexpr std::string_view name = "zero_bubble_v";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
+  [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::folded; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+};
+
+/// Micro-batches from both ends at once: half of 1F1B's bubble, for twice the parameters (Li and Hoefler, SC 2021). An even
+/// number of ranks and of micro-batches.
+struct chimera {
+  static constexpr std::string_view name = "chimera";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
+  [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::two_ways; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+};
+
+/// From both ends, too, with weight gradients that fill the end (DeepSeek-AI 2024). At least twice as many micro-batches as
+/// ranks.
+struct dual_pipe {
+  static constexpr std::string_view name = "dual_pipe";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
+  [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::two_ways; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 namespace detail {
 
 /// Costs of one stage a rank: the given ones, or stages that are all alike and links that cost nothing.
-[[nodiscard]] CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks);
+CAUSEWAY_DECL [[nodiscard]] result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks);
 
 }  // namespace detail
 
@@ -17109,7 +17369,7 @@ struct varuna {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::opportunistic; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const;
 };
 
 /// The shortest order that list scheduling finds on an explicit model of delays and bandwidths, as CrossPipe does
@@ -17122,7 +17382,7 @@ struct crosspipe {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const;
 };
 
 /// Another schedule whose ranks, while they wait for an input, run what is ready. `ahead` micro-batches more than the order
@@ -17135,7 +17395,8 @@ struct opportunistic : Base {
 };
 
 static_assert(Schedule<gpipe> && Schedule<one_f_one_b> && Schedule<interleaved<>>);
-static_assert(Schedule<zero_bubble> && Schedule<zero_bubble_h2>);
+static_assert(Schedule<zero_bubble> && Schedule<zero_bubble_h2> && Schedule<zero_bubble_v>);
+static_assert(Schedule<chimera> && Schedule<dual_pipe>);
 static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<one_f_one_b>>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
@@ -17165,6 +17426,18 @@ CAUSEWAY_DECL result<plan::schedule> zero_bubble::make(std::uint32_t ranks, std:
 
 CAUSEWAY_DECL result<plan::schedule> zero_bubble_h2::make(std::uint32_t ranks, std::uint32_t micro_batches) {
   return plan::zero_bubble_h2(ranks, micro_batches);
+}
+
+CAUSEWAY_DECL result<plan::schedule> zero_bubble_v::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::zero_bubble_v(ranks, micro_batches);
+}
+
+CAUSEWAY_DECL result<plan::schedule> chimera::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::chimera(ranks, micro_batches);
+}
+
+CAUSEWAY_DECL result<plan::schedule> dual_pipe::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::dual_pipe(ranks, micro_batches);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
@@ -17224,36 +17497,37 @@ class reroute {
   static constexpr recovery_traits traits{};
 
   /// `costs`: of the stages and the links between them, equal on all peers; none: stages are alike, links cost nothing.
-  explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {});
+  CAUSEWAY_DECL explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
   /// What all peers of a layout with empty seats do: their places are those of layout::seated.
-  [[nodiscard]] result<plan::routed_schedule> order(const layout& l) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::routed_schedule> order(const layout& l) const;
 
   /// What its forwards and backwards take, by the costs.
-  [[nodiscard]] result<double> seconds(const layout& l) const;
+  CAUSEWAY_DECL [[nodiscard]] result<double> seconds(const layout& l) const;
 
  private:
   using grid = std::vector<std::vector<std::uint64_t>>;  // [replica][stage]: peer
 
   // Pipelines of which somebody is left, with those who sat there and have what they compute. Others are spare.
-  static grid last_seats(const gathering& g, const std::vector<nn::block_range>& row,
-                         std::vector<const present_peer*>& spare);
+  CAUSEWAY_DECL static grid last_seats(const gathering& g, const std::vector<nn::block_range>& row,
+                                       std::vector<const present_peer*>& spare);
 
   // Who holds most of what is missing goes first.
-  static void fill(grid& seats, const std::vector<nn::block_range>& row, std::vector<const present_peer*>& spare);
+  CAUSEWAY_DECL static void fill(grid& seats, const std::vector<nn::block_range>& row,
+                                 std::vector<const present_peer*>& spare);
 
-  static std::size_t filled(const grid& seats, std::size_t stage);
-  [[nodiscard]] bool has_all_stages(const grid& seats) const;
+  CAUSEWAY_DECL static std::size_t filled(const grid& seats, std::size_t stage);
+  CAUSEWAY_DECL [[nodiscard]] bool has_all_stages(const grid& seats) const;
 
   // Until no stage has two peers more than another.
-  void even_out(grid& seats) const;
+  CAUSEWAY_DECL void even_out(grid& seats) const;
 
-  [[nodiscard]] result<plan::routed_step> step_of(const layout& l) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::routed_step> step_of(const layout& l) const;
 
   std::int64_t stages_;
   plan::stage_costs costs_;
@@ -17423,9 +17697,9 @@ struct pipeline_template {
   double slowest = 0;     ///< seconds: of the stages
 
   /// Seconds that `micro_batches` take; 0 for none.
-  [[nodiscard]] double seconds(std::size_t micro_batches) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double seconds(std::size_t micro_batches) const noexcept;
   /// How many micro-batches are through in `limit` seconds, at most `most`. The inverse of `seconds`.
-  [[nodiscard]] std::size_t within(double limit, std::size_t most) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t within(double limit, std::size_t most) const noexcept;
 };
 
 /// Templates of consecutive sizes.
@@ -17436,17 +17710,17 @@ struct template_set {
   [[nodiscard]] std::size_t smallest() const { return templates.front().peers; }  ///< n0
   [[nodiscard]] std::size_t largest() const { return templates.back().peers; }
   [[nodiscard]] bool has(std::size_t peers) const { return peers >= smallest() && peers <= largest(); }
-  [[nodiscard]] const pipeline_template& of(std::size_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] const pipeline_template& of(std::size_t peers) const;
 };
 
 namespace detail {
 
 class template_cutter {
  public:
-  template_cutter(const model_cost& model, const template_peers& peers, std::size_t micro_batches);
+  CAUSEWAY_DECL template_cutter(const model_cost& model, const template_peers& peers, std::size_t micro_batches);
 
   /// The best template of `n` peers; no stages: the model does not fit, or has too few blocks.
-  [[nodiscard]] pipeline_template best(std::size_t n);
+  CAUSEWAY_DECL [[nodiscard]] pipeline_template best(std::size_t n);
 
  private:
   struct point {
@@ -17457,14 +17731,14 @@ class template_cutter {
 
   std::vector<point>& at(std::size_t block, std::size_t used) { return points_[block * width_ + used]; }
 
-  [[nodiscard]] double stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const;
+  CAUSEWAY_DECL [[nodiscard]] double stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const;
 
   /// Blocks [0, b) on exactly u accelerators, for all b and u; a peer's next stage never reaches into the next peer.
-  void fill(std::size_t n);
+  CAUSEWAY_DECL void fill(std::size_t n);
 
-  void add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine);
+  CAUSEWAY_DECL void add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine);
 
-  static void keep(std::vector<point>& front, const point& p);
+  CAUSEWAY_DECL static void keep(std::vector<point>& front, const point& p);
 
   stage_sums sums_;
   std::size_t blocks_;
@@ -17673,12 +17947,12 @@ double least_time(std::span<const pipeline_template* const> kinds, std::size_t m
 /// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
 class template_knapsack {
  public:
-  template_knapsack(const template_set& set, std::size_t peers, std::size_t least);
+  CAUSEWAY_DECL template_knapsack(const template_set& set, std::size_t peers, std::size_t least);
 
   /// The most micro-batches, or `none`.
-  std::size_t solve(double limit, std::size_t most);
+  CAUSEWAY_DECL std::size_t solve(double limit, std::size_t most);
 
-  [[nodiscard]] std::vector<std::size_t> sizes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sizes() const;
 
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
@@ -17831,12 +18105,12 @@ class templates {
   static constexpr std::string_view name = "templates";
   static constexpr recovery_traits traits{};
 
-  explicit templates(templates_options options = {});
+  CAUSEWAY_DECL explicit templates(templates_options options = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
  private:
   templates_options options_;
@@ -17917,38 +18191,38 @@ struct server {
 class roster {
  public:
   /// `smoothing`: weight of the newest measurement in the moving average of a peer's seconds.
-  explicit roster(std::uint32_t stages = 1, double smoothing = 0.3);
+  CAUSEWAY_DECL explicit roster(std::uint32_t stages = 1, double smoothing = 0.3);
 
   [[nodiscard]] std::uint32_t stages() const noexcept { return static_cast<std::uint32_t>(stages_.size()); }
   [[nodiscard]] std::span<const server> at(std::uint32_t stage) const { return stages_[stage]; }
 
   /// The peer says that it serves `stage`: a ban ends, and it leaves the stage that it served before.
-  void announced(net::peer_id id, std::uint32_t stage);
+  CAUSEWAY_DECL void announced(net::peer_id id, std::uint32_t stage);
 
-  void gone(net::peer_id id);
+  CAUSEWAY_DECL void gone(net::peer_id id);
 
   /// It is not chosen before it has been announced again.
-  void ban(net::peer_id id);
+  CAUSEWAY_DECL void ban(net::peer_id id);
 
   /// A micro-batch took it so long.
-  void measured(net::peer_id id, double seconds);
+  CAUSEWAY_DECL void measured(net::peer_id id, double seconds);
 
   /// A boundary tensor takes so many seconds between the two, whichever way. 0 where nothing was measured.
-  void link(net::peer_id a, net::peer_id b, double seconds);
-  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
+  CAUSEWAY_DECL void link(net::peer_id a, net::peer_id b, double seconds);
+  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
 
   /// Those that may be chosen.
-  [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const;
 
   /// Of a peer, or the mean of its stage's known ones while it has shown nothing; 1 where nobody has.
-  [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const;
 
  private:
   static bool before(const server& s, net::peer_id id) noexcept { return s.id < id; }
-  static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b);
+  CAUSEWAY_DECL static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b);
 
-  void erase(std::uint32_t stage, net::peer_id id);
-  [[nodiscard]] server* find(net::peer_id id);
+  CAUSEWAY_DECL void erase(std::uint32_t stage, net::peer_id id);
+  CAUSEWAY_DECL [[nodiscard]] server* find(net::peer_id id);
 
   std::vector<std::vector<server>> stages_;
   std::map<std::pair<net::peer_id, net::peer_id>, double> delays_;
@@ -18095,24 +18369,24 @@ class least_load {
  public:
   static constexpr std::string_view name = "least_load";
 
-  explicit least_load(least_load_options options = {});
+  CAUSEWAY_DECL explicit least_load(least_load_options options = {});
 
   void begin(const step_size&, const roster&) {}
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t);
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
   /// Accumulated so far; 0 for a peer that was never seen.
-  [[nodiscard]] double load(std::uint32_t stage, net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] double load(std::uint32_t stage, net::peer_id id) const;
 
  private:
   // Who is new enters, who has gone is forgotten: when it comes back it is new.
-  void admit(std::uint32_t stage, const roster& known);
+  CAUSEWAY_DECL void admit(std::uint32_t stage, const roster& known);
 
   // Before anybody of the stage has shown its speed, loads count micro-batches. From then on they are seconds: else who got
   // one more of the first would get nothing for as long as the others take to make up for whole seconds.
-  void take_unit(std::uint32_t stage, const roster& known);
+  CAUSEWAY_DECL void take_unit(std::uint32_t stage, const roster& known);
 
   least_load_options options_;
   rng random_;
@@ -18135,7 +18409,7 @@ class random {
 
   void begin(const step_size& size, const roster&) { step_ = size.step; }
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
@@ -18235,16 +18509,16 @@ namespace detail {
 /// A directed graph with integer capacities; its flow of least cost. Costs are at least 0.
 class flow_graph {
  public:
-  explicit flow_graph(std::size_t vertices);
+  CAUSEWAY_DECL explicit flow_graph(std::size_t vertices);
 
-  void connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost);
+  CAUSEWAY_DECL void connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost);
 
   /// Sends up to `wanted` units, one by one on the shortest path of what is left; gives how many went. Each is optimal for
   /// its number (Busacker and Gowen, 1960). Cost: O(wanted · vertices · arcs).
-  std::uint32_t send(std::size_t source, std::size_t sink, std::uint32_t wanted);
+  CAUSEWAY_DECL std::uint32_t send(std::size_t source, std::size_t sink, std::uint32_t wanted);
 
   /// Takes one unit of the flow out, and gives the vertices that it passes.
-  std::vector<std::size_t> take_path(std::size_t source, std::size_t sink);
+  CAUSEWAY_DECL std::vector<std::size_t> take_path(std::size_t source, std::size_t sink);
 
  private:
   struct arc {
@@ -18255,7 +18529,7 @@ class flow_graph {
   [[nodiscard]] std::uint32_t flow(std::size_t a) const { return arcs_[a ^ 1U].room; }
 
   // Bellman-Ford, because what flows back has a negative cost. The tolerance keeps rounding from going in circles.
-  bool shortest(std::size_t source, std::size_t sink);
+  CAUSEWAY_DECL bool shortest(std::size_t source, std::size_t sink);
 
   std::vector<arc> arcs_;
   std::vector<std::vector<std::size_t>> out_;
@@ -18266,7 +18540,7 @@ class flow_graph {
 
 /// How many micro-batches each peer carries so that all are through as soon as possible: the shares in the shortest time T
 /// for which Σ ⌊T / seconds⌋ reaches `micro_batches`. What is over at that T is left with the peers, as room to choose.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds,
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds,
                                                                       std::uint32_t micro_batches);
 
 /// Peers carry what they can in the time of the step (`shares_in_time` of their stage); among all ways to share it out, the
@@ -18278,22 +18552,22 @@ class min_cost_flow {
  public:
   static constexpr std::string_view name = "min_cost_flow";
 
-  void begin(const step_size& size, const roster& known);
+  CAUSEWAY_DECL void begin(const step_size& size, const roster& known);
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
  private:
   // Every peer is two vertices with an arc between them that has its capacity.
-  void plan(const step_size& size, const roster& known, const std::vector<std::vector<server>>& peers);
+  CAUSEWAY_DECL void plan(const step_size& size, const roster& known, const std::vector<std::vector<server>>& peers);
 
-  static std::vector<std::uint32_t> capacities(const roster& known, std::uint32_t stage, const std::vector<server>& peers,
-                                               std::uint32_t micro_batches);
+  CAUSEWAY_DECL static std::vector<std::uint32_t> capacities(const roster& known, std::uint32_t stage,
+                                                             const std::vector<server>& peers, std::uint32_t micro_batches);
 
   // The flow says how many take which path; one after the other they would all queue at one peer while others idle. So each
   // path's k-th of n micro-batches is started at (k + 1/2) / n of the step.
-  void interleave();
+  CAUSEWAY_DECL void interleave();
 
   std::vector<path> paths_;                                   // planned, by micro-batch
   std::vector<std::map<net::peer_id, std::uint32_t>> given_;  // by stage: micro-batches of this step
@@ -18785,10 +19059,10 @@ class subspace_basis {
 
   /// Random directions (uniform numbers made orthonormal; the paper does not say how U starts): 4 · rank² · width
   /// operations. errc::invalid_argument unless 1 <= rank <= width.
-  static result<subspace_basis> random(std::uint64_t seed, std::int64_t width, std::int64_t rank);
+  CAUSEWAY_DECL static result<subspace_basis> random(std::uint64_t seed, std::int64_t width, std::int64_t rank);
 
   /// The span of `vectors`, one after another, `width` values each. errc::non_finite where one is not finite.
-  static result<subspace_basis> spanned_by(std::vector<float> vectors, std::int64_t width);
+  CAUSEWAY_DECL static result<subspace_basis> spanned_by(std::vector<float> vectors, std::int64_t width);
 
   [[nodiscard]] bool empty() const noexcept { return vectors_.empty(); }
   [[nodiscard]] std::size_t width() const noexcept { return width_; }
@@ -18797,24 +19071,25 @@ class subspace_basis {
   [[nodiscard]] std::span<const float> vectors() const noexcept { return vectors_; }
 
   /// z = x·U: x is [rows, width], z [rows, rank].
-  void coordinates(thread_pool& pool, scratch& memory, std::size_t rows, const float* x, float* z) const;
+  CAUSEWAY_DECL void coordinates(thread_pool& pool, scratch& memory, std::size_t rows, const float* x, float* z) const;
 
   /// x = base + z·Uᵀ; `base` is [rows, width], or null for zeros.
-  void expand(thread_pool& pool, scratch& memory, std::size_t rows, const float* z, const float* base, float* x) const;
+  CAUSEWAY_DECL void expand(thread_pool& pool, scratch& memory, std::size_t rows, const float* z, const float* base,
+                            float* x) const;
 
   /// W = W·U·Uᵀ for W of `rows` rows of `width` values: embedding tables, biases. What is left of each row lies in the
   /// subspace. 4 · rank operations a value; bits do not depend on the machine.
-  void project_rows(thread_pool& pool, std::span<float> matrix) const;
+  CAUSEWAY_DECL void project_rows(thread_pool& pool, std::span<float> matrix) const;
 
   /// W = U·Uᵀ·W for W of `width` rows: weights [outputs, inputs] of the layers that write into the residual stream, whose
   /// outputs then lie in the subspace.
-  void project_columns(thread_pool& pool, std::span<float> matrix) const;
+  CAUSEWAY_DECL void project_columns(thread_pool& pool, std::span<float> matrix) const;
 
   void serialize(auto& ar) { ar(vectors_, width_); }
 
  private:
-  static result<void> validate(std::int64_t width, std::int64_t rank);
-  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
+  CAUSEWAY_DECL static result<void> validate(std::int64_t width, std::int64_t rank);
+  CAUSEWAY_DECL static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
 
   std::vector<float> vectors_;
   std::uint64_t width_ = 0;
@@ -19175,32 +19450,33 @@ class subspace_adamw {
  public:
   static constexpr std::string_view name = "subspace_adamw";
 
-  subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces, optim::adamw_options options = {});
+  CAUSEWAY_DECL subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces,
+                               optim::adamw_options options = {});
 
-  void reset(std::int64_t length);
+  CAUSEWAY_DECL void reset(std::int64_t length);
 
-  void step(thread_pool& pool, parameter_view view, optim::step_options step);
+  CAUSEWAY_DECL void step(thread_pool& pool, parameter_view view, optim::step_options step);
 
   [[nodiscard]] const subspace_basis& basis() const noexcept { return basis_; }
 
   /// Takes another basis, between steps: projects the confined pieces and their first moments on it. Where there are
   /// row_changes, `initial` is what the parameters were before training, in the same layout; elsewhere it may be empty.
-  void use(thread_pool& pool, parameter_view view, subspace_basis basis, std::span<const float> initial = {});
+  CAUSEWAY_DECL void use(thread_pool& pool, parameter_view view, subspace_basis basis, std::span<const float> initial = {});
 
   void serialize(auto& ar) { ar(first_, second_, clock_, basis_); }
 
  private:
-  [[nodiscard]] const confined_pieces* find(std::string_view segment) const;
+  CAUSEWAY_DECL [[nodiscard]] const confined_pieces* find(std::string_view segment) const;
 
-  void project(thread_pool& pool, confined what, std::span<float> matrix) const;
+  CAUSEWAY_DECL void project(thread_pool& pool, confined what, std::span<float> matrix) const;
 
-  void step_confined(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
-                     const kernels::adamw_coefficients& coefficients);
+  CAUSEWAY_DECL void step_confined(thread_pool& pool, const parameter_view& view, const parameter_segment& segment,
+                                   confined what, const kernels::adamw_coefficients& coefficients);
 
-  void take_squares(thread_pool& pool, const parameter_segment& segment, confined what);
+  CAUSEWAY_DECL void take_squares(thread_pool& pool, const parameter_segment& segment, confined what);
 
-  void update(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
-              const kernels::detail::adamw_factors& c);
+  CAUSEWAY_DECL void update(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
+                            const kernels::detail::adamw_factors& c);
 
   optim::adamw_options options_;
   subspace_basis basis_;
@@ -19357,7 +19633,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 /// The parameters that write into the residual stream: attention's output projection and the second matrix of the
 /// feed-forward part, with their biases, and the tables of tokens and positions.
-[[nodiscard]] CAUSEWAY_DECL std::vector<confined_pieces> residual_writers();
+CAUSEWAY_DECL [[nodiscard]] std::vector<confined_pieces> residual_writers();
 
 /// Puts the confined pieces of `parameters` into the subspace; tables stay as they are. Before training, on every peer.
 CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
@@ -19422,10 +19698,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 /// width² values. Its bits depend on the machine: one peer's S, or the mean of all, has to be the one that all use.
 class subspace_statistics {
  public:
-  explicit subspace_statistics(std::int64_t width = 0);
+  CAUSEWAY_DECL explicit subspace_statistics(std::int64_t width = 0);
 
   /// `gradient` is [rows, width]: 2 · width operations a value.
-  void add(thread_pool& pool, scratch& memory, std::span<const float> gradient);
+  CAUSEWAY_DECL void add(thread_pool& pool, scratch& memory, std::span<const float> gradient);
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(width_); }
   [[nodiscard]] std::span<float> sums() noexcept { return sums_; }
@@ -19597,7 +19873,7 @@ enum class algorithm : std::uint8_t {
 class collective_workspace {
  public:
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  [[nodiscard]] std::byte* reserve(std::size_t bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
   [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
@@ -19956,15 +20232,15 @@ class group_view {
  public:
   /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
   /// them.
-  group_view(net::any_transport& over, std::vector<net::peer_index> members);
+  CAUSEWAY_DECL group_view(net::any_transport& over, std::vector<net::peer_index> members);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
-  result<std::size_t> wait(net::operation op, time_point deadline);
+  CAUSEWAY_DECL net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
 
   /// Of the whole transport.
@@ -19975,8 +20251,8 @@ class group_view {
 
   [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
 
-  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
-  [[nodiscard]] bool are_distinct() const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool are_distinct() const;
 
   net::any_transport* over_;
   std::vector<net::peer_index> members_;
@@ -20057,7 +20333,7 @@ class arrival_statistics {
   explicit arrival_statistics(const arrival_options& options) : options_{options} {}
 
   /// One more arrival took `took`. Negative times count as 0.
-  void observe(duration took) noexcept;
+  CAUSEWAY_DECL void observe(duration took) noexcept;
 
   /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
   void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
@@ -20067,7 +20343,7 @@ class arrival_statistics {
   [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
 
   /// mean + K deviations, within floor and cap.
-  [[nodiscard]] duration patience() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] duration patience() const noexcept;
 
   /// The deadline of something that starts at `now`.
   [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
@@ -20078,7 +20354,7 @@ class arrival_statistics {
   }
 
  private:
-  static duration from_seconds(double s) noexcept;
+  CAUSEWAY_DECL static duration from_seconds(double s) noexcept;
 
   arrival_options options_;
   double mean_ = 0;
@@ -20190,29 +20466,30 @@ struct embedding_tables {
 
 /// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
 inline constexpr float initial_deviation = 0.02F;
-[[nodiscard]] CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept;
+CAUSEWAY_DECL [[nodiscard]] float residual_deviation(std::int64_t layers) noexcept;
 
 /// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
 class declaration {
  public:
   /// `store` gets what belongs to `part` of a model with `layers` blocks.
-  declaration(parameter_store& store, const model_part& part, std::int64_t layers);
+  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers);
 
   /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
   void in_block(std::int64_t block) noexcept { block_ = block; }
 
   /// A token table; one that is the output layer too is held at both ends.
-  std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
+  CAUSEWAY_DECL std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
 
-  std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
-  std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs, float deviation = initial_deviation);
-  std::size_t vector(std::string name, std::int64_t size, float value);
+  CAUSEWAY_DECL std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
+  CAUSEWAY_DECL std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
+                                   float deviation = initial_deviation);
+  CAUSEWAY_DECL std::size_t vector(std::string name, std::int64_t size, float value);
 
   [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
 
  private:
-  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, initial_distribution d,
-                  bool also_here = false);
+  CAUSEWAY_DECL std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                initial_distribution d, bool also_here = false);
 
   parameter_store& store_;
   model_part part_;
@@ -20313,7 +20590,7 @@ struct memory_estimate {
   std::size_t logits = 0;                ///< one chunk of the output layer
   std::size_t scratch = 0;               ///< packed operands and partial sums of kernels
 
-  [[nodiscard]] std::size_t total() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t total() const noexcept;
 };
 
 /// What an estimate depends on.
@@ -20327,7 +20604,7 @@ struct model_sizes {
   bool recompute = false;
 };
 
-[[nodiscard]] CAUSEWAY_DECL memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept;
+CAUSEWAY_DECL [[nodiscard]] memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
 
@@ -20405,13 +20682,13 @@ CAUSEWAY_DECL error wrong_token(const token_limits& l, std::string_view what, st
 }  // namespace detail
 
 /// Inputs must make `batch` sequences of 1 to context tokens, each in [0, vocabulary).
-[[nodiscard]] CAUSEWAY_DECL result<void> check_inputs(const token_limits& l, const micro_batch& b);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_inputs(const token_limits& l, const micro_batch& b);
 
 /// There must be one target for each input, below the vocabulary.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_targets(const token_limits& l, const micro_batch& b);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_targets(const token_limits& l, const micro_batch& b);
 
 /// Activations that another stage sent must be f32 [inputs, width].
-[[nodiscard]] CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
+CAUSEWAY_DECL [[nodiscard]] result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
                                                         std::int64_t width);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
@@ -21048,10 +21325,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 /// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_micro_batches(std::string_view policy, std::int64_t count);
 
 /// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
@@ -21177,7 +21454,7 @@ struct pipeline_talk {
   net::message_id id;  ///< of consecutive channels, one for each kind
   collective::collective_options options;
 
-  [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept;
 };
 
 namespace detail {
@@ -21188,14 +21465,25 @@ enum talk_kind : std::uint32_t {
   norm_kind,
   table_kind = 5,
   base_kind = 7,
-  round_kind = 9
+  round_kind = 9,
+  losses_kind = 10
 };  // a gather takes two
 
-/// One message each way between first and last rank.
-CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const std::byte> mine,
-                                     std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk);
+/// The rank as far from the other end as this one is from its own.
+CAUSEWAY_DECL [[nodiscard]] net::peer_index mirror_of(const collective::group_view& view);
 
-[[nodiscard]] CAUSEWAY_DECL bool is_an_end(const collective::group_view& view);
+/// One message each way between a rank and its mirror.
+CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
+                                         std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk);
+
+/// What the rank in the second half of the pipeline has becomes what its mirror has.
+CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values, const pipeline_talk& talk);
+
+CAUSEWAY_DECL [[nodiscard]] bool is_an_end(const collective::group_view& view);
+
+/// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
+CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
+                                            const pipeline_talk& talk);
 
 }  // namespace detail
 
@@ -21205,15 +21493,25 @@ struct part_agreement {
   std::int64_t layers = 0;
   std::uint32_t chunks = 1;
   std::uint64_t step = 0;  ///< that it goes on after: the stages must be given the same batches from here on
+  plan::stage_path path = plan::stage_path::round;
 };
 
-/// Checks that all ranks agree and that their parts, stage after stage, make the whole model. `talk` must not depend on the
-/// step. 16 bytes a chunk and 16 more from and to everybody.
+namespace detail {
+
+/// Of the gathered rows, those of the stages that a micro-batch `way` of `shape` goes through.
+CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
+                                       const part_agreement& mine);
+
+}  // namespace detail
+
+/// Checks that all ranks agree and that their parts, stage after stage, make the whole model (twice, where there are two
+/// ways). `talk` must not depend on the step. 16 bytes a chunk and 16 more from and to everybody.
 CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
                                           std::span<const nn::block_range> chunks, const pipeline_talk& talk);
 
-/// The loss, which the last rank knows, on all ranks. 8 bytes to each.
-CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk);
+/// The loss, which rank `from` knows, on all ranks; without `from` the sum of what ranks know. 8 bytes to each.
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
+                                              const pipeline_talk& talk);
 
 /// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
 CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk);
@@ -21222,6 +21520,16 @@ CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, doubl
 /// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
 CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
                                     std::vector<float>& other, const pipeline_talk& talk);
+
+/// On every rank, where each has the same stages as its mirror: gradients ← theirs + its own, the same bits on both.
+/// `other` is memory for what the mirror sends. Bytes: the gradients, each way.
+CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
+                                      std::vector<float>& other, const pipeline_talk& talk);
+
+/// There: parameters that are not those of the mirror become those of the rank in the first half; whether they have
+/// changed. 8 bytes each way, and the parameters once where they differ.
+CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
+                                        const pipeline_talk& talk);
 
 /// Of the first and the last rank, whether `mine` is true at either; false on the others. A byte each way.
 CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_talk& talk);
@@ -21252,9 +21560,12 @@ CAUSEWAY_DECL net::message_id pipeline_talk::on(std::uint32_t kind) const noexce
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
-CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const std::byte> mine,
-                                     std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk) {
-  const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
+CAUSEWAY_DECL net::peer_index mirror_of(const collective::group_view& view) { return view.size() - 1 - view.self(); }
+
+CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
+                                         std::span<std::byte> theirs, const net::message_id& id,
+                                         const pipeline_talk& talk) {
+  const net::peer_index other = mirror_of(view);
   const auto inward = view.receive(other, id, theirs);
   const auto outward = view.send(other, id, mine);
   const auto sent = view.wait(outward, talk.options.deadline);
@@ -21262,13 +21573,64 @@ CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<con
   if (!sent) return sent.error();
   if (!got) return got.error();
   if (*got != theirs.size()) {
-    return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
+    return fail(errc::protocol, "rank " + std::to_string(other), "it sent parameters or gradients of another size");
   }
   return {};
 }
 
+CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values, const pipeline_talk& talk) {
+  const net::peer_index other = mirror_of(view);
+  const auto id = talk.on(table_kind + 1);
+  const auto op = view.self() < other ? view.send(other, id, std::as_bytes(values))
+                                      : view.receive(other, id, std::as_writable_bytes(values));
+  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, talk.options.deadline));
+  if (moved == values.size_bytes()) return {};
+  return fail(errc::protocol, "rank " + std::to_string(other), "it sent parameters of another size");
+}
+
 CAUSEWAY_DECL bool is_an_end(const collective::group_view& view) {
   return view.self() == 0 || view.self() + 1 == view.size();
+}
+
+CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
+                                            const pipeline_talk& talk) {
+  std::vector<double> all(view.size(), mine);
+  if (view.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(view, talk.on(kind), std::as_bytes(std::span{&mine, 1}),
+                                        std::as_writable_bytes(std::span{all}), talk.options));
+  }
+  double sum = 0;
+  for (const double value : all) sum += value;
+  return sum;
+}
+
+CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
+                                       const part_agreement& mine) {
+  std::int64_t next = 0;
+  for (std::uint32_t v = 0; v < plan::virtual_stages(shape); ++v) {
+    const plan::stage_place place = plan::place_of(shape, v, way);
+    const auto rank = "rank " + std::to_string(place.rank);
+    const std::int64_t* at = all.data() + place.rank * (2 + 2 * std::size_t{shape.chunks});
+    if (std::memcmp(at, &mine.hash, sizeof mine.hash) != 0) {
+      return fail(errc::wrong_model, rank,
+                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
+    }
+    if (at[1] != static_cast<std::int64_t>(mine.step)) {
+      return fail(errc::diverged, rank,
+                  "it is at step " + std::to_string(at[1]) + ", this peer at step " + std::to_string(mine.step) +
+                      "; start all stages from checkpoints of the same step");
+    }
+    const nn::block_range held{at[2 + 2 * place.chunk], at[3 + 2 * place.chunk]};
+    if (held.first != next) {
+      return fail(errc::wrong_model, rank,
+                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
+                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
+    }
+    next = held.last;
+  }
+  if (next == mine.layers) return {};
+  return fail(errc::wrong_model, "pipeline",
+              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
@@ -21295,75 +21657,63 @@ CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const pa
     CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::parts_kind), std::as_bytes(own),
                                         std::as_writable_bytes(std::span{all}), talk.options));
   }
-  std::int64_t next = 0;
-  for (std::size_t v = 0; v < std::size_t{view.size()} * chunks.size(); ++v) {
-    const std::size_t rank = v % view.size();
-    const std::int64_t* at = all.data() + row * rank;
-    if (at[0] != own[0]) {
-      return fail(errc::wrong_model, "rank " + std::to_string(rank),
-                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
-    }
-    if (at[1] != own[1]) {
-      return fail(errc::diverged, "rank " + std::to_string(rank),
-                  "it is at step " + std::to_string(at[1]) + ", this peer at step " + std::to_string(own[1]) +
-                      "; start all stages from checkpoints of the same step");
-    }
-    const nn::block_range held{at[2 + 2 * (v / view.size())], at[3 + 2 * (v / view.size())]};
-    if (held.first != next) {
-      return fail(errc::wrong_model, "rank " + std::to_string(rank),
-                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
-                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
-    }
-    next = held.last;
+  // a micro-batch of each way; there is one way unless the path says otherwise
+  const plan::schedule shape{view.size(), mine.chunks, 2, true, {}, mine.path};
+  for (std::uint32_t way = 0; way < (mine.path == plan::stage_path::two_ways ? 2U : 1U); ++way) {
+    CAUSEWAY_TRY(detail::check_parts(shape, way, all, mine));
   }
-  if (next == mine.layers) return {};
-  return fail(errc::wrong_model, "pipeline",
-              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
+  return {};
 }
 
-CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk) {
-  CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::loss_kind), view.size() - 1, std::span{&loss, 1}, talk.options));
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
+                                              const pipeline_talk& talk) {
+  if (!from) return detail::sum_over_ranks(view, loss, detail::losses_kind, talk);
+  CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::loss_kind), *from, std::span{&loss, 1}, talk.options));
   return loss;
 }
 
 CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk) {
-  std::vector<double> all(view.size(), squares);
-  if (view.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::norm_kind), std::as_bytes(std::span{&squares, 1}),
-                                        std::as_writable_bytes(std::span{all}), talk.options));
-  }
-  double sum = 0;
-  for (const double s : all) sum += s;
+  CAUSEWAY_ASSIGN(const double sum, detail::sum_over_ranks(view, squares, detail::norm_kind, talk));
   return static_cast<float>(std::sqrt(sum));
 }
 
 CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
                                     std::vector<float>& other, const pipeline_talk& talk) {
-  if (!detail::is_an_end(view)) return {};
-  other.resize(table.size());
-  CAUSEWAY_TRY(detail::swap_ends(view, std::as_bytes(table), std::as_writable_bytes(std::span{other}),
-                                 talk.on(detail::table_kind), talk));
-  kernels::add(pool, table.data(), table.data(), other.data(), static_cast<std::int64_t>(table.size()));
+  return detail::is_an_end(view) ? add_copies(view, pool, table, other, talk) : result<void>{};
+}
+
+CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
+                                      std::vector<float>& other, const pipeline_talk& talk) {
+  other.resize(gradients.size());
+  CAUSEWAY_TRY(detail::swap_mirrored(view, std::as_bytes(gradients), std::as_writable_bytes(std::span{other}),
+                                     talk.on(detail::table_kind), talk));
+  kernels::add(pool, gradients.data(), gradients.data(), other.data(), static_cast<std::int64_t>(gradients.size()));
   return {};
+}
+
+CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
+                                        const pipeline_talk& talk) {
+  hasher h;
+  h.add(std::as_bytes(parameters));
+  const std::uint64_t mine = h.finish();
+  std::uint64_t theirs = 0;
+  CAUSEWAY_TRY(detail::swap_mirrored(view, std::as_bytes(std::span{&mine, 1}),
+                                     std::as_writable_bytes(std::span{&theirs, 1}), talk.on(detail::round_kind), talk));
+  if (mine == theirs) return false;
+  CAUSEWAY_TRY(detail::copy_mirrored(view, parameters, talk));
+  return view.self() > detail::mirror_of(view);
 }
 
 CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_talk& talk) {
   if (!detail::is_an_end(view)) return false;
   const std::byte own{mine ? std::uint8_t{1} : std::uint8_t{0}};
   std::byte other{};
-  CAUSEWAY_TRY(detail::swap_ends(view, {&own, 1}, {&other, 1}, talk.on(detail::round_kind), talk));
+  CAUSEWAY_TRY(detail::swap_mirrored(view, {&own, 1}, {&other, 1}, talk.on(detail::round_kind), talk));
   return mine || other != std::byte{};
 }
 
 CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
-  if (!detail::is_an_end(view)) return {};
-  const bool sends = view.self() == 0;
-  const auto id = talk.on(detail::table_kind + 1);
-  const auto op =
-      sends ? view.send(view.size() - 1, id, std::as_bytes(table)) : view.receive(0, id, std::as_writable_bytes(table));
-  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, talk.options.deadline));
-  if (moved == table.size_bytes()) return {};
-  return fail(errc::protocol, "rank 0", "it sent a token table of another size");
+  return detail::is_an_end(view) ? detail::copy_mirrored(view, table, talk) : result<void>{};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -21416,7 +21766,7 @@ class embedding_base {
   }
 
   /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
-  result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
+  CAUSEWAY_DECL result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
 
  private:
   template <class Model>
@@ -21482,8 +21832,8 @@ struct mail_setup {
   time_point deadline = no_deadline;
   const embedding_base* base = nullptr;  ///< where the codec uses one
   std::uint32_t rank = 0;                ///< of the schedule
-  /// Micro-batches that go different ways: who has which virtual stage, [micro-batch][stage]: rank in the view. A rank may
-  /// have several; between those nothing is sent. None: the ranks of the view are those of the schedule.
+  /// Micro-batches that go different ways: who has which virtual stage, [micro-batch][stage]: rank in the view. None: the
+  /// ranks of the view are those of the schedule. Between stages of one rank nothing is sent.
   const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
 };
 
@@ -21508,6 +21858,17 @@ class stage_mail {
   ~stage_mail() {
     for (line& l : lines_) cancel(l.expected);
     cancel(sent_);
+  }
+
+  /// Whether what `op` gives goes to another stage of this rank: then it is not for the mail.
+  [[nodiscard]] bool stays(const plan::operation& op) const {
+    return plan::target_of(setup_.schedule, setup_.rank, op) && target_of(op) == view_.self();
+  }
+
+  /// Whether `op` has an input from another rank.
+  [[nodiscard]] bool has_input(const plan::operation& op) const {
+    const auto source = plan::source_of(setup_.schedule, setup_.rank, op);
+    return source && rank_of(plan::virtual_stage(setup_.schedule, *source), op.micro_batch) != view_.self();
   }
 
   /// Whether the input of `op` from another rank is there; true if it needs none.
@@ -21582,22 +21943,18 @@ class stage_mail {
   [[nodiscard]] static std::size_t line_of(const plan::operation& op) noexcept {
     return 2 * std::size_t{op.chunk} + (op.kind == plan::work::forward ? 0 : 1);
   }
-  [[nodiscard]] bool has_input(const plan::operation& op) const noexcept {
-    const auto source = plan::source_of(setup_.schedule, setup_.rank, op);
-    if (!source || setup_.routes == nullptr) return source.has_value();
-    return (*setup_.routes)[op.micro_batch][plan::virtual_stage(setup_.schedule, *source)] != view_.self();
-  }
   // Ranks of the view.
+  [[nodiscard]] std::uint32_t rank_of(std::uint32_t stage, std::uint32_t micro_batch) const {
+    return setup_.routes != nullptr ? (*setup_.routes)[micro_batch][stage]
+                                    : plan::place_of(setup_.schedule, stage, micro_batch).rank;
+  }
   [[nodiscard]] std::uint32_t source_of(const line& l, std::uint32_t micro_batch) const {
-    const bool forward = l.way == stage::direction::forward;
-    const std::uint32_t stage = forward ? l.edge : l.edge + 1;
-    return setup_.routes != nullptr ? (*setup_.routes)[micro_batch][stage] : plan::place_of(setup_.schedule, stage).rank;
+    return rank_of(l.way == stage::direction::forward ? l.edge : l.edge + 1, micro_batch);
   }
   [[nodiscard]] std::uint32_t target_of(const plan::operation& op) const {
     const auto target = plan::target_of(setup_.schedule, setup_.rank, op);
     CAUSEWAY_EXPECT(target.has_value());
-    if (setup_.routes == nullptr) return target->rank;
-    return (*setup_.routes)[op.micro_batch][plan::virtual_stage(setup_.schedule, *target)];
+    return rank_of(plan::virtual_stage(setup_.schedule, *target), op.micro_batch);
   }
   // The boundary that the input of a kind crosses: below the stage for a forward, above it for a backward.
   [[nodiscard]] std::uint32_t edge_of(std::uint32_t rank, plan::work kind, std::uint32_t chunk) const noexcept {
@@ -21914,14 +22271,14 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 class weight_stash {
  public:
   /// Keeps `values` as those of `step`, which is later than all that are kept. Moves 8 bytes a parameter.
-  void keep(thread_pool& pool, std::uint64_t step, std::span<const float> values);
+  CAUSEWAY_DECL void keep(thread_pool& pool, std::uint64_t step, std::span<const float> values);
 
   /// Exchanges `values` with those of `step`; doing so again undoes it. False, and nothing done, if none are kept of it.
   /// Moves 16 bytes a parameter.
-  bool swap(thread_pool& pool, std::uint64_t step, std::span<float> values);
+  CAUSEWAY_DECL bool swap(thread_pool& pool, std::uint64_t step, std::span<float> values);
 
   /// Versions of steps before `step` are not needed any more. The memory of one is kept for the next.
-  void forget_before(std::uint64_t step);
+  CAUSEWAY_DECL void forget_before(std::uint64_t step);
 
   [[nodiscard]] std::size_t size() const noexcept { return versions_.size(); }
 
@@ -22274,7 +22631,7 @@ class pipeline_pass {
   result<double> run(plan::schedule_cursor& cursor) {
     cursor.rewind();
     while (!cursor.finished()) {
-      const auto next = cursor.next([this](const plan::operation& op) { return mail_.arrived(op); });
+      const auto next = cursor.next([this](const plan::operation& op) { return mail_.arrived(op) && is_given(op); });
       const plan::operation op = cursor.order()[next.index];
       if (!next.ready) {
         CAUSEWAY_TRY(mail_.wait_for(op));
@@ -22295,6 +22652,7 @@ class pipeline_pass {
     std::optional<tape_type> tape;
     nn::stage_pass pass;
     tensor input;  // kept where the activations are computed again
+    tensor given;  // by another stage of this rank, until it is taken
     bool recomputed = false;
   };
 
@@ -22318,7 +22676,7 @@ class pipeline_pass {
     u.tape.emplace(spare_tape());
     tensor boundary;
     if (plan::source_of(setup_.schedule, setup_.rank, op)) {
-      CAUSEWAY_ASSIGN(boundary, taken(*u.tape, op));
+      CAUSEWAY_ASSIGN(boundary, taken(u, op));
     }
     if (u.recomputed) u.input = boundary;
     const auto kind = !setup_.training ? nn::pass_kind::evaluation
@@ -22326,10 +22684,7 @@ class pipeline_pass {
                                        : nn::pass_kind::recorded;
     CAUSEWAY_TRY(compute(op, std::move(boundary), kind));
     loss_ += u.pass.loss;
-    if (u.pass.output.value) {
-      CAUSEWAY_TRY(mail_.send(op, u.pass.output.value.template span<float>()));
-      u.pass.output.value.reset();  // the backward needs only its slot
-    }
+    CAUSEWAY_TRY(pass_on(op, std::move(u.pass.output.value)));  // the backward needs only its slot
     if (kind != nn::pass_kind::recorded) release(u);
     return {};
   }
@@ -22346,13 +22701,13 @@ class pipeline_pass {
     unit& u = unit_of(op);
     tensor d_output;
     if (plan::source_of(setup_.schedule, setup_.rank, op)) {
-      CAUSEWAY_ASSIGN(d_output, taken(*u.tape, op));
+      CAUSEWAY_ASSIGN(d_output, taken(u, op));
     }
     const bool whole = op.kind == plan::work::backward;
     auto d_input = whole ? model_.backward_stage(*u.tape, u.pass, std::move(d_output))
                          : model_.backward_inputs(*u.tape, u.pass, std::move(d_output));
     if (!d_input) return std::move(d_input).error();
-    if (*d_input) CAUSEWAY_TRY(mail_.send(op, d_input->template span<float>()));
+    CAUSEWAY_TRY(pass_on(op, *std::move(d_input)));
     if (whole) release(u);
     return {};
   }
@@ -22374,10 +22729,31 @@ class pipeline_pass {
     return {};
   }
 
-  // The input of an operation from another rank, in memory of the model.
-  result<tensor> taken(tape_type& tape, const plan::operation& op) {
+  // The unit of this rank that an operation's output goes to.
+  [[nodiscard]] unit& next_unit(const plan::operation& op) {
+    const auto target = plan::target_of(setup_.schedule, setup_.rank, op);
+    return unit_of({op.kind, op.micro_batch, target->chunk});
+  }
+
+  // Whether an input from a stage of this rank is there, if there is such a one.
+  [[nodiscard]] bool is_given(const plan::operation& op) {
+    const bool needed = plan::source_of(setup_.schedule, setup_.rank, op) && !mail_.has_input(op);
+    return !needed || unit_of(op).given;
+  }
+
+  // What an operation gives, if it gives anything, to the stage that needs it.
+  result<void> pass_on(const plan::operation& op, tensor values) {
+    if (!values) return {};
+    if (!mail_.stays(op)) return mail_.send(op, values.template span<float>());
+    next_unit(op).given = std::move(values);
+    return {};
+  }
+
+  // The input of an operation, in memory of the model.
+  result<tensor> taken(unit& u, const plan::operation& op) {
+    if (!mail_.has_input(op)) return std::exchange(u.given, tensor{});
     const std::int64_t rows = setup_.whole.tokens() / setup_.schedule.micro_batches;
-    tensor values = tape.make(dtype::f32, {rows, model_.width()});
+    tensor values = u.tape->make(dtype::f32, {rows, model_.width()});
     CAUSEWAY_TRY(mail_.take(op, values.template span<float>()));
     return values;
   }
@@ -22471,24 +22847,31 @@ result<double> pass_batch(Context& ctx, collective::group_view& view, Codec& cod
   return run.run(cursor);
 }
 
+/// The rank that knows the loss of all micro-batches; none where there are two ways, and the first and the last rank know
+/// that of half of them each.
+[[nodiscard]] constexpr std::optional<std::uint32_t> loss_rank(const plan::schedule& s) noexcept {
+  if (s.path == plan::stage_path::two_ways) return std::nullopt;
+  return plan::place_of(s, plan::virtual_stages(s) - 1).rank;
+}
+
 /// The mean loss over the batch of `setup`, on all peers of the pipeline. `stages`: how they tell each other.
 template <class Context, class Codec>
 result<double> run_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
                          const pass_setup& setup, const batch_talk& talk, const pipeline_talk& stages) {
   CAUSEWAY_ASSIGN(const double sum, pass_batch(ctx, view, codec, cursor, setup, talk));
-  CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, stages));
+  CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, loss_rank(setup.schedule), stages));
   return all / static_cast<double>(setup.whole.tokens());
 }
 
 /// The mean loss over `b`, forward only and without dropout, in `micro_batches` pieces that divide its sequences;
-/// boundaries cross as f32. `chunks`: the blocks of each of this rank's chunks.
+/// boundaries cross as f32. `chunks`: the blocks of each of this rank's chunks, through which batches go as `path` says.
 template <class Context>
 result<double> evaluate_batch(Context& ctx, collective::group_view& view, std::span<const nn::block_range> chunks,
                               std::uint32_t micro_batches, const batch& b, const batch_talk& talk,
-                              const pipeline_talk& stages) {
+                              const pipeline_talk& stages, plan::stage_path path = plan::stage_path::round) {
   stage::plain exact;
   CAUSEWAY_ASSIGN(const plan::schedule forwards,
-                  plan::forwards_only(view.size(), static_cast<std::uint32_t>(chunks.size()), micro_batches));
+                  plan::forwards_only(view.size(), static_cast<std::uint32_t>(chunks.size()), micro_batches, path));
   plan::schedule_cursor cursor{forwards, view.self(), plan::run_order::strict};
   return run_batch(ctx, view, exact, cursor, {forwards, view.self(), chunks, b, 0.0F, false}, talk, stages);
 }
@@ -22514,14 +22897,17 @@ struct pipeline_options {
   std::vector<std::vector<net::peer_index>> placement{};
   /// The first block of every virtual stage but the first, rising. None: blocks are spread evenly.
   std::vector<std::int64_t> cuts{};
+  /// Stages of different replicas are paired anew for every micro-batch, at random (NoLoCo): parallel/random_routes.hpp.
+  bool random_routes = false;
 };
 
 /// Where a peer is.
 struct pipeline_place {
   std::uint32_t replica = 0;
   std::uint32_t rank = 0;
-  std::vector<net::peer_index> pipeline;  ///< the peers of its pipeline, by rank
-  std::vector<net::peer_index> group;     ///< the peers of all pipelines that hold the same stage, by replica
+  std::vector<net::peer_index> pipeline;             ///< the peers of its pipeline, by rank
+  std::vector<net::peer_index> group;                ///< the peers of all pipelines that hold the same stage, by replica
+  std::vector<std::vector<net::peer_index>> rows{};  ///< [replica][rank]: everybody
 
   [[nodiscard]] std::uint32_t ranks() const noexcept { return static_cast<std::uint32_t>(pipeline.size()); }
   [[nodiscard]] std::uint32_t replicas() const noexcept { return static_cast<std::uint32_t>(group.size()); }
@@ -22532,23 +22918,30 @@ namespace detail {
 inline error wrong_placement(const std::string& what) { return fail(errc::invalid_argument, "pipeline placement", what); }
 
 /// The placement that `o` means for `peers` peers.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
                                                                                            std::uint32_t peers);
 
 /// Every replica has the same number of ranks, every peer one place.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows,
+CAUSEWAY_DECL [[nodiscard]] result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows,
                                                          std::uint32_t peers);
 
 }  // namespace detail
 
 /// Where `self` of `peers` peers is.
-[[nodiscard]] CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
+CAUSEWAY_DECL [[nodiscard]] result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
                                                             std::uint32_t peers);
 
-/// The blocks of a rank, for a model of `layers` blocks and a schedule with `chunks` parts on each rank: chunk c of rank p
-/// is virtual stage c · ranks + p.
-[[nodiscard]] CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at,
-                                                           std::int64_t layers, std::uint32_t chunks = 1);
+/// The blocks of each chunk of a rank, for a model of `layers` blocks and a schedule with `chunks` parts on each rank,
+/// which micro-batches go through as `path` says.
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<nn::block_range>> chunks_of(const pipeline_options& o,
+                                                                           const pipeline_place& at, std::int64_t layers,
+                                                                           std::uint32_t chunks = 1,
+                                                                           plan::stage_path path = plan::stage_path::round);
+
+/// What of the model that is: the same blocks, where chunks that stand one after another are one range.
+CAUSEWAY_DECL [[nodiscard]] result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at,
+                                                           std::int64_t layers, std::uint32_t chunks = 1,
+                                                           plan::stage_path path = plan::stage_path::round);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
@@ -22605,12 +22998,15 @@ CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::pe
     at.pipeline = rows[replica];
   }
   for (const auto& row : rows) at.group.push_back(row[at.rank]);
+  at.rows = rows;
   return at;
 }
 
-CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at, std::int64_t layers,
-                                             std::uint32_t chunks) {
-  const std::int64_t stages = std::int64_t{at.ranks()} * chunks;
+CAUSEWAY_DECL result<std::vector<nn::block_range>> chunks_of(const pipeline_options& o, const pipeline_place& at,
+                                                             std::int64_t layers, std::uint32_t chunks,
+                                                             plan::stage_path path) {
+  const plan::schedule shape{at.ranks(), chunks, 1, true, {}, path};
+  const std::int64_t stages = path == plan::stage_path::two_ways ? at.ranks() : std::int64_t{at.ranks()} * chunks;
   std::vector<std::int64_t> starts{0};
   starts.insert(starts.end(), o.cuts.begin(), o.cuts.end());
   if (o.cuts.empty()) {
@@ -22626,10 +23022,26 @@ CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pi
                     " stages of one block or more; give one rising cut for every stage but the first, or use fewer stages");
   }
   std::vector<nn::block_range> ranges;
-  for (std::size_t v = at.rank; v < static_cast<std::size_t>(stages); v += at.ranks()) {
+  for (std::uint32_t c = 0; c < chunks; ++c) {
+    const std::size_t v = plan::virtual_stage(shape, {at.rank, c});
     ranges.push_back({starts[v], starts[v + 1]});
   }
-  nn::model_part part{std::move(ranges)};
+  return ranges;
+}
+
+CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at, std::int64_t layers,
+                                             std::uint32_t chunks, plan::stage_path path) {
+  CAUSEWAY_ASSIGN(std::vector<nn::block_range> ranges, chunks_of(o, at, layers, chunks, path));
+  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<nn::block_range> apart;
+  for (const nn::block_range& r : ranges) {
+    if (!apart.empty() && apart.back().last == r.first) {
+      apart.back().last = r.last;
+    } else {
+      apart.push_back(r);
+    }
+  }
+  nn::model_part part{std::move(apart)};
   CAUSEWAY_TRY(part.check(layers));
   return part;
 }
@@ -22957,12 +23369,12 @@ class byte_writer {
   }
 
   /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
-  byte_writer& put_bytes(std::span<const std::byte> blob);
+  CAUSEWAY_DECL byte_writer& put_bytes(std::span<const std::byte> blob);
 
   byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
 
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::vector<std::byte> take() && noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> take() && noexcept;
 
  private:
   std::vector<std::byte> bytes_;
@@ -22983,11 +23395,11 @@ class byte_reader {
   }
 
   /// A blob of at most `limit` bytes behind its u32 length.
-  std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
+  CAUSEWAY_DECL std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
 
   /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
   /// stranger sent can be shown on a terminal.
-  std::string get_text(std::size_t limit);
+  CAUSEWAY_DECL std::string get_text(std::size_t limit);
 
   /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
   void refuse() noexcept { set_failed(state::over_limit); }
@@ -22996,14 +23408,14 @@ class byte_reader {
   [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
 
   /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
-  [[nodiscard]] result<void> finish(std::string_view what) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> finish(std::string_view what) const;
 
  private:
   enum class state : std::uint8_t { good, truncated, over_limit };
 
-  bool require(std::size_t n) noexcept;
+  CAUSEWAY_DECL bool require(std::size_t n) noexcept;
 
-  void set_failed(state why) noexcept;
+  CAUSEWAY_DECL void set_failed(state why) noexcept;
 
   std::span<const std::byte> rest_;
   state state_ = state::good;
@@ -23225,7 +23637,7 @@ struct request {
   [[nodiscard]] std::int64_t rows() const noexcept { return std::int64_t{sequences} * tokens; }
   [[nodiscard]] nn::block_tuning tuning() const noexcept { return {prompts, adapters}; }
   /// Rows times blocks; a backward computes the forward too.
-  [[nodiscard]] double work() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double work() const noexcept;
 };
 
 /// To be sent back at once.
@@ -23242,8 +23654,8 @@ using message = std::variant<announcement, addresses, request, probe, echo>;
 inline constexpr std::byte not_here{0};    ///< it holds other blocks by now, or has no memory
 inline constexpr std::byte not_finite{1};  ///< what comes out is not finite
 
-[[nodiscard]] CAUSEWAY_DECL net::message_id request_id(std::uint64_t number);
-[[nodiscard]] CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number);
+CAUSEWAY_DECL [[nodiscard]] net::message_id request_id(std::uint64_t number);
+CAUSEWAY_DECL [[nodiscard]] net::message_id answer_id(std::uint64_t number);
 
 namespace detail {
 
@@ -23270,10 +23682,10 @@ inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>
 
 }  // namespace detail
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As envelope::open.
-[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire
 
@@ -23513,7 +23925,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 class block_passage {
  public:
   /// Before the first of `layers` blocks; `x`: the encoded rows that go into it.
-  block_passage(std::int64_t layers, shared_bytes x);
+  CAUSEWAY_DECL block_passage(std::int64_t layers, shared_bytes x);
 
   /// What to ask next of hop.server: the gradient (`backward`), else the output.
   struct question {
@@ -23531,18 +23943,18 @@ class block_passage {
   [[nodiscard]] nn::block_range unrouted() const noexcept { return {at_, goal_}; }
 
   /// The way back begins: `dy`, the encoded gradient of what came out. Precondition: arrived.
-  void turn_back(shared_bytes dy);
+  CAUSEWAY_DECL void turn_back(shared_bytes dy);
 
   /// `chain` goes through `unrouted()`. On the way back the last hop of it is not asked for its output, which is not
   /// needed.
-  [[nodiscard]] question next(const stage::span_chain& chain);
+  CAUSEWAY_DECL [[nodiscard]] question next(const stage::span_chain& chain);
 
   /// The output of the hop that `next` named.
-  void took_output(const stage::span_hop& asked, shared_bytes y);
+  CAUSEWAY_DECL void took_output(const stage::span_hop& asked, shared_bytes y);
   /// The gradient of its input.
-  void took_gradient(shared_bytes dx);
+  CAUSEWAY_DECL void took_gradient(shared_bytes dx);
   /// Who was asked for a gradient does not answer: another chain is needed, from what went into it.
-  void lost_gradient();
+  CAUSEWAY_DECL void lost_gradient();
 
  private:
   struct hop {
@@ -23550,7 +23962,7 @@ class block_passage {
     shared_bytes x;  // what went into it
   };
 
-  void pass(const stage::span_hop& where, shared_bytes y);
+  CAUSEWAY_DECL void pass(const stage::span_hop& where, shared_bytes y);
 
   std::int64_t layers_;
   std::int64_t at_ = 0;  // x_ goes into this block
@@ -23635,7 +24047,7 @@ CAUSEWAY_DECL void block_passage::pass(const stage::span_hop& where, shared_byte
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-[[nodiscard]] CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values);
+CAUSEWAY_DECL [[nodiscard]] bool all_finite(thread_pool& pool, std::span<const float> values);
 
 /// What messages carry: equal on peers that understand each other.
 template <stage::ActivationCodec Codec>
@@ -23831,21 +24243,21 @@ class block_server_directory : protected net::fabric_events {
   block_server_directory& operator=(const block_server_directory&) = delete;
 
   /// Waits until every block is served; false when the deadline came first.
-  result<bool> wait_for_blocks(time_point deadline);
+  CAUSEWAY_DECL result<bool> wait_for_blocks(time_point deadline);
   /// A copy of what is known of servers.
-  [[nodiscard]] stage::span_directory directory();
+  CAUSEWAY_DECL [[nodiscard]] stage::span_directory directory();
 
  protected:
-  block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers,
-                         block_client_options options, log_sink log);
+  CAUSEWAY_DECL block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers,
+                                       block_client_options options, log_sink log);
   ~block_server_directory() override = default;
 
-  void listen();
+  CAUSEWAY_DECL void listen();
 
-  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
   void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(run_, m)); }
 
-  [[nodiscard]] error nobody_there(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] error nobody_there(time_point now) const;
 
   std::shared_ptr<net::fabric> fabric_;
   block_client_options options_;
@@ -23858,17 +24270,17 @@ class block_server_directory : protected net::fabric_events {
  private:
   // ---- net::fabric_events
 
-  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
-  CAUSEWAY_DECL void on_down(net::peer_index link, const error&) override;
+  CAUSEWAY_INLINE void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  CAUSEWAY_INLINE void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  CAUSEWAY_DECL void on_wake() override;
+  CAUSEWAY_INLINE void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_INLINE void on_wake() override;
 
-  void hear(net::peer_index link, const block_wire::announcement& a);
-  void hear(net::peer_index, const block_wire::addresses& a);
-  void hear(net::peer_index, const block_wire::request&);
-  void hear(net::peer_index link, const block_wire::probe& p);
-  void hear(net::peer_index link, const block_wire::echo& e);
+  CAUSEWAY_DECL void hear(net::peer_index link, const block_wire::announcement& a);
+  CAUSEWAY_DECL void hear(net::peer_index, const block_wire::addresses& a);
+  CAUSEWAY_DECL void hear(net::peer_index, const block_wire::request&);
+  CAUSEWAY_DECL void hear(net::peer_index link, const block_wire::probe& p);
+  CAUSEWAY_DECL void hear(net::peer_index link, const block_wire::echo& e);
 
   [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
 
@@ -23942,12 +24354,12 @@ CAUSEWAY_DECL error block_server_directory::nobody_there(time_point now) const {
                   " is served by nobody who answers; start a server that holds it");
 }
 
-CAUSEWAY_DECL void block_server_directory::on_up(net::peer_index link, net::peer_id id, const std::string&) {
+CAUSEWAY_INLINE void block_server_directory::on_up(net::peer_index link, net::peer_id id, const std::string&) {
   links_[link] = id;
   post(link, block_wire::probe{mark()});
 }
 
-CAUSEWAY_DECL void block_server_directory::on_down(net::peer_index link, const error&) {
+CAUSEWAY_INLINE void block_server_directory::on_down(net::peer_index link, const error&) {
   down_.insert(link);
   news_ = true;
   const auto found = links_.find(link);
@@ -23956,13 +24368,13 @@ CAUSEWAY_DECL void block_server_directory::on_down(net::peer_index link, const e
   links_.erase(found);
 }
 
-CAUSEWAY_DECL void block_server_directory::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+CAUSEWAY_INLINE void block_server_directory::on_control(net::peer_index link, std::span<const std::byte> bytes) {
   auto m = block_wire::decode(run_, bytes);
   if (!m) return fabric_->close(link, m.error().message);
   std::visit([&](auto& what) { hear(link, what); }, *m);
 }
 
-CAUSEWAY_DECL void block_server_directory::on_wake() {
+CAUSEWAY_INLINE void block_server_directory::on_wake() {
   for (const std::string& a : addresses_) fabric_->dial(a);
   for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
   fabric_->wake_at(fabric_->now() + options_.heartbeat);
@@ -24319,11 +24731,11 @@ struct block_move {
 
 /// What must move so that everybody has what it is to hold; blocks that nobody has are left out. Each comes from the holder
 /// that sends least so far.
-[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g);
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g);
 
 /// The place of blocks [range.first, range.last) in flat buffers with these segments; what stands before the first block
 /// goes with it, what stands behind the last likewise. Precondition: they are held.
-[[nodiscard]] CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
+CAUSEWAY_DECL [[nodiscard]] std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
                                                        const nn::block_range& range, std::int64_t layers);
 
 /// Contents of a block: parameters, then each of the optimizer's moments.
@@ -24460,7 +24872,7 @@ class any_storage {
     requires(!std::same_as<S, any_storage>)
   &&Storage<S> explicit any_storage(S storage) : state_{std::make_shared<model<S>>(std::move(storage))} {}
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer);
+  CAUSEWAY_DECL result<void> write_atomic(const std::string& path, const byte_producer& producer);
   result<byte_vector> read(const std::string& path) { return state_->read(path); }
   result<std::vector<std::string>> list(const std::string& folder) { return state_->list(folder); }
   result<void> remove(const std::string& path) { return state_->remove(path); }
@@ -24541,8 +24953,8 @@ struct section_stamp {
 /// A section to be written: owns its bytes, or refers to bytes that outlive it (large ones: parameters, moments).
 class section {
  public:
-  section(std::string name, std::uint32_t version, byte_vector content);
-  section(std::string name, std::uint32_t version, std::span<const std::byte> content);
+  CAUSEWAY_DECL section(std::string name, std::uint32_t version, byte_vector content);
+  CAUSEWAY_DECL section(std::string name, std::uint32_t version, std::span<const std::byte> content);
 
   /// Refers to `values` as they lie in memory.
   template <class T>
@@ -24553,7 +24965,7 @@ class section {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
 
  private:
   std::string name_;
@@ -24713,7 +25125,7 @@ class section_file {
  public:
   /// Verifies `content`. `name` is for messages. Errors: errc::corrupt (torn, flipped, not such a file) and
   /// errc::version_mismatch (a newer format).
-  static result<section_file> parse(byte_vector content, const std::string& name);
+  CAUSEWAY_DECL static result<section_file> parse(byte_vector content, const std::string& name);
 
   section_file(section_file&&) noexcept = default;  // not copied: the views point into the one content
   section_file& operator=(section_file&&) noexcept = default;
@@ -24722,7 +25134,7 @@ class section_file {
   [[nodiscard]] std::span<const section_view> sections() const noexcept { return sections_; }
 
   /// The section called `name`; errc::not_found lists what there is.
-  [[nodiscard]] result<section_view> find(std::string_view name) const;
+  CAUSEWAY_DECL [[nodiscard]] result<section_view> find(std::string_view name) const;
 
   /// Fills `values` with the section called `name`; errc::wrong_model if the lengths differ.
   template <class T>
@@ -24737,12 +25149,12 @@ class section_file {
   /// Checks that the sections are those wanted, in any order, none newer than wanted. Otherwise the error lists both sides:
   /// errc::wrong_model for missing or unknown sections, errc::version_mismatch for newer ones. Older versions pass: who
   /// owns the section migrates it.
-  [[nodiscard]] result<void> match(std::span<const wanted_section> wanted) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> match(std::span<const wanted_section> wanted) const;
 
  private:
   section_file() = default;
-  [[nodiscard]] error wrong_length(std::string_view name, std::size_t has, std::size_t wants) const;
-  [[nodiscard]] std::string listing() const;
+  CAUSEWAY_DECL [[nodiscard]] error wrong_length(std::string_view name, std::size_t has, std::size_t wants) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string listing() const;
 
   std::string name_;
   byte_vector content_;
@@ -24764,7 +25176,7 @@ class section_cursor {
     rest_ = rest_.subspan(sizeof value);
     return true;
   }
-  bool take(std::size_t length, std::string_view& text) noexcept;
+  CAUSEWAY_DECL bool take(std::size_t length, std::string_view& text) noexcept;
   [[nodiscard]] bool empty() const noexcept { return rest_.empty(); }
 
  private:
@@ -25149,8 +25561,9 @@ struct crew_entry {
   std::span<const float> known{};
 };
 
-/// What pipelines whose replicas take steps of their own do for the exchange of a round.
+/// What pipelines do for the exchange of a round, or of a step's gradient.
 struct crew_rounds {
+  /// An entry without an attempt: the policy has nothing to exchange.
   std::function<result<crew_entry>()> enter{};
   /// The mean is here. Success: the run has taken the round, so it may land.
   std::function<result<void>(std::span<const float> mean)> exchanged{};
@@ -25161,7 +25574,10 @@ struct crew_state {
   std::vector<std::span<std::byte>> alike{};              ///< equal on all peers, whatever blocks they hold
   std::function<std::vector<std::span<float>>()> rows{};  ///< one value for each parameter, the shared parameters first
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
-  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
+  std::function<std::vector<std::span<std::byte>>()> memory{};
+  std::function<result<void>()> forget{};  ///< that
+  std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
 };
 
 /// All calls from the trainer's thread.
@@ -25179,6 +25595,9 @@ class crew {
   virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
+  /// What the communication policy exchanges has changed since it was let in: it makes its row again, and the attempt goes
+  /// on.
+  virtual void begin_exchange_again() = 0;
   /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
   virtual void exchange_by(crew_rounds rounds) = 0;
   /// Once the trainer has started.
@@ -25215,36 +25634,36 @@ struct saved_blocks {
 using saved_states = std::array<saved_blocks, 4>;
 
 /// The newest state of which the peers have every block between them; none: there is none.
-[[nodiscard]] CAUSEWAY_DECL std::optional<crew_words> newest_together(std::span<const saved_states> peers,
+CAUSEWAY_DECL [[nodiscard]] std::optional<crew_words> newest_together(std::span<const saved_states> peers,
                                                                       std::int64_t layers);
 /// Those of one state; none where it is not among them.
-[[nodiscard]] CAUSEWAY_DECL saved_blocks blocks_of(const saved_states& all, const crew_words& state);
+CAUSEWAY_DECL [[nodiscard]] saved_blocks blocks_of(const saved_states& all, const crew_words& state);
 
 /// Copies share the storage. The two newest steps of each block stay.
 class block_store {
  public:
-  block_store(io::any_storage storage, std::string folder);
+  CAUSEWAY_DECL block_store(io::any_storage storage, std::string folder);
 
   /// Durable on return.
-  result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents);
+  CAUSEWAY_DECL result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents);
 
   /// A number that all peers find that reach this storage, and no others; made by whoever asks first. Ask again before it
   /// is used: two may have asked first.
-  result<std::uint64_t> identity(std::uint64_t fresh);
+  CAUSEWAY_DECL result<std::uint64_t> identity(std::uint64_t fresh);
 
   /// What is there and whole of the newest states. Reads what it finds.
-  result<saved_states> found(std::int64_t layers);
+  CAUSEWAY_DECL result<saved_states> found(std::int64_t layers);
 
   /// The newest state of which every block is there and whole; none: there is none. Reads what it finds.
-  result<std::optional<crew_words>> newest(std::int64_t layers);
+  CAUSEWAY_DECL result<std::optional<crew_words>> newest(std::int64_t layers);
 
   /// A block of a state that `newest` found, into `contents`. errc::not_found: another state is stored for that step.
-  result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents);
+  CAUSEWAY_DECL result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents);
   /// However long it is: parameters come first.
-  result<std::vector<float>> load(const crew_words& state, std::int64_t block);
+  CAUSEWAY_DECL result<std::vector<float>> load(const crew_words& state, std::int64_t block);
 
  private:
-  [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const;
 
   io::any_storage storage_;
   std::string folder_;
@@ -25404,7 +25823,7 @@ void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& 
 }
 
 /// Who holds the table: those who hold the first block, then those who hold only the last.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
@@ -25446,13 +25865,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 class block_ownership {
  public:
   /// `store`: where the run is saved; none: nowhere.
-  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
+  CAUSEWAY_DECL void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
 
   /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
-  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
 
   /// What others are told; the id is theirs to fill in.
-  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
 
   /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
   /// those were.
@@ -25473,7 +25892,7 @@ class block_ownership {
   }
 
   /// Its seat in the attempt under way; none where it is spare.
-  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
+  CAUSEWAY_DECL void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
 
   /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
   /// in memory.
@@ -25531,7 +25950,7 @@ class block_ownership {
   }
 
   /// The run went back to a state that is saved. `found`: which of its blocks this peer's storage has.
-  void went_back(const crew_words& w, const saved_blocks& found);
+  CAUSEWAY_DECL void went_back(const crew_words& w, const saved_blocks& found);
 
   /// Saves a block of the state that the run is in.
   result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
@@ -25541,7 +25960,7 @@ class block_ownership {
 
   /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
   /// new state, the rest of the old one.
-  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
+  CAUSEWAY_DECL void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
 
   template <class Archive>
   void serialize(Archive& ar) {
@@ -25552,9 +25971,9 @@ class block_ownership {
   [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
 
   [[nodiscard]] bool is_stored(std::int64_t block) const noexcept { return stored_ && stored_->has(block); }
-  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
 
-  void forget();
+  CAUSEWAY_DECL void forget();
 
   template <class F>
   static void for_parts(auto& ctx, std::int64_t block, F&& f) {
@@ -25701,26 +26120,26 @@ class block_request_handler : protected net::fabric_events {
     std::size_t most_bytes_a_row = 0;  ///< encoded
   };
 
-  block_request_handler(std::shared_ptr<net::fabric> fabric, block_server_options options, const model_limits& limits,
-                        log_sink log);
+  CAUSEWAY_DECL block_request_handler(std::shared_ptr<net::fabric> fabric, block_server_options options,
+                                      const model_limits& limits, log_sink log);
   ~block_request_handler() override = default;
 
-  void listen();
+  CAUSEWAY_DECL void listen();
 
   /// Says to everybody what is held; nothing while nothing is.
-  void announce();
+  CAUSEWAY_DECL void announce();
 
   /// What other servers hold, and this one.
-  [[nodiscard]] std::vector<stage::served_span> spans();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<stage::served_span> spans();
 
   /// The request is answered, or will not be.
-  void finished(const admitted_request& r);
-  [[nodiscard]] bool connected(const admitted_request& r) const;
+  CAUSEWAY_DECL void finished(const admitted_request& r);
+  CAUSEWAY_DECL [[nodiscard]] bool connected(const admitted_request& r) const;
 
   /// Nothing of it is heard or answered any more.
-  void send_away(net::peer_index link, const std::string& why);
+  CAUSEWAY_DECL void send_away(net::peer_index link, const std::string& why);
 
-  [[nodiscard]] double throughput() const;
+  CAUSEWAY_DECL [[nodiscard]] double throughput() const;
 
   std::shared_ptr<net::fabric> fabric_;
   block_server_options options_;
@@ -25743,31 +26162,31 @@ class block_request_handler : protected net::fabric_events {
     time_point until;
   };
 
-  void forget(net::peer_index link);
+  CAUSEWAY_DECL void forget(net::peer_index link);
 
   void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(limits_.run, m)); }
 
-  void announce(net::peer_index link);
+  CAUSEWAY_DECL void announce(net::peer_index link);
 
   /// Why it is not let in; empty where it is.
-  [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const;
 
   // ---- net::fabric_events
 
-  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_INLINE void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
   void on_down(net::peer_index link, const error&) override { forget(link); }
   void on_unreachable(const std::string&, const error&) override {}
-  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  CAUSEWAY_DECL void on_wake() override;
+  CAUSEWAY_INLINE void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_INLINE void on_wake() override;
 
-  void take(net::peer_index link, const block_wire::request& r);
-  void take(net::peer_index link, const block_wire::announcement& a);
-  void take(net::peer_index, const block_wire::addresses& a);
-  void take(net::peer_index link, const block_wire::probe& p);
-  void take(net::peer_index, const block_wire::echo&);
+  CAUSEWAY_DECL void take(net::peer_index link, const block_wire::request& r);
+  CAUSEWAY_DECL void take(net::peer_index link, const block_wire::announcement& a);
+  CAUSEWAY_DECL void take(net::peer_index, const block_wire::addresses& a);
+  CAUSEWAY_DECL void take(net::peer_index link, const block_wire::probe& p);
+  CAUSEWAY_DECL void take(net::peer_index, const block_wire::echo&);
 
-  void learn(const std::string& address);
-  void tell_addresses(net::peer_index link);
+  CAUSEWAY_DECL void learn(const std::string& address);
+  CAUSEWAY_DECL void tell_addresses(net::peer_index link);
 
   std::map<net::peer_index, session> sessions_;
   std::map<net::peer_index, other_server> others_;
@@ -25870,20 +26289,20 @@ CAUSEWAY_DECL std::string block_request_handler::objection(const session& s, con
   return {};
 }
 
-CAUSEWAY_DECL void block_request_handler::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
+CAUSEWAY_INLINE void block_request_handler::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
   sessions_[link] = {++last_session_, id, 0, 0, address};
   tell_addresses(link);
   announce(link);
 }
 
-CAUSEWAY_DECL void block_request_handler::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+CAUSEWAY_INLINE void block_request_handler::on_control(net::peer_index link, std::span<const std::byte> bytes) {
   if (!sessions_.contains(link)) return;  // it was sent away
   auto m = block_wire::decode(limits_.run, bytes);
   if (!m) return send_away(link, m.error().message);
   std::visit([&](auto& what) { take(link, what); }, *m);
 }
 
-CAUSEWAY_DECL void block_request_handler::on_wake() {
+CAUSEWAY_INLINE void block_request_handler::on_wake() {
   for (const std::string& a : addresses_) fabric_->dial(a);
   announce();
   fabric_->wake_at(fabric_->now() + options_.heartbeat);
@@ -25945,19 +26364,19 @@ struct crew_turn {
   double last = std::numeric_limits<double>::quiet_NaN();  ///< what the last of those came to; not a number: unknown
 
   /// Rises from turn to turn.
-  [[nodiscard]] std::uint32_t order() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t order() const noexcept;
 };
 
 /// A peer's turns.
 class crew_turns {
  public:
   /// `state` names the parameters that it holds: those of another state begin anew.
-  void at(std::uint64_t state) noexcept;
+  CAUSEWAY_DECL void at(std::uint64_t state) noexcept;
 
   [[nodiscard]] crew_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
 
   /// This evaluation is over; `sum`: not a number where nobody told.
-  void came_to(double sum) noexcept;
+  CAUSEWAY_DECL void came_to(double sum) noexcept;
 
  private:
   std::uint64_t state_ = 0;
@@ -25966,10 +26385,10 @@ class crew_turns {
 };
 
 /// The turn of those who are furthest.
-[[nodiscard]] CAUSEWAY_DECL std::uint32_t furthest(std::span<const crew_turn> all) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t furthest(std::span<const crew_turn> all) noexcept;
 
 /// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
-[[nodiscard]] CAUSEWAY_DECL double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept;
+CAUSEWAY_DECL [[nodiscard]] double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
@@ -26064,10 +26483,10 @@ struct crew_member {
   std::uint64_t storage = 0;  ///< block_store::identity; 0: it has none
 };
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed);
 
 /// errc::wrong_model: another model or other options than ours.
-[[nodiscard]] CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes,
+CAUSEWAY_DECL [[nodiscard]] result<crew_member> decode_crew_member(std::span<const std::byte> bytes,
                                                                    const crew_agreement& ours);
 
 /// The peers of an attempt, and the transport's number of each.
@@ -26243,23 +26662,23 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// For the trainer's thread.
 class block_savers {
  public:
-  void begin(block_store store);
+  CAUSEWAY_DECL void begin(block_store store);
   /// None: nothing is saved.
   [[nodiscard]] const std::optional<block_store>& store() const noexcept { return store_; }
   [[nodiscard]] bool saves() const noexcept { return store_.has_value(); }
 
   /// The identity of this peer's storage, for crew_member; 0: it has none, or cannot reach it. Looked at until peers have
   /// met once: by then whoever wrote last has written. `fresh`: another number on each peer.
-  std::uint64_t identity(std::uint64_t fresh, const log_sink& log);
+  CAUSEWAY_DECL std::uint64_t identity(std::uint64_t fresh, const log_sink& log);
 
   /// Who is there, and what they said.
-  void met(const crew_facts& facts);
+  CAUSEWAY_DECL void met(const crew_facts& facts);
 
   /// Whether `self`, among the holders of a block, is the one that saves it. Ids; equal lists on all peers.
-  [[nodiscard]] bool is_first(const std::vector<std::uint64_t>& holders, std::uint64_t self) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_first(const std::vector<std::uint64_t>& holders, std::uint64_t self) const;
 
   /// What is saved where this peer looks; nothing where it has no storage.
-  result<saved_states> found(std::int64_t layers);
+  CAUSEWAY_DECL result<saved_states> found(std::int64_t layers);
 
  private:
   std::optional<block_store> store_;
@@ -26409,7 +26828,7 @@ class block_server final : private block_request_handler {
       const time_point now = fabric_->now();
       for (const admitted_request& r : broken) finished(r);
       send_late_away(now);
-      std::erase_if(ready_, [this](const auto& r) { return !connected(r.request); });
+      std::erase_if(ready_, [this](const auto& r) { return !this->connected(r.request); });
       for (auto& a : arrived) {
         if (connected(a.what)) ready_.push_back({a.what, std::move(a.bytes)});
       }
@@ -27377,13 +27796,33 @@ struct shared_run {
   std::vector<std::uint64_t> holders;
 };
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers);
+CAUSEWAY_DECL [[nodiscard]] std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers);
 
 /// Squared norms of summed gradients. A tied table counts as part of the first block.
 struct block_squares {
   std::map<std::int64_t, double> of;  ///< every block that this peer holds
   double first = 0;                   ///< of those that it is the first holder of: over all peers, of the whole model
 };
+
+/// Of the blocks of `run`, in `gradients`, which have the parameters' layout; `first`: this peer is their first holder.
+void add_squares(block_squares& squares, auto& ctx, std::span<float> gradients, const nn::block_range& run, bool first) {
+  const std::int64_t layers = ctx.model().blocks();
+  for (std::int64_t b = run.first; b < run.last; ++b) {
+    const double norm = ctx.norm_of(blocks_in(gradients, ctx.model().parameters().segments(), {b, b + 1}, layers));
+    squares.of[b] = norm * norm;
+    if (first) squares.first += norm * norm;
+  }
+}
+
+/// Of gradients that are there already, in a layout whose pipelines are cut alike; nothing of a spare peer's.
+block_squares squares_of(auto& ctx, std::span<float> gradients, const stage::layout& l, std::uint64_t self) {
+  block_squares squares;
+  for (const shared_run& run : shared_runs(l, ctx.model().blocks())) {
+    const auto mine = std::find(run.holders.begin(), run.holders.end(), self);
+    if (mine != run.holders.end()) add_squares(squares, ctx, gradients, run.blocks, mine == run.holders.begin());
+  }
+  return squares;
+}
 
 /// Sums over `holders`, of whom this peer is one; the same bits for all of them. Of nothing: nothing. `index_of`: the
 /// transport's number of each.
@@ -27399,7 +27838,6 @@ result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const
                                  const std::map<std::uint64_t, net::peer_index>& index_of,
                                  const collective::collective_options& options) {
   const std::int64_t layers = ctx.model().blocks();
-  const auto segments = ctx.model().parameters().segments();
   const auto tables = holders_of_table(l, layers);
   if (std::find(tables.begin(), tables.end(), self) != tables.end()) {  // a spare peer may have one that counts for nothing
     CAUSEWAY_TRY(sum_over(transport, id, tables, index_of, table_in(ctx.model(), ctx.gradients()), options));
@@ -27413,11 +27851,7 @@ result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const
     if (mine == run.holders.end()) continue;
     const auto values = untied_blocks_in(ctx.model(), ctx.gradients(), run.blocks);
     CAUSEWAY_TRY(sum_over(transport, named, run.holders, index_of, values, options));
-    for (std::int64_t b = run.blocks.first; b < run.blocks.last; ++b) {
-      const double norm = ctx.norm_of(blocks_in(ctx.gradients(), segments, {b, b + 1}, layers));
-      squares.of[b] = norm * norm;
-      if (mine == run.holders.begin()) squares.first += norm * norm;
-    }
+    add_squares(squares, ctx, ctx.gradients(), run.blocks, mine == run.holders.begin());
   }
   return squares;
 }
@@ -27497,31 +27931,31 @@ struct cohort_layout {
 
 /// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what gathering::peers[p] says.
 /// `state`: of the run.
-[[nodiscard]] CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::gathering& g,
+CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::gathering& g,
                                                            std::span<const cohort_member> members, std::uint64_t state);
 
 /// The ranges of a replica's stages.
-[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r);
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> cut_of(const stage::replica& r);
 
-/// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: holders of a block must exchange
-/// rows of one length.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery);
+/// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
+/// communication policy must have rows of one length.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery);
 
 /// Those who hold the same stage, and how much each has in what they exchange: its replica's part of all micro-batches.
 struct stage_holders {
   std::vector<std::uint64_t> peers;
   std::vector<double> shares;
 };
-[[nodiscard]] CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
+CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
 
 namespace detail {
 
 /// The seats of the peers of one cohort, in the order of the model; none if one of them is missing.
-[[nodiscard]] CAUSEWAY_DECL std::vector<stage::seat> whole_row(const stage::gathering& g,
+CAUSEWAY_DECL [[nodiscard]] std::vector<stage::seat> whole_row(const stage::gathering& g,
                                                                std::span<const std::size_t> places);
 
 /// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
-[[nodiscard]] CAUSEWAY_DECL stage::gathering free_peers(const stage::gathering& g, const cohort_layout& standing);
+CAUSEWAY_DECL [[nodiscard]] stage::gathering free_peers(const stage::gathering& g, const cohort_layout& standing);
 
 /// Puts replicas of `more` into empty slots, if they are cut like the others.
 CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
@@ -27645,9 +28079,10 @@ CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view 
     const bool plain = std::all_of(r.seats.begin(), r.seats.end(),
                                    [](const stage::seat& s) { return s.peer != stage::nobody && s.keeps.empty(); });
     if (plain && cut_of(r) == cut_of(l.replicas.front())) continue;
-    return fail(errc::unsupported, std::string{recovery},
-                "replicas that take steps of their own must be cut alike, with one stage for each peer; use regroup, or "
-                "morph or proactive");
+    return fail(
+        errc::unsupported, std::string{recovery},
+        "where a communication policy exchanges rows between replicas they must be cut alike, with one stage for each "
+        "peer; use regroup, or morph or proactive");
   }
   return {};
 }
@@ -27677,13 +28112,21 @@ result<std::vector<T>> of_all(auto& transport, const net::message_id& id, const 
   return all;
 }
 
+/// What a peer says before gradients are exchanged by the communication policy.
+struct exchange_share {
+  double loss = 0;           ///< of its part of the batch
+  std::uint64_t state = 0;   ///< names what the policy keeps alike, as crew_words::state
+  std::uint64_t memory = 0;  ///< names what an exchange remembers
+};
+CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state, const crew_state& kept);
+
 /// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer
 /// calls it if one does. Bytes: that, and one, from and to everybody. errc::not_found: nobody has it.
 CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const crew_state& state,
                                       bool has, const collective::collective_options& options);
 
 /// What crew_state::alike holds, as a block_store keeps it, and back.
-[[nodiscard]] CAUSEWAY_DECL std::vector<float> as_numbers(const crew_state& state);
+CAUSEWAY_DECL [[nodiscard]] std::vector<float> as_numbers(const crew_state& state);
 CAUSEWAY_DECL void put_numbers(const crew_state& state, std::span<const float> numbers);
 
 /// Evaluations before the next step, as the peers of a replica are through with them.
@@ -27693,7 +28136,7 @@ struct replica_evaluations {
 };
 
 /// Of this replica; `own` is this peer's word.
-[[nodiscard]] CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const crew_facts& facts,
+CAUSEWAY_DECL [[nodiscard]] replica_evaluations evaluations_in(const stage::replica& r, const crew_facts& facts,
                                                                std::span<const cohort_member> members,
                                                                const cohort_member& own);
 
@@ -27709,6 +28152,14 @@ struct replica_evaluations {
 // Bodies of parallel/cohort_talk.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, const crew_state& kept) {
+  hasher memory;
+  if (kept.memory) {
+    for (const auto part : kept.memory()) memory.add(part);
+  }
+  return {loss, state, memory.finish()};
+}
 
 CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const crew_state& state,
                                       bool has, const collective::collective_options& options) {
@@ -27833,7 +28284,7 @@ static_assert(ParallelismPolicy<data_parallel>);
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// Blocks in a row that no peer of the gathering holds.
-[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g);
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> lost_runs(const stage::gathering& g);
 
 /// W = share · W_before + (1 - share) · W_behind.
 struct made_up_block {
@@ -27845,18 +28296,18 @@ struct made_up_block {
 
 /// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
 /// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
-[[nodiscard]] CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g);
+CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up_for(const stage::gathering& g);
 
 /// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
-[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
                                                                const stage::gathering& g);
 
 /// The parameters alone, out of contents with `moments` times as much behind them.
-[[nodiscard]] CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments);
+CAUSEWAY_DECL [[nodiscard]] block_contents parameters_of(block_contents all, std::size_t moments);
 
 /// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
 /// first and the last block have more than the others, in front of and behind what is theirs.
-[[nodiscard]] CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+CAUSEWAY_DECL [[nodiscard]] block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
                                                    std::span<const float> before, std::span<const float> behind);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -27957,8 +28408,8 @@ struct block_roads {
 /// an end of the model.
 class part_change {
  public:
-  part_change(block_ownership& held, const crew_words& words, const crew_facts& facts, const stage::layout& to,
-              const block_roads& roads);
+  CAUSEWAY_DECL part_change(block_ownership& held, const crew_words& words, const crew_facts& facts,
+                            const stage::layout& to, const block_roads& roads);
 
   /// Whether anything moves or is made up, at whatever peer.
   [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
@@ -28026,8 +28477,8 @@ class part_change {
     }
   }
 
-  result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
-                        by_block& inward);
+  CAUSEWAY_DECL result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
+                                      by_block& inward);
 
   block_ownership& held_;
   const crew_words& words_;
@@ -28073,6 +28524,633 @@ CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std:
 #endif  // CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
 #endif
 
+// ---- causeway/parallel/saved_rounds.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
+#define CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
+
+// The shared state of a run of pipelines in a store of blocks: each block by the first of its holders, and what the
+// communication policy keeps alike, if anything, as one block more, behind the last.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// `blocks` is a shared_blocks of a peer that is there; `self` its id.
+struct saved_rounds {
+  block_savers savers{};
+
+  /// What a whole state consists of: a model's blocks, and one more where the policy keeps something alike.
+  [[nodiscard]] static std::int64_t units(std::int64_t layers, const crew_state& state) {
+    return layers + (state.alike.empty() ? 0 : 1);
+  }
+  result<saved_states> found(std::int64_t layers, const crew_state& state) { return savers.found(units(layers, state)); }
+
+  /// What this peer is the first to hold of those that reach its storage, if it has one.
+  result<void> save(auto& blocks, block_ownership& held, const stage::layout& l, const crew_words& words,
+                    const crew_state& state, std::uint64_t self) {
+    CAUSEWAY_TRY(save_if(blocks, held, words, [&](std::int64_t b) { return savers.is_first(l.holders(b), self); }));
+    if (state.alike.empty() || !savers.saves() || !savers.is_first(l.seated(), self)) return {};
+    block_store store = *savers.store();
+    return store.save(words, blocks.model().blocks(), as_numbers(state));
+  }
+
+  /// Blocks of the state that the run is in, as far as this peer has it, and `ours(block)` says so. A peer that is alone
+  /// may save any.
+  template <class Ours>
+  result<void> save_if(auto& blocks, block_ownership& held, const crew_words& words, Ours&& ours) {
+    if (!savers.saves()) return {};
+    for (const nn::block_range& r : held.described(words, blocks.model().blocks()).holds) {
+      for (std::int64_t b = r.first; b < r.last; ++b) {
+        if (blocks.model().part().holds(b) && ours(b)) CAUSEWAY_TRY(held.save(blocks, b, words));
+      }
+    }
+    return {};
+  }
+
+  /// The run went back to `words`, of which `found` is here. Whether what the policy keeps alike is, and was put back.
+  result<bool> load(const saved_states& found, const crew_words& words, std::int64_t layers, block_ownership& held,
+                    const crew_state& state) {
+    const saved_blocks here = blocks_of(found, words);
+    held.went_back(words, here);
+    if (!here.has(layers)) return false;
+    block_store store = *savers.store();
+    std::vector<float> alike = as_numbers(state);
+    CAUSEWAY_TRY(store.load(words, layers, alike));
+    put_numbers(state, alike);
+    return true;
+  }
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
+
+// ---- causeway/parallel/seat_work.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SEAT_WORK_HPP
+#define CAUSEWAY_PARALLEL_SEAT_WORK_HPP
+
+// What one seat of a layout does with a batch: in which order, with whom, and on which of the batch's micro-batches. In a
+// layout without empty seats each pipeline works by itself; with empty seats all pipelines work together, and each
+// micro-batch goes its own way through them.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+struct seat_work {
+  plan::schedule schedule;                         ///< of its pipeline; with routes its own order only
+  std::uint32_t rank = 0;                          ///< its stage
+  std::vector<std::uint64_t> peers;                ///< of its pipeline; with routes of all
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: place in `peers`; none: all go through `peers`
+  std::uint32_t first = 0;                         ///< micro-batch of the batch that is the schedule's first
+  std::uint32_t window = 1;                        ///< boundary tensors that may arrive before one is taken
+};
+
+namespace detail {
+
+CAUSEWAY_DECL [[nodiscard]] seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at,
+                                                       plan::schedule s);
+
+CAUSEWAY_DECL [[nodiscard]] seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
+                                                     plan::routed_schedule s);
+
+}  // namespace detail
+
+/// A step of training, for a seat of a layout that has passed its check. No micro-batches: nothing to do. Errors: those of
+/// the schedule.
+template <stage::Schedule Order, stage::Recovery Recovery>
+result<seat_work> work_of(const stage::layout& l, const stage::layout::place& at, const Order& order,
+                          const Recovery& recovery) {
+  if (l.has_empty_seats()) {
+    if constexpr (stage::Rerouting<Recovery>) {
+      CAUSEWAY_ASSIGN(plan::routed_schedule s, recovery.order(l));
+      return detail::work_on_routes(l, at, std::move(s));
+    } else {
+      return fail(errc::invalid_argument, "layout", "it has empty seats, for which the recovery policy has no order");
+    }
+  }
+  const stage::replica& mine = l.replicas[at.replica];
+  plan::schedule s{1, 1, 0, true, {}};
+  if (mine.micro_batches > 0) {
+    CAUSEWAY_ASSIGN(s, order.make(static_cast<std::uint32_t>(mine.seats.size()), mine.micro_batches));
+  }
+  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
+  if (mine.micro_batches > 0) w.window = window_of(w.schedule, order);
+  return w;
+}
+
+/// Forwards only.
+CAUSEWAY_DECL [[nodiscard]] result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at);
+
+/// A batch for a seat.
+struct seat_batch {
+  const batch& whole;               ///< of all pipelines
+  std::uint32_t micro_batches = 1;  ///< of it
+  nn::block_range computes;
+  float grad_scale = 0;
+  bool training = true;
+  std::span<const std::uint64_t> dropout{};  ///< of each micro-batch of the work's schedule; none in evaluation
+};
+
+/// Does the work. `transport` is to all peers of the attempt, `index_of` its number of each. Of `talk` everything counts
+/// but window and routes. Returns the sum of the losses of the tokens whose last stage is here.
+template <class Context, class Codec, stage::Schedule Order>
+result<double> pass_seat(Context& ctx, net::any_transport& transport,
+                         const std::map<std::uint64_t, net::peer_index>& index_of, Codec& codec, const seat_work& work,
+                         const Order& order, const seat_batch& b, batch_talk talk) {
+  const plan::schedule& s = work.schedule;
+  if (s.micro_batches == 0) return 0.0;
+  const std::int64_t sequences = b.whole.sequences / b.micro_batches;
+  const batch piece = b.whole.slice(work.first * sequences, s.micro_batches * sequences);
+  std::vector<net::peer_index> peers;
+  for (const std::uint64_t id : work.peers) peers.push_back(index_of.at(id));
+  collective::group_view view{transport, std::move(peers)};
+  auto cursor = cursor_of(s, work.rank, order);
+  talk.window = work.window;
+  talk.routes = work.routes.empty() ? nullptr : &work.routes;
+  const std::array chunk{b.computes};
+  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunk, piece, b.grad_scale, b.training, b.dropout}, talk);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SEAT_WORK_HPP
+
+// ---- causeway/parallel/impl/seat_work.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
+
+// Bodies of parallel/seat_work.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
+
+CAUSEWAY_DECL seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at, plan::schedule s) {
+  seat_work w{std::move(s), static_cast<std::uint32_t>(at.rank), {}, {}, l.first_micro_batch(at.replica), 1};
+  for (const stage::seat& seat : l.replicas[at.replica].seats) w.peers.push_back(seat.peer);
+  return w;
+}
+
+CAUSEWAY_DECL seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at, plan::routed_schedule s) {
+  seat_work w;
+  w.peers = l.seated();
+  const auto stages = static_cast<std::uint32_t>(s.stages()), micro_batches = static_cast<std::uint32_t>(s.routes.size());
+  w.schedule = {stages, 1, micro_batches, true, std::vector<std::vector<plan::operation>>(stages)};
+  w.rank = static_cast<std::uint32_t>(at.rank);
+  const auto self = std::find(w.peers.begin(), w.peers.end(), l.replicas[at.replica].seats[at.rank].peer);
+  std::vector<plan::operation>& order = w.schedule.orders[w.rank];
+  order = std::move(s.orders[static_cast<std::size_t>(self - w.peers.begin())]);
+  for (plan::operation& op : order) op.chunk = 0;  // the only one on this peer
+  std::int64_t held = 1;
+  for (std::size_t p = 0; p < s.orders.size(); ++p) held = std::max(held, plan::peak_activations(s, p));
+  w.window =
+      static_cast<std::uint32_t>(std::min<std::size_t>(static_cast<std::size_t>(held) * l.replicas.size(), micro_batches));
+  w.routes = std::move(s.routes);
+  return w;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at) {
+  constexpr std::uint32_t ahead = 2;  // boundary tensors from each peer
+  if (l.has_empty_seats()) {
+    seat_work w = detail::work_on_routes(l, at, plan::routed_forwards(l.routes(), l.seated().size()));
+    w.window = ahead * static_cast<std::uint32_t>(l.replicas.size());
+    return w;
+  }
+  const stage::replica& mine = l.replicas[at.replica];
+  plan::schedule s{1, 1, 0, true, {}};
+  if (mine.micro_batches > 0) {
+    CAUSEWAY_ASSIGN(s, plan::forwards_only(static_cast<std::uint32_t>(mine.seats.size()), 1, mine.micro_batches));
+  }
+  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
+  w.window = ahead;
+  return w;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
+#endif
+
+// ---- causeway/parallel/shared_blocks.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
+#define CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
+
+// What a block consists of where pipelines move blocks between peers. Where replicas take steps of their own it is not the
+// live parameters, which are a replica's, but the shared ones, with the state of both optimizers: so a block can be given
+// away in the middle of a round. Where they make all steps together the live parameters are what is shared.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// A context for block_ownership and part_change in which all that a block takes along are rows: the shared parameters, the
+/// inner optimizer's moments, which the new holder goes on with, and what the communication policy keeps. Of a policy that
+/// keeps no rows: the live parameters and the moments.
+template <class Context>
+class shared_blocks {
+ public:
+  shared_blocks(Context& ctx, const crew_state& state) : ctx_{ctx}, state_{state} {}
+
+  [[nodiscard]] auto& model() { return ctx_.model(); }
+  [[nodiscard]] std::span<float> parameters() {
+    const auto kept = rows();
+    return kept.empty() ? ctx_.parameters() : kept.front();
+  }
+  void parameters_changed() { ctx_.parameters_changed(); }
+
+  struct optimizers {
+    std::vector<std::span<float>> rows;
+    [[nodiscard]] std::vector<std::span<float>> moments() const { return rows; }
+  };
+  [[nodiscard]] optimizers inner() {
+    optimizers all;
+    for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back(moment);
+    const auto kept = rows();
+    if (!kept.empty()) all.rows.insert(all.rows.end(), kept.begin() + 1, kept.end());
+    return all;
+  }
+
+  /// As training_context's; the communication policy's rows follow.
+  result<void> hold(nn::model_part part, std::uint64_t steps) {
+    const auto segments = model().parameters().segments();
+    const std::vector<parameter_segment> before{segments.begin(), segments.end()};
+    CAUSEWAY_TRY(ctx_.hold(std::move(part), steps));
+    return state_.divide ? state_.divide(before) : result<void>{};
+  }
+
+  /// The live parameters become the shared ones.
+  void begin_from_shared() {
+    const auto shared = parameters();
+    std::copy(shared.begin(), shared.end(), ctx_.parameters().begin());
+    parameters_changed();
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::span<float>> rows() const {
+    return state_.rows ? state_.rows() : std::vector<std::span<float>>{};
+  }
+
+  Context& ctx_;
+  const crew_state& state_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
+
+// ---- causeway/parallel/unsound_steps.hpp ----
+#ifndef CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
+#define CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
+
+// What a peer of elastic pipelines does when it comes to values that are not finite, though what it was sent is: it takes
+// the blame. The membership has it sit out, and the others lay the pipelines out without it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// errc::non_finite where the loss or the norm of the gradient is not finite: such a gradient goes into no sum.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_sound(double loss, float norm);
+
+/// Of one peer. Thread safety: none.
+class unsound_steps {
+ public:
+  /// The step came to values that are not finite, here, and so many of this peer's blocks are not finite and given up.
+  /// errc::corrupt: an attempt without this peer may go through. errc::diverged: its blocks are sound, and it happened for
+  /// the fourth time in this step, so it would to everybody.
+  CAUSEWAY_DECL [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks,
+                                          const log_sink& log);
+
+ private:
+  static constexpr std::uint32_t most_times = 3;
+  std::uint64_t step_ = 0;
+  std::uint32_t times_ = 0;  // in that step, from sound parameters
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
+
+// ---- causeway/parallel/impl/unsound_steps.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
+
+// Bodies of parallel/unsound_steps.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<void> check_sound(double loss, float norm) {
+  if (std::isfinite(loss) && std::isfinite(norm)) return {};
+  return fail(errc::non_finite, "this stage", "its loss or gradient is not finite");
+}
+
+CAUSEWAY_DECL error unsound_steps::judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks,
+                                         const log_sink& log) {
+  if (std::exchange(step_, step) != step) times_ = 0;
+  if (spoilt_blocks == 0 && ++times_ > most_times) {
+    return fail(errc::diverged, why.where,
+                why.message + ", " + std::to_string(times_) +
+                    " times from sound parameters: lower the learning rate, clip gradients, or look at this machine's "
+                    "memory");
+  }
+  const std::string lost = "; so are " + std::to_string(spoilt_blocks) + " of its blocks, which it gives up";
+  log(severity::warning, "step " + std::to_string(step + 1) + ": " + why.text() + (spoilt_blocks > 0 ? lost : "") +
+                             "; the others go on without this peer until it is sound");
+  return fail(errc::corrupt, why.where, why.message);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
+#endif
+
+// ---- causeway/parallel/pipeline_peer.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_PEER_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_PEER_HPP
+
+// What a peer of pipelines does that are laid out anew when peers come and go, whatever their replicas exchange and when:
+// it takes part in attempts, meets the others, takes its seat in a layout, fetches the blocks that belong there, computes,
+// and goes back to what is saved when nobody has a block any more.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// One peer. For the trainer's thread; stays where it is once it began.
+struct pipeline_peer {
+  /// Kinds of messages on the channel of state; a gather takes two.
+  enum channel : std::uint32_t {
+    facts_channel = 0,
+    progress_channel = 2,
+    sums_channel = 4,
+    alike_channel = 6,
+    move_channel = 8,
+    source_channel = 9,
+    done_channel = 10,
+    here_channel = 12,
+    saved_channel = 14
+  };
+
+  std::shared_ptr<crew> group;
+  block_ownership held{};
+  saved_rounds saved{};
+  crew_attempt attempt{};  ///< the one under way
+  stage::layout layout{};
+  std::map<std::uint64_t, net::peer_index> index_of{};  ///< by id: the transport's number of each peer of the attempt
+  const stage::seat* seat = nullptr;                    ///< in `layout`; none: this peer is spare
+  stage::layout::place place{};
+  unsound_steps unsound{};
+  std::string said{};  ///< what this peer waits for
+  std::uint64_t received_blocks = 0;
+  std::uint64_t made_up_blocks = 0;
+
+  [[nodiscard]] const crew_words& words() const { return group->words(); }
+  [[nodiscard]] std::uint64_t identity() const { return group->identity(); }
+
+  // ---- attempts ---------------------------------------------------------------------------------------------------------
+
+  /// `elastic`: the trainer's environment has a membership. `chunks`: the schedule's.
+  CAUSEWAY_DECL result<void> check(std::string_view who, bool elastic, std::int64_t micro_batches,
+                                   std::uint32_t chunks) const;
+  CAUSEWAY_DECL void begin(const nn::model_part& part, std::int64_t layers, const std::optional<io::any_storage>& storage,
+                           const std::string& folder);
+
+  /// Waits for one. Whether it is another than before.
+  CAUSEWAY_DECL result<bool> begin_attempt();
+
+  /// `number`: of what the attempt does several times.
+  CAUSEWAY_DECL [[nodiscard]] net::message_id named(channel kind, std::uint64_t number = 0) const;
+  [[nodiscard]] collective::collective_options how(auto& ctx) const {
+    collective::collective_options options = ctx.exchange_options();
+    options.deadline = attempt.deadline;
+    return options;
+  }
+  /// `own` of every peer of the attempt, by the transport's numbers.
+  template <class T>
+  result<std::vector<T>> of_everybody(auto& ctx, channel kind, const T& own, std::uint64_t number = 0) const {
+    return of_all(*attempt.transport, named(kind, number), own, how(ctx));
+  }
+
+  // ---- who holds what ---------------------------------------------------------------------------------------------------
+
+  /// What this peer says of itself.
+  CAUSEWAY_DECL [[nodiscard]] crew_member described(std::int64_t layers, const log_sink& log);
+  /// The same of everybody: who is there from now on.
+  CAUSEWAY_DECL result<crew_facts> gather(const net::message_id& id, const crew_member& own, const crew_agreement& ours,
+                                          const collective::collective_options& options);
+  /// Equal on peers that can be stages of one pipeline.
+  template <class Recovery, class Schedule, class Codec>
+  [[nodiscard]] static crew_agreement agreement(auto& ctx, std::string_view who, std::int64_t micro_batches,
+                                                const Recovery& recovery, const Codec& codec) {
+    hasher h;
+    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name)).add_value(hash_text(who));
+    h.add_value(hash_text(Recovery::name)).add_value(recovery.interval());
+    h.add_value(codec.agreement()).add_value(micro_batches);
+    return {h.finish(), ctx.model().blocks(), static_cast<std::uint32_t>(micro_batches)};
+  }
+
+  /// errc::cancelled: the attempt comes to nothing, and the membership begins another, ever later. Any other error that
+  /// more peers would not mend is `why` itself. `what` waits.
+  CAUSEWAY_DECL [[nodiscard]] error wait_for_more(const log_sink& log, const std::string& what, const error& why);
+
+  /// The newest state that the peers find saved whole between them: they vote on it as on a step, and those who find blocks
+  /// of it have them again. Whether this peer has what the policy keeps alike, too. Errors: as wait_for_more.
+  result<bool> go_back(auto& ctx, const std::string& what, const error& why) {
+    const std::int64_t layers = ctx.model().blocks();
+    CAUSEWAY_ASSIGN(const saved_states found, saved.found(layers, group->state()));
+    CAUSEWAY_ASSIGN(const auto everywhere, of_everybody(ctx, saved_channel, found));
+    CAUSEWAY_TRY(vote_for_saved(everywhere, layers, ctx.step(), ctx.log(), what, why));
+    return saved.load(found, words(), layers, held, group->state());
+  }
+
+  /// This peer takes its seat in `layout`. Whether it has all that it computes with there.
+  CAUSEWAY_DECL bool sit_down(std::int64_t layers, const nn::model_part& part);
+  /// What that needs comes, what others need goes. `blocks`: a shared_blocks. `ready`: as sit_down said.
+  result<void> fetch(auto& blocks, const crew_facts& facts, bool ready, std::uint64_t number = 0) {
+    const nn::model_part part = seat != nullptr ? nn::model_part{seat->held()} : blocks.model().part();
+    part_change change{held,
+                       words(),
+                       facts,
+                       layout,
+                       {*attempt.transport, named(move_channel, number), named(source_channel, number), attempt.deadline}};
+    if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(blocks, part, ready));
+    received_blocks += change.received();
+    made_up_blocks += change.made_up_here();
+    return {};
+  }
+
+  // ---- what a seat does -------------------------------------------------------------------------------------------------
+
+  /// A step of training over the layout's part of a batch: the loss summed over the tokens whose last stage is here. `step`
+  /// names the boundaries.
+  template <stage::Schedule Order, stage::Recovery Recovery, class Codec>
+  result<double> train(auto& ctx, const Order& order, const Recovery& recovery, Codec& codec, const batch& b,
+                       std::int64_t micro_batches, float scale, std::uint64_t step) {
+    const auto gradients = ctx.gradients();
+    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
+    if (seat == nullptr) return 0.0;
+    CAUSEWAY_ASSIGN(const seat_work work, work_of(layout, place, order, recovery));
+    const auto dropout = dropout_of(ctx.step(), work.first, work.schedule.micro_batches);
+    const seat_batch share{b, static_cast<std::uint32_t>(micro_batches), seat->computes, scale, true, dropout};
+    return pass_seat(ctx, *attempt.transport, index_of, codec, work, order, share, boundaries(ctx.step(), step));
+  }
+  CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> dropout_of(std::uint64_t step, std::uint32_t first,
+                                                                           std::uint32_t count);
+  CAUSEWAY_DECL [[nodiscard]] batch_talk boundaries(std::uint64_t seed, std::uint64_t step) const;
+
+  /// Forwards only, in `l`, where this peer is at `at`; boundaries cross as f32.
+  result<double> forward_only(auto& ctx, const stage::layout& l, const stage::layout::place& at, const batch& b,
+                              std::uint32_t pieces, std::uint64_t step) {
+    CAUSEWAY_ASSIGN(const seat_work work, forwards_of(l, at));
+    stage::plain exact;
+    return pass_seat(ctx, *attempt.transport, index_of, exact, work, stage::one_f_one_b{},
+                     {b, pieces, seat->computes, 0.0F, false},
+                     {.channel = evaluation_channel, .step = step, .deadline = attempt.deadline});
+  }
+
+  /// The exchange of what this peer's seat has with all who hold the same blocks, each by its pipeline's part of a batch. A
+  /// spare peer's is with itself. Of a layout whose pipelines are cut alike.
+  CAUSEWAY_DECL [[nodiscard]] crew_entry entry() const;
+
+  /// Values that are not finite: see unsound_steps.
+  error blame_itself(auto& ctx, const error& why) {
+    shared_blocks blocks{ctx, group->state()};
+    return unsound.judge(ctx.step(), why, held.drop_spoilt(blocks), ctx.log());
+  }
+
+  /// The shared state of the blocks that this peer is the first to hold of those that reach its storage, if there is one.
+  result<void> save_blocks(auto& ctx) {
+    shared_blocks blocks{ctx, group->state()};
+    return saved.save(blocks, held, layout, words(), group->state(), identity());
+  }
+
+ private:
+  // Two consecutive ones.
+  static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
+
+  CAUSEWAY_DECL result<void> vote_for_saved(std::span<const saved_states> everywhere, std::int64_t layers,
+                                            std::uint64_t step, const log_sink& log, const std::string& what,
+                                            const error& why);
+};
+
+/// errc::not_found for blocks that nobody who is there has.
+CAUSEWAY_DECL [[nodiscard]] error missing(const nn::block_range& blocks);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_PEER_HPP
+
+// ---- causeway/parallel/impl/pipeline_peer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_PIPELINE_PEER_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PIPELINE_PEER_IPP
+
+// Bodies of parallel/pipeline_peer.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elastic, std::int64_t micro_batches,
+                                                std::uint32_t chunks) const {
+  if (group == nullptr || !elastic) {
+    return fail(errc::invalid_argument, std::string{who},
+                "it needs a membership: give it and environment::group the same crew_group");
+  }
+  CAUSEWAY_TRY(check_micro_batches(who, micro_batches));
+  if (chunks == 1) return {};
+  return fail(errc::unsupported, std::string{who}, "a rank has one chunk here; use another schedule");
+}
+
+CAUSEWAY_DECL void pipeline_peer::begin(const nn::model_part& part, std::int64_t layers,
+                                        const std::optional<io::any_storage>& storage, const std::string& folder) {
+  if (storage) saved.savers.begin(block_store{*storage, folder});
+  held.begin(part, layers, saved.savers.store());
+}
+
+CAUSEWAY_DECL result<bool> pipeline_peer::begin_attempt() {
+  const std::uint32_t before = attempt.attempt;
+  const std::uint64_t round = attempt.round;
+  CAUSEWAY_ASSIGN(attempt, group->begin_attempt());
+  return attempt.attempt != before || attempt.round != round;
+}
+
+CAUSEWAY_DECL net::message_id pipeline_peer::named(channel kind, std::uint64_t number) const {
+  return {.channel = collective::channels::state + kind, .step = mix(attempt.round, number), .parent = attempt.parent};
+}
+
+CAUSEWAY_DECL crew_member pipeline_peer::described(std::int64_t layers, const log_sink& log) {
+  crew_member own{held.described(words(), layers), {}};
+  own.peer.id = identity();
+  own.storage = saved.savers.identity(mix(identity(), attempt.parent), log);
+  return own;
+}
+
+CAUSEWAY_DECL result<crew_facts> pipeline_peer::gather(const net::message_id& id, const crew_member& own,
+                                                       const crew_agreement& ours,
+                                                       const collective::collective_options& options) {
+  CAUSEWAY_ASSIGN(crew_facts facts, gather_facts(*attempt.transport, id, own, ours, options));
+  index_of.clear();
+  for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of[facts.gathered.peers[p].id] = facts.index_of[p];
+  saved.savers.met(facts);
+  facts.gathered.step = words().step;
+  facts.gathered.state = words().state;
+  facts.gathered.history = words().history;
+  return facts;
+}
+
+CAUSEWAY_DECL error pipeline_peer::wait_for_more(const log_sink& log, const std::string& what, const error& why) {
+  if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
+  if (why.message != said) log(severity::warning, what + " waits: " + why.text());
+  said = why.message;
+  return fail(errc::cancelled, what, "too few peers are there");
+}
+
+CAUSEWAY_DECL result<void> pipeline_peer::vote_for_saved(std::span<const saved_states> everywhere, std::int64_t layers,
+                                                         std::uint64_t step, const log_sink& log, const std::string& what,
+                                                         const error& why) {
+  const auto newest = newest_together(everywhere, saved_rounds::units(layers, group->state()));
+  if (!newest) return wait_for_more(log, what, why);
+  const bool back = step != newest->step;
+  const std::string from = back ? "back from step " + std::to_string(step) + " to step " : "on from step ";
+  log(back ? severity::warning : severity::info,
+      why.where + ": no peer has them any more; going " + from + std::to_string(newest->step) + ", which is saved");
+  return group->propose(*newest);
+}
+
+CAUSEWAY_DECL bool pipeline_peer::sit_down(std::int64_t layers, const nn::model_part& part) {
+  said.clear();
+  seat = layout.find(identity(), &place);
+  if (seat == nullptr) return true;
+  const nn::model_part wanted{seat->held()};
+  return wanted.ranges(layers) == part.ranges(layers) && held.is_ready(wanted, words());
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t step, std::uint32_t first,
+                                                                   std::uint32_t count) {
+  constexpr std::uint64_t stream = 0x656C7069;
+  std::vector<std::uint64_t> all;
+  for (std::uint32_t m = 0; m < count; ++m) all.push_back(mix(step, first + m, stream));
+  return all;
+}
+
+CAUSEWAY_DECL batch_talk pipeline_peer::boundaries(std::uint64_t seed, std::uint64_t step) const {
+  return {.channel = collective::channels::activations, .step = step, .seed = seed, .deadline = attempt.deadline};
+}
+
+CAUSEWAY_DECL crew_entry pipeline_peer::entry() const {
+  crew_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}};
+  if (seat == nullptr) return entry;
+  stage_holders same = holders_of_stage(layout, place.rank);
+  entry.holders.clear();
+  for (const std::uint64_t id : same.peers) entry.holders.push_back(index_of.at(id));
+  entry.shares = std::move(same.shares);
+  return entry;
+}
+
+CAUSEWAY_DECL error missing(const nn::block_range& blocks) {
+  return fail(errc::not_found, "blocks " + nn::model_part::text(blocks),
+              "no peer that is there has them; the run goes on when one that has them is back");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_PIPELINE_PEER_IPP
+#endif
+
 // ---- causeway/plan/resumed_order.hpp ----
 #ifndef CAUSEWAY_PLAN_RESUMED_ORDER_HPP
 #define CAUSEWAY_PLAN_RESUMED_ORDER_HPP
@@ -28105,7 +29183,7 @@ struct step_progress {
   [[nodiscard]] std::size_t micro_batches() const noexcept { return units.empty() ? 0 : units.front().size(); }
 
   /// Of a step that nobody has begun, with a rank for each stage.
-  [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches);
+  CAUSEWAY_DECL [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches);
 };
 
 /// What one rank does, in which order; an operation's chunk is its stage.
@@ -28121,9 +29199,9 @@ inline constexpr double forward_takes = 1, backward_takes = 2;  // about
 
 class resumed_clock {
  public:
-  explicit resumed_clock(const step_progress& p);
+  CAUSEWAY_DECL explicit resumed_clock(const step_progress& p);
 
-  [[nodiscard]] result<std::vector<rank_plan>> run();
+  CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> run();
 
  private:
   struct row {
@@ -28133,25 +29211,25 @@ class resumed_clock {
     double begin = 0;
     operation op{};
     // gradients first, then the micro-batch that came in first, then the stage nearer the loss
-    [[nodiscard]] auto rank() const;
+    CAUSEWAY_DECL [[nodiscard]] auto rank() const;
   };
 
-  static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
+  CAUSEWAY_DECL static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
 
   // Activations that fit: as in 1F1B.
   [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
 
-  void pass_by(std::size_t s);
+  CAUSEWAY_DECL void pass_by(std::size_t s);
 
-  [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
 
-  [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
 
-  [[nodiscard]] std::vector<rank_plan> ended();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<rank_plan> ended();
 
-  [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
+  CAUSEWAY_DECL [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
 
-  void take(const candidate& c);
+  CAUSEWAY_DECL void take(const candidate& c);
 
   const step_progress& p_;
   step_progress left_;
@@ -28165,12 +29243,12 @@ class resumed_clock {
 
 /// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
 /// ranks never say.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
 
 /// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
 /// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
 /// rank's stage before gives.
-[[nodiscard]] CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+CAUSEWAY_DECL [[nodiscard]] std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
                                                                 std::span<const std::uint32_t> missing, bool all);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
@@ -28409,7 +29487,7 @@ class step_snapshot final : public any_step_snapshot {
 };
 
 /// What a peer says of its work, decoded: `stages` rows of `micro_batches`. errc::protocol, errc::corrupt.
-[[nodiscard]] CAUSEWAY_DECL result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(
+CAUSEWAY_DECL [[nodiscard]] result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(
     std::span<const std::byte> bytes, std::size_t micro_batches);
 
 /// The work of everybody, by the transport's numbers; nothing of who has none. 2 bytes for each micro-batch of a pipeline,
@@ -28631,154 +29709,6 @@ class kept_pass {
 
 #endif  // CAUSEWAY_PARALLEL_KEPT_PASS_HPP
 
-// ---- causeway/parallel/seat_work.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SEAT_WORK_HPP
-#define CAUSEWAY_PARALLEL_SEAT_WORK_HPP
-
-// What one seat of a layout does with a batch: in which order, with whom, and on which of the batch's micro-batches. In a
-// layout without empty seats each pipeline works by itself; with empty seats all pipelines work together, and each
-// micro-batch goes its own way through them.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-struct seat_work {
-  plan::schedule schedule;                         ///< of its pipeline; with routes its own order only
-  std::uint32_t rank = 0;                          ///< its stage
-  std::vector<std::uint64_t> peers;                ///< of its pipeline; with routes of all
-  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: place in `peers`; none: all go through `peers`
-  std::uint32_t first = 0;                         ///< micro-batch of the batch that is the schedule's first
-  std::uint32_t window = 1;                        ///< boundary tensors that may arrive before one is taken
-};
-
-namespace detail {
-
-[[nodiscard]] CAUSEWAY_DECL seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at,
-                                                       plan::schedule s);
-
-[[nodiscard]] CAUSEWAY_DECL seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
-                                                     plan::routed_schedule s);
-
-}  // namespace detail
-
-/// A step of training, for a seat of a layout that has passed its check. No micro-batches: nothing to do. Errors: those of
-/// the schedule.
-template <stage::Schedule Order, stage::Recovery Recovery>
-result<seat_work> work_of(const stage::layout& l, const stage::layout::place& at, const Order& order,
-                          const Recovery& recovery) {
-  if (l.has_empty_seats()) {
-    if constexpr (stage::Rerouting<Recovery>) {
-      CAUSEWAY_ASSIGN(plan::routed_schedule s, recovery.order(l));
-      return detail::work_on_routes(l, at, std::move(s));
-    } else {
-      return fail(errc::invalid_argument, "layout", "it has empty seats, for which the recovery policy has no order");
-    }
-  }
-  const stage::replica& mine = l.replicas[at.replica];
-  plan::schedule s{1, 1, 0, true, {}};
-  if (mine.micro_batches > 0) {
-    CAUSEWAY_ASSIGN(s, order.make(static_cast<std::uint32_t>(mine.seats.size()), mine.micro_batches));
-  }
-  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
-  if (mine.micro_batches > 0) w.window = window_of(w.schedule, order);
-  return w;
-}
-
-/// Forwards only.
-[[nodiscard]] CAUSEWAY_DECL result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at);
-
-/// A batch for a seat.
-struct seat_batch {
-  const batch& whole;               ///< of all pipelines
-  std::uint32_t micro_batches = 1;  ///< of it
-  nn::block_range computes;
-  float grad_scale = 0;
-  bool training = true;
-  std::span<const std::uint64_t> dropout{};  ///< of each micro-batch of the work's schedule; none in evaluation
-};
-
-/// Does the work. `transport` is to all peers of the attempt, `index_of` its number of each. Of `talk` everything counts
-/// but window and routes. Returns the sum of the losses of the tokens whose last stage is here.
-template <class Context, class Codec, stage::Schedule Order>
-result<double> pass_seat(Context& ctx, net::any_transport& transport,
-                         const std::map<std::uint64_t, net::peer_index>& index_of, Codec& codec, const seat_work& work,
-                         const Order& order, const seat_batch& b, batch_talk talk) {
-  const plan::schedule& s = work.schedule;
-  if (s.micro_batches == 0) return 0.0;
-  const std::int64_t sequences = b.whole.sequences / b.micro_batches;
-  const batch piece = b.whole.slice(work.first * sequences, s.micro_batches * sequences);
-  std::vector<net::peer_index> peers;
-  for (const std::uint64_t id : work.peers) peers.push_back(index_of.at(id));
-  collective::group_view view{transport, std::move(peers)};
-  auto cursor = cursor_of(s, work.rank, order);
-  talk.window = work.window;
-  talk.routes = work.routes.empty() ? nullptr : &work.routes;
-  const std::array chunk{b.computes};
-  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunk, piece, b.grad_scale, b.training, b.dropout}, talk);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SEAT_WORK_HPP
-
-// ---- causeway/parallel/impl/seat_work.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
-#define CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
-
-// Bodies of parallel/seat_work.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
-
-CAUSEWAY_DECL seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at, plan::schedule s) {
-  seat_work w{std::move(s), static_cast<std::uint32_t>(at.rank), {}, {}, l.first_micro_batch(at.replica), 1};
-  for (const stage::seat& seat : l.replicas[at.replica].seats) w.peers.push_back(seat.peer);
-  return w;
-}
-
-CAUSEWAY_DECL seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at, plan::routed_schedule s) {
-  seat_work w;
-  w.peers = l.seated();
-  const auto stages = static_cast<std::uint32_t>(s.stages()), micro_batches = static_cast<std::uint32_t>(s.routes.size());
-  w.schedule = {stages, 1, micro_batches, true, std::vector<std::vector<plan::operation>>(stages)};
-  w.rank = static_cast<std::uint32_t>(at.rank);
-  const auto self = std::find(w.peers.begin(), w.peers.end(), l.replicas[at.replica].seats[at.rank].peer);
-  std::vector<plan::operation>& order = w.schedule.orders[w.rank];
-  order = std::move(s.orders[static_cast<std::size_t>(self - w.peers.begin())]);
-  for (plan::operation& op : order) op.chunk = 0;  // the only one on this peer
-  std::int64_t held = 1;
-  for (std::size_t p = 0; p < s.orders.size(); ++p) held = std::max(held, plan::peak_activations(s, p));
-  w.window =
-      static_cast<std::uint32_t>(std::min<std::size_t>(static_cast<std::size_t>(held) * l.replicas.size(), micro_batches));
-  w.routes = std::move(s.routes);
-  return w;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at) {
-  constexpr std::uint32_t ahead = 2;  // boundary tensors from each peer
-  if (l.has_empty_seats()) {
-    seat_work w = detail::work_on_routes(l, at, plan::routed_forwards(l.routes(), l.seated().size()));
-    w.window = ahead * static_cast<std::uint32_t>(l.replicas.size());
-    return w;
-  }
-  const stage::replica& mine = l.replicas[at.replica];
-  plan::schedule s{1, 1, 0, true, {}};
-  if (mine.micro_batches > 0) {
-    CAUSEWAY_ASSIGN(s, plan::forwards_only(static_cast<std::uint32_t>(mine.seats.size()), 1, mine.micro_batches));
-  }
-  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
-  w.window = ahead;
-  return w;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
-#endif
-
 // ---- causeway/parallel/resumable_step.hpp ----
 #ifndef CAUSEWAY_PARALLEL_RESUMABLE_STEP_HPP
 #define CAUSEWAY_PARALLEL_RESUMABLE_STEP_HPP
@@ -28804,7 +29734,7 @@ struct kept_talk {
 class resumable_step {
  public:
   /// What others are told; `keeps`: the model's part.
-  [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const;
+  CAUSEWAY_DECL [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const;
 
   /// The run has taken the step, or the part of the model is about to change.
   void forget() noexcept { step_.reset(); }
@@ -28823,7 +29753,7 @@ class resumable_step {
   }
 
   /// An earlier attempt did some of it: hears what. `seated`: this peer has a seat in the layout.
-  result<void> resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches);
+  CAUSEWAY_DECL result<void> resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches);
 
   /// Of what all peers of the attempt had done before it; 0: nothing.
   [[nodiscard]] std::uint64_t agreed() const noexcept { return agreed_; }
@@ -28863,10 +29793,10 @@ class resumable_step {
   using step_of = step_snapshot<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
 
   // The peers of a pipeline that are there.
-  [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r);
+  CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r);
 
   // How far the pipeline is, and who does the rest; owners are places in `present`.
-  [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r, const kept_talk& talk) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r, const kept_talk& talk) const;
 
   static void zero(auto& ctx, const nn::block_range& blocks) {
     const auto part = untied_blocks_in(ctx.model(), ctx.gradients(), blocks);
@@ -28998,70 +29928,6 @@ CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::
 #endif  // CAUSEWAY_PARALLEL_IMPL_RESUMABLE_STEP_IPP
 #endif
 
-// ---- causeway/parallel/unsound_steps.hpp ----
-#ifndef CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
-#define CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
-
-// What a peer of elastic pipelines does when it comes to values that are not finite, though what it was sent is: it takes
-// the blame. The membership has it sit out, and the others lay the pipelines out without it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// errc::non_finite where the loss or the norm of the gradient is not finite: such a gradient goes into no sum.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_sound(double loss, float norm);
-
-/// Of one peer. Thread safety: none.
-class unsound_steps {
- public:
-  /// The step came to values that are not finite, here, and so many of this peer's blocks are not finite and given up.
-  /// errc::corrupt: an attempt without this peer may go through. errc::diverged: its blocks are sound, and it happened for
-  /// the fourth time in this step, so it would to everybody.
-  [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks, const log_sink& log);
-
- private:
-  static constexpr std::uint32_t most_times = 3;
-  std::uint64_t step_ = 0;
-  std::uint32_t times_ = 0;  // in that step, from sound parameters
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
-
-// ---- causeway/parallel/impl/unsound_steps.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
-#define CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
-
-// Bodies of parallel/unsound_steps.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL result<void> check_sound(double loss, float norm) {
-  if (std::isfinite(loss) && std::isfinite(norm)) return {};
-  return fail(errc::non_finite, "this stage", "its loss or gradient is not finite");
-}
-
-CAUSEWAY_DECL error unsound_steps::judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks,
-                                         const log_sink& log) {
-  if (std::exchange(step_, step) != step) times_ = 0;
-  if (spoilt_blocks == 0 && ++times_ > most_times) {
-    return fail(errc::diverged, why.where,
-                why.message + ", " + std::to_string(times_) +
-                    " times from sound parameters: lower the learning rate, clip gradients, or look at this machine's "
-                    "memory");
-  }
-  const std::string lost = "; so are " + std::to_string(spoilt_blocks) + " of its blocks, which it gives up";
-  log(severity::warning, "step " + std::to_string(step + 1) + ": " + why.text() + (spoilt_blocks > 0 ? lost : "") +
-                             "; the others go on without this peer until it is sound");
-  return fail(errc::corrupt, why.where, why.message);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
-#endif
-
 // ---- causeway/parallel/elastic_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
@@ -29085,7 +29951,11 @@ struct elastic_pipeline_options {
 /// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which
 /// layout: the same optimisation problem for any number of peers. Every peer is given the same global batch, as a function
 /// of trainer.context().step(). Needs an environment whose group is a crew_group, the same object here, fault::quorum,
-/// comm::every_step, and an inner optimizer whose state can be divided (optim::Divisible).
+/// and an inner optimizer whose state can be divided (optim::Divisible). The trainer stays where it is once it started.
+///
+/// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
+/// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
+/// residual; pipelines are cut alike then (regroup, morph, proactive).
 ///
 /// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, that of a tied
 /// table over those of the first and the last; about 100 bytes from and to everybody. On a change: 12 bytes a parameter of
@@ -29102,13 +29972,14 @@ class elastic_pipeline {
 
  public:
   static constexpr std::string_view name = "elastic_pipeline";
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
-  static constexpr std::uint32_t state_version = 1;
+  static constexpr parallel_traits traits{
+      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .by_blocks = true};
+  static constexpr std::uint32_t state_version = 2;
 
   explicit elastic_pipeline(std::shared_ptr<crew> peers = nullptr, elastic_pipeline_options options = {},
                             Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : crew_{std::move(peers)},
-        options_{options},
+      : peer_{std::move(peers)},
+        options_{std::move(options)},
         recovery_{std::move(recovery)},
         order_{std::move(schedule)},
         codec_{std::move(codec)} {}
@@ -29122,14 +29993,14 @@ class elastic_pipeline {
     CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
     whole_ = b;
     for (;;) {
-      if (crew_->words().step > ctx.step()) return finished_by_others(ctx);
+      if (peer_.words().step > ctx.step()) return finished_by_others(ctx);
       const auto begun = begin_attempt();
       const auto done = begun ? attempt(ctx) : begun;
       if (done) return loss_ / static_cast<double>(b.tokens());
       if (!complete_) return done.error();
-      CAUSEWAY_TRY(crew_->failed(done.error()));  // a gradient that others may have voted for is kept
-      if (taken()) return crew_->words().loss / static_cast<double>(b.tokens());
-      if (begun || begun.error().code != errc::cancelled || crew_->words().step != ctx.step()) continue;
+      CAUSEWAY_TRY(peer_.group->failed(done.error()));  // a gradient that others may have voted for is kept
+      if (taken()) return peer_.words().loss / static_cast<double>(b.tokens());
+      if (begun || begun.error().code != errc::cancelled || peer_.words().step != ctx.step()) continue;
       complete_ = false;  // the trainer clears the gradients
       return done.error();
     }
@@ -29138,7 +30009,7 @@ class elastic_pipeline {
   /// Of the whole model. The run takes the step here: what follows needs nobody else.
   result<float> norm(auto& ctx) {
     while (!taken()) {
-      if (crew_->words().step > ctx.step()) return finished_by_others(ctx);
+      if (peer_.words().step > ctx.step()) return finished_by_others(ctx);
       if (!proposes_) {
         CAUSEWAY_TRY(begin_attempt());
         CAUSEWAY_TRY(attempt(ctx));
@@ -29147,14 +30018,16 @@ class elastic_pipeline {
       }
     }
     complete_ = proposes_ = false;
+    exchanged_at_ = peer_.words().state;
+    if (by_policy()) take_table(ctx);
     kept_.forget();
-    held_.moved_to(crew_->words().state, std::move(squares_.of));
-    return static_cast<float>(crew_->words().norm);
+    peer_.held.moved_to(peer_.words().state, std::move(squares_.of));
+    return static_cast<float>(peer_.words().norm);
   }
 
   /// A disk that fails costs the copy, not the step.
   result<void> after_step(auto& ctx) {
-    const crew_words& words = crew_->words();
+    const crew_words& words = peer_.words();
     if (options_.store_every > 0 && (words.step == 1 || words.step % options_.store_every == 0)) {
       const auto saved = save_blocks(ctx);
       if (!saved) ctx.log()(severity::warning, "blocks were not saved: " + saved.error().text());
@@ -29170,14 +30043,14 @@ class elastic_pipeline {
     CAUSEWAY_TRY(check_batch(name, b, pieces));
     for (;;) {
       const auto begun = begin_attempt();
-      if (crew_->words().step != ctx.step()) {
-        ctx.resume_at(crew_->words().step);
+      if (peer_.words().step != ctx.step()) {
+        ctx.resume_at(peer_.words().step);
         return fail(errc::cancelled, "evaluation", "the others are at step " + std::to_string(ctx.step()));
       }
       const auto sum = begun ? try_to_evaluate(ctx, b, static_cast<std::uint32_t>(pieces)) : result<double>{begun.error()};
       if (!sum) {
-        CAUSEWAY_TRY(crew_->failed(sum.error()));
-        if (!begun && begun.error().code == errc::cancelled && crew_->words().step == ctx.step()) return begun.error();
+        CAUSEWAY_TRY(peer_.group->failed(sum.error()));
+        if (!begun && begun.error().code == errc::cancelled && peer_.words().step == ctx.step()) return begun.error();
         continue;
       }
       turns_.came_to(*sum);
@@ -29189,88 +30062,66 @@ class elastic_pipeline {
 
   /// The blocks that this peer is the first to hold of those that reach its storage, if there is one. A peer that goes
   /// calls it before: once all have gone, the run goes on from there.
-  result<void> save_blocks(auto& ctx) {
-    return save_if(ctx, [&](std::int64_t b) { return savers_.is_first(layout_.holders(b), crew_->identity()); });
-  }
+  result<void> save_blocks(auto& ctx) { return peer_.save_blocks(ctx); }
 
   void serialize(auto& ar) {
-    held_.serialize(ar);
+    peer_.held.serialize(ar);
     codec_.serialize(ar);
+    ar(exchanged_at_, computes_.first, computes_.last, replica_);
   }
 
   /// Of the last attempt, and the peers that took part in it.
-  [[nodiscard]] const stage::layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(index_of_.size()); }
+  [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
+  [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
   /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
-  [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
-  [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return interpolated_blocks_; }
+  [[nodiscard]] std::uint64_t received_blocks() const noexcept { return peer_.received_blocks; }
+  [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return peer_.made_up_blocks; }
   /// Attempts that went on with a step that an earlier one had begun, where the recovery policy keeps work.
   [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
 
  private:
   static constexpr bool keeps_work = stage::WorkKeeping<Recovery>;
   static_assert(keeps_work == Recovery::traits.keeps_work, "see stage::WorkKeeping");
-  // Two consecutive ones for the boundaries of an evaluation.
-  static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
-  // Kinds of messages on the channel of state; a gather takes two.
-  enum channel : std::uint32_t {
-    facts_channel = 0,
-    sums_channel = 4,
-    move_channel = 8,
-    source_channel = 9,
-    progress_channel = 12
-  };
 
   result<void> begin(auto& ctx) {
-    if (crew_ == nullptr || !ctx.elastic()) {
-      return fail(errc::invalid_argument, "elastic pipeline",
-                  "it needs a membership: give it and environment::group the same crew_group");
-    }
-    CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
+    CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
     if (keeps_work && !std::is_same_v<Schedule, stage::one_f_one_b>) {
-      return fail(errc::unsupported, "elastic pipeline",
+      return fail(errc::unsupported, std::string{name},
                   std::string{Recovery::name} + " has an order of its own, 1F1B; use stage::one_f_one_b");
     }
-    if (order_.chunks() != 1)
-      return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
-    if (options_.storage) savers_.begin(block_store{*options_.storage, options_.folder});
-    held_.begin(ctx.model().part(), ctx.model().blocks(), savers_.store());
+    peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
+    peer_.held.seated(computes_, replica_);
+    peer_.group->exchange_by(
+        {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
     return {};
   }
 
   // The peers of an attempt may meet several times.
-  [[nodiscard]] net::message_id named(std::uint32_t on) const {
-    return {.channel = on, .step = mix(attempt_.round, meetings_), .parent = attempt_.parent};
-  }
+  [[nodiscard]] net::message_id named(pipeline_peer::channel kind) const { return peer_.named(kind, meetings_); }
   // Of boundaries, whose ids hold the micro-batch besides.
-  [[nodiscard]] std::uint64_t meeting() const noexcept { return (attempt_.round << 16) + meetings_; }
-  [[nodiscard]] collective::collective_options how(auto& ctx) const {
-    collective::collective_options options = ctx.exchange_options();
-    options.deadline = attempt_.deadline;
-    return options;
-  }
+  [[nodiscard]] std::uint64_t meeting() const noexcept { return (peer_.attempt.round << 16) + meetings_; }
 
   // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left. Loss and norm
   // may be the others' word, when a peer was lost before it had told its own to all. Others may have taken the step in
   // another attempt, whose sums are rounded otherwise: that is another state.
   [[nodiscard]] bool taken() const {
-    const crew_words& now = crew_->words();
+    const crew_words& now = peer_.words();
     return complete_ && now == next_words(now.loss, now.norm);
   }
 
   result<void> propose() {
     proposes_ = false;  // once; the gradient may still be used when others go through with it
     if (!std::isfinite(told_.norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
-    return crew_->propose(told_);
+    return peer_.group->propose(told_);
   }
 
   // This peer's gradient is complete. Equal on all peers of the attempt, and in no attempt with other sums.
   void name_attempt() {
     hasher h;
-    for (const auto& [id, index] : index_of_) h.add_value(id).add_value(index);
-    add_layout(h, layout_).add_value(kept_.agreed()).add_value(crew_->words().state);
-    next_ = {crew_->words().step + 1, h.finish(), 0, crew_->words().history, 0};
-    next_.history.took_step(next_.step, recovery_.interval(), layout_, attempt_.transport->size());
+    for (const auto& [id, index] : peer_.index_of) h.add_value(id).add_value(index);
+    add_layout(h, peer_.layout).add_value(kept_.agreed()).add_value(peer_.words().state);
+    next_ = {peer_.words().step + 1, h.finish(), 0, peer_.words().history, 0};
+    next_.history.took_step(next_.step, recovery_.interval(), peer_.layout, peer_.attempt.transport->size());
     complete_ = true;
   }
 
@@ -29287,17 +30138,19 @@ class elastic_pipeline {
   result<void> attempt(auto& ctx) {
     proposes_ = false;
     if (taken()) {  // the attempt just begun is the next step's
-      loss_ = crew_->words().loss;
+      loss_ = peer_.words().loss;
       return {};
     }
-    complete_ = false;
+    complete_ = computed_ = false;
     codec_.begin_step();
-    if (crew_->words().step != ctx.step()) return finished_by_others(ctx);
+    if (peer_.words().step != ctx.step()) return finished_by_others(ctx);
     CAUSEWAY_ASSIGN(const auto facts, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *facts));
     auto done = compute(ctx);
     if (done) done = check_sound(loss_, ctx.own_norm());
     if (!done) return leave_to_others(ctx, done.error());
+    own_loss_ = loss_;
+    if (by_policy()) return meet_for_exchange(ctx, *facts);
     CAUSEWAY_TRY(sum_gradients(ctx));
     name_attempt();
     CAUSEWAY_TRY(tell_sums(ctx));
@@ -29308,22 +30161,21 @@ class elastic_pipeline {
   error leave_to_others(auto& ctx, const error& why) {
     if (why.code != errc::non_finite) return why;
     kept_.forget();
-    return unsound_.judge(ctx.step(), why, held_.drop_spoilt(ctx), ctx.log());
+    return peer_.blame_itself(ctx, why);
   }
 
   // It goes to their step at once: who is behind when they have ended would wait for their next attempt for ever.
   error finished_by_others(auto& ctx) {
     complete_ = false;
-    ctx.resume_at(crew_->words().step);
-    crew_->finished_by_others();
+    ctx.resume_at(peer_.words().step);
+    peer_.group->finished_by_others();
     return fail(errc::cancelled, "step", "the others have finished it");
   }
 
   result<void> begin_attempt() {
-    const std::uint32_t before = attempt_.attempt;
-    const std::uint64_t round = attempt_.round;
-    CAUSEWAY_ASSIGN(attempt_, crew_->begin_attempt());
-    if (attempt_.attempt != before || attempt_.round != round) meetings_ = 0;
+    CAUSEWAY_ASSIGN(const bool another, peer_.begin_attempt());
+    if (another) meetings_ = 0;
+    computed_ = computed_ && !another;
     return {};
   }
 
@@ -29336,154 +30188,82 @@ class elastic_pipeline {
     if (!facts) return missed_;
     auto made = recovery_.arrange(facts->gathered);
     if (!made || !lost_runs(facts->gathered).empty()) return none;  // the step will wait for peers, or mend it
-    layout_ = std::move(*made);
-    CAUSEWAY_TRY(check_layout(*facts));
-    CAUSEWAY_TRY(take_seat(ctx, *facts));
-    stage::layout shared_out = layout_;
+    CAUSEWAY_TRY(take_seat(ctx, *facts, std::move(*made)));
+    stage::layout shared_out = peer_.layout;
     const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
     for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
-    const auto own = forward_only(ctx, shared_out, b, pieces);
+    const auto own = peer_.seat == nullptr ? result<double>{0.0}
+                                           : peer_.forward_only(ctx, shared_out, peer_.place, b, pieces, meeting());
     const auto sound = own ? check_sound(*own, 0) : result<void>{own.error()};
     if (!sound) return leave_to_others(ctx, sound.error());
-    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, *own));
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::sums_channel, *own, meetings_));
     return std::accumulate(all.begin(), all.end(), 0.0);
-  }
-
-  // This peer's part of it.
-  result<double> forward_only(auto& ctx, const stage::layout& l, const batch& b, std::uint32_t pieces) {
-    if (seat_ == nullptr) return 0.0;
-    CAUSEWAY_ASSIGN(const seat_work work, forwards_of(l, place_));
-    stage::plain exact;
-    return pass_seat(ctx, *attempt_.transport, index_of_, exact, work, stage::one_f_one_b{},
-                     {b, pieces, seat_->computes, 0.0F, false},
-                     {.channel = evaluation_channel, .step = meeting(), .deadline = attempt_.deadline});
   }
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
-  // `own` of every peer of the attempt, by the transport's numbers; once in a meeting.
-  template <class T>
-  result<std::vector<T>> of_everybody(auto& ctx, const T& own) {
-    std::vector<T> all(attempt_.transport->size(), own);
-    if (all.size() > 1) {
-      CAUSEWAY_TRY(collective::all_gather(*attempt_.transport, named(collective::channels::state + sums_channel),
-                                          std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}),
-                                          how(ctx)));
-    }
-    return all;
-  }
-
   // What all peers of the attempt hold, once all are at the same turn. None: the others are past this peer's, and told it
   // what it missed.
   result<std::optional<crew_facts>> meet(auto& ctx, bool trains) {
-    crew_member own{held_.described(crew_->words(), ctx.model().blocks()), {}};
-    own.peer.id = crew_->identity();
-    if (trains) own.peer.begun = kept_.described(crew_->words(), ctx.model().part().ranges(ctx.model().blocks()));
-    turns_.at(crew_->words().state);
+    const std::int64_t layers = ctx.model().blocks();
+    crew_member own = peer_.described(layers, ctx.log());
+    if (trains) own.peer.begun = kept_.described(peer_.words(), ctx.model().part().ranges(layers));
+    turns_.at(peer_.words().state);
     own.turn = turns_.now(trains);
-    own.storage = savers_.identity(mix(crew_->identity(), attempt_.parent), ctx.log());
-    const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
+    const auto ours = pipeline_peer::agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
     for (;;) {
       ++meetings_;
-      CAUSEWAY_ASSIGN(
-          crew_facts facts,
-          gather_facts(*attempt_.transport, named(collective::channels::state + facts_channel), own, ours, how(ctx)));
+      CAUSEWAY_ASSIGN(crew_facts facts, peer_.gather(named(pipeline_peer::facts_channel), own, ours, peer_.how(ctx)));
       if (own.turn.order() < furthest(facts.turns)) {
         missed_ = missed(own.turn, facts.turns);
         return std::optional<crew_facts>{};
       }
       const auto with_us = [&](const crew_turn& t) { return t.order() == own.turn.order(); };
       if (!std::all_of(facts.turns.begin(), facts.turns.end(), with_us)) continue;  // the others come after
-      savers_.met(facts);
-      facts.gathered.step = crew_->words().step;
-      facts.gathered.state = crew_->words().state;
-      facts.gathered.history = crew_->words().history;
       return std::optional{std::move(facts)};
     }
   }
 
   result<void> assemble(auto& ctx, const crew_facts& facts) {
     auto made = recovery_.arrange(facts.gathered);
-    if (!made) return wait_for_more(ctx, made.error());
-    layout_ = std::move(*made);
+    if (!made) return peer_.wait_for_more(ctx.log(), this_step(ctx), made.error());
     if constexpr (keeps_work) resumes_ = recovery_.resumes(facts.gathered);
-    CAUSEWAY_TRY(check_layout(facts));
     for (const nn::block_range& r : lost_runs(facts.gathered)) {
       const bool between = r.first > 0 && r.last < facts.gathered.layers;
       if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
-      return go_back(ctx, facts,
-                     fail(errc::not_found, "blocks " + nn::model_part::text(r),
-                          "no peer that is there has them; the run goes on when one that has them is back"));
+      return go_back(ctx, facts, missing(r));
     }
-    return take_seat(ctx, facts);
+    return take_seat(ctx, facts, std::move(*made));
   }
+  [[nodiscard]] static std::string this_step(auto& ctx) { return "step " + std::to_string(ctx.step() + 1); }
 
-  [[nodiscard]] result<void> check_layout(const crew_facts& facts) const {
-    return layout_.check(facts.gathered.layers, facts.gathered.micro_batches);
-  }
-
-  // Of the state that the run is in, as far as this peer has it. One peer alone may save a block.
-  template <class Ours>
-  result<void> save_if(auto& ctx, Ours&& ours) {
-    if (!savers_.saves()) return {};
-    for (const nn::block_range& r : held_.described(crew_->words(), ctx.model().blocks()).holds) {
-      for (std::int64_t b = r.first; b < r.last; ++b) {
-        if (ours(b) && ctx.model().part().holds(b)) CAUSEWAY_TRY(held_.save(ctx, b, crew_->words()));
-      }
-    }
-    return {};
-  }
-
-  // To the newest state that the peers find saved whole between them: they vote on it as on a step. Who left has saved what
-  // it held; with what is here that may be the state of now.
+  // Who left has saved what it held; with what is here that may be the state of now.
   result<void> go_back(auto& ctx, const crew_facts& facts, const error& why) {
-    const auto ours = [&](std::int64_t b) { return savers_.is_first(facts.gathered.holders(b), crew_->identity()); };
-    if (const auto kept = save_if(ctx, ours); !kept) ctx.log()(severity::warning, kept.error().text());
-    CAUSEWAY_ASSIGN(const saved_states found, savers_.found(ctx.model().blocks()));
-    CAUSEWAY_ASSIGN(const auto everywhere, of_everybody(ctx, found));
-    const auto newest = newest_together(everywhere, ctx.model().blocks());
-    if (!newest) return wait_for_more(ctx, why);
-    const crew_words saved = *newest;
-    const std::string from = ctx.step() == saved.step ? "" : "back from step " + std::to_string(ctx.step()) + " to ";
-    ctx.log()(from.empty() ? severity::info : severity::warning, why.where + ": no peer has them any more; going " + from +
-                                                                     (from.empty() ? "on from step " : "step ") +
-                                                                     std::to_string(saved.step) + ", which is saved");
-    CAUSEWAY_TRY(crew_->propose(saved));
-    held_.went_back(crew_->words(), blocks_of(found, saved));
-    ctx.resume_at(crew_->words().step);
-    crew_->finished_by_others();
-    return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(saved.step));
+    shared_blocks blocks{ctx, peer_.group->state()};
+    const auto ours = [&](std::int64_t b) {
+      return peer_.saved.savers.is_first(facts.gathered.holders(b), peer_.identity());
+    };
+    const auto kept = peer_.saved.save_if(blocks, peer_.held, peer_.words(), ours);
+    if (!kept) ctx.log()(severity::warning, kept.error().text());
+    CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, this_step(ctx), why));
+    exchanged_at_ = alike ? peer_.words().state : 0;
+    if (alike) peer_.group->state().begin_anew();
+    ctx.resume_at(peer_.words().step);
+    peer_.group->finished_by_others();
+    return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(peer_.words().step));
   }
 
-  // The attempt comes to nothing; the membership begins another, ever later.
-  result<void> wait_for_more(auto& ctx, const error& why) {
-    if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
-    if (why.message != said_)
-      ctx.log()(severity::warning, "step " + std::to_string(ctx.step() + 1) + " waits: " + why.text());
-    said_ = why.message;
-    return fail(errc::cancelled, "step", "too few peers are there");
-  }
-
-  result<void> take_seat(auto& ctx, const crew_facts& facts) {
-    said_.clear();
-    index_of_.clear();
-    for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
-    seat_ = layout_.find(crew_->identity(), &place_);
-    const std::int64_t layers = ctx.model().blocks();
-    const nn::model_part part = seat_ != nullptr ? nn::model_part{seat_->held()} : ctx.model().part();
-    const bool same = part.ranges(layers) == ctx.model().part().ranges(layers);
-    const bool ready = same && (seat_ == nullptr || held_.is_ready(part, crew_->words()));
-    part_change change{held_,
-                       crew_->words(),
-                       facts,
-                       layout_,
-                       {*attempt_.transport, named(collective::channels::state + move_channel),
-                        named(collective::channels::state + source_channel), attempt_.deadline}};
+  result<void> take_seat(auto& ctx, const crew_facts& facts, stage::layout made) {
+    peer_.layout = std::move(made);
+    CAUSEWAY_TRY(peer_.layout.check(facts.gathered.layers, facts.gathered.micro_batches));
+    if (by_policy()) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name));
+    shared_blocks blocks{ctx, peer_.group->state()};
+    const bool ready = peer_.sit_down(ctx.model().blocks(), ctx.model().part());
     if (!ready) kept_.forget();
-    if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(ctx, part, ready));
-    received_blocks_ += change.received();
-    interpolated_blocks_ += change.made_up_here();
-    held_.seated(seat_ != nullptr ? seat_->computes : nn::block_range{}, static_cast<std::uint32_t>(place_.replica));
+    CAUSEWAY_TRY(peer_.fetch(blocks, facts, ready, meetings_));
+    computes_ = peer_.seat != nullptr ? peer_.seat->computes : nn::block_range{};
+    replica_ = static_cast<std::uint32_t>(peer_.place.replica);
+    peer_.held.seated(computes_, replica_);
     return {};
   }
 
@@ -29491,66 +30271,53 @@ class elastic_pipeline {
 
   result<void> compute(auto& ctx) {
     if constexpr (keeps_work) return go_on(ctx);
-    const auto gradients = ctx.gradients();
-    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
-    loss_ = 0;
-    if (seat_ == nullptr) return {};
-    CAUSEWAY_ASSIGN(const seat_work work, work_of(layout_, place_, order_, recovery_));
-    const auto dropout = dropout_of(ctx, work.first, work.schedule.micro_batches);
-    CAUSEWAY_ASSIGN(loss_, pass_seat(ctx, *attempt_.transport, index_of_, codec_, work, order_, training_batch(dropout),
-                                     boundaries(ctx)));
+    double tokens = static_cast<double>(whole_.tokens());
+    if (by_policy() && peer_.seat != nullptr) {  // its pipeline's own mean: they are weighed when they are exchanged
+      const std::uint32_t own = peer_.layout.replicas[peer_.place.replica].micro_batches;
+      tokens *= own / static_cast<double>(options_.micro_batches);
+    }
+    const auto scale = 1.0F / static_cast<float>(tokens);
+    CAUSEWAY_ASSIGN(loss_, peer_.train(ctx, order_, recovery_, codec_, whole_, options_.micro_batches, scale, meeting()));
     return {};
   }
 
   // From what earlier attempts at the step have kept.
   result<void> go_on(auto& ctx) requires keeps_work {
     using tape = typename std::remove_cvref_t<decltype(ctx.model())>::tape_type;
-    const kept_talk talk{*attempt_.transport, index_of_, named(collective::channels::state + progress_channel), how(ctx),
-                         boundaries(ctx)};
+    const auto micro_batches = static_cast<std::uint32_t>(options_.micro_batches);
+    const stage::layout& l = peer_.layout;
+    const std::size_t r = peer_.place.replica;
+    const bool sits = peer_.seat != nullptr;
+    const kept_talk talk{*peer_.attempt.transport, peer_.index_of, named(pipeline_peer::progress_channel), peer_.how(ctx),
+                         peer_.boundaries(ctx.step(), meeting())};
     if (resumes_) {
       ++resumed_attempts_;
-      CAUSEWAY_TRY(kept_.resume(talk, seat_ != nullptr, static_cast<std::uint32_t>(options_.micro_batches)));
+      CAUSEWAY_TRY(kept_.resume(talk, sits, micro_batches));
     } else {
-      kept_.template begin<tape>(crew_->words(), layout_, seat_ != nullptr ? &place_ : nullptr);
+      kept_.template begin<tape>(peer_.words(), l, sits ? &peer_.place : nullptr);
     }
     std::vector<std::uint64_t> dropout;
-    if (seat_ != nullptr) {
-      const std::size_t r = place_.replica;
-      dropout = dropout_of(ctx, layout_.first_micro_batch(r), layout_.replicas[r].micro_batches);
-    }
-    CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, layout_, codec_, training_batch(dropout), talk, recovery_.repeats_all()));
+    if (sits) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
+    const seat_batch share{
+        whole_, micro_batches, sits ? peer_.seat->computes : nn::block_range{}, 1.0F / static_cast<float>(whole_.tokens()),
+        true,   dropout};
+    CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, l, codec_, share, talk, recovery_.repeats_all()));
     return {};
   }
 
-  [[nodiscard]] static std::vector<std::uint64_t> dropout_of(auto& ctx, std::uint32_t first, std::uint32_t count) {
-    std::vector<std::uint64_t> all;
-    for (std::uint32_t m = 0; m < count; ++m) all.push_back(mix(ctx.step(), first + m, dropout_stream));
-    return all;
-  }
-  [[nodiscard]] seat_batch training_batch(std::span<const std::uint64_t> dropout) const {
-    const float scale = 1.0F / static_cast<float>(whole_.tokens());
-    return {whole_,
-            static_cast<std::uint32_t>(options_.micro_batches),
-            seat_ != nullptr ? seat_->computes : nn::block_range{},
-            scale,
-            true,
-            dropout};
-  }
-  [[nodiscard]] batch_talk boundaries(auto& ctx) const {
-    return {
-        .channel = collective::channels::activations, .step = meeting(), .seed = ctx.step(), .deadline = attempt_.deadline};
-  }
-
   result<void> sum_gradients(auto& ctx) {
-    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *attempt_.transport, named(collective::channels::gradients), layout_,
-                                         crew_->identity(), index_of_, how(ctx)));
+    net::message_id id = named(pipeline_peer::sums_channel);
+    id.channel = collective::channels::gradients;
+    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *peer_.attempt.transport, id, peer_.layout, peer_.identity(), peer_.index_of,
+                                         peer_.how(ctx)));
     return {};
   }
 
   // Loss and squared norm of the whole, added up in the order of the transport's numbers: the same bits on all peers. Who
   // has heard from everybody knows that every gradient is complete.
   result<void> tell_sums(auto& ctx) {
-    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, std::array{loss_, squares_.first}));
+    const std::array own{own_loss_, squares_.first};
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::sums_channel, own, meetings_));
     loss_ = 0;
     double sum_of_squares = 0;
     for (const auto& [loss, squares] : all) {
@@ -29561,46 +30328,132 @@ class elastic_pipeline {
     return {};
   }
 
-  // Equal on peers that can be stages of one pipeline.
-  [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
-    hasher h;
-    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
-    h.add_value(hash_text(Recovery::name)).add_value(recovery_.interval());
-    h.add_value(codec_.agreement()).add_value(options_.micro_batches);
-    return h.finish();
+  // ---- gradients that are exchanged by the communication policy, among the holders of the same blocks -------------------
+
+  // Else they are added up here.
+  [[nodiscard]] bool by_policy() const { return static_cast<bool>(peer_.group->state().divide); }
+
+  // A table that the first and the last stage share is exchanged by the first alone, which has the last one's part of its
+  // gradient by then. What of it comes back to the last is what the first's exchange came to.
+  result<void> join_tables(auto& ctx) {
+    const auto table = table_in(ctx.model(), ctx.gradients());
+    const auto ends = ends_of_pipeline();
+    if (table.empty() || ends.size() < 2) return {};
+    net::message_id id = named(pipeline_peer::sums_channel);
+    id.channel = collective::channels::gradients;
+    CAUSEWAY_TRY(sum_over(*peer_.attempt.transport, id, ends, peer_.index_of, table, peer_.how(ctx)));
+    if (peer_.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
+    return {};
+  }
+  result<void> share_tables(auto& ctx) {
+    const auto table = table_in(ctx.model(), std::span{mean_});
+    const auto ends = ends_of_pipeline();
+    if (table.empty() || ends.size() < 2) return {};
+    collective::group_view view{*peer_.attempt.transport,
+                                {peer_.index_of.at(ends.front()), peer_.index_of.at(ends.back())}};
+    return collective::broadcast(view, named(pipeline_peer::here_channel), net::peer_index{0}, table, peer_.how(ctx));
+  }
+  // Into the gradient that the policy has left.
+  void take_table(auto& ctx) {
+    const auto from = table_in(ctx.model(), std::span{mean_});
+    std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
+  }
+  // Of this peer's pipeline: the peers at its first and its last stage, if this is one of them and they are two.
+  [[nodiscard]] std::vector<std::uint64_t> ends_of_pipeline() const {
+    if (peer_.seat == nullptr) return {};
+    const auto& seats = peer_.layout.replicas[peer_.place.replica].seats;
+    if (seats.size() < 2 || (peer_.place.rank > 0 && peer_.place.rank + 1 < seats.size())) return {};
+    return {seats.front().peer, seats.back().peer};
   }
 
-  static constexpr std::uint64_t dropout_stream = 0x656C7069;
+  // Everybody has its pipeline's gradient. Who did not take part in the run's last step takes what the policy keeps alike;
+  // what an exchange remembers counts where all who hold the same blocks have the same.
+  result<void> meet_for_exchange(auto& ctx, const crew_facts& facts) {
+    const crew_state& kept = peer_.group->state();
+    const auto own = described_for_exchange(own_loss_, exchanged_at_, kept);
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own, meetings_));
+    if (const auto taken = bring_up(ctx, all, own); !taken) {
+      return taken.error().code == errc::not_found ? go_back(ctx, facts, taken.error()) : taken;
+    }
+    const crew_entry entry = peer_.entry();
+    const auto as_ours = [&](net::peer_index holder) { return all[holder].memory == own.memory; };
+    if (!std::all_of(entry.holders.begin(), entry.holders.end(), as_ours)) CAUSEWAY_TRY(kept.forget());
+    loss_ = 0;
+    for (const exchange_share& s : all) loss_ += s.loss;
+    CAUSEWAY_TRY(join_tables(ctx));
+    computed_ = true;
+    return {};
+  }
 
-  std::shared_ptr<crew> crew_;
+  result<void> bring_up(auto& ctx, std::span<const exchange_share> all, const exchange_share& own) {
+    const auto has = [&](const exchange_share& s) { return s.state == peer_.words().state; };
+    if (std::all_of(all.begin(), all.end(), has)) return {};
+    const crew_state& kept = peer_.group->state();
+    CAUSEWAY_TRY(take_alike(*peer_.attempt.transport, named(pipeline_peer::alike_channel), kept, has(own), peer_.how(ctx)));
+    if (has(own)) return {};
+    kept.begin_anew();
+    ctx.resume_at(peer_.words().step, true);  // the step under way counts
+    exchanged_at_ = peer_.words().state;
+    return {};
+  }
+
+  // In an attempt that is another than the one whose gradient the policy has, that is computed again, and the policy's row
+  // made again.
+  result<crew_entry> enter(auto& ctx) {
+    if (!by_policy()) return crew_entry{};
+    if (!taken()) {
+      if (peer_.words().step > ctx.step()) return finished_by_others(ctx);
+      CAUSEWAY_TRY(begin_attempt());
+    }
+    if (taken()) {
+      known_ = true;
+      return crew_entry{.known = mean_};
+    }
+    if (computed_) return peer_.entry();
+    CAUSEWAY_TRY(attempt(ctx));
+    peer_.group->begin_exchange_again();
+    return fail(errc::cancelled, "step", "its gradient was computed again, in another attempt");
+  }
+
+  // The mean is here. The run takes the step with it, or it is tried again.
+  result<void> exchanged(auto& ctx, std::span<const float> mean) {
+    if (!by_policy() || std::exchange(known_, false)) return {};
+    CAUSEWAY_EXPECT(mean.size() == ctx.gradients().size());
+    mean_.assign(mean.begin(), mean.end());
+    CAUSEWAY_TRY(share_tables(ctx));
+    if (const auto sound = check_sound(loss_, ctx.norm_of(mean_)); !sound) return leave_to_others(ctx, sound.error());
+    squares_ = squares_of(ctx, std::span{mean_}, peer_.layout, peer_.identity());
+    name_attempt();
+    CAUSEWAY_TRY(tell_sums(ctx));
+    CAUSEWAY_TRY(propose());
+    if (taken()) return {};
+    return fail(errc::cancelled, "step", "the others have finished it");
+  }
+
+  pipeline_peer peer_;
   elastic_pipeline_options options_;
   Recovery recovery_;
   Schedule order_;
   Codec codec_;
-  block_ownership held_;
   resumable_step kept_;   // of a step under way, where the policy keeps it
   bool resumes_ = false;  // the attempt under way goes on with it
 
   batch whole_;
-  crew_attempt attempt_;
   std::uint64_t meetings_ = 0;  // in this attempt
   crew_turns turns_;
   double missed_ = 0;  // an evaluation that others are through with
-  stage::layout layout_;
-  std::map<std::uint64_t, net::peer_index> index_of_;  // by id
-  block_savers savers_;
-  const stage::seat* seat_ = nullptr;  // in layout_; none: spare
-  stage::layout::place place_;
-  double loss_ = 0;
+  double loss_ = 0, own_loss_ = 0;
   block_squares squares_;
+  std::uint64_t exchanged_at_ = 0;  // names the state that what the policy keeps is of
+  bool computed_ = false;           // this attempt's gradient, which the policy is to exchange
+  std::vector<float> mean_;         // what that came to
+  bool known_ = false;              // it is given out as what the run has
+  nn::block_range computes_{};      // here, when this peer sat down last
+  std::uint32_t replica_ = 0;
   crew_words next_;        // after the step of the last complete attempt, without loss and norm
   crew_words told_;        // likewise with them: what this peer would propose
   bool complete_ = false;  // the gradients are those of the whole batch
   bool proposes_ = false;  // and the attempt that made them so is under way
-  std::string said_;
-  unsound_steps unsound_;
-  std::uint64_t received_blocks_ = 0;
-  std::uint64_t interpolated_blocks_ = 0;
   std::uint64_t resumed_attempts_ = 0;
 };
 static_assert(ParallelismPolicy<elastic_pipeline<>>);
@@ -29664,10 +30517,10 @@ CAUSEWAY_DECL void read(net::byte_reader& in, answer& m);
 
 }  // namespace detail
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As envelope::open; values that are not finite are refused as well.
-[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::expert_wire
 
@@ -29765,10 +30618,10 @@ struct expert_mixture_options {
 };
 
 /// Of all layers: the layer is the first coordinate.
-[[nodiscard]] CAUSEWAY_DECL stage::expert_grid grid_of(const expert_mixture_options& o);
+CAUSEWAY_DECL [[nodiscard]] stage::expert_grid grid_of(const expert_mixture_options& o);
 
 /// What messages carry: equal on peers that understand each other.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t agreement(const expert_mixture_options& o);
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t agreement(const expert_mixture_options& o);
 
 struct expert_host_options {
   expert_mixture_options mixture{};
@@ -29955,7 +30808,8 @@ struct expert_question {
 /// One thread calls; events come as the fabric has them.
 class expert_client final : private net::fabric_events {
  public:
-  static result<std::unique_ptr<expert_client>> create(std::shared_ptr<net::fabric> fabric, expert_client_options options);
+  CAUSEWAY_DECL static result<std::unique_ptr<expert_client>> create(std::shared_ptr<net::fabric> fabric,
+                                                                     expert_client_options options);
   expert_client(const expert_client&) = delete;
   expert_client& operator=(const expert_client&) = delete;
   ~expert_client() override { fabric_->attach(nullptr); }
@@ -29963,13 +30817,13 @@ class expert_client final : private net::fabric_events {
   [[nodiscard]] const expert_mixture_options& mixture() const noexcept { return options_.mixture; }
 
   /// Waits until that many experts have announced themselves; false when the deadline came first.
-  result<bool> wait_for_experts(std::size_t count, time_point deadline);
+  CAUSEWAY_DECL result<bool> wait_for_experts(std::size_t count, time_point deadline);
   /// Who is known to be alive, on the grid of all layers.
-  [[nodiscard]] stage::expert_directory alive();
+  CAUSEWAY_DECL [[nodiscard]] stage::expert_directory alive();
 
   /// Asks all at once, and waits for the answers, `width` values for each item, into `out`. Says which items have one;
   /// `out` has the others' as they were. Who did not answer in time is not asked again before it announces itself.
-  result<std::vector<std::uint8_t>> ask(const expert_question& q, std::span<float> out);
+  CAUSEWAY_DECL result<std::vector<std::uint8_t>> ask(const expert_question& q, std::span<float> out);
 
  private:
   /// A request under way: items of one expert.
@@ -29980,32 +30834,33 @@ class expert_client final : private net::fabric_events {
     bool over = false;
   };
 
-  expert_client(std::shared_ptr<net::fabric> fabric, expert_client_options options);
+  CAUSEWAY_DECL expert_client(std::shared_ptr<net::fabric> fabric, expert_client_options options);
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(options_.mixture.width); }
 
   /// Items by expert, and by row within one.
-  [[nodiscard]] static std::vector<std::size_t> by_expert(const expert_question& q);
+  CAUSEWAY_DECL [[nodiscard]] static std::vector<std::size_t> by_expert(const expert_question& q);
 
-  void send_all(const expert_question& q);
+  CAUSEWAY_DECL void send_all(const expert_question& q);
 
-  void send(const expert_question& q, std::vector<std::size_t> items);
+  CAUSEWAY_DECL void send(const expert_question& q, std::vector<std::size_t> items);
 
-  void take(const expert_question& q, const piece& p, std::vector<std::uint8_t>& answered, std::span<float> out);
-  void forget(stage::expert_id e);
+  CAUSEWAY_DECL void take(const expert_question& q, const piece& p, std::vector<std::uint8_t>& answered,
+                          std::span<float> out);
+  CAUSEWAY_DECL void forget(stage::expert_id e);
 
   // ---- net::fabric_events
 
   void on_up(net::peer_index, net::peer_id, const std::string&) override {}
-  CAUSEWAY_DECL void on_down(net::peer_index link, const error&) override;
+  CAUSEWAY_INLINE void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  CAUSEWAY_DECL void on_wake() override;
+  CAUSEWAY_INLINE void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_INLINE void on_wake() override;
 
-  void learn(net::peer_index link, const expert_wire::announcement& a);
+  CAUSEWAY_DECL void learn(net::peer_index link, const expert_wire::announcement& a);
 
   /// Answers that come late, or that nobody asked this peer for, find nothing here.
-  void note(net::peer_index link, expert_wire::answer a);
+  CAUSEWAY_DECL void note(net::peer_index link, expert_wire::answer a);
 
   std::shared_ptr<net::fabric> fabric_;
   expert_client_options options_;
@@ -30133,7 +30988,7 @@ CAUSEWAY_DECL void expert_client::forget(stage::expert_id e) {
   holders_.erase(e);
 }
 
-CAUSEWAY_DECL void expert_client::on_down(net::peer_index link, const error&) {
+CAUSEWAY_INLINE void expert_client::on_down(net::peer_index link, const error&) {
   for (auto& [number, p] : under_way_) p.over = p.over || p.link == link;
   std::vector<stage::expert_id> gone;
   for (const auto& [expert, holder] : holders_) {
@@ -30142,14 +30997,14 @@ CAUSEWAY_DECL void expert_client::on_down(net::peer_index link, const error&) {
   for (const stage::expert_id e : gone) forget(e);
 }
 
-CAUSEWAY_DECL void expert_client::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+CAUSEWAY_INLINE void expert_client::on_control(net::peer_index link, std::span<const std::byte> bytes) {
   auto m = expert_wire::decode(run_, bytes);
   if (!m) return fabric_->close(link, m.error().message);
   if (const auto* const a = std::get_if<expert_wire::announcement>(&*m)) return learn(link, *a);
   if (auto* const a = std::get_if<expert_wire::answer>(&*m)) return note(link, std::move(*a));
 }
 
-CAUSEWAY_DECL void expert_client::on_wake() {
+CAUSEWAY_INLINE void expert_client::on_wake() {
   for (const std::string& a : options_.dial) fabric_->dial(a);
   fabric_->wake_at(fabric_->now() + options_.redial);
 }
@@ -30196,7 +31051,7 @@ class layer_directory {
   layer_directory(const stage::expert_directory& all, const stage::expert_grid& grid, std::uint32_t layer)
       : all_{all}, grid_{grid}, layer_{layer} {}
   [[nodiscard]] const stage::expert_grid& grid() const noexcept { return grid_; }
-  void extensions(stage::expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
+  CAUSEWAY_DECL void extensions(stage::expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
 
  private:
   const stage::expert_directory& all_;
@@ -30220,26 +31075,28 @@ struct expert_pass {
 class expert_layer {
  public:
   /// `client` outlives the layer. errc::invalid_argument for a gate that cannot work or a layer that is none.
-  static result<expert_layer> create(expert_client& client, const stage::product_key_options& gate = {},
-                                     std::uint32_t layer = 0);
+  CAUSEWAY_DECL static result<expert_layer> create(expert_client& client, const stage::product_key_options& gate = {},
+                                                   std::uint32_t layer = 0);
 
   /// y = Σ w·f(x) for x [rows, width]; zero for rows of which no expert answered. errc::timeout where that is all of them:
   /// nobody is there to be trained.
-  result<expert_pass> forward(thread_pool& pool, std::span<const float> x, std::span<float> y);
+  CAUSEWAY_DECL result<expert_pass> forward(thread_pool& pool, std::span<const float> x, std::span<float> y);
 
   /// dx ← the gradient by x where dy is that by y; adds to the gate's gradients. Experts move by themselves.
-  result<void> backward(thread_pool& pool, const expert_pass& pass, std::span<const float> dy, std::span<float> dx);
+  CAUSEWAY_DECL result<void> backward(thread_pool& pool, const expert_pass& pass, std::span<const float> dy,
+                                      std::span<float> dx);
 
   [[nodiscard]] stage::product_key_gate& gate() noexcept { return gate_; }
   /// Rows whose backward an expert did not answer.
   [[nodiscard]] std::uint64_t lost_backwards() const noexcept { return lost_; }
 
  private:
-  expert_layer(expert_client& client, const stage::expert_grid& grid, std::uint32_t layer, stage::product_key_gate gate);
+  CAUSEWAY_DECL expert_layer(expert_client& client, const stage::expert_grid& grid, std::uint32_t layer,
+                             stage::product_key_gate gate);
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(client_->mixture().width); }
 
-  result<void> choose(thread_pool& pool, expert_pass& pass);
+  CAUSEWAY_DECL result<void> choose(thread_pool& pool, expert_pass& pass);
 
   expert_client* client_;
   stage::expert_grid grid_;
@@ -30407,24 +31264,24 @@ class expert_gpt {
   using backend_type = kernels::cpu_backend;
 
   /// `client` outlives the model. errc::invalid_argument for sizes that cannot work.
-  static result<expert_gpt> create(const expert_gpt_options& options, expert_client& client,
-                                   backend_type backend = backend_type{});
+  CAUSEWAY_DECL static result<expert_gpt> create(const expert_gpt_options& options, expert_client& client,
+                                                 backend_type backend = backend_type{});
 
   [[nodiscard]] parameter_store& parameters() noexcept { return engine_->store; }
   [[nodiscard]] backend_type& backend() noexcept { return engine_->backend; }
   /// Of the gate that experts of block l are chosen by, and what was lost there.
   [[nodiscard]] expert_layer& layer(std::size_t l) noexcept { return engine_->layers[l]; }
 
-  [[nodiscard]] std::uint64_t config_hash() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t config_hash() const;
 
   /// Fresh parameters, a function of the seed.
-  void initialize(std::uint64_t seed);
+  CAUSEWAY_DECL void initialize(std::uint64_t seed);
 
   /// As nn::language_model; errc::timeout where no expert of a block answered. Experts that were asked before have moved.
-  result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                                  std::int64_t sequences, float scale, std::uint64_t);
-  result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                          std::int64_t sequences);
+  CAUSEWAY_DECL result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                                std::int64_t sequences, float scale, std::uint64_t);
+  CAUSEWAY_DECL result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                        std::int64_t sequences);
 
  private:
   using tape_type = autograd::tape<backend_type>;
@@ -30436,10 +31293,11 @@ class expert_gpt {
 
   // Everything, in one place that stays when the model moves: the tape points into it.
   struct engine {
-    engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given, backend_type b);
-    [[nodiscard]] block declare(nn::declaration& d, std::size_t l);
-    std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const;
-    [[nodiscard]] autograd::parameter at(std::size_t segment);
+    CAUSEWAY_DECL engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given,
+                         backend_type b);
+    CAUSEWAY_DECL [[nodiscard]] block declare(nn::declaration& d, std::size_t l);
+    CAUSEWAY_DECL std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const;
+    CAUSEWAY_DECL [[nodiscard]] autograd::parameter at(std::size_t segment);
 
     expert_gpt_options options;
     std::int64_t width;
@@ -30454,17 +31312,17 @@ class expert_gpt {
     std::optional<error> failed;  // an expert layer's, in the pass under way
   };
 
-  expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> layers,
-             backend_type backend);
+  CAUSEWAY_DECL expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> layers,
+                           backend_type backend);
 
-  result<double> run(const nn::micro_batch& b, bool training);
+  CAUSEWAY_DECL result<double> run(const nn::micro_batch& b, bool training);
 
-  double pass(const nn::micro_batch& b);
+  CAUSEWAY_DECL double pass(const nn::micro_batch& b);
 
-  [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x);
+  CAUSEWAY_DECL [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x);
 
   /// What the experts of block l make of x. Their failure is kept: a tape cannot tell of it.
-  [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x);
+  CAUSEWAY_DECL [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x);
 
   std::unique_ptr<engine> engine_;
 };
@@ -30621,108 +31479,6 @@ CAUSEWAY_DECL autograd::variable expert_gpt::mixture(std::size_t l, const autogr
 #endif  // CAUSEWAY_PARALLEL_IMPL_EXPERT_GPT_IPP
 #endif
 
-// ---- causeway/parallel/saved_rounds.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
-#define CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
-
-// The shared state of a run of local steps in a store of blocks: each block by the first of its holders, and what the
-// communication policy keeps alike as one block more, behind the last.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// `blocks` is a shared_blocks of a peer that is there; `self` its id.
-struct saved_rounds {
-  block_savers savers{};
-
-  /// What this peer is the first to hold of those that reach its storage, if it has one.
-  result<void> save(auto& blocks, block_ownership& held, const stage::layout& l, const crew_words& words,
-                    const crew_state& state, std::uint64_t self) {
-    if (!savers.saves()) return {};
-    const std::int64_t layers = blocks.model().blocks();
-    for (const nn::block_range& r : held.described(words, layers).holds) {
-      for (std::int64_t b = r.first; b < r.last; ++b) {
-        if (!blocks.model().part().holds(b) || !savers.is_first(l.holders(b), self)) continue;
-        CAUSEWAY_TRY(held.save(blocks, b, words));
-      }
-    }
-    block_store store = *savers.store();
-    return savers.is_first(l.seated(), self) ? store.save(words, layers, as_numbers(state)) : result<void>{};
-  }
-
-  /// The run went back to `words`, of which `found` is here. Whether what the policy keeps alike is, and was put back.
-  result<bool> load(const saved_states& found, const crew_words& words, std::int64_t layers, block_ownership& held,
-                    const crew_state& state) {
-    const saved_blocks here = blocks_of(found, words);
-    held.went_back(words, here);
-    if (!here.has(layers)) return false;
-    block_store store = *savers.store();
-    std::vector<float> alike = as_numbers(state);
-    CAUSEWAY_TRY(store.load(words, layers, alike));
-    put_numbers(state, alike);
-    return true;
-  }
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
-
-// ---- causeway/parallel/shared_blocks.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
-#define CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
-
-// What a block consists of where replicas take steps of their own: not the live parameters, which are a replica's, but the
-// shared ones, with the state of both optimizers. So a block can be given away in the middle of a round.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// A context for block_ownership and part_change in which all that a block takes along are rows: the shared parameters, the
-/// inner optimizer's moments, which the new holder goes on with, and what the communication policy keeps.
-template <class Context>
-class shared_blocks {
- public:
-  shared_blocks(Context& ctx, const crew_state& state) : ctx_{ctx}, state_{state} {}
-
-  [[nodiscard]] auto& model() { return ctx_.model(); }
-  [[nodiscard]] std::span<float> parameters() { return state_.rows().front(); }
-  void parameters_changed() { ctx_.parameters_changed(); }
-
-  struct optimizers {
-    std::vector<std::span<float>> rows;
-    [[nodiscard]] std::vector<std::span<float>> moments() const { return rows; }
-  };
-  [[nodiscard]] optimizers inner() {
-    optimizers all;
-    for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back(moment);
-    const auto kept = state_.rows();
-    all.rows.insert(all.rows.end(), kept.begin() + 1, kept.end());
-    return all;
-  }
-
-  /// As training_context's; the communication policy's rows follow.
-  result<void> hold(nn::model_part part, std::uint64_t steps) {
-    const auto segments = model().parameters().segments();
-    const std::vector<parameter_segment> before{segments.begin(), segments.end()};
-    CAUSEWAY_TRY(ctx_.hold(std::move(part), steps));
-    return state_.divide(before);
-  }
-
-  /// The live parameters become the shared ones.
-  void begin_from_shared() {
-    const auto shared = parameters();
-    std::copy(shared.begin(), shared.end(), ctx_.parameters().begin());
-    parameters_changed();
-  }
-
- private:
-  Context& ctx_;
-  const crew_state& state_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
-
 // ---- causeway/parallel/local_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
@@ -30776,7 +31532,7 @@ class local_pipeline {
 
   explicit local_pipeline(std::shared_ptr<crew> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : crew_{std::move(peers)},
+      : peer_{std::move(peers)},
         options_{std::move(options)},
         recovery_{std::move(recovery)},
         order_{std::move(schedule)},
@@ -30798,7 +31554,7 @@ class local_pipeline {
         if (loss) return *loss;
         outcome = loss.error();
       }
-      CAUSEWAY_TRY(crew_->failed(outcome.error()));
+      CAUSEWAY_TRY(peer_.group->failed(outcome.error()));
     }
   }
 
@@ -30820,10 +31576,7 @@ class local_pipeline {
   }
 
   /// The shared state of the blocks that this peer is the first to hold of those that reach its storage, if there is one.
-  result<void> save_blocks(auto& ctx) {
-    shared_blocks blocks{ctx, crew_->state()};
-    return saved_.save(blocks, held_, layout_, crew_->words(), crew_->state(), crew_->identity());
-  }
+  result<void> save_blocks(auto& ctx) { return peer_.save_blocks(ctx); }
 
   /// All peers call it with the same batch, as often before the same step: the mean loss of this peer's replica, on its own
   /// parameters. Boundaries cross as f32. errc::cancelled where there is none, since a peer was lost or this one rests:
@@ -30836,7 +31589,7 @@ class local_pipeline {
       if (!ready && begins_anew_) return ready.error();
       const auto sum = ready ? loss_of(ctx, b, static_cast<std::uint32_t>(pieces)) : result<double>{ready.error()};
       if (!sum) {
-        CAUSEWAY_TRY(crew_->failed(sum.error()));
+        CAUSEWAY_TRY(peer_.group->failed(sum.error()));
         continue;
       }
       progress_.evaluation = *sum;
@@ -30849,15 +31602,15 @@ class local_pipeline {
 
   /// Between two steps, local progress included: all peers that save and start again there go on with the same bits.
   void serialize(auto& ar) {
-    ar(held_, progress_.state, progress_.cohort, progress_.steps, progress_.norm, progress_.loss, progress_.slots,
+    ar(peer_.held, progress_.state, progress_.cohort, progress_.steps, progress_.norm, progress_.loss, progress_.slots,
        progress_.slot, computes_.first, computes_.last);
   }
 
   /// Of the last attempt: replicas in their slots, without seats where nobody trains; and the peers that took part in it.
-  [[nodiscard]] const stage::layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(index_of_.size()); }
+  [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
+  [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
   /// Blocks that this peer has received since it was built.
-  [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
+  [[nodiscard]] std::uint64_t received_blocks() const noexcept { return peer_.received_blocks; }
   /// Steps of rounds that this peer had begun and gave up.
   [[nodiscard]] std::uint64_t given_up_steps() const noexcept { return given_up_steps_; }
 
@@ -30866,33 +31619,12 @@ class local_pipeline {
                     Recovery::traits.lost == stage::lost_blocks::wait,
                 "micro-batches and work of a replica that takes steps of its own cannot pass to another: use "
                 "stage::recovery::regroup, morph or proactive");
-  // Two consecutive ones for the boundaries of an evaluation.
-  static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
-  // Kinds of messages on the channel of state; a gather takes two.
-  enum channel : std::uint32_t {
-    facts_channel = 0,
-    progress_channel = 2,
-    sums_channel = 4,
-    alike_channel = 6,
-    move_channel = 8,
-    source_channel = 9,
-    done_channel = 10,
-    here_channel = 12,
-    saved_channel = 14
-  };
 
   result<void> begin(auto& ctx) {
-    if (crew_ == nullptr || !ctx.elastic()) {
-      return fail(errc::invalid_argument, std::string{name},
-                  "it needs a membership: give it and environment::group the same crew_group");
-    }
-    CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
-    if (order_.chunks() != 1)
-      return fail(errc::unsupported, std::string{name}, "a rank has one chunk here; use another schedule");
-    if (options_.storage) saved_.savers.begin(block_store{*options_.storage, options_.folder});
-    held_.begin(ctx.model().part(), ctx.model().blocks(), saved_.savers.store());
-    held_.seated(computes_, progress_.slot);
-    crew_->exchange_by(
+    CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
+    peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
+    peer_.held.seated(computes_, progress_.slot);
+    peer_.group->exchange_by(
         {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
     return check_untied(ctx);
   }
@@ -30904,59 +31636,38 @@ class local_pipeline {
                 "embeddings, or use parallel::elastic_pipeline");
   }
 
-  [[nodiscard]] net::message_id named(std::uint32_t kind, std::uint64_t step = 0) const {
-    return {.channel = collective::channels::state + kind, .step = mix(attempt_.round, step), .parent = attempt_.parent};
-  }
-  [[nodiscard]] collective::collective_options how(auto& ctx) const {
-    collective::collective_options options = ctx.exchange_options();
-    options.deadline = attempt_.deadline;
-    return options;
-  }
-
   // ---- who takes part, once in an attempt -------------------------------------------------------------------------------
 
   // Success: this peer knows its seat, and has what it needs there. `begins_anew_`: at the round's beginning, and the step
   // under way, if one is, ends with that.
   result<void> gather(auto& ctx, bool ends_step) {
     begins_anew_ = false;
-    const std::uint32_t before = attempt_.attempt;
-    const std::uint64_t round = attempt_.round;
-    CAUSEWAY_ASSIGN(attempt_, crew_->begin_attempt());
-    if (gathered_ && attempt_.attempt == before && attempt_.round == round) return {};
+    CAUSEWAY_ASSIGN(const bool another, peer_.begin_attempt());
+    if (gathered_ && !another) return {};
     gathered_ = false;
     CAUSEWAY_ASSIGN(const crew_facts facts, meet(ctx));
     CAUSEWAY_ASSIGN(const auto members, members_of(ctx, facts));
     if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
-    auto made = arrange_cohorts(recovery_, facts.gathered, members, crew_->words().state);
-    if (!made) return wait_for_more(ctx, made.error());
-    if (!lost_runs(facts.gathered).empty()) return go_back(ctx, lost_blocks(facts));
-    layout_ = std::move(made->layout);
-    said_.clear();
+    auto made = arrange_cohorts(recovery_, facts.gathered, members, peer_.words().state);
+    if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
+    if (!lost_runs(facts.gathered).empty()) return go_back(ctx, missing(lost_runs(facts.gathered).front()));
+    peer_.layout = std::move(made->layout);
     const auto seated = take_seat(ctx, facts, members, made->names);
-    if (begins_anew_ && ends_step) crew_->finished_by_others();
+    if (begins_anew_ && ends_step) peer_.group->finished_by_others();
     return seated;
   }
 
   result<crew_facts> meet(auto& ctx) {
-    crew_member own{held_.described(crew_->words(), ctx.model().blocks()), {}};
-    own.peer.id = crew_->identity();
-    own.storage = saved_.savers.identity(mix(crew_->identity(), attempt_.parent), ctx.log());
-    const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
-    CAUSEWAY_ASSIGN(crew_facts facts, gather_facts(*attempt_.transport, named(facts_channel), own, ours, how(ctx)));
-    index_of_.clear();
-    for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
-    saved_.savers.met(facts);
-    facts.gathered.step = crew_->words().step;
-    facts.gathered.state = crew_->words().state;
-    facts.gathered.history = crew_->words().history;
-    return facts;
+    const crew_member own = peer_.described(ctx.model().blocks(), ctx.log());
+    const auto ours = pipeline_peer::agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
+    return peer_.gather(peer_.named(pipeline_peer::facts_channel), own, ours, peer_.how(ctx));
   }
 
   // By place in facts.gathered.peers.
   result<std::vector<cohort_member>> members_of(auto& ctx, const crew_facts& facts) {
     cohort_member own = progress_;
-    if (spoilt_ || (own.steps == 0 && ctx.step() != crew_->words().step)) own.evaluated = 0;  // the step begins anew
-    CAUSEWAY_ASSIGN(const auto all, of_all(*attempt_.transport, named(progress_channel), own, how(ctx)));
+    if (spoilt_ || (own.steps == 0 && ctx.step() != peer_.words().step)) own.evaluated = 0;  // the step begins anew
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::progress_channel, own));
     std::vector<cohort_member> members;
     for (const net::peer_index i : facts.index_of) members.push_back(all[i]);
     return members;
@@ -30964,67 +31675,36 @@ class local_pipeline {
 
   // Where somebody missed a round, or has just come.
   result<void> bring_up(auto& ctx, std::span<const cohort_member> members) {
-    const std::uint64_t state = crew_->words().state;
+    const std::uint64_t state = peer_.words().state;
     const auto has = [state](const cohort_member& m) { return m.state == state; };
     if (std::all_of(members.begin(), members.end(), has)) return {};
-    return take_alike(*attempt_.transport, named(alike_channel), crew_->state(), has(progress_), how(ctx));
+    return take_alike(*peer_.attempt.transport, peer_.named(pipeline_peer::alike_channel), peer_.group->state(),
+                      has(progress_), peer_.how(ctx));
   }
 
-  // To the newest state that the peers find saved whole between them: they vote on it as on a round.
+  // To a state that is saved.
   result<void> go_back(auto& ctx, const error& why) {
     if (why.code != errc::not_found) return why;
-    const std::int64_t layers = ctx.model().blocks();
-    CAUSEWAY_ASSIGN(const saved_states found, saved_.savers.found(layers + 1));
-    CAUSEWAY_ASSIGN(const auto everywhere, of_all(*attempt_.transport, named(saved_channel), found, how(ctx)));
-    const auto newest = newest_together(everywhere, layers + 1);
-    if (!newest) return wait_for_more(ctx, why);
-    const crew_words saved = *newest;
-    ctx.log()(severity::warning, why.where + ": no peer has it any more; going on from step " + std::to_string(saved.step) +
-                                     ", which is saved");
-    CAUSEWAY_TRY(crew_->propose(saved));
-    CAUSEWAY_ASSIGN(const bool alike, saved_.load(found, crew_->words(), layers, held_, crew_->state()));
+    CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, "the round", why));
     spoilt_ = true;  // whatever this peer has moved is of another state
     progress_ = {};
-    if (alike) progress_.state = crew_->words().state;
-    return fail(errc::cancelled, "round", "the run went back to step " + std::to_string(saved.step));
-  }
-
-  [[nodiscard]] static error lost_blocks(const crew_facts& facts) {
-    return fail(errc::not_found, "blocks " + nn::model_part::text(lost_runs(facts.gathered).front()),
-                "no peer that is there has them; the run goes on when one that has them is back");
-  }
-
-  // The attempt comes to nothing; the membership begins another, ever later.
-  result<void> wait_for_more(auto& ctx, const error& why) {
-    if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
-    if (why.message != said_) ctx.log()(severity::warning, "the round waits: " + why.text());
-    said_ = why.message;
-    return fail(errc::cancelled, "round", "too few peers are there");
+    if (alike) progress_.state = peer_.words().state;
+    return fail(errc::cancelled, "round", "the run went back to step " + std::to_string(peer_.words().step));
   }
 
   result<void> take_seat(auto& ctx, const crew_facts& facts, std::span<const cohort_member> members,
                          const std::vector<std::uint64_t>& names) {
-    seat_ = layout_.find(crew_->identity(), &place_);
-    const bool sat = seat_ != nullptr;
-    const bool goes_on = sat && progress_.cohort != 0 && names[place_.replica] == progress_.cohort;
+    const bool ready = peer_.sit_down(ctx.model().blocks(), ctx.model().part());
+    const bool sat = peer_.seat != nullptr;
+    const bool goes_on = sat && progress_.cohort != 0 && names[peer_.place.replica] == progress_.cohort;
     if (!goes_on) progress_.cohort = 0;  // for good, whatever comes of this attempt
-    shared_blocks blocks{ctx, crew_->state()};
-    part_change change{held_,
-                       crew_->words(),
-                       facts,
-                       layout_,
-                       {*attempt_.transport, named(move_channel), named(source_channel), attempt_.deadline}};
-    const std::int64_t layers = ctx.model().blocks();
-    const nn::model_part part = sat ? nn::model_part{seat_->held()} : ctx.model().part();
-    const bool ready =
-        part.ranges(layers) == ctx.model().part().ranges(layers) && (!sat || held_.is_ready(part, crew_->words()));
-    if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(blocks, part, ready));
-    received_blocks_ += change.received();
+    shared_blocks blocks{ctx, peer_.group->state()};
+    CAUSEWAY_TRY(peer_.fetch(blocks, facts, ready));
     CAUSEWAY_TRY(check_untied(ctx));
     gathered_ = true;
     known_evaluations_ = {};
-    if (sat) known_evaluations_ = evaluations_in(layout_.replicas[place_.replica], facts, members, progress_);
-    return goes_on ? catch_up(members) : sit_down(ctx, blocks);
+    if (sat) known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], facts, members, progress_);
+    return goes_on ? catch_up(members) : begin_anew(ctx, blocks);
   }
 
   // This peer's replica goes on. One that has its gradient and missed the others' word that they had theirs is told now.
@@ -31043,22 +31723,22 @@ class local_pipeline {
   }
 
   // A new replica, or none: from the shared parameters.
-  result<void> sit_down(auto& ctx, auto& blocks) {
-    const crew_words& words = crew_->words();
+  result<void> begin_anew(auto& ctx, auto& blocks) {
+    const crew_words& words = peer_.words();
     const bool anew = progress_.state != words.state || progress_.steps > 0 || ctx.step() != words.step || spoilt_;
     given_up_steps_ += progress_.steps;
     complete_ = told_ = spoilt_ = false;
     progress_ = {.state = words.state, .evaluated = anew ? 0 : progress_.evaluated};
-    computes_ = seat_ != nullptr ? seat_->computes : nn::block_range{};
-    held_.seated(computes_, static_cast<std::uint32_t>(place_.replica));
-    if (seat_ != nullptr) {
-      progress_.slots = static_cast<std::uint32_t>(layout_.replicas.size());
-      progress_.slot = static_cast<std::uint32_t>(place_.replica);
-      progress_.cohort = mix(words.state, mix(attempt_.round, attempt_.attempt), progress_.slot + 1);
+    computes_ = peer_.seat != nullptr ? peer_.seat->computes : nn::block_range{};
+    peer_.held.seated(computes_, static_cast<std::uint32_t>(peer_.place.replica));
+    if (peer_.seat != nullptr) {
+      progress_.slots = static_cast<std::uint32_t>(peer_.layout.replicas.size());
+      progress_.slot = static_cast<std::uint32_t>(peer_.place.replica);
+      progress_.cohort = mix(words.state, mix(peer_.attempt.round, peer_.attempt.attempt), progress_.slot + 1);
     }
     blocks.begin_from_shared();
     if (!anew) return {};
-    crew_->state().begin_anew();
+    peer_.group->state().begin_anew();
     begins_anew_ = true;
     return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(words.step));
   }
@@ -31066,12 +31746,12 @@ class local_pipeline {
   // ---- a step -----------------------------------------------------------------------------------------------------------
 
   result<double> step(auto& ctx, const batch& b) {
-    if (seat_ == nullptr) {
+    if (peer_.seat == nullptr) {
       progress_.evaluated = 0;
       ctx.skip_inner_step();
       return 0.0;
     }
-    const stage::replica& mine = layout_.replicas[place_.replica];
+    const stage::replica& mine = peer_.layout.replicas[peer_.place.replica];
     const double tokens =
         static_cast<double>(b.tokens()) * mine.micro_batches / static_cast<double>(options_.micro_batches);
     if (!std::exchange(told_, false)) CAUSEWAY_TRY(compute(ctx, b, static_cast<float>(1 / tokens)));
@@ -31081,19 +31761,8 @@ class local_pipeline {
   result<void> compute(auto& ctx, const batch& b, float scale) {
     complete_ = false;
     codec_.begin_step();
-    const auto gradients = ctx.gradients();
-    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
-    CAUSEWAY_ASSIGN(const seat_work work, work_of(layout_, place_, order_, recovery_));
-    std::vector<std::uint64_t> dropout;
-    for (std::uint32_t m = 0; m < work.schedule.micro_batches; ++m) {
-      dropout.push_back(mix(ctx.step(), work.first + m, dropout_stream));
-    }
-    const seat_batch share{b, static_cast<std::uint32_t>(options_.micro_batches), seat_->computes, scale, true, dropout};
-    const batch_talk talk{.channel = collective::channels::activations,
-                          .step = (attempt_.round << 16U) + progress_.steps,
-                          .seed = ctx.step(),
-                          .deadline = attempt_.deadline};
-    CAUSEWAY_ASSIGN(const double loss, pass_seat(ctx, *attempt_.transport, index_of_, codec_, work, order_, share, talk));
+    CAUSEWAY_ASSIGN(const double loss, peer_.train(ctx, order_, recovery_, codec_, b, options_.micro_batches, scale,
+                                                   (peer_.attempt.round << 16U) + progress_.steps));
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return leave_to_others(ctx, sound.error());
     return tell_mates(ctx, loss, double{own} * double{own});
@@ -31104,8 +31773,8 @@ class local_pipeline {
   result<void> tell_mates(auto& ctx, double loss, double squares) {
     complete_ = true;
     collective::group_view view = mates();
-    CAUSEWAY_ASSIGN(const auto all,
-                    of_all(view, named(sums_channel, progress_.steps + 1), std::array{loss, squares}, how(ctx)));
+    CAUSEWAY_ASSIGN(const auto all, of_all(view, peer_.named(pipeline_peer::sums_channel, progress_.steps + 1),
+                                           std::array{loss, squares}, peer_.how(ctx)));
     double sum = 0, sum_of_squares = 0;
     for (const auto& [one, of_one] : all) {
       sum += one;
@@ -31121,33 +31790,28 @@ class local_pipeline {
 
   [[nodiscard]] collective::group_view mates() {
     std::vector<net::peer_index> peers;
-    for (const stage::seat& s : layout_.replicas[place_.replica].seats) peers.push_back(index_of_.at(s.peer));
-    return collective::group_view{*attempt_.transport, std::move(peers)};
+    for (const stage::seat& s : peer_.layout.replicas[peer_.place.replica].seats)
+      peers.push_back(peer_.index_of.at(s.peer));
+    return collective::group_view{*peer_.attempt.transport, std::move(peers)};
   }
 
   error leave_to_others(auto& ctx, const error& why) {
-    shared_blocks blocks{ctx, crew_->state()};
     spoilt_ = true;
     progress_.cohort = 0;
-    return unsound_.judge(ctx.step(), why, held_.drop_spoilt(blocks), ctx.log());
+    return peer_.blame_itself(ctx, why);
   }
 
   // Of this peer's replica alone.
   result<double> loss_of(auto& ctx, const batch& b, std::uint32_t pieces) {
-    if (seat_ == nullptr) return none;
+    if (peer_.seat == nullptr) return none;
     if (progress_.evaluated < known_evaluations_.through_with) return std::exchange(known_evaluations_.missed, none);
-    stage::layout alone{{layout_.replicas[place_.replica]}};
+    stage::layout alone{{peer_.layout.replicas[peer_.place.replica]}};
     alone.replicas.front().micro_batches = pieces;
-    CAUSEWAY_ASSIGN(const seat_work work, forwards_of(alone, {0, place_.rank}));
-    stage::plain exact;
     const std::uint64_t number = progress_.steps * most_evaluations + progress_.evaluated % most_evaluations;
-    const batch_talk talk{.channel = evaluation_channel,
-                          .step = (attempt_.round << 16U) + number % (1U << 16U),
-                          .deadline = attempt_.deadline};
-    CAUSEWAY_ASSIGN(const double own, pass_seat(ctx, *attempt_.transport, index_of_, exact, work, stage::one_f_one_b{},
-                                                {b, pieces, seat_->computes, 0.0F, false}, talk));
+    CAUSEWAY_ASSIGN(const double own, peer_.forward_only(ctx, alone, {0, peer_.place.rank}, b, pieces,
+                                                         (peer_.attempt.round << 16U) + number % (1U << 16U)));
     collective::group_view view = mates();
-    CAUSEWAY_ASSIGN(const auto all, of_all(view, named(done_channel, number), own, how(ctx)));
+    CAUSEWAY_ASSIGN(const auto all, of_all(view, peer_.named(pipeline_peer::done_channel, number), own, peer_.how(ctx)));
     return std::accumulate(all.begin(), all.end(), 0.0);
   }
 
@@ -31155,28 +31819,23 @@ class local_pipeline {
 
   // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
   result<crew_entry> enter(auto& ctx) {
-    const crew_words& words = crew_->words();
+    const crew_words& words = peer_.words();
     if (!mean_.empty() && words.state == mean_of_ && words.state != progress_.state) return land_known(words);
     CAUSEWAY_TRY(gather_all(ctx));
-    crew_entry entry{.attempt = attempt_, .holders = {index_of_.at(crew_->identity())}, .shares = {1.0}};
-    if (seat_ == nullptr) return entry;
-    const stage_holders holders = holders_of_stage(layout_, place_.rank);
-    entry.holders.clear();
-    for (const std::uint64_t id : holders.peers) entry.holders.push_back(index_of_.at(id));
-    entry.shares = holders.shares;
-    return entry;
+    return peer_.entry();
   }
 
   // Replicas come as they are done. Who is lost ends the wait; who hangs, once it takes longer than rounds did.
   result<void> gather_all(auto& ctx) {
     for (;;) {
       CAUSEWAY_TRY(gather(ctx, true));
-      const crew_attempt before = attempt_;
-      collective::collective_options options = how(ctx);
+      const crew_attempt before = peer_.attempt;
+      collective::collective_options options = peer_.how(ctx);
       options.deadline = round_times_.count() > 0 ? ctx.clock().now() + 2 * round_times_.patience() : no_deadline;
-      CAUSEWAY_ASSIGN(const auto all, of_all(*attempt_.transport, named(here_channel), std::uint64_t{1}, options));
+      CAUSEWAY_ASSIGN(const auto all, of_all(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel),
+                                             std::uint64_t{1}, options));
       CAUSEWAY_TRY(gather(ctx, true));  // from now on the exchange has its time
-      if (attempt_.attempt == before.attempt && attempt_.round == before.round) return {};
+      if (peer_.attempt.attempt == before.attempt && peer_.attempt.round == before.round) return {};
     }
   }
 
@@ -31190,20 +31849,20 @@ class local_pipeline {
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
     if (std::exchange(known_, false)) return {};
     mean_.assign(mean.begin(), mean.end());
-    crew_words next = crew_->words();
+    crew_words next = peer_.words();
     hasher h;
-    for (const auto& [id, index] : index_of_) h.add_value(id).add_value(index);
-    h.add_value(next.state).add_value(attempt_.round).add_value(attempt_.attempt);
+    for (const auto& [id, index] : peer_.index_of) h.add_value(id).add_value(index);
+    h.add_value(next.state).add_value(peer_.attempt.round).add_value(peer_.attempt.attempt);
     next.step = ctx.step() + 1;
     next.state = mean_of_ = h.finish();
-    next.history.took_step(next.step, recovery_.interval(), layout_, attempt_.transport->size());
+    next.history.took_step(next.step, recovery_.interval(), peer_.layout, peer_.attempt.transport->size());
     const std::uint64_t own = mix(next.state, next.step);
-    CAUSEWAY_ASSIGN(const auto all, of_all(*attempt_.transport, named(done_channel), own, how(ctx)));
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own));
     if (std::any_of(all.begin(), all.end(), [own](std::uint64_t theirs) { return theirs != own; })) {
       return fail(errc::protocol, "round", "the peers of an exchange are at different steps");
     }
-    CAUSEWAY_TRY(crew_->propose(next));
-    if (crew_->words() != next) return fail(errc::cancelled, "round", "the others have finished it");
+    CAUSEWAY_TRY(peer_.group->propose(next));
+    if (peer_.words() != next) return fail(errc::cancelled, "round", "the others have finished it");
     round_times_.observe(ctx.clock().now() - round_began_);
     round_began_ = ctx.clock().now();
     landed(next);
@@ -31212,41 +31871,23 @@ class local_pipeline {
 
   // The run has the round, and so has this peer: its mean lands now.
   void landed(const crew_words& words) {
-    held_.moved_to(words.state, {});
+    peer_.held.moved_to(words.state, {});
     progress_ = {.state = words.state};
     gathered_ = false;
-    const std::uint64_t round = attempt_.round;
+    const std::uint64_t round = peer_.attempt.round;
     saves_ = options_.store_every > 0 && (round == 1 || round % options_.store_every == 0);
   }
 
-  // Equal on peers that can be stages of one pipeline.
-  [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
-    hasher h;
-    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name)).add_value(hash_text(name));
-    h.add_value(hash_text(Recovery::name)).add_value(recovery_.interval());
-    h.add_value(codec_.agreement()).add_value(options_.micro_batches);
-    return h.finish();
-  }
-
-  static constexpr std::uint64_t dropout_stream = 0x656C7069;
   static constexpr double none = std::numeric_limits<double>::quiet_NaN();
   static constexpr std::uint64_t most_evaluations = 16;  // before one step, whose messages have names of their own
 
-  std::shared_ptr<crew> crew_;
+  pipeline_peer peer_;
   local_pipeline_options options_;
   Recovery recovery_;
   Schedule order_;
   Codec codec_;
-  block_ownership held_;
-  saved_rounds saved_;
-  bool saves_ = false;  // when what was exchanged has landed
-
-  crew_attempt attempt_;
-  bool gathered_ = false;  // in it
-  stage::layout layout_;
-  std::map<std::uint64_t, net::peer_index> index_of_;  // by id
-  const stage::seat* seat_ = nullptr;                  // in layout_; none: this peer rests
-  stage::layout::place place_;
+  bool saves_ = false;     // when what was exchanged has landed
+  bool gathered_ = false;  // in the attempt under way
   nn::block_range computes_{};
   cohort_member progress_;    // of this peer
   bool complete_ = false;     // its gradient of the next step
@@ -31261,9 +31902,6 @@ class local_pipeline {
   bool known_ = false;  // it is given out as what the run has
   time_point round_began_{};
   net::arrival_statistics round_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
-  std::string said_;
-  unsound_steps unsound_;
-  std::uint64_t received_blocks_ = 0;
   std::uint64_t given_up_steps_ = 0;
 };
 static_assert(ParallelismPolicy<local_pipeline<>>);
@@ -31315,7 +31953,7 @@ CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m);
 }  // namespace swarm_wire
 
 /// The answer of a peer that has `table`; empty if it has none of that step.
-[[nodiscard]] CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& asked,
+CAUSEWAY_DECL [[nodiscard]] swarm_wire::table_piece answer(const swarm_wire::table_request& asked,
                                                            std::span<const float> table, std::uint64_t version);
 
 /// Thread safety: none; the fabric's lock serves. Memory: one table. 2 MiB are under way.
@@ -31324,23 +31962,23 @@ class swarm_table_fetch {
   static constexpr std::uint32_t window = 8;  // pieces asked for and not here
 
   /// `length` values of that step. What is there of it already stays.
-  void want(std::uint64_t step, std::size_t length);
+  CAUSEWAY_DECL void want(std::uint64_t step, std::size_t length);
   /// What is there of another step is of no use.
-  void keep_only(std::uint64_t step);
+  CAUSEWAY_DECL void keep_only(std::uint64_t step);
 
   /// Wanted, not here, and nobody is asked.
   [[nodiscard]] bool looks_for_a_source() const noexcept { return wanted_ && !complete() && source_ == 0; }
   /// Asks that peer from the beginning: sums that two peers have may be rounded differently.
-  void ask(net::peer_id from);
+  CAUSEWAY_DECL void ask(net::peer_id from);
   /// To whom `take_requests` are to be sent.
   [[nodiscard]] net::peer_id source() const noexcept { return source_; }
-  [[nodiscard]] std::vector<swarm_wire::table_request> take_requests();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<swarm_wire::table_request> take_requests();
 
   /// True: with this piece it is whole. What was not asked for, or is there already, is passed over.
-  bool take(net::peer_id from, const swarm_wire::table_piece& p);
-  void lost(net::peer_id peer);
+  CAUSEWAY_DECL bool take(net::peer_id from, const swarm_wire::table_piece& p);
+  CAUSEWAY_DECL void lost(net::peer_id peer);
   /// Whether it had nothing, though it said otherwise; until `forgive`.
-  [[nodiscard]] bool refused(net::peer_id peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool refused(net::peer_id peer) const;
   void forgive() { refused_.clear(); }
 
   [[nodiscard]] bool has(std::uint64_t step) const noexcept { return wanted_ && step_ == step && complete(); }
@@ -31348,8 +31986,8 @@ class swarm_table_fetch {
   [[nodiscard]] std::span<const float> values() const noexcept { return values_; }
 
  private:
-  [[nodiscard]] std::uint32_t pieces() const noexcept;
-  [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t pieces() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept;
   [[nodiscard]] bool complete() const noexcept { return got_ > 0 && got_ == pieces(); }
 
   bool wanted_ = false;
@@ -31508,21 +32146,21 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 class batch_set {
  public:
   batch_set() = default;
-  explicit batch_set(std::uint32_t size);
+  CAUSEWAY_DECL explicit batch_set(std::uint32_t size);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] bool has(std::uint32_t m) const noexcept { return m < size_ && (words_[m / 64U] >> (m % 64U) & 1U) != 0; }
-  void add(std::uint32_t m);
-  void remove(std::uint32_t m);
-  [[nodiscard]] std::uint32_t count() const noexcept;
+  CAUSEWAY_DECL void add(std::uint32_t m);
+  CAUSEWAY_DECL void remove(std::uint32_t m);
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t count() const noexcept;
   /// Precondition: of equal size.
-  [[nodiscard]] bool meets(const batch_set& other) const noexcept;
-  void unite(const batch_set& other) noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool meets(const batch_set& other) const noexcept;
+  CAUSEWAY_DECL void unite(const batch_set& other) noexcept;
   friend bool operator==(const batch_set&, const batch_set&) = default;
 
-  void write(net::byte_writer& out) const;
+  CAUSEWAY_DECL void write(net::byte_writer& out) const;
   /// Allocates no more than the input backs; bits beyond the size are refused.
-  static batch_set read(net::byte_reader& in);
+  CAUSEWAY_DECL static batch_set read(net::byte_reader& in);
 
  private:
   std::uint32_t size_ = 0;
@@ -31693,10 +32331,10 @@ CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
 
 }  // namespace detail
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As envelope::open.
-[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
 
@@ -31946,29 +32584,29 @@ struct swarm_plan {
 /// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
 /// table; the first peer that has the first stage's part adds it to whatever else it puts in.
-[[nodiscard]] CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
+CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
 /// What each peer weighs in a mean over all micro-batches, where parts are means over those of each; somebody's sum all.
-[[nodiscard]] CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
+CAUSEWAY_DECL [[nodiscard]] std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
 class swarm_gradients {
  public:
-  void begin(std::uint64_t step);
+  CAUSEWAY_DECL void begin(std::uint64_t step);
   [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
-  void keep_sum(std::uint64_t step, std::vector<float> sum);
+  CAUSEWAY_DECL void keep_sum(std::uint64_t step, std::vector<float> sum);
   /// Precondition: it has one.
   [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
   /// Another one for every sum.
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
 
   /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it.
-  void put_in(swarm_part part, std::span<float> gradients);
+  CAUSEWAY_DECL void put_in(swarm_part part, std::span<float> gradients);
   /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
-  void add_part(std::span<const float> part, std::span<float> table);
+  CAUSEWAY_DECL void add_part(std::span<const float> part, std::span<float> table);
   /// `table`: the place of `add_part`, or empty.
-  void restore(std::span<float> gradients, std::span<float> table = {});
+  CAUSEWAY_DECL void restore(std::span<float> gradients, std::span<float> table = {});
 
  private:
   std::vector<float> own_, own_table_, sum_;
@@ -31976,9 +32614,9 @@ class swarm_gradients {
   std::uint64_t version_ = 0;
 };
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const swarm_holding& h);
 
-[[nodiscard]] CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<swarm_holding> decode_holding(std::span<const std::byte> bytes);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
@@ -32127,53 +32765,53 @@ struct swarm_shipment {
 /// Outputs and input gradients are kept until the turn ends: a peer that stands in for a lost neighbour needs them.
 class swarm_station {
  public:
-  swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages);
+  CAUSEWAY_DECL swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages);
 
   /// `counted`: what this peer has contributed before; of the same size, or empty for nothing.
-  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
+  CAUSEWAY_DECL void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
 
   // ---- events ----------------------------------------------------------------------------------------------------------
 
   /// A path, or a later version of it. What is kept here goes to neighbours that stand in for others.
-  void take(const swarm_wire::order& o);
+  CAUSEWAY_DECL void take(const swarm_wire::order& o);
 
   /// A tensor from a neighbouring stage; it may come before the order. An input is of this stage's pass; a gradient, of the
   /// pass of the stage above: that stage may have begun anew from the output that is kept here, never the other way round.
-  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0);
+  CAUSEWAY_DECL void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0);
 
   /// What had arrived is of no use. Gives whom it is to come from; it may come again.
-  net::peer_id refuse(std::uint32_t micro_batch, bool backward);
+  CAUSEWAY_DECL net::peer_id refuse(std::uint32_t micro_batch, bool backward);
 
   /// Whether a tensor for this micro-batch is to come from that peer, as far as the orders say.
-  [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const;
+  CAUSEWAY_DECL [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const;
 
   /// A connection to this peer was made again: what it may have missed is sent once more.
-  void connected(net::peer_id peer);
+  CAUSEWAY_DECL void connected(net::peer_id peer);
 
   /// Another driver: what it does not hear about in a report does not happen.
-  void drop_orders();
+  CAUSEWAY_DECL void drop_orders();
 
   /// The gradient was cleared.
-  void drop_contributions();
+  CAUSEWAY_DECL void drop_contributions();
   /// The driver took this peer for lost, and has given all of it to others.
-  void forget();
+  CAUSEWAY_DECL void forget();
   /// What has been contributed since the turn began is in this peer's parameters now; or, with false, what was counted
   /// before is not in them any more.
-  void settle(bool counts);
+  CAUSEWAY_DECL void settle(bool counts);
 
   // ---- work ------------------------------------------------------------------------------------------------------------
 
   /// Gradients first: they let go of memory. Then in the order of arrival.
-  [[nodiscard]] std::optional<swarm_task> next() const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_task> next() const;
 
   /// The forward of a task is computed; `output`: null on the last stage. Of no use if the micro-batch has begun anew.
-  void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0);
+  CAUSEWAY_DECL void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0);
 
   /// The gradient of the micro-batch is in this peer's, whichever pass it is of; `d_input`: null on the first stage, and in
   /// an evaluation.
-  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0);
+  CAUSEWAY_DECL void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0);
 
-  [[nodiscard]] std::vector<swarm_shipment> take_shipments();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<swarm_shipment> take_shipments();
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
@@ -32185,10 +32823,10 @@ class swarm_station {
   /// Micro-batches in the gradient: contributed since the turn began.
   [[nodiscard]] std::uint32_t pending() const noexcept { return done_.count() - counted_.count(); }
   /// Micro-batches that wait for this peer.
-  [[nodiscard]] std::uint32_t queued() const;
-  [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t queued() const;
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const;
   /// What the gradients of micro-batches computed forward are waited for from.
-  [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const;
 
  private:
   struct received {
@@ -32207,21 +32845,21 @@ class swarm_station {
     std::uint64_t pass = 0;
 
     // An input of the new pass may have come before the order.
-    void begin_anew(std::uint64_t from);
+    CAUSEWAY_DECL void begin_anew(std::uint64_t from);
   };
 
-  slot& at(std::uint32_t micro_batch);
+  CAUSEWAY_DECL slot& at(std::uint32_t micro_batch);
 
-  [[nodiscard]] bool ready_forth(const slot& s) const;
+  CAUSEWAY_DECL [[nodiscard]] bool ready_forth(const slot& s) const;
   [[nodiscard]] bool ready_back(const slot& s) const { return s.forwarded && (stage_ + 1 == stages_ || s.d_output.bytes); }
 
   // Of the next stage that the path passes, or of the one before. 0: none.
-  [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const;
-  [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const;
 
-  [[nodiscard]] bool needs_again(const slot& s, bool above) const;
+  CAUSEWAY_DECL [[nodiscard]] bool needs_again(const slot& s, bool above) const;
 
-  void ship(std::uint32_t micro_batch, const slot& s, bool backward);
+  CAUSEWAY_DECL void ship(std::uint32_t micro_batch, const slot& s, bool backward);
 
   net::peer_id self_;
   std::uint32_t stage_;
@@ -33014,6 +33652,482 @@ static_assert(ParallelismPolicy<local_swarm<>>);
 
 #endif  // CAUSEWAY_PARALLEL_LOCAL_SWARM_HPP
 
+// ---- causeway/parallel/random_routes.hpp ----
+#ifndef CAUSEWAY_PARALLEL_RANDOM_ROUTES_HPP
+#define CAUSEWAY_PARALLEL_RANDOM_ROUTES_HPP
+
+// Replicas of a pipeline whose stages are paired anew for every micro-batch: at each boundary a random permutation says to
+// which replica's next stage each replica's stage sends. Every peer has one micro-batch in each place of its order, as with
+// fixed pairs, and gradients go back the way that activations came. (Kolehmainen et al., NoLoCo, 2025, "dynamic pipeline
+// routing"; github.com/jkolehm/noloco 006b799, dipaco_pipeline.py.)
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// The same on all peers that are given the same seed. A regular value.
+class random_routes {
+ public:
+  random_routes() = default;
+  /// `replicas` of `stages` each.
+  CAUSEWAY_DECL random_routes(std::uint32_t replicas, std::uint32_t stages, std::uint64_t seed);
+
+  /// [replica]: to which replica's stage + 1 that replica's `stage` sends this micro-batch of a step.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> next(std::uint64_t step, std::uint32_t micro_batch,
+                                                              std::uint32_t stage) const;
+
+  /// [stage]: the replica whose stage is on the way that goes through `stage` of `replica`.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> way(std::uint64_t step, std::uint32_t micro_batch,
+                                                             std::uint32_t replica, std::uint32_t stage) const;
+
+ private:
+  std::uint32_t replicas_ = 1, stages_ = 1;
+  std::uint64_t seed_ = 0;
+};
+
+/// The targets of the micro-batches that come to a last stage: those of the replicas where they began. Called by the last
+/// stages of all replicas (`last_stages`: by replica), each with its own replica's batch; `targets` is as long as that.
+/// Bytes: 4 for each token that began elsewhere.
+CAUSEWAY_DECL result<void> swap_targets(collective::group_view& last_stages, const random_routes& routes,
+                                        std::uint32_t stages, std::uint32_t micro_batches, const batch& mine,
+                                        std::vector<std::int32_t>& targets, const pipeline_talk& talk);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_RANDOM_ROUTES_HPP
+
+// ---- causeway/axis/parts.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_PARTS_HPP
+#define CAUSEWAY_AXIS_PARTS_HPP
+
+// The axes of a communication policy. comm::rounds is given one value of each, in any order, and takes a default for those
+// that are left out; this header sorts them. An axis value is small, movable, knows its own options and its own run state,
+// and nothing of the other axes: what two of them must agree on is a rule in comm/rounds.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+/// What an axis value decides. Every one says it as `static constexpr axis::part decides`.
+enum class part : std::uint8_t {
+  none,
+  trigger,        ///< when a fragment is exchanged
+  content,        ///< what is sent
+  fragments,      ///< how the parameters are cut
+  group,          ///< which peers take part together
+  exchange,       ///< how the mean is found: topology, codec, aggregator
+  residual,       ///< what becomes of what a lossy codec left out
+  participation,  ///< who contributes
+  outer,          ///< what the mean does to the shared parameters
+  landing,        ///< when the result is waited for, and what the live parameters become
+};
+
+namespace detail {
+
+template <class A>
+concept SaysItsPart = requires {
+  { A::decides } -> std::same_as<const part&>;
+};
+
+template <class A>
+consteval part part_of() {
+  if constexpr (SaysItsPart<A>) {
+    return A::decides;
+  } else {
+    return part::none;
+  }
+}
+
+template <part P, class... Axes>
+inline constexpr std::size_t count_of = (std::size_t{0} + ... + (part_of<Axes>() == P ? 1U : 0U));
+
+template <part P, class Default, class... Axes>
+struct first_of {
+  using type = Default;
+};
+template <part P, class Default, class A, class... Axes>
+struct first_of<P, Default, A, Axes...> {
+  using type = typename std::conditional_t<part_of<A>() == P, std::type_identity<A>, first_of<P, Default, Axes...>>::type;
+};
+
+}  // namespace detail
+
+/// The type among `Axes` that decides P, else Default.
+template <part P, class Default, class... Axes>
+using pick = typename detail::first_of<P, Default, Axes...>::type;
+
+/// Whether every type is an axis value, and whether none occurs twice.
+template <class... Axes>
+inline constexpr bool all_known = ((detail::part_of<Axes>() != part::none) && ...);
+template <class... Axes>
+inline constexpr bool all_different =
+    ((detail::count_of<detail::part_of<Axes>(), Axes...> == 1 || detail::part_of<Axes>() == part::none) && ...);
+
+/// The value that decides P out of `values`, else a default one.
+template <part P, class Default, class... Axes>
+auto take(std::tuple<Axes...>& values) {
+  using wanted = pick<P, Default, Axes...>;
+  if constexpr (detail::count_of<P, Axes...> == 1) {
+    return std::move(std::get<wanted>(values));
+  } else {
+    return wanted{};
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_PARTS_HPP
+#endif
+
+// ---- causeway/axis/groups.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_GROUPS_HPP
+#define CAUSEWAY_AXIS_GROUPS_HPP
+
+// Who exchanges with whom. All peers work out the same groups from the run's seed and the number of the exchange, so that
+// nobody has to be asked. Every peer is in exactly one group of an exchange.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+/// Which exchange of which run a group is for. `number` counts exchanges from 0.
+struct group_question {
+  std::uint64_t seed = 0;
+  std::uint64_t number = 0;
+  net::peer_index self = 0;
+  std::uint32_t peers = 1;
+  std::size_t fragment = 0;  ///< which part of the parameters
+};
+
+/// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers; 0: any number, for they come and
+///   go;
+/// - `members(question)`: the peers of self's group, ascending, self included;
+/// - `formed(question)`: that exchange is over; groups with a memory move on;
+/// - `everybody`: there is only one group;
+/// - optional, `lasting`: a fragment's groups are the same in all exchanges, so that their members stay alike;
+///   `cycle()`: of groups with a memory, after how many exchanges it can begin anew where peers come and go;
+///   `check_fragments(count)`: as check; `weight(question)`: what self's row counts in its group's mean, above 0;
+///   `length(question)`: how many times longer the group's mean pseudo-gradient is made, equal in the group.
+template <class G>
+concept Group = G::decides == part::group&& requires(G& g, const G& c, const group_question& q) {
+  { c.check(q.peers) } -> std::same_as<result<void>>;
+  { c.members(q) } -> std::same_as<std::vector<net::peer_index>>;
+  { g.formed(q) } -> std::same_as<void>;
+  {bool{G::everybody}};
+};
+
+/// Whether a fragment's groups are the same in all exchanges.
+template <class G>
+inline constexpr bool groups_last = requires {
+  requires G::lasting;
+};
+
+namespace detail {
+
+/// The peers in an order drawn from `draw`.
+CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw);
+
+inline constexpr std::uint64_t group_stream = 0x67726F757073;
+
+}  // namespace detail
+
+/// All peers together.
+struct all_peers {
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = true;
+
+  [[nodiscard]] result<void> check(std::uint32_t) const { return {}; }
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  void formed(const group_question&) {}
+  void serialize(auto&) {}
+};
+
+/// Groups of `size` peers, drawn anew for every exchange; peers that are left over join the last group (NoLoCo: pairs).
+/// With N peers in r = N / size groups, averaging once leaves (r−1)/(N−1) of the variance on average.
+struct random_groups {
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = false;
+
+  std::uint32_t size = 2;
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  void formed(const group_question&) {}
+  void serialize(auto&) {}
+};
+
+/// Moshpit's grid (Ryabinin et al. 2021, section 3.2): peers sit in a grid of `dimensions` axes with `side` places each.
+/// Exchange t is among the peers that differ only on axis t mod d; afterwards each takes a place of its own on that axis,
+/// so that members of one group meet others next time. With side^dimensions peers, d exchanges give the exact mean of all.
+class grid {
+ public:
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = false;
+
+  CAUSEWAY_DECL grid();
+  CAUSEWAY_DECL grid(std::uint32_t side, std::uint32_t dimensions);
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t) const;
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+
+  CAUSEWAY_DECL void formed(const group_question& q);
+  [[nodiscard]] std::uint32_t cycle() const noexcept { return dimensions_; }
+
+  void serialize(auto& ar) { ar(places_); }
+
+ private:
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t axis_of(const group_question& q) const;
+
+  // At the start peers fill the grid in order: peer p at the digits of p.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const;
+
+  CAUSEWAY_DECL [[nodiscard]] bool meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
+                                         std::uint32_t axis) const;
+
+  std::uint32_t side_;
+  std::uint32_t dimensions_;
+  std::vector<std::uint32_t> places_;  // empty: everybody where they started
+};
+
+/// Hivemind's form of the grid: a key of `bits` bits per peer. Peers with equal keys form a group; afterwards each member
+/// appends its number in the group to the key, `step` bits of it, and the oldest bits drop out. With 2^(bits+step) peers
+/// all groups have 2^step members.
+class key_groups {
+ public:
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = false;
+
+  CAUSEWAY_DECL key_groups();
+  CAUSEWAY_DECL key_groups(std::uint32_t bits, std::uint32_t step);
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t) const;
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+
+  CAUSEWAY_DECL void formed(const group_question& q);
+  [[nodiscard]] std::uint32_t cycle() const noexcept { return bits_ / step_ + 1; }
+
+  void serialize(auto& ar) { ar(keys_); }
+
+ private:
+  [[nodiscard]] std::uint32_t mask() const { return (1U << bits_) - 1U; }
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const;
+
+  std::uint32_t bits_;
+  std::uint32_t step_;
+  std::vector<std::uint32_t> keys_;  // empty: as at the start
+};
+
+static_assert(Group<all_peers> && Group<random_groups> && Group<grid> && Group<key_groups>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_GROUPS_HPP
+#endif
+
+// ---- causeway/parallel/impl/random_routes.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_RANDOM_ROUTES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_RANDOM_ROUTES_IPP
+
+// Bodies of parallel/random_routes.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL random_routes::random_routes(std::uint32_t replicas, std::uint32_t stages, std::uint64_t seed)
+    : replicas_{replicas}, stages_{stages}, seed_{seed} {}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> random_routes::next(std::uint64_t step, std::uint32_t micro_batch,
+                                                             std::uint32_t stage) const {
+  return axis::detail::shuffled(replicas_, rng{seed_, mix(step, micro_batch, stage)});
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> random_routes::way(std::uint64_t step, std::uint32_t micro_batch,
+                                                            std::uint32_t replica, std::uint32_t stage) const {
+  std::vector<std::uint32_t> through(stages_, replica);
+  for (std::uint32_t s = stage; s + 1 < stages_; ++s) through[s + 1] = next(step, micro_batch, s)[through[s]];
+  for (std::uint32_t s = stage; s > 0; --s) {
+    const auto to = next(step, micro_batch, s - 1);
+    through[s - 1] = static_cast<std::uint32_t>(std::find(to.begin(), to.end(), through[s]) - to.begin());
+  }
+  return through;
+}
+
+CAUSEWAY_DECL result<void> swap_targets(collective::group_view& last_stages, const random_routes& routes,
+                                        std::uint32_t stages, std::uint32_t micro_batches, const batch& mine,
+                                        std::vector<std::int32_t>& targets, const pipeline_talk& talk) {
+  const std::uint32_t self = last_stages.self();
+  const std::size_t piece = mine.targets.size() / micro_batches;
+  targets.assign(mine.targets.begin(), mine.targets.end());
+  std::vector<std::pair<net::operation, std::size_t>> pending;  // with the bytes that it must move
+  for (std::uint32_t m = 0; m < micro_batches; ++m) {
+    const std::uint32_t from = routes.way(talk.id.step, m, self, stages - 1).front();
+    const std::uint32_t to = routes.way(talk.id.step, m, self, 0).back();
+    if (from == self) continue;  // then `to` is, too
+    net::message_id id = talk.on(detail::losses_kind);
+    id.step = (id.step << most_micro_batch_bits) | m;
+    const auto room = std::as_writable_bytes(std::span{targets}.subspan(m * piece, piece));
+    pending.emplace_back(last_stages.receive(from, id, room), room.size());
+    pending.emplace_back(last_stages.send(to, id, std::as_bytes(mine.targets.subspan(m * piece, piece))), room.size());
+  }
+  result<void> all;
+  for (const auto& [op, bytes] : pending) {
+    const auto moved = last_stages.wait(op, talk.options.deadline);
+    if (!all) continue;
+    if (!moved) all = moved.error();
+    if (moved && *moved != bytes) {
+      all = fail(errc::protocol, "pipeline",
+                 "another replica sent targets of another number; give all replicas equal batches");
+    }
+  }
+  return all;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_RANDOM_ROUTES_IPP
+#endif
+
+// ---- causeway/axis/impl/groups.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_GROUPS_IPP
+#define CAUSEWAY_AXIS_IMPL_GROUPS_IPP
+
+// Bodies of axis/groups.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
+
+CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw) {
+  std::vector<net::peer_index> order(peers);
+  std::iota(order.begin(), order.end(), net::peer_index{0});
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  return order;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL std::vector<net::peer_index> all_peers::members(const group_question& q) const {
+  std::vector<net::peer_index> all(q.peers);
+  std::iota(all.begin(), all.end(), net::peer_index{0});
+  return all;
+}
+
+CAUSEWAY_DECL result<void> random_groups::check(std::uint32_t peers) const {
+  if (size >= 2 || peers == 1) return {};
+  return fail(errc::invalid_argument, "random_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> random_groups::members(const group_question& q) const {
+  const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
+  const auto place = static_cast<std::uint32_t>(std::find(order.begin(), order.end(), q.self) - order.begin());
+  const std::uint32_t groups = std::max(q.peers / size, 1U);
+  const std::uint32_t mine = std::min(place / size, groups - 1);
+  const auto begin = order.begin() + mine * size;
+  std::vector<net::peer_index> group(begin, mine + 1 == groups ? order.end() : begin + size);
+  std::sort(group.begin(), group.end());
+  return group;
+}
+
+CAUSEWAY_DECL grid::grid() : grid(4, 2) {}
+
+CAUSEWAY_DECL grid::grid(std::uint32_t side, std::uint32_t dimensions) : side_{side}, dimensions_{dimensions} {}
+
+CAUSEWAY_DECL result<void> grid::check(std::uint32_t) const {
+  if (side_ >= 2 && dimensions_ >= 1 && dimensions_ <= 16) return {};
+  return fail(errc::invalid_argument, "grid", "a side of at least 2 and 1 to 16 dimensions, please");
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> grid::members(const group_question& q) const {
+  const auto places = this->places(q.peers);
+  std::vector<net::peer_index> group;
+  for (net::peer_index p = 0; p < q.peers; ++p) {
+    if (meets(places, q.self, p, axis_of(q))) group.push_back(p);
+  }
+  return group;
+}
+
+CAUSEWAY_DECL void grid::formed(const group_question& q) {
+  const auto places = this->places(q.peers);
+  const std::uint32_t axis = axis_of(q);
+  auto next = places;
+  std::vector<bool> moved(q.peers);
+  for (net::peer_index first = 0; first < q.peers; ++first) {
+    if (moved[first]) continue;
+    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number, first)});
+    std::vector<net::peer_index> group;
+    for (const net::peer_index p : order) {
+      if (meets(places, first, p, axis)) group.push_back(p);
+    }
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      moved[group[i]] = true;
+      next[group[i] * dimensions_ + axis] = static_cast<std::uint32_t>(i);
+    }
+  }
+  places_ = std::move(next);
+}
+
+CAUSEWAY_DECL std::uint32_t grid::axis_of(const group_question& q) const {
+  return static_cast<std::uint32_t>(q.number % dimensions_);
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> grid::places(std::uint32_t peers) const {
+  if (places_.size() == std::size_t{peers} * dimensions_) return places_;
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t p = 0; p < peers; ++p) {
+    std::uint64_t rest = p;
+    for (std::uint32_t d = 0; d < dimensions_; ++d, rest /= side_) all.push_back(static_cast<std::uint32_t>(rest % side_));
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool grid::meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
+                               std::uint32_t axis) const {
+  for (std::uint32_t d = 0; d < dimensions_; ++d) {
+    if (d != axis && places[a * dimensions_ + d] != places[b * dimensions_ + d]) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL key_groups::key_groups() : key_groups(2, 2) {}
+
+CAUSEWAY_DECL key_groups::key_groups(std::uint32_t bits, std::uint32_t step) : bits_{bits}, step_{step} {}
+
+CAUSEWAY_DECL result<void> key_groups::check(std::uint32_t) const {
+  if (bits_ <= 30 && step_ >= 1 && step_ <= 16) return {};
+  return fail(errc::invalid_argument, "key_groups", "keys have 0 to 30 bits and grow by 1 to 16; other numbers were given");
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> key_groups::members(const group_question& q) const {
+  const auto keys = this->keys(q.peers);
+  std::vector<net::peer_index> group;
+  for (net::peer_index p = 0; p < q.peers; ++p) {
+    if (keys[p] == keys[q.self]) group.push_back(p);
+  }
+  return group;
+}
+
+CAUSEWAY_DECL void key_groups::formed(const group_question& q) {
+  const auto old = keys(q.peers);
+  const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
+  std::vector<std::uint32_t> next(q.peers);
+  std::vector<std::uint32_t> seen(std::size_t{1} << bits_);
+  for (const net::peer_index p : order) next[p] = ((old[p] << step_) | (seen[old[p]]++ & ((1U << step_) - 1))) & mask();
+  keys_ = std::move(next);
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> key_groups::keys(std::uint32_t peers) const {
+  if (keys_.size() == peers) return keys_;
+  std::vector<std::uint32_t> all(peers);
+  for (std::uint32_t p = 0; p < peers; ++p) all[p] = p & mask();
+  return all;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_GROUPS_IPP
+#endif
+
 // ---- causeway/parallel/pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_PIPELINE_HPP
@@ -33026,12 +34140,15 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// Gradient of the mean loss over a pipeline's batch; every peer of it is given the same batch (the first stage reads the
 /// inputs, the last the targets). With `stage::plain` loss and gradients have the bits of the unsplit model over the same
-/// micro-batches; only a tied token table is added up in another order: output layer first, then embedding.
-/// Build each peer's model with `part_of(options, place_in(options, self, peers), layers, schedule.chunks())`.
+/// micro-batches; only a tied token table is added up in another order: output layer first, then embedding. Where
+/// micro-batches go two ways, gradients and losses are summed way by way. Build each peer's model with `part_of(options,
+/// place_in(options, self, peers), layers, schedule.chunks(), path)`, with the path of stage::path_of(schedule); without
+/// one for a schedule whose chunks go round.
 ///
 /// Bytes per step and boundary: micro-batches × what the codec makes of [tokens, width], each way; a tied table once more
-/// each way between first and last rank. Memory: activations as the schedule says, of micro-batches.
-/// The norm by which gradients are clipped is that of the whole model, so that every stage clips alike.
+/// each way between first and last rank; all gradients, where each stage is on two ranks. Memory: activations as the
+/// schedule says, of micro-batches. The norm by which gradients are clipped is that of the whole model, so that every stage
+/// clips alike.
 template <stage::Schedule Schedule = stage::one_f_one_b, stage::ActivationCodec Codec = stage::plain>
 class pipeline {
  public:
@@ -33057,8 +34174,10 @@ class pipeline {
     const float scale = 1.0F / static_cast<float>(b.tokens());
     auto view = view_of(ctx);
     const time_point begin = ctx.clock().now();
-    auto loss = run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                          mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
+    auto loss = options_.random_routes
+                    ? run_routed(ctx, view, b, scale, dropout)
+                    : run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
+                                mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
     if (loss) batch_times_.observe(ctx.clock().now() - begin);
     return loss;
   }
@@ -33066,15 +34185,20 @@ class pipeline {
   /// Over all stages; the gradients of a tied table are added up first. 8 bytes to every peer of the pipeline.
   result<float> norm(auto& ctx) {
     auto view = view_of(ctx);
-    if (!completed_) CAUSEWAY_TRY(tie_gradients(ctx, view));
+    if (!completed_) CAUSEWAY_TRY(complete_gradients(ctx, view));
     completed_ = true;
     return norm_of_pipeline(view, squares(ctx), talk(ctx));
   }
 
   /// What this step taught the codec counts from now on. After a round of either, first and last rank hold the same tied
   /// table again, the first one's: exchanges of the two groups add up in different orders, and where fragments take turns
-  /// the table is not due at both at once.
+  /// the table is not due at both at once. So do the two copies of a stage, where micro-batches go two ways.
   result<void> after_step(auto& ctx) {
+    if (has_copies() && place_.replicas() > 1 && ctx.round() != round_) {
+      auto view = view_of(ctx);
+      CAUSEWAY_ASSIGN(const bool moved, align_copies(view, ctx.parameters(), talk(ctx)));
+      if (moved) ctx.parameters_changed();
+    }
     if (has_tied_table(ctx)) {
       auto view = view_of(ctx);
       CAUSEWAY_ASSIGN(const bool moved, at_either_end(view, ctx.round() != round_, talk(ctx)));
@@ -33094,7 +34218,7 @@ class pipeline {
     CAUSEWAY_TRY(check_batch(name, b, pieces));
     auto view = view_of(ctx);
     return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b, mail(ctx, evaluation_channel),
-                          talk(ctx));
+                          talk(ctx), schedule_.path);
   }
 
   void serialize(auto& ar) { codec_.serialize(ar); }
@@ -33114,11 +34238,11 @@ class pipeline {
     }
     CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.world().size()));
     CAUSEWAY_TRY(make_schedule());
-    chunks_ = ctx.model().part().ranges(ctx.model().blocks());
+    CAUSEWAY_ASSIGN(chunks_, chunks_in(ctx.model()));
     ctx.form_group(place_.group);
     auto view = view_of(ctx);
-    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks, ctx.step()}, chunks_,
-                                {{.channel = first_channel + 4}, ctx.exchange_options()}));
+    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks, ctx.step(), schedule_.path},
+                                chunks_, {{.channel = first_channel + 4}, ctx.exchange_options()}));
     round_ = ctx.round();
     if constexpr (stage::UsesBase<Codec>) {
       if (place_.ranks() > 1) return base_.share(view, ctx.pool(), ctx.model(), codec_, talk(ctx));
@@ -33129,13 +34253,12 @@ class pipeline {
   result<void> make_schedule() {
     CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
     CAUSEWAY_ASSIGN(schedule_, order_.make(place_.ranks(), static_cast<std::uint32_t>(options_.micro_batches)));
-    if (schedule_.folded) {
+    if (stage::remembers(codec_) && has_copies()) {
       return fail(errc::unsupported, "pipeline",
-                  "a schedule whose chunks go forth and back over the ranks is for plans only; use one that is not folded");
+                  "samples go the one way now and the other way later, which an activation codec that remembers them can't "
+                  "follow; use stage::plain or stage::coded, or a schedule of one way");
     }
-    if (schedule_.chunks > 1 && place_.ranks() == 1) {
-      return fail(errc::invalid_argument, "pipeline", "one peer alone has one chunk of the model; use another schedule");
-    }
+    if (options_.random_routes) CAUSEWAY_TRY(check_routes());
     cursor_ = cursor_of(schedule_, place_.rank, order_);
     window_ = window_of(schedule_, order_);
     return {};
@@ -33158,29 +34281,94 @@ class pipeline {
     return std::min(ctx.exchange_options().deadline, batch_times_.deadline(ctx.clock().now()));
   }
 
+  result<void> check_routes() const {
+    const auto no = [](const char* why) -> result<void> { return fail(errc::unsupported, "pipeline random routes", why); };
+    if (schedule_.chunks > 1) return no("replicas swap whole stages; use a schedule with one chunk on each rank");
+    if (stage::remembers(codec_)) {
+      return no(
+          "samples go other ways in every step, which an activation codec that remembers them can't follow; use "
+          "stage::plain or stage::coded");
+    }
+    if (Codec::traits.uses_base) return no("the codec knows the embedding of this replica's tokens only; use another one");
+    return {};
+  }
+
+  // As run_batch, where the stages before and behind are of other replicas in each micro-batch. The loss is that of the
+  // micro-batches that end in this pipeline.
+  result<double> run_routed(auto& ctx, collective::group_view& view, const batch& b, float scale,
+                            std::span<const std::uint64_t> dropout) {
+    const std::uint32_t ranks = place_.ranks();
+    const random_routes routes{place_.replicas(), ranks, ctx.options().seed};
+    std::vector<std::vector<std::uint32_t>> peers(schedule_.micro_batches);
+    for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) {
+      peers[m] = routes.way(ctx.step(), m, place_.replica, place_.rank);
+      for (std::uint32_t s = 0; s < ranks; ++s) peers[m][s] = place_.rows[peers[m][s]][s];
+    }
+    batch routed = b;
+    if (place_.rank + 1 == ranks) {
+      collective::group_view last_stages{ctx.world(), place_.group};
+      CAUSEWAY_TRY(swap_targets(last_stages, routes, ranks, schedule_.micro_batches, b, routed_targets_, talk(ctx)));
+      routed.targets = routed_targets_;
+    }
+    std::vector<net::peer_index> everybody(ctx.world().size());
+    std::iota(everybody.begin(), everybody.end(), net::peer_index{0});
+    collective::group_view all{ctx.world(), std::move(everybody)};
+    batch_talk boundaries = mail(ctx, first_channel);
+    boundaries.seed = 0;  // both sides of a boundary must have the same
+    boundaries.routes = &peers;
+    CAUSEWAY_ASSIGN(const double sum,
+                    pass_batch(ctx, all, codec_, *cursor_, {schedule_, place_.rank, chunks_, routed, scale, true, dropout},
+                               boundaries));
+    CAUSEWAY_ASSIGN(const double loss, loss_of_pipeline(view, sum, loss_rank(schedule_), talk(ctx)));
+    return loss / static_cast<double>(b.tokens());
+  }
+
+  // The blocks of this rank's chunks. A part that was cut otherwise is for all ranks to agree on, if it can be told apart.
+  result<std::vector<nn::block_range>> chunks_in(const auto& model) const {
+    const nn::model_part& part = model.part();
+    if (schedule_.path == plan::stage_path::round && place_.ranks() > 1) return part.ranges(model.blocks());
+    auto chunks = chunks_of(options_, place_, model.blocks(), schedule_.chunks, schedule_.path);
+    for (std::size_t c = 0; chunks && c < chunks->size(); ++c) {
+      if (part.holds((*chunks)[c])) continue;
+      return fail(errc::wrong_model, "pipeline",
+                  "this peer's model lacks blocks " + nn::model_part::text((*chunks)[c]) +
+                      "; build it with parallel::part_of, with the chunks and the path of the schedule");
+    }
+    return chunks;
+  }
+
   // Equal on peers that can be stages of one pipeline.
   [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
     hasher h;
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
-    h.add_value(codec_.agreement()).add_value(options_.micro_batches);
+    h.add_value(codec_.agreement())
+        .add_value(options_.micro_batches)
+        .add_value(schedule_.path)
+        .add_value(options_.random_routes);
     return h.finish();
   }
 
+  // Whether each stage is on two ranks, this one and its mirror.
+  [[nodiscard]] bool has_copies() const noexcept { return schedule_.path == plan::stage_path::two_ways; }
+  // Whether this is one of two ranks that hold the ends of the model, and a table which is part of both.
   [[nodiscard]] bool has_tied_table(auto& ctx) const {
-    return place_.ranks() > 1 && ctx.model().tied_table() != nn::not_held;
+    return schedule_.path == plan::stage_path::round && place_.ranks() > 1 && ctx.model().tied_table() != nn::not_held;
   }
   [[nodiscard]] std::span<float> tied(auto& ctx, std::span<float> flat) const {
     const auto& s = ctx.model().parameters().segments()[ctx.model().tied_table()];
     return flat.subspan(static_cast<std::size_t>(s.offset), static_cast<std::size_t>(s.size()));
   }
 
-  result<void> tie_gradients(auto& ctx, collective::group_view& view) {
+  result<void> complete_gradients(auto& ctx, collective::group_view& view) {
+    if (has_copies()) return add_copies(view, ctx.pool(), ctx.gradients(), other_end_, talk(ctx));
     if (!has_tied_table(ctx)) return {};
     return add_ends(view, ctx.pool(), tied(ctx, ctx.gradients()), other_end_, talk(ctx));
   }
 
-  // The squared norm of this rank's gradient; a tied table counts on the first rank only.
+  // The squared norm of this rank's gradient; a tied table counts on the first rank only, the second copy of a stage
+  // nowhere.
   [[nodiscard]] double squares(auto& ctx) const {
+    if (has_copies() && place_.rank >= place_.ranks() / 2) return 0;
     if (!has_tied_table(ctx) || place_.rank == 0) {
       const double all = ctx.own_norm();
       return all * all;
@@ -33199,12 +34387,13 @@ class pipeline {
   plan::schedule schedule_;
   std::optional<plan::schedule_cursor> cursor_;
   std::vector<nn::block_range> chunks_;
-  embedding_base base_;           // empty where the codec uses none
-  std::vector<float> other_end_;  // a tied table's gradient of the other end
+  std::vector<std::int32_t> routed_targets_;  // of the micro-batches that other replicas began
+  embedding_base base_;                       // empty where the codec uses none
+  std::vector<float> other_end_;  // a tied table's gradient of the other end; all gradients, where a stage has two copies
   net::arrival_statistics batch_times_{{.floor = std::chrono::minutes{10}, .cap = std::chrono::hours{24}}};
   std::uint64_t round_ = 0;
   std::uint32_t window_ = 1;
-  bool completed_ = false;  // this step's gradients of a tied table are added up
+  bool completed_ = false;  // this step's gradients of a tied table, or of both copies, are added up
 };
 static_assert(ParallelismPolicy<pipeline<>>);
 
@@ -33235,14 +34424,14 @@ struct swarm_move {
 };
 
 /// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
-[[nodiscard]] CAUSEWAY_DECL double load_of(const std::vector<balanced_peer>& stage);
+CAUSEWAY_DECL [[nodiscard]] double load_of(const std::vector<balanced_peer>& stage);
 
 /// Where a newcomer helps most: a stage that nobody serves, else the one with the longest queues.
-[[nodiscard]] CAUSEWAY_DECL std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages);
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages);
 
 /// Nobody moves where queues differ by less than `hysteresis` micro-batches per peer, and no stage loses its last peer. The
 /// least useful peer of a stage is the slowest; of those with equal speed, the one with the highest id.
-[[nodiscard]] CAUSEWAY_DECL std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
+CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
                                                                   double hysteresis);
 
 /// A peer's own queue: how many micro-batches waited, on average, whenever it began with one. Of this turn, or of the one
@@ -33250,9 +34439,9 @@ struct swarm_move {
 /// and then nothing waits.
 class queue_meter {
  public:
-  void begin_turn();
+  CAUSEWAY_DECL void begin_turn();
   /// `waiting`: without the one that is begun.
-  void began(std::size_t waiting);
+  CAUSEWAY_DECL void began(std::size_t waiting);
   [[nodiscard]] double mean() const { return begun_ > 0 ? mean_of_turn() : before_; }
 
  private:
@@ -33264,15 +34453,15 @@ class queue_meter {
 /// Queues as peers told of them since the last comparison.
 class queue_watch {
  public:
-  void saw(net::peer_id id, double queued);
+  CAUSEWAY_DECL void saw(net::peer_id id, double queued);
   void looked() { ++looks_; }
-  [[nodiscard]] double mean(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] double mean(net::peer_id id) const;
   /// Whether it is time to compare; the first time one period after the first question.
-  bool due(time_point now, duration every);
+  CAUSEWAY_DECL bool due(time_point now, duration every);
   /// Other peers serve than before, or others' stages: what was seen so far says nothing of them, and a comparison that is
   /// due soon waits for half a period.
-  void changed(time_point now, duration every);
-  void clear();
+  CAUSEWAY_DECL void changed(time_point now, duration every);
+  CAUSEWAY_DECL void clear();
 
  private:
   std::map<net::peer_id, double> sums_;
@@ -33768,48 +34957,48 @@ struct swarm_neighbour {
 /// Thread safety: none; the fabric's lock serves.
 class swarm_table {
  public:
-  swarm_table(net::peer_id self, std::uint32_t stages);
+  CAUSEWAY_DECL swarm_table(net::peer_id self, std::uint32_t stages);
 
-  void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
+  CAUSEWAY_DECL void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
   /// Who is down is forgotten where many are known: strangers come with new ids for ever.
-  void down(net::peer_id id);
-  void take(net::peer_id from, const swarm_wire::status& s, time_point now);
+  CAUSEWAY_DECL void down(net::peer_id id);
+  CAUSEWAY_DECL void take(net::peer_id from, const swarm_wire::status& s, time_point now);
 
   /// A round trip ends, if it was this peer that began it.
-  void echoed(net::peer_id from, std::uint64_t mark, time_point now);
+  CAUSEWAY_DECL void echoed(net::peer_id from, std::uint64_t mark, time_point now);
   [[nodiscard]] static std::uint64_t mark_of(time_point t) { return static_cast<std::uint64_t>(t.since_start.count()); }
 
   /// Those that were measured since the last call.
-  [[nodiscard]] swarm_wire::delays take_delays();
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::delays take_delays();
   /// Somebody else is to be told all of them.
-  void tell_delays_again();
+  CAUSEWAY_DECL void tell_delays_again();
 
   /// Another one after everything that somebody said anew, but for queues and speeds.
   [[nodiscard]] std::uint64_t changes() const noexcept { return changes_; }
 
   /// Up to `count` of those who are connected, others with every call: all in turn.
-  [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count);
 
   /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
-  void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
-  [[nodiscard]] std::optional<double> squares(std::uint32_t stage, std::uint64_t step) const;
+  CAUSEWAY_DECL void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<double> squares(std::uint32_t stage, std::uint64_t step) const;
 
   /// Of all stages; nothing while one of them is missing.
-  [[nodiscard]] std::optional<double> squares(std::uint64_t step) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<double> squares(std::uint64_t step) const;
   /// Somebody is so far ahead that nobody speaks of this step's sums any more.
-  [[nodiscard]] bool left_behind(std::uint64_t step) const;
+  CAUSEWAY_DECL [[nodiscard]] bool left_behind(std::uint64_t step) const;
 
   /// Whether a connected peer of the stage has the sum of the step.
-  [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const;
 
   /// Connected, and has the weights of its stage.
-  [[nodiscard]] bool serves(net::peer_id id) const;
-  [[nodiscard]] bool anybody_serves(std::uint32_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] bool serves(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_serves(std::uint32_t stage) const;
 
-  [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const;
-  [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
-  [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
-  [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
 
   struct driver_choice {
     net::peer_id id = 0;
@@ -33817,20 +35006,20 @@ class swarm_table {
   };
   /// Who says that it drives, with the highest term; of two with the same, the one with the lower id. `self`: this peer's
   /// own claim, term 0 if it has none.
-  [[nodiscard]] driver_choice driver(std::uint32_t own_term) const;
+  CAUSEWAY_DECL [[nodiscard]] driver_choice driver(std::uint32_t own_term) const;
   /// Whether this peer, which serves the first stage, comes before all others that could drive.
-  [[nodiscard]] bool first_in_line() const;
+  CAUSEWAY_DECL [[nodiscard]] bool first_in_line() const;
 
   [[nodiscard]] std::map<net::peer_id, swarm_neighbour>& peers() noexcept { return peers_; }
   [[nodiscard]] const std::map<net::peer_id, swarm_neighbour>& peers() const noexcept { return peers_; }
-  [[nodiscard]] net::peer_id at(net::peer_index link) const;
-  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id at(net::peer_index link) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const;
   /// The highest that was heard of.
   [[nodiscard]] std::uint32_t term() const noexcept { return term_; }
   void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
 
  private:
-  static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
+  CAUSEWAY_DECL static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
 
   static constexpr std::size_t most_known = 4096;
 
@@ -34029,7 +35218,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// To be used with the fabric's lock held.
 class swarm_talk {
  protected:
-  swarm_talk(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log);
+  CAUSEWAY_DECL swarm_talk(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log);
   ~swarm_talk() = default;
 
   /// `bulk`: others pass first.
@@ -34047,24 +35236,24 @@ class swarm_talk {
   void announce() { tell_all(own_status()); }
   /// That this peer is still there: to the driver, from the driver to all, else to a few in turn. What changes goes to all
   /// (`announce`), so in a swarm of n peers nobody hears more than the driver, n messages a heartbeat.
-  void announce_to(std::vector<net::peer_id> some);
+  CAUSEWAY_DECL void announce_to(std::vector<net::peer_id> some);
   /// After which silence a peer is given up. Who speaks to a few in turn comes to each of n others in every n / few-th
   /// heartbeat; driver and followers hear each other in every one.
-  [[nodiscard]] duration silence_of(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] duration silence_of(net::peer_id id) const;
 
-  [[nodiscard]] swarm_wire::status own_status() const;
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::status own_status() const;
 
-  void greet(net::peer_id id, const std::string& address);
+  CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
 
-  void learn(const swarm_wire::addresses& a);
+  CAUSEWAY_DECL void learn(const swarm_wire::addresses& a);
 
   /// Looks for who is not connected, and gives up who is silent.
-  void look_around_for_peers(time_point now);
+  CAUSEWAY_DECL void look_around_for_peers(time_point now);
 
   /// Asks these for an echo.
-  void probe(const std::vector<net::peer_id>& some, time_point now);
+  CAUSEWAY_DECL void probe(const std::vector<net::peer_id>& some, time_point now);
 
-  [[nodiscard]] std::string describe_swarm() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_swarm() const;
 
   static constexpr std::size_t few = 8;
 
@@ -34226,20 +35415,20 @@ class swarm_ends : protected swarm_talk {
   }
 
   /// A step, or an evaluation before it.
-  void begin_ends(std::uint64_t step);
+  CAUSEWAY_DECL void begin_ends(std::uint64_t step);
 
   /// These are the parameters after so many steps, committed: the last stage gives their table from now on.
-  void gives_table(std::uint64_t steps, std::span<const float> parameters);
+  CAUSEWAY_DECL void gives_table(std::uint64_t steps, std::span<const float> parameters);
 
   /// The parameters are a committed state's; `adopted` as in swarm_round::committed. Whether anybody cares.
-  bool holds_committed(bool adopted);
+  CAUSEWAY_DECL bool holds_committed(bool adopted);
 
   /// What the other end has for this step is here.
   [[nodiscard]] bool other_end_is_here() const { return in_training() && fetched_.has(step()); }
 
   /// The last stage exchanges once one of its peers has the first stage's part, or the whole sum; and in order to find out
   /// that others have committed the step.
-  [[nodiscard]] bool may_sum() const;
+  CAUSEWAY_DECL [[nodiscard]] bool may_sum() const;
 
   /// What this peer of the last stage could add.
   [[nodiscard]] bool has_part() const { return is_last_of_tied() && other_end_is_here(); }
@@ -34248,18 +35437,18 @@ class swarm_ends : protected swarm_talk {
   /// The first stage steps when the last has committed the step, and its table is here. The optimizer moves nothing of it
   /// then: the table is taken over as it is.
   [[nodiscard]] bool may_step() const { return !is_first_of_tied() || other_end_is_here(); }
-  void leave_table_out(std::span<float> gradients) const;
-  void put_table_into_parameters();
+  CAUSEWAY_DECL void leave_table_out(std::span<float> gradients) const;
+  CAUSEWAY_DECL void put_table_into_parameters();
 
   /// After every event.
-  void ask_the_other_end();
+  CAUSEWAY_DECL void ask_the_other_end();
   /// In an exchange nobody has the part, and this peer is the first: it asks, whoever should have.
-  void asks_itself();
+  CAUSEWAY_DECL void asks_itself();
 
-  void heard(net::peer_id from, const swarm_wire::table_request& r);
-  void heard(net::peer_id from, const swarm_wire::table_piece& p);
+  CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_request& r);
+  CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_piece& p);
 
-  [[nodiscard]] std::string describe_ends() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_ends() const;
 
   swarm_gradients gradients_;
   swarm_tied_table tied_;
@@ -34275,14 +35464,14 @@ class swarm_ends : protected swarm_talk {
   }
 
   // One peer's asking serves its stage: the first of those who are in this turn.
-  [[nodiscard]] bool first_of_its_stage() const;
+  CAUSEWAY_DECL [[nodiscard]] bool first_of_its_stage() const;
 
   // The first stage asks when it has its own sum: it can step then, once the last stage has.
-  [[nodiscard]] bool lacks_something() const;
+  CAUSEWAY_DECL [[nodiscard]] bool lacks_something() const;
 
   // Any of those who say that they have it, another one for each peer that asks.
-  [[nodiscard]] net::peer_id whom_to_ask() const;
-  [[nodiscard]] bool has_it(const swarm_wire::status& s) const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id whom_to_ask() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_it(const swarm_wire::status& s) const;
 
   std::vector<float> given_;  // the table after `committed_` steps
   bool asks_whoever_is_first_ = false;
@@ -34989,17 +36178,17 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// For the trainer's thread, without the fabric's lock; `any_done` with it.
 class swarm_mail {
  public:
-  explicit swarm_mail(net::fabric& fabric);
+  CAUSEWAY_DECL explicit swarm_mail(net::fabric& fabric);
 
   using arrival = parcel_mail<swarm_wire::parcel>::arrival;
 
-  void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes);
+  CAUSEWAY_DECL void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes);
   /// `most`: bytes of the boundary tensor, or more.
-  void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most);
+  CAUSEWAY_DECL void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most);
 
   /// What has come, whole. What broke is passed over: its sender sends it again, or another peer does.
-  [[nodiscard]] std::vector<arrival> collect();
-  [[nodiscard]] bool any_done() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<arrival> collect();
+  CAUSEWAY_DECL [[nodiscard]] bool any_done() const;
 
   /// What belongs to earlier steps is no longer received.
   void forget_before(std::uint64_t turn) { fabric_.cancel_before(epoch_of(turn)); }
@@ -35007,8 +36196,8 @@ class swarm_mail {
   void clear() { mail_.clear(); }
 
  private:
-  static std::uint32_t epoch_of(std::uint64_t turn) noexcept;
-  static net::message_id id_of(const swarm_wire::parcel& p);
+  CAUSEWAY_DECL static std::uint32_t epoch_of(std::uint64_t turn) noexcept;
+  CAUSEWAY_DECL static net::message_id id_of(const swarm_wire::parcel& p);
 
   net::fabric& fabric_;
   parcel_mail<swarm_wire::parcel> mail_;
@@ -35628,13 +36817,13 @@ class gpt_family {
   using options_type = gpt_options;
   static constexpr std::string_view name = "gpt2";
 
-  [[nodiscard]] static result<void> validate(const gpt_options& o);
+  CAUSEWAY_DECL [[nodiscard]] static result<void> validate(const gpt_options& o);
 
   /// The linear maps of a block.
-  [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept;
+  CAUSEWAY_DECL [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept;
 
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
-  gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {});
+  CAUSEWAY_DECL gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {});
 
   [[nodiscard]] const gpt_options& options() const noexcept { return options_; }
   [[nodiscard]] float dropout() const noexcept { return options_.dropout; }
@@ -35647,7 +36836,7 @@ class gpt_family {
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, positions_}; }
 
-  void hash_into(hasher& h) const noexcept;
+  CAUSEWAY_DECL void hash_into(hasher& h) const noexcept;
 
   /// Tokens to the residual stream, [batch·T, width].
   template <class Backend>
@@ -35679,7 +36868,7 @@ class gpt_family {
   }
 
   /// What a block keeps for `rows` tokens in operands of `size` bytes.
-  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
 
  private:
   // A linear map or a norm takes two segments: weight, bias.
@@ -35687,10 +36876,10 @@ class gpt_family {
     std::size_t norm1 = 0, qkv = 0, projection = 0, norm2 = 0, up = 0, down = 0;
   };
 
-  void declare_block(declaration& d, std::int64_t i);
-  std::size_t declare_norm(declaration& d, const std::string& prefix) const;
-  static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs, std::int64_t inputs,
-                                    float deviation);
+  CAUSEWAY_DECL void declare_block(declaration& d, std::int64_t i);
+  CAUSEWAY_DECL std::size_t declare_norm(declaration& d, const std::string& prefix) const;
+  CAUSEWAY_DECL static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs,
+                                                  std::int64_t inputs, float deviation);
 
   /// Queries, keys and values.
   template <class Backend>
@@ -35861,7 +37050,8 @@ struct tuning_options {
 class tuned_parameters {
  public:
   /// errc::invalid_argument for sizes that cannot work, before memory is taken for them.
-  static result<tuned_parameters> create(const tuning_options& o, const span_model& model, std::int64_t context);
+  CAUSEWAY_DECL static result<tuned_parameters> create(const tuning_options& o, const span_model& model,
+                                                       std::int64_t context);
 
   [[nodiscard]] parameter_store& store() noexcept { return store_; }
   /// What servers are told of it.
@@ -35873,12 +37063,12 @@ class tuned_parameters {
   [[nodiscard]] std::uint64_t hash() const { return hasher{}.add_value(store_.layout_hash()).add_value(factor_).finish(); }
 
   /// Prompts like embeddings of tokens, and zeros before the blocks; of adapters A with variance 1/inputs, and B zero.
-  void initialize(thread_pool& pool, std::uint64_t seed);
+  CAUSEWAY_DECL void initialize(thread_pool& pool, std::uint64_t seed);
 
   /// The values as servers get them, [layers, tuning().values]: alpha/rank is part of B.
-  void gather(std::vector<float>& tuned);
+  CAUSEWAY_DECL void gather(std::vector<float>& tuned);
   /// Adds the gradients of what `gather` gave.
-  void add_gradients(std::span<const float> d_tuned);
+  CAUSEWAY_DECL void add_gradients(std::span<const float> d_tuned);
 
  private:
   // A part of a block's values.
@@ -35889,16 +37079,16 @@ class tuned_parameters {
     float factor = 1.0F;
   };
 
-  tuned_parameters(const tuning_options& o, const span_model& model);
+  CAUSEWAY_DECL tuned_parameters(const tuning_options& o, const span_model& model);
 
-  [[nodiscard]] result<void> check_count() const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_count() const;
 
-  void declare();
+  CAUSEWAY_DECL void declare();
 
-  void declare_adapter(std::int64_t block, std::size_t map);
+  CAUSEWAY_DECL void declare_adapter(std::int64_t block, std::size_t map);
 
-  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, float deviation,
-                  std::int64_t block = -1);
+  CAUSEWAY_DECL std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                float deviation, std::int64_t block = -1);
 
   span_model model_;
   nn::block_tuning tuning_{};

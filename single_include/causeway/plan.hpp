@@ -43,13 +43,16 @@
 #endif
 
 // Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
-// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>). As part
+// of the headers they are templates without parameters, so that a compiler instantiates what a body needs only where it is
+// called. CAUSEWAY_INLINE is for those that cannot be templates: virtual functions, destructors, copies, and what is passed
+// as a pointer.
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
-#define CAUSEWAY_DECL_WHERE_CALLED
+#define CAUSEWAY_INLINE
 #else
-#define CAUSEWAY_DECL inline
-#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
+#define CAUSEWAY_DECL template <class...>
+#define CAUSEWAY_INLINE inline
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__
@@ -513,32 +516,32 @@ namespace detail {
 
 class cluster_search {
  public:
-  cluster_search(std::span<const cluster_peer> peers, const cluster_task& task, std::size_t clusters,
-                 const cluster_options& options);
+  CAUSEWAY_DECL cluster_search(std::span<const cluster_peer> peers, const cluster_task& task, std::size_t clusters,
+                               const cluster_options& options);
 
   /// Lower is better: bytes missing in all clusters, the slowest, the mean.
   struct rated {
     std::vector<std::size_t> cluster_of;
     double missing = 0, slowest = 0, mean = 0;
 
-    [[nodiscard]] bool operator<(const rated& o) const;
+    CAUSEWAY_DECL [[nodiscard]] bool operator<(const rated& o) const;
   };
 
-  [[nodiscard]] rated rate(std::vector<std::size_t> cluster_of) const;
+  CAUSEWAY_DECL [[nodiscard]] rated rate(std::vector<std::size_t> cluster_of) const;
 
-  [[nodiscard]] rated run();
+  CAUSEWAY_DECL [[nodiscard]] rated run();
 
  private:
   /// The first: by bandwidth, as many in each cluster. The others at random.
-  std::vector<std::size_t> founder(bool sorted);
+  CAUSEWAY_DECL std::vector<std::size_t> founder(bool sorted);
 
   /// Each peer from one of its parents, and then one moved or two swapped; every child ends in a local optimum.
-  std::vector<std::size_t> changed(std::vector<std::size_t> child, const std::vector<std::size_t>& father);
+  CAUSEWAY_DECL std::vector<std::size_t> changed(std::vector<std::size_t> child, const std::vector<std::size_t>& father);
 
-  [[nodiscard]] rated improved(rated r) const;
+  CAUSEWAY_DECL [[nodiscard]] rated improved(rated r) const;
 
   /// One peer moved, or two swapped.
-  bool improve(rated& best) const;
+  CAUSEWAY_DECL bool improve(rated& best) const;
 
   std::vector<cluster_peer> peers_;
   cluster_task task_;
@@ -720,20 +723,20 @@ namespace detail {
 class bottleneck_matcher {
  public:
   /// `costs` is size x size, row by row; all finite. Returns the bottleneck; `row_of()` has the pairs.
-  double solve(std::span<const double> costs, std::size_t size);
+  CAUSEWAY_DECL double solve(std::span<const double> costs, std::size_t size);
 
   [[nodiscard]] const std::vector<std::size_t>& row_of() const noexcept { return row_of_; }
 
  private:
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
-  [[nodiscard]] double lower_bound() const;
+  CAUSEWAY_DECL [[nodiscard]] double lower_bound() const;
 
-  [[nodiscard]] double next_limit() const;
+  CAUSEWAY_DECL [[nodiscard]] double next_limit() const;
 
-  bool augment_from(std::size_t row);
+  CAUSEWAY_DECL bool augment_from(std::size_t row);
 
-  bool augment(std::size_t row);
+  CAUSEWAY_DECL bool augment(std::size_t row);
 
   std::span<const double> costs_;
   std::size_t size_ = 0;
@@ -857,16 +860,16 @@ namespace detail {
 class path_table {
  public:
   /// The cost of the best path.
-  double fill(std::span<const double> costs, std::size_t places);
+  CAUSEWAY_DECL double fill(std::span<const double> costs, std::size_t places);
 
-  [[nodiscard]] std::vector<std::size_t> order() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> order() const;
 
  private:
   [[nodiscard]] double at(std::uint32_t set, std::size_t j) const { return best_[set * n_ + j]; }
 
-  void spread(std::uint32_t set, std::size_t from);
+  CAUSEWAY_DECL void spread(std::uint32_t set, std::size_t from);
 
-  [[nodiscard]] std::size_t cheapest_end(std::uint32_t set) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t cheapest_end(std::uint32_t set) const;
 
   std::span<const double> costs_;
   std::size_t n_ = 0;
@@ -1049,22 +1052,22 @@ class link_matrix {
   link_matrix() = default;
 
   /// The same link everywhere, and nothing to pay from a device to itself.
-  explicit link_matrix(std::size_t devices, const link_cost& everywhere = {});
+  CAUSEWAY_DECL explicit link_matrix(std::size_t devices, const link_cost& everywhere = {});
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const;
+  CAUSEWAY_DECL [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const;
 
   /// One direction.
-  void set(std::size_t from, std::size_t to, const link_cost& link);
+  CAUSEWAY_DECL void set(std::size_t from, std::size_t to, const link_cost& link);
 
-  void set_both(std::size_t a, std::size_t b, const link_cost& link);
+  CAUSEWAY_DECL void set_both(std::size_t a, std::size_t b, const link_cost& link);
 
   /// Seconds for `bytes` there and as many back, halved: what a direction costs on average.
-  [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const;
+  CAUSEWAY_DECL [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const;
 
   /// The links between devices, where this matrix is one of regions and device i stands in region `region_of[i]`.
-  [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const;
+  CAUSEWAY_DECL [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const;
 
  private:
   std::size_t size_ = 0;
@@ -1162,9 +1165,9 @@ struct placement {
   std::vector<std::size_t> devices;  ///< stage by stage
 
   [[nodiscard]] std::size_t stages() const noexcept { return replicas == 0 ? 0 : devices.size() / replicas; }
-  [[nodiscard]] std::size_t device(std::size_t stage, std::size_t replica) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t device(std::size_t stage, std::size_t replica) const;
   /// The devices that hold `stage`.
-  [[nodiscard]] std::span<const std::size_t> group(std::size_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] std::span<const std::size_t> group(std::size_t stage) const;
 
   friend bool operator==(const placement&, const placement&) = default;
 };
@@ -1314,7 +1317,7 @@ struct dtfm_partition {
 
 class dtfm_scorer {
  public:
-  dtfm_scorer(const link_matrix& links, const pipeline_task& task);
+  CAUSEWAY_DECL dtfm_scorer(const link_matrix& links, const pipeline_task& task);
 
   [[nodiscard]] const pipeline_task& task() const noexcept { return task_; }
   [[nodiscard]] std::size_t devices() const noexcept { return devices_; }
@@ -1325,38 +1328,38 @@ class dtfm_scorer {
   /// Devices of the same kind see the same links: swapping them changes nothing.
   [[nodiscard]] std::size_t kind(std::size_t device) const { return kinds_[device]; }
 
-  void score(dtfm_partition& p);
+  CAUSEWAY_DECL void score(dtfm_partition& p);
 
   /// Swaps the devices at the places `a`, all of one group, with those at `b` if that makes `p` better.
-  bool improve_by_swap(dtfm_partition& p, std::span<const std::size_t> a, std::span<const std::size_t> b);
+  CAUSEWAY_DECL bool improve_by_swap(dtfm_partition& p, std::span<const std::size_t> a, std::span<const std::size_t> b);
 
   /// The groups in the order of the best path, each device paired with one of the next group.
-  [[nodiscard]] placement arranged(const dtfm_partition& p);
+  CAUSEWAY_DECL [[nodiscard]] placement arranged(const dtfm_partition& p);
 
  private:
-  void find_kinds();
+  CAUSEWAY_DECL void find_kinds();
 
-  [[nodiscard]] bool same_links(std::size_t a, std::size_t b) const;
+  CAUSEWAY_DECL [[nodiscard]] bool same_links(std::size_t a, std::size_t b) const;
 
-  [[nodiscard]] double group_seconds(const dtfm_partition& p, std::size_t g) const;
+  CAUSEWAY_DECL [[nodiscard]] double group_seconds(const dtfm_partition& p, std::size_t g) const;
 
-  [[nodiscard]] static double slowest_group(const dtfm_partition& p);
+  CAUSEWAY_DECL [[nodiscard]] static double slowest_group(const dtfm_partition& p);
 
-  void fill_costs(std::span<const std::size_t> rows, std::span<const std::size_t> columns);
+  CAUSEWAY_DECL void fill_costs(std::span<const std::size_t> rows, std::span<const std::size_t> columns);
 
-  void pair_groups(dtfm_partition& p, std::size_t g, std::size_t h);
+  CAUSEWAY_DECL void pair_groups(dtfm_partition& p, std::size_t g, std::size_t h);
 
-  [[nodiscard]] std::vector<std::size_t> partners_of(std::span<const std::size_t> before,
-                                                     std::span<const std::size_t> next);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> partners_of(std::span<const std::size_t> before,
+                                                                   std::span<const std::size_t> next);
 
   /// The true cost (beyond 12 groups: of a quickly found path), or at least `limit` where a bound shows it is not less.
-  [[nodiscard]] double total(const dtfm_partition& p, double limit);
+  CAUSEWAY_DECL [[nodiscard]] double total(const dtfm_partition& p, double limit);
 
   /// Always to the nearest group left, from the best start: what many groups are searched with. `arranged` does better.
-  [[nodiscard]] double quick_path(const dtfm_partition& p) const;
+  CAUSEWAY_DECL [[nodiscard]] double quick_path(const dtfm_partition& p) const;
 
   /// Of the least weight (Prim 1957): no path over all groups is cheaper.
-  [[nodiscard]] double spanning_tree(std::span<const double> costs);
+  CAUSEWAY_DECL [[nodiscard]] double spanning_tree(std::span<const double> costs);
 
   pipeline_task task_;
   std::size_t devices_;
@@ -1572,38 +1575,39 @@ namespace detail {
 
 class dtfm_search {
  public:
-  dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options);
+  CAUSEWAY_DECL dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options);
 
-  dtfm_plan run();
+  CAUSEWAY_DECL dtfm_plan run();
 
  private:
   [[nodiscard]] std::size_t groups() const noexcept { return scorer_.task().stages; }
   [[nodiscard]] std::size_t replicas() const noexcept { return scorer_.task().replicas; }
   [[nodiscard]] std::size_t places() const noexcept { return groups() * replicas(); }
 
-  void found();
+  CAUSEWAY_DECL void found();
 
   /// Puts the devices in a chain, each followed by the nearest one left, cuts the chain into pieces for a random number of
   /// groups each, and deals each piece out to its groups: one group gathers neighbours, many groups each get some of them.
-  void deal_neighbours(std::vector<std::size_t>& devices);
+  CAUSEWAY_DECL void deal_neighbours(std::vector<std::size_t>& devices);
 
-  void breed();
+  CAUSEWAY_DECL void breed();
 
-  void shuffle(std::vector<std::size_t>& list);
+  CAUSEWAY_DECL void shuffle(std::vector<std::size_t>& list);
 
   /// The group of each device; `groups()` for spare ones.
-  [[nodiscard]] std::vector<std::size_t> labels(const dtfm_partition& p) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> labels(const dtfm_partition& p) const;
 
   /// Renames the groups of `label` so that they share as many devices as possible, one after another, with those of `like`.
-  void rename_like(std::vector<std::size_t>& label, const std::vector<std::size_t>& like) const;
+  CAUSEWAY_DECL void rename_like(std::vector<std::size_t>& label, const std::vector<std::size_t>& like) const;
 
-  dtfm_partition crossed(const dtfm_partition& mother, const dtfm_partition& father);
+  CAUSEWAY_DECL dtfm_partition crossed(const dtfm_partition& mother, const dtfm_partition& father);
 
   /// Groups that are too large give random devices to those that are too small.
-  dtfm_partition mended(const std::vector<std::size_t>& label);
+  CAUSEWAY_DECL dtfm_partition mended(const std::vector<std::size_t>& label);
 
   /// The mean cost between the device at `place` and the others of a group.
-  [[nodiscard]] double mean_cost(const dtfm_partition& p, std::size_t place, std::size_t group, bool gather) const;
+  CAUSEWAY_DECL [[nodiscard]] double mean_cost(const dtfm_partition& p, std::size_t place, std::size_t group,
+                                               bool gather) const;
 
   struct move {
     std::size_t place = 0;
@@ -1612,27 +1616,27 @@ class dtfm_search {
   };
 
   /// The best move of a device that is not locked from `from` to a group that `open` lets in.
-  [[nodiscard]] move best_move(const dtfm_partition& p, std::size_t from, const std::vector<char>& open,
-                               const std::vector<char>& locked, bool gather) const;
+  CAUSEWAY_DECL [[nodiscard]] move best_move(const dtfm_partition& p, std::size_t from, const std::vector<char>& open,
+                                             const std::vector<char>& locked, bool gather) const;
 
   /// One cycle: a device of each group goes to the next one, and the last one's to the first. False: nothing to move.
-  bool cycle(dtfm_partition& p, std::vector<char>& locked, bool gather);
+  CAUSEWAY_DECL bool cycle(dtfm_partition& p, std::vector<char>& locked, bool gather);
 
-  void move_in_cycles(dtfm_partition& p);
+  CAUSEWAY_DECL void move_in_cycles(dtfm_partition& p);
 
   /// Swaps two devices of different kinds and groups, or as many as there are of these kinds in these groups, while that
   /// makes the partition better; places come in random order.
-  void swap_while_better(dtfm_partition& p);
+  CAUSEWAY_DECL void swap_while_better(dtfm_partition& p);
 
   [[nodiscard]] std::size_t group_at(std::size_t place) const { return std::min(place / replicas(), groups()); }
 
   /// Places that stand for all: devices of a kind in the same group are alike.
-  [[nodiscard]] std::vector<std::size_t> one_of_each_kind(const dtfm_partition& p) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> one_of_each_kind(const dtfm_partition& p) const;
 
   /// The places in the group of `place` with devices of the same kind.
-  void find_alike(const dtfm_partition& p, std::size_t place, std::vector<std::size_t>& alike) const;
+  CAUSEWAY_DECL void find_alike(const dtfm_partition& p, std::size_t place, std::vector<std::size_t>& alike) const;
 
-  bool try_swap(dtfm_partition& p, std::size_t a, std::size_t b);
+  CAUSEWAY_DECL bool try_swap(dtfm_partition& p, std::size_t a, std::size_t b);
 
   dtfm_scorer scorer_;
   dtfm_options options_;
@@ -2091,7 +2095,8 @@ namespace detail {
 class preemption_draws {
  public:
   /// `lost` of `available` instances, of which `shape` uses the first ones and the others are spare.
-  preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost, const liveput_options& o);
+  CAUSEWAY_DECL preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost,
+                                 const liveput_options& o);
 
   /// The mean of `f(alive instances of each stage)`.
   template <class F>
@@ -2105,10 +2110,10 @@ class preemption_draws {
   }
 
   /// Seconds to go on as `next`.
-  [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const;
+  CAUSEWAY_DECL [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const;
 
   /// The part of the draws in which nothing is left of some stage.
-  [[nodiscard]] double lost_share() const;
+  CAUSEWAY_DECL [[nodiscard]] double lost_share() const;
 
  private:
   pipeline_shape shape_;
@@ -2264,7 +2269,7 @@ class peer_grid {
   static constexpr std::uint32_t hole = std::numeric_limits<std::uint32_t>::max();
   using place = std::pair<std::size_t, std::size_t>;  // pipeline, stage
 
-  explicit peer_grid(std::size_t stages);
+  CAUSEWAY_DECL explicit peer_grid(std::size_t stages);
 
   [[nodiscard]] std::size_t stages() const { return stages_; }
   [[nodiscard]] std::size_t pipelines() const { return cells_.size(); }
@@ -2272,27 +2277,27 @@ class peer_grid {
   [[nodiscard]] std::uint32_t at(std::size_t pipeline, std::size_t stage) const { return cells_[pipeline][stage]; }
   [[nodiscard]] bool filled(std::size_t pipeline, std::size_t stage) const { return at(pipeline, stage) != hole; }
 
-  [[nodiscard]] std::size_t holes(std::size_t pipeline) const;
-  [[nodiscard]] std::size_t holes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t holes(std::size_t pipeline) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t holes() const;
   /// How many pipelines have this stage.
-  [[nodiscard]] std::size_t holders(std::size_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t holders(std::size_t stage) const;
   /// Peers that are there, spare ones too.
   [[nodiscard]] std::size_t peers() const { return pipelines() * stages_ - holes() + spares(); }
 
-  void add_spares(std::span<const std::uint32_t> peers);
+  CAUSEWAY_DECL void add_spares(std::span<const std::uint32_t> peers);
 
   /// Makes holes of sorted `peers`; which.
-  std::vector<place> lose(std::span<const std::uint32_t> peers);
+  CAUSEWAY_DECL std::vector<place> lose(std::span<const std::uint32_t> peers);
 
   /// Puts a spare into each hole, as far as they go. How many.
-  std::size_t fill();
+  CAUSEWAY_DECL std::size_t fill();
 
   /// As many whole pipelines as there are peers for: those with the fewest holes stay, the others' peers fill them. How
   /// many peers have a new stage.
-  std::size_t rebuild();
+  CAUSEWAY_DECL std::size_t rebuild();
 
   /// Moves a peer from a stage to another of the same or another pipeline, whose place must be a hole.
-  void move(place from, place to);
+  CAUSEWAY_DECL void move(place from, place to);
 
  private:
   std::size_t stages_;
@@ -2413,17 +2418,25 @@ struct operation {
   friend bool operator==(const operation&, const operation&) = default;
 };
 
-/// What each rank of a pipeline does with the micro-batches of one step, in order. Chunk c of rank p is virtual stage
-/// c * ranks + p; the forward pass runs through virtual stages 0, 1, ..., the backward pass the other way. Where it is
-/// `folded`, every other chunk runs through the ranks backwards: rank 0 of two chunks has the first and the last stage, and
-/// the last rank hands the first chunk's output to itself.
+/// The way of a micro-batch through ranks and chunks.
+enum class stage_path : std::uint8_t {
+  round,    ///< chunk c of rank p is virtual stage c * ranks + p: through all ranks, and through all of them again
+  folded,   ///< every other chunk runs through the ranks backwards: rank 0 of two chunks has the first stage and the last,
+            ///< and the last rank hands the first chunk's output to itself
+  two_ways  ///< two chunks, each a stage of a whole pipeline: the first half of the micro-batches (the larger one) goes
+            ///< from the first rank to the last through chunks 0, the others from the last to the first through chunks 1.
+            ///< Stage s is on ranks s and ranks - 1 - s, whose gradients are added up
+};
+
+/// What each rank of a pipeline does with the micro-batches of one step, in order. The forward pass runs through virtual
+/// stages 0, 1, ..., the backward pass the other way; where those are, `path` says.
 struct schedule {
   std::uint32_t ranks = 1;
   std::uint32_t chunks = 1;  ///< of the model, on each rank
   std::uint32_t micro_batches = 1;
   bool flushes = true;  ///< one update at the end. False: a stage updates after each micro-batch's weight gradient
   std::vector<std::vector<operation>> orders;  ///< [rank]
-  bool folded = false;                         ///< for plans: parallel::pipeline runs no such schedule
+  stage_path path = stage_path::round;
 
   friend bool operator==(const schedule&, const schedule&) = default;
 };
@@ -2437,17 +2450,30 @@ struct stage_place {
 };
 
 /// How many virtual stages a schedule has.
-[[nodiscard]] constexpr std::uint32_t virtual_stages(const schedule& s) noexcept { return s.ranks * s.chunks; }
+[[nodiscard]] constexpr std::uint32_t virtual_stages(const schedule& s) noexcept {
+  return s.path == stage_path::two_ways ? s.ranks : s.ranks * s.chunks;
+}
+
+/// The first micro-batch that goes from the last rank to the first, where there are two ways.
+[[nodiscard]] constexpr std::uint32_t first_back(const schedule& s) noexcept { return (s.micro_batches + 1) / 2; }
+
+/// Whether a micro-batch goes through a chunk.
+[[nodiscard]] constexpr bool goes_through(const schedule& s, std::uint32_t micro_batch, std::uint32_t chunk) noexcept {
+  return s.path != stage_path::two_ways || (micro_batch >= first_back(s)) == (chunk == 1);
+}
 
 /// The virtual stage of a place.
 [[nodiscard]] constexpr std::uint32_t virtual_stage(const schedule& s, stage_place at) noexcept {
-  return at.chunk * s.ranks + (s.folded && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank);
+  const std::uint32_t rank = s.path != stage_path::round && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank;
+  return s.path == stage_path::two_ways ? rank : at.chunk * s.ranks + rank;
 }
 
-/// The place of a virtual stage.
-[[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage) noexcept {
-  const std::uint32_t chunk = stage / s.ranks, rank = stage % s.ranks;
-  return {s.folded && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
+/// The place of a virtual stage, for a micro-batch: only where there are two ways does it matter which.
+[[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage,
+                                             std::uint32_t micro_batch = 0) noexcept {
+  const bool back = s.path == stage_path::two_ways && micro_batch >= first_back(s);
+  const std::uint32_t chunk = back ? 1 : stage / s.ranks, rank = stage % s.ranks;
+  return {s.path != stage_path::round && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
 }
 
 /// Whether an operation gives the gradient of the stage's input.
@@ -2462,12 +2488,12 @@ struct stage_place {
 
 /// Where the input of `op` on `rank` comes from: the stage before for a forward, the stage after for a gradient; nothing
 /// for what needs only what the rank itself holds, as the data set for the first stage and the loss for the last.
-/// May be the same rank (`ranks` = 1, or `folded`).
+/// May be the same rank (`ranks` = 1, or where the path is folded).
 [[nodiscard]] constexpr std::optional<stage_place> source_of(const schedule& s, std::uint32_t rank,
                                                              const operation& op) noexcept {
   const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
-  if (op.kind == work::forward && stage > 0) return place_of(s, stage - 1);
-  if (gives_input_gradient(op.kind) && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1);
+  if (op.kind == work::forward && stage > 0) return place_of(s, stage - 1, op.micro_batch);
+  if (gives_input_gradient(op.kind) && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1, op.micro_batch);
   return std::nullopt;
 }
 
@@ -2475,8 +2501,8 @@ struct stage_place {
 [[nodiscard]] constexpr std::optional<stage_place> target_of(const schedule& s, std::uint32_t rank,
                                                              const operation& op) noexcept {
   const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
-  if (op.kind == work::forward && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1);
-  if (gives_input_gradient(op.kind) && stage > 0) return place_of(s, stage - 1);
+  if (op.kind == work::forward && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1, op.micro_batch);
+  if (gives_input_gradient(op.kind) && stage > 0) return place_of(s, stage - 1, op.micro_batch);
   return std::nullopt;
 }
 
@@ -2493,7 +2519,7 @@ struct stage_place {
 }
 
 /// "F3", and "F3.1" in chunk 1.
-[[nodiscard]] CAUSEWAY_DECL std::string to_string(const operation& op);
+CAUSEWAY_DECL [[nodiscard]] std::string to_string(const operation& op);
 
 /// What a rank holds, in units of one micro-batch in one chunk.
 struct held_memory {
@@ -2518,10 +2544,10 @@ struct held_memory {
 
 /// What each operation of a rank adds to (or frees from) what the rank holds. Operations must name micro-batches and
 /// chunks that the schedule has.
-[[nodiscard]] CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank);
+CAUSEWAY_DECL [[nodiscard]] std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank);
 
 /// The most that a rank holds at one time if it follows its order.
-[[nodiscard]] CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank);
+CAUSEWAY_DECL [[nodiscard]] held_memory peak_memory(const schedule& s, std::uint32_t rank);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
@@ -2625,7 +2651,7 @@ struct stage_costs {
 };
 
 /// Stages that are all alike, and so are their links.
-[[nodiscard]] CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
+CAUSEWAY_DECL [[nodiscard]] stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
                                                     const edge_cost& edge = {});
 
 /// How far operations and messages take another time than their cost: each has a factor of its own,
@@ -2635,12 +2661,12 @@ struct jitter {
   double sigma = 0;  ///< 0: none
   std::uint64_t seed = 0;
 
-  [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const;
+  CAUSEWAY_DECL [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const;
 };
 
 /// Whether costs are as many as the stages of a pipeline, none below 0, and none above 1e18 seconds or bytes (so that sums
 /// stay finite).
-[[nodiscard]] CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages);
+CAUSEWAY_DECL [[nodiscard]] result<void> check(const stage_costs& costs, std::uint32_t virtual_stages);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
@@ -2720,19 +2746,19 @@ namespace detail {
 /// Runs all ranks of a pipeline of the shape (ranks, chunks, micro-batches) of a schedule; its orders are not read.
 class pipeline_clock {
  public:
-  pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise);
+  CAUSEWAY_DECL pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise);
 
   static constexpr double never = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] double now() const noexcept { return now_; }
-  [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept;
 
   /// When the input of an operation is there, if its sender has begun with it, on links without queues or jitter; else
   /// `never`. 0 for what needs no input from elsewhere.
-  [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept;
 
   /// Seconds that an operation takes, without jitter.
-  [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept;
 
   /// Until nothing happens any more: `choose(rank)` gives an optional operation whenever a rank is free and something may
   /// have changed for it; `started(rank, timed_operation)` learns what has begun.
@@ -2749,7 +2775,7 @@ class pipeline_clock {
   }
 
   /// Asks this rank again at this moment.
-  void wake(std::uint32_t rank);
+  CAUSEWAY_DECL void wake(std::uint32_t rank);
 
  private:
   struct state {
@@ -2759,27 +2785,28 @@ class pipeline_clock {
   };
   using event = std::pair<double, std::uint32_t>;  // when, rank
 
-  void wake(double when, std::uint32_t rank);
+  CAUSEWAY_DECL void wake(double when, std::uint32_t rank);
 
-  [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept;
 
-  timed_operation start(std::uint32_t rank, const operation& op);
+  CAUSEWAY_DECL timed_operation start(std::uint32_t rank, const operation& op);
 
   // All ranks for which something happens at the next moment, in their order.
-  bool take_events(std::vector<std::uint32_t>& awake);
+  CAUSEWAY_DECL bool take_events(std::vector<std::uint32_t>& awake);
 
-  void finish(std::uint32_t rank);
+  CAUSEWAY_DECL void finish(std::uint32_t rank);
 
   // The end of a message's way. Messages of all chunks share the link from this rank to that one.
-  double send(std::uint32_t rank, const stage_place& target, const operation& op);
+  CAUSEWAY_DECL double send(std::uint32_t rank, const stage_place& target, const operation& op);
 
-  [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept;
 
   // Seconds for which a message occupies its link.
-  [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target,
+                                              const operation& op) const noexcept;
 
   // Ranks are on a ring: each has a link to the next and one to the one before; with two ranks these are the same.
-  [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept;
 
   const schedule& shape_;
   const stage_costs& costs_;
@@ -2917,14 +2944,14 @@ constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigne
 /// Walks one rank's order and remembers what each micro-batch and chunk has been through.
 class rank_order_check {
  public:
-  rank_order_check(const schedule& s, std::size_t rank);
+  CAUSEWAY_DECL rank_order_check(const schedule& s, std::size_t rank);
 
-  [[nodiscard]] result<void> run();
+  CAUSEWAY_DECL [[nodiscard]] result<void> run();
 
  private:
-  [[nodiscard]] result<void> take(std::size_t position, const operation& op);
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t position, const operation& op);
 
-  [[nodiscard]] result<void> complete(std::size_t unit) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> complete(std::size_t unit) const;
 
   const schedule& s_;
   std::size_t rank_;
@@ -2934,37 +2961,37 @@ class rank_order_check {
 /// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
 class deadlock_check {
  public:
-  explicit deadlock_check(const schedule& s);
+  CAUSEWAY_DECL explicit deadlock_check(const schedule& s);
 
-  [[nodiscard]] result<void> run();
+  CAUSEWAY_DECL [[nodiscard]] result<void> run();
 
  private:
   // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
-  [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept;
 
-  void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake);
+  CAUSEWAY_DECL void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake);
 
-  [[nodiscard]] error stuck(std::uint32_t rank) const;
+  CAUSEWAY_DECL [[nodiscard]] error stuck(std::uint32_t rank) const;
 
   const schedule& s_;
   std::vector<std::size_t> next_;
   std::vector<bool> there_;
 };
 
-[[nodiscard]] CAUSEWAY_DECL result<void> check_sizes(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_sizes(const schedule& s);
 
 }  // namespace detail
 
 /// Whether each rank adds up each chunk's gradients in the order of the micro-batches: both the input's and the weights'.
-[[nodiscard]] CAUSEWAY_DECL result<void> keeps_order(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] result<void> keeps_order(const schedule& s);
 
 /// Whether a schedule can be run: each micro-batch goes forward once and backward once (whole or in halves) through each
 /// chunk of each rank, in the order of keeps_order if it `flushes`; and no ranks wait for each other in a circle.
 /// Gives what each rank holds at most. Errors name the rank, the position in its order, and the operation.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<held_memory>> check(const schedule& s);
 
 /// Also whether no rank holds more than `bound` at any time.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound);
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
@@ -3002,6 +3029,8 @@ CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const op
   if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
   if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
     return wrong("the schedule has no such micro-batch or chunk");
+  if (!goes_through(s_, op.micro_batch, op.chunk))
+    return wrong("its micro-batch goes the other way, through the other chunk");
   unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
   if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
   if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
@@ -3017,6 +3046,10 @@ CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const op
 }
 
 CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
+  if (!goes_through(s_, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                    static_cast<std::uint32_t>(unit / s_.micro_batches))) {
+    return {};
+  }
   const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
   const auto missing = [&](work kind) {
     const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
@@ -3077,7 +3110,10 @@ CAUSEWAY_DECL result<void> check_sizes(const schedule& s) {
     return fail(errc::invalid_argument, "schedule",
                 "has orders for " + std::to_string(s.orders.size()) + " of " + std::to_string(s.ranks) + " ranks");
   }
-  const std::uint64_t units = std::uint64_t{s.chunks} * s.micro_batches;
+  const bool both = s.path == stage_path::two_ways;
+  if (both && (s.chunks != 2 || s.ranks % 2 != 0))
+    return fail(errc::invalid_argument, "schedule", "two ways need an even number of ranks, and two chunks on each");
+  const std::uint64_t units = std::uint64_t{both ? 1 : s.chunks} * s.micro_batches;
   for (std::size_t r = 0; r < s.orders.size(); ++r) {
     if (s.orders[r].size() / 2 < units) {  // also keeps what follows from allocating more than the caller did
       return fail(errc::invalid_argument, "rank " + std::to_string(r),
@@ -3094,7 +3130,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL result<void> keeps_order(const schedule& s) {
   for (std::size_t r = 0; r < s.orders.size(); ++r) {
-    std::vector<std::uint32_t> inputs(s.chunks), weights(s.chunks);  // the micro-batch that comes next
+    std::vector<std::uint32_t> inputs(s.chunks);  // the micro-batch that comes next
+    if (s.path == stage_path::two_ways && s.chunks == 2) inputs[1] = first_back(s);
+    std::vector<std::uint32_t> weights = inputs;
     for (std::size_t i = 0; i < s.orders[r].size(); ++i) {
       const operation& op = s.orders[r][i];
       if (op.chunk >= s.chunks) return detail::wrong_operation(s, r, i, "the schedule has no such chunk");
@@ -3173,10 +3211,10 @@ class schedule_cursor {
   };
 
   /// `s` must have passed `check` of schedule_check.hpp. The limit is what the order itself needs at most.
-  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict);
+  CAUSEWAY_DECL schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict);
 
   /// With another limit: at least what the order itself needs; more lets an opportunistic rank run further ahead.
-  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit);
+  CAUSEWAY_DECL schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit);
 
   [[nodiscard]] bool finished() const noexcept { return first_ == order_.size(); }
   [[nodiscard]] const std::vector<operation>& order() const noexcept { return order_; }
@@ -3202,13 +3240,13 @@ class schedule_cursor {
   }
 
   /// The operation of a choice has run.
-  void complete(std::size_t index);
+  CAUSEWAY_DECL void complete(std::size_t index);
 
   /// What the rank holds now.
   [[nodiscard]] const held_memory& held() const noexcept { return held_; }
 
   /// From the first operation again: the next step.
-  void rewind();
+  CAUSEWAY_DECL void rewind();
 
  private:
   // Of a chunk: what must keep its order among itself. A backward is of two of these.
@@ -3223,11 +3261,11 @@ class schedule_cursor {
     }
   }
 
-  [[nodiscard]] std::size_t unit(const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t unit(const operation& op) const noexcept;
 
-  [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const;
+  CAUSEWAY_DECL [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const;
 
-  void skip(const operation& op);
+  CAUSEWAY_DECL void skip(const operation& op);
 
   std::vector<operation> order_;
   std::vector<held_memory> changes_;
@@ -3337,16 +3375,16 @@ struct timeline {
   std::uint32_t chunks = 1;
 
   /// Seconds in which a rank computes. Recomputing counts.
-  [[nodiscard]] double busy(std::uint32_t rank) const;
+  CAUSEWAY_DECL [[nodiscard]] double busy(std::uint32_t rank) const;
   /// The part of the makespan in which a rank does nothing.
   [[nodiscard]] double bubble(std::uint32_t rank) const { return makespan > 0 ? 1 - busy(rank) / makespan : 0; }
   /// The part of all ranks' time in which they compute.
-  [[nodiscard]] double efficiency() const;
+  CAUSEWAY_DECL [[nodiscard]] double efficiency() const;
 };
 
 /// The timeline of a schedule. Errors: those of `check` for the schedule and for the costs; a limit below what an order
 /// needs. Cost: O(operations log ranks) in strict order.
-[[nodiscard]] CAUSEWAY_DECL result<timeline> timeline_of(const schedule& s, const stage_costs& costs,
+CAUSEWAY_DECL [[nodiscard]] result<timeline> timeline_of(const schedule& s, const stage_costs& costs,
                                                          const timeline_options& options = {});
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
@@ -3419,7 +3457,7 @@ namespace detail {
 inline constexpr std::size_t most_columns = 200;  // of a text picture whose unit nobody chose
 
 /// The shortest operation of all, but no shorter than what fits `most_columns`.
-[[nodiscard]] CAUSEWAY_DECL double natural_unit(const timeline& t);
+CAUSEWAY_DECL [[nodiscard]] double natural_unit(const timeline& t);
 
 /// The last digit of the micro-batch as 0-9, A-J or a-j, by kind; a recompute is *.
 [[nodiscard]] constexpr char mark(const operation& op) noexcept {
@@ -3432,7 +3470,7 @@ inline constexpr std::size_t most_columns = 200;  // of a text picture whose uni
   }
 }
 
-[[nodiscard]] CAUSEWAY_DECL std::string decimal(double value, int digits);
+CAUSEWAY_DECL [[nodiscard]] std::string decimal(double value, int digits);
 
 /// Blue forwards, orange gradients, green weight gradients, grey recomputes: told apart by colour-blind people, too. Later
 /// chunks are lighter.
@@ -3456,13 +3494,13 @@ CAUSEWAY_DECL void draw_operation(std::string& svg, const timeline& t, std::size
 /// in its middle. A micro-batch's last digit as 0-9 is its forward, A-J its backward or input gradient, a-j its weight
 /// gradient; * a recompute; a dot nothing. With several chunks a column has two letters, the second the chunk's last digit.
 /// The unit must give less than a million columns.
-[[nodiscard]] CAUSEWAY_DECL std::string text_picture(const timeline& t, double unit = 0);
+CAUSEWAY_DECL [[nodiscard]] std::string text_picture(const timeline& t, double unit = 0);
 
 /// What the letters of a text picture mean, in one line.
-[[nodiscard]] CAUSEWAY_DECL std::string text_legend(const timeline& t, double unit = 0);
+CAUSEWAY_DECL [[nodiscard]] std::string text_legend(const timeline& t, double unit = 0);
 
 /// The same as a file for browsers: a lane per rank, colours by kind, a tooltip with the times of each operation.
-[[nodiscard]] CAUSEWAY_DECL std::string svg_picture(const timeline& t, std::string_view title);
+CAUSEWAY_DECL [[nodiscard]] std::string svg_picture(const timeline& t, std::string_view title);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
@@ -3589,7 +3627,7 @@ struct block_cost {
   double memory = 0;      ///< bytes of parameters, gradients and optimizer state
   double activation = 0;  ///< bytes kept for the backward pass, for each micro-batch under way
 
-  block_cost& operator+=(const block_cost& o) noexcept;
+  CAUSEWAY_DECL block_cost& operator+=(const block_cost& o) noexcept;
 };
 
 /// A model as it can be cut.
@@ -3613,9 +3651,9 @@ struct stage_split {
   double slowest = 0;  ///< of the stages: seconds, or parameters, or blocks, as the split was made
 
   [[nodiscard]] std::size_t stages() const noexcept { return first_block.size(); }
-  [[nodiscard]] std::size_t end(std::size_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t end(std::size_t stage) const;
   /// As parallel::pipeline takes them: the first block of each stage but the first.
-  [[nodiscard]] std::vector<std::int64_t> cuts() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::int64_t> cuts() const;
 };
 
 /// The blocks [from, to) of `model` as a stage, with the embedding and the head where it holds them.
@@ -3662,11 +3700,11 @@ stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
 /// Sums over runs of blocks in constant time.
 class stage_sums {
  public:
-  explicit stage_sums(const model_cost& model);
+  CAUSEWAY_DECL explicit stage_sums(const model_cost& model);
 
-  [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
+  CAUSEWAY_DECL [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
 
-  [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
+  CAUSEWAY_DECL [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
 
  private:
   const model_cost& model_;
@@ -4157,28 +4195,29 @@ namespace detail {
 
 class pipeline_planner {
  public:
-  pipeline_planner(const transformer_shape& shape, const link_matrix& links, std::span<const compute_device> devices,
-                   const pipeline_plan_options& options);
+  CAUSEWAY_DECL pipeline_planner(const transformer_shape& shape, const link_matrix& links,
+                                 std::span<const compute_device> devices, const pipeline_plan_options& options);
 
   [[nodiscard]] std::span<const double> speeds() const noexcept { return speeds_; }
 
-  [[nodiscard]] pipeline_task task(std::size_t replicas, std::size_t stages) const;
+  CAUSEWAY_DECL [[nodiscard]] pipeline_task task(std::size_t replicas, std::size_t stages) const;
 
   /// The cut for these devices: each stage is as fast, and as large, as the least of its replicas.
-  [[nodiscard]] result<pipeline_plan> cut(placement where) const;
+  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> cut(placement where) const;
 
   /// The best plan of this shape, with a search of `search`. DTFM is asked twice: as in the paper, where a replica's
   /// activations cross each hop as one message, and with messages that go on as micro-batches, so that the hops' times
   /// overlap: then a hop costs about 1 / (stages - 1) of that. The order of the list is tried too: it is often by site.
-  [[nodiscard]] result<pipeline_plan> run(std::size_t replicas, std::size_t stages, const dtfm_options& search) const;
+  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> run(std::size_t replicas, std::size_t stages,
+                                                        const dtfm_options& search) const;
 
  private:
   [[nodiscard]] std::size_t share(std::size_t replicas) const { return (options_.global_batch + replicas - 1) / replicas; }
 
-  void set_work(pipeline_plan& p) const;
+  CAUSEWAY_DECL void set_work(pipeline_plan& p) const;
 
   /// Cut, and refined where that is wanted and helps.
-  [[nodiscard]] result<pipeline_plan> arranged(placement where, const dtfm_options& search) const;
+  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> arranged(placement where, const dtfm_options& search) const;
 
   transformer_shape shape_;
   const link_matrix& links_;
@@ -4503,15 +4542,15 @@ inline double whole_ms(double seconds) { return std::ceil(seconds * 1000) / 1000
 
 class trace_maker {
  public:
-  trace_maker(const trace_options& o, std::uint64_t seed);
+  CAUSEWAY_DECL trace_maker(const trace_options& o, std::uint64_t seed);
 
-  preemption_trace make();
+  CAUSEWAY_DECL preemption_trace make();
 
  private:
-  void arrive(double now, std::uint32_t zone);
+  CAUSEWAY_DECL void arrive(double now, std::uint32_t zone);
 
   /// Some instances of the zone of one that is drawn: large zones are hit more often.
-  void lose(double now);
+  CAUSEWAY_DECL void lose(double now);
 
   const trace_options& options_;
   rng draw_;
@@ -4671,13 +4710,13 @@ namespace detail {
 
 class route_clock {
  public:
-  explicit route_clock(const routed_step& step);
+  CAUSEWAY_DECL explicit route_clock(const routed_step& step);
 
   /// Seconds until all is done.
-  double run();
+  CAUSEWAY_DECL double run();
 
   /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
-  [[nodiscard]] std::vector<std::vector<operation>> take_orders();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<operation>> take_orders();
 
  private:
   enum kind : std::uint8_t { gradient, forward, weight, shadow, kinds };  // in the order of preference
@@ -4693,17 +4732,17 @@ class route_clock {
   [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
   [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
 
-  [[nodiscard]] double seconds(kind k, const item& i) const;
+  CAUSEWAY_DECL [[nodiscard]] double seconds(kind k, const item& i) const;
 
-  [[nodiscard]] work work_of(kind k) const;
+  CAUSEWAY_DECL [[nodiscard]] work work_of(kind k) const;
 
-  void choose(std::uint32_t peer);
+  CAUSEWAY_DECL void choose(std::uint32_t peer);
 
-  void start(std::uint32_t peer, kind k, item i);
+  CAUSEWAY_DECL void start(std::uint32_t peer, kind k, item i);
 
-  void finish(std::uint32_t peer, kind k, item i);
+  CAUSEWAY_DECL void finish(std::uint32_t peer, kind k, item i);
 
-  void send(std::uint32_t from, kind k, const item& what, std::size_t edge);
+  CAUSEWAY_DECL void send(std::uint32_t from, kind k, const item& what, std::size_t edge);
 
   const routed_step& step_;
   std::size_t stages_;
@@ -4890,7 +4929,7 @@ struct recovery_job {
 
   [[nodiscard]] double samples() const { return static_cast<double>(micro_batches * micro_batch); }
   /// Of one sample on one peer that does all the model and never waits.
-  [[nodiscard]] double sample_seconds() const;
+  CAUSEWAY_DECL [[nodiscard]] double sample_seconds() const;
 };
 
 /// What becomes of the step that is under way.
@@ -4924,7 +4963,7 @@ inline constexpr double no_step = std::numeric_limits<double>::infinity();
 class cut_job {
  public:
   /// The slowest stage is as quick as can be. errc::invalid_argument: more stages than blocks.
-  static result<cut_job> make(const recovery_job& job, std::size_t stages);
+  CAUSEWAY_DECL static result<cut_job> make(const recovery_job& job, std::size_t stages);
 
   [[nodiscard]] const recovery_job& job() const { return *job_; }
   [[nodiscard]] std::size_t stages() const { return costs_.stages.size(); }
@@ -4934,13 +4973,13 @@ class cut_job {
   [[nodiscard]] double load_seconds() const { return state_ / job_->read_bytes_per_second; }
 
   /// A ring all-reduce of the largest stage over `replicas`.
-  [[nodiscard]] double average_seconds(std::size_t replicas) const;
+  CAUSEWAY_DECL [[nodiscard]] double average_seconds(std::size_t replicas) const;
 
   /// The micro-batches of the pipeline with the most, of `replicas`.
   [[nodiscard]] std::size_t share(std::size_t replicas) const { return (job_->micro_batches + replicas - 1) / replicas; }
 
   /// A step of `replicas` whole pipelines in 1F1B.
-  [[nodiscard]] double step_seconds(std::size_t replicas) const;
+  CAUSEWAY_DECL [[nodiscard]] double step_seconds(std::size_t replicas) const;
 
  private:
   cut_job() = default;
@@ -5238,31 +5277,31 @@ CAUSEWAY_DECL std::vector<std::string_view> fields_of(std::string_view line);
 
 class trace_reader {
  public:
-  explicit trace_reader(const trace_text_options& o);
+  CAUSEWAY_DECL explicit trace_reader(const trace_text_options& o);
 
-  result<preemption_trace> read(std::string_view text);
+  CAUSEWAY_DECL result<preemption_trace> read(std::string_view text);
 
  private:
   static constexpr std::size_t absent = static_cast<std::size_t>(-1);
 
-  [[nodiscard]] error wrong(const std::string& what) const;
-  static std::string quoted(std::string_view field);
+  CAUSEWAY_DECL [[nodiscard]] error wrong(const std::string& what) const;
+  CAUSEWAY_DECL static std::string quoted(std::string_view field);
 
-  result<void> take(const std::vector<std::string_view>& fields);
+  CAUSEWAY_DECL result<void> take(const std::vector<std::string_view>& fields);
 
-  result<void> take_header(const std::vector<std::string_view>& names);
+  CAUSEWAY_DECL result<void> take_header(const std::vector<std::string_view>& names);
 
-  static bool is_number(std::string_view field);
+  CAUSEWAY_DECL static bool is_number(std::string_view field);
 
-  result<double> time_from(std::string_view field);
+  CAUSEWAY_DECL result<double> time_from(std::string_view field);
 
-  result<void> take_event(double seconds, const std::vector<std::string_view>& fields);
+  CAUSEWAY_DECL result<void> take_event(double seconds, const std::vector<std::string_view>& fields);
 
-  result<std::uint32_t> instance_of(std::string_view name, std::string_view zone);
+  CAUSEWAY_DECL result<std::uint32_t> instance_of(std::string_view name, std::string_view zone);
 
-  result<void> add(double seconds, bool arrives, std::uint32_t id);
+  CAUSEWAY_DECL result<void> add(double seconds, bool arrives, std::uint32_t id);
 
-  result<void> take_count(double seconds, std::string_view field);
+  CAUSEWAY_DECL result<void> take_count(double seconds, std::string_view field);
 
   const trace_text_options& options_;
   double per_second_;
@@ -5492,57 +5531,58 @@ namespace detail {
 inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
 
 /// An empty schedule of these sizes, or why there is none.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
+CAUSEWAY_DECL [[nodiscard]] result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
                                                             std::uint32_t micro_batches);
 
 /// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
-[[nodiscard]] CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
 
 /// 1F1B with backwards in halves: rank r runs `times` (p - 1 - r) forwards ahead, and stays `times` r weight gradients
 /// behind.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches,
+CAUSEWAY_DECL [[nodiscard]] result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches,
                                                        std::uint32_t times);
 
 }  // namespace detail
 
 /// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards. Holds the activations of all micro-batches.
 /// Bubble with equal stages: (p - 1) / (m + p - 1) of the step, for p ranks and m micro-batches.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// Forwards alone, chunk by chunk: an evaluation.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
-                                                           std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
+                                                           std::uint32_t micro_batches,
+                                                           stage_path path = stage_path::round);
 
 /// PipeDream-flush (Narayanan et al., ICML 2021), "1F1B": rank r runs p - 1 - r forwards ahead, then alternates. The bubble
 /// of GPipe, but at most p - r sets of activations on rank r.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// Interleaved 1F1B (Narayanan et al., SC 2021; the order of Megatron-LM): each rank holds `chunks` parts of the model, and
 /// micro-batches go through them in groups of `ranks`. `micro_batches` must be a multiple of `ranks`.
 /// Bubble: (p - 1) / (v m + p - 1) of the step for v chunks, at up to 2 (p - 1 - r) + (v - 1) p + 1 activations of 1 / v
 /// the size.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks,
+CAUSEWAY_DECL [[nodiscard]] result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks,
                                                          std::uint32_t micro_batches);
 
 /// ZB-H1 (Qi et al., ICLR 2024, arXiv 2401.10241): 1F1B with backwards in halves. Only the input gradient keeps the stage
 /// before waiting; rank r stays r weight gradients behind and runs them where 1F1B has its last bubble. Every rank holds up
 /// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
 /// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// ZB-H2 (the same paper): twice as many forwards ahead, and twice as many weight gradients behind, fill the first bubble,
 /// too. Between its first operation and its last rank 0 waits (p - 1)(F + I - 2W) seconds, and not at all where that is 0:
 /// when all three take the same time, say. For m >= 2p - 1, equal stages and W <= F; above that as if W were F. The step as
 /// a whole takes (p - 1) max(F, F + I - 2W) longer than its work, since ranks begin one after another; they go on with the
 /// next step likewise. Up to 2p - 1 sets of activations on every rank.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// ZB-V (the same paper, section 6; the order is that of PyTorch's ScheduleZBVZeroBubble): a folded pipeline of two chunks
 /// of half the size on each rank, so that rank 0 has the first stage and the last. When F, I and W take the same time, a
 /// rank works without a pause from its first operation to its last, for m >= 2p - 1 and equal stages, in half the memory of
 /// ZB-H2: up to 2p sets of activations of half the size, as rank 0 of 1F1B. The step as a whole takes p - 1 forwards of a
 /// chunk longer than its work.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
 /// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
@@ -5557,11 +5597,11 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
 
 /// A stretch of that stream: its first `micro_batches`, all of which come to their end. No flush in between, `flushes` is
 /// false; the bubble is that of filling the pipeline once. The order is that of 1F1B: only the updates differ.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// The same schedule with activations recomputed: forwards store only their input, and a recompute stands right before each
 /// backward (or input gradient), but not where the forward itself stands there. GPipe's and Megatron's checkpoints.
-[[nodiscard]] CAUSEWAY_DECL schedule with_recompute(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] schedule with_recompute(const schedule& s);
 
 /// The part of a step in which each rank waits with equal stages and no cost of links: (p - 1) / (v m + p - 1), of gpipe
 /// and one_f_one_b for v = 1 chunk and of interleaved.
@@ -5690,11 +5730,15 @@ CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_ba
   return s;
 }
 
-CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches,
+                                             stage_path path) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
+  s.path = path;
   for (auto& order : s.orders) {
     for (std::uint32_t c = 0; c < chunks; ++c) {
-      for (std::uint32_t m = 0; m < micro_batches; ++m) order.push_back({work::forward, m, c});
+      for (std::uint32_t m = 0; m < micro_batches; ++m) {
+        if (goes_through(s, m, c)) order.push_back({work::forward, m, c});
+      }
     }
   }
   return s;
@@ -5738,7 +5782,7 @@ CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t
 
 CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 2, micro_batches));
-  s.folded = true;
+  s.path = stage_path::folded;
   for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::folded_order{ranks, r, micro_batches}.write();
   return s;
 }
@@ -5792,12 +5836,12 @@ class varuna_rule {
   varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
       : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
 
-  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
  private:
-  [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const;
 
-  [[nodiscard]] operation take(const operation& op);
+  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op);
 
   std::uint32_t rank_;
   bool last_;
@@ -5813,7 +5857,7 @@ class varuna_rule {
 /// The order that the rule writes on the costs of one stage per rank, when no rank stores more than `stored_inputs`. Twice
 /// as many as ranks make it as short as 1F1B with recomputation on equal stages without links; slow links want more.
 /// Errors: costs that do not fit; no room for an input.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
+CAUSEWAY_DECL [[nodiscard]] result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
                                                     std::uint32_t stored_inputs);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
@@ -5940,14 +5984,14 @@ namespace detail {
 /// One number of stages at one micro-batch size.
 class varuna_try {
  public:
-  varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size);
+  CAUSEWAY_DECL varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size);
 
-  [[nodiscard]] result<varuna_plan> run(std::size_t stages) const;
+  CAUSEWAY_DECL [[nodiscard]] result<varuna_plan> run(std::size_t stages) const;
 
  private:
-  [[nodiscard]] stage_costs costs_of(const stage_split& split) const;
+  CAUSEWAY_DECL [[nodiscard]] stage_costs costs_of(const stage_split& split) const;
 
-  [[nodiscard]] double average_seconds(const varuna_plan& plan) const;
+  CAUSEWAY_DECL [[nodiscard]] double average_seconds(const varuna_plan& plan) const;
 
   const varuna_calibration& calibration_;
   const varuna_options& options_;
@@ -6109,9 +6153,10 @@ CAUSEWAY_DECL varuna_calibration calibration_of(const recovery_job& job);
 class morph_recovery {
  public:
   /// `device_memory`: bytes for parameters and optimizer state, and the inputs that are kept to be recomputed from.
-  explicit morph_recovery(const recovery_job& job, double device_memory = std::numeric_limits<double>::infinity());
+  CAUSEWAY_DECL explicit morph_recovery(const recovery_job& job,
+                                        double device_memory = std::numeric_limits<double>::infinity());
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
   recovery_action boundary() { return {}; }
   [[nodiscard]] double step_seconds() const { return now_.seconds; }
@@ -6126,7 +6171,7 @@ class morph_recovery {
     double bytes = 0;  // of the largest stage
   };
 
-  choice best(std::size_t peers);
+  CAUSEWAY_DECL choice best(std::size_t peers);
 
   const recovery_job* job_;
   varuna_calibration calibration_;
@@ -6225,18 +6270,18 @@ struct neighbour_options {
 
 class neighbour_recovery {
  public:
-  static result<neighbour_recovery> make(const recovery_job& job, const neighbour_options& options);
+  CAUSEWAY_DECL static result<neighbour_recovery> make(const recovery_job& job, const neighbour_options& options);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary();
+  CAUSEWAY_DECL recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return 0; }
   [[nodiscard]] const peer_grid& grid() const { return grid_; }
 
  private:
-  neighbour_recovery(cut_job cut, const neighbour_options& options);
+  CAUSEWAY_DECL neighbour_recovery(cut_job cut, const neighbour_options& options);
 
   cut_job cut_;
   neighbour_options options_;
@@ -6324,32 +6369,32 @@ struct proactive_options {
 
 class proactive_recovery {
  public:
-  proactive_recovery(const recovery_job& job, const proactive_options& options);
+  CAUSEWAY_DECL proactive_recovery(const recovery_job& job, const proactive_options& options);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary();
+  CAUSEWAY_DECL recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return 0; }
   [[nodiscard]] const pipeline_shape& shape() const { return shape_; }
 
  private:
-  [[nodiscard]] std::size_t peers() const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t peers() const;
 
   /// What a step of a shape takes; infinite if it does not fit.
-  double seconds(const pipeline_shape& s);
+  CAUSEWAY_DECL double seconds(const pipeline_shape& s);
 
   /// From the shape that is, which `before` peers had, to the first of the best sequence for what is forecast.
-  pipeline_shape next_shape(std::size_t before);
+  CAUSEWAY_DECL pipeline_shape next_shape(std::size_t before);
 
-  [[nodiscard]] double largest_stage();
+  CAUSEWAY_DECL [[nodiscard]] double largest_stage();
 
   /// Moves peers so that there are pipelines of this shape: seconds.
-  double take(const pipeline_shape& next, bool broken);
+  CAUSEWAY_DECL double take(const pipeline_shape& next, bool broken);
 
   /// Stages with too few peers take spares, and from stages with too many. How many peers changed.
-  std::size_t deal();
+  CAUSEWAY_DECL std::size_t deal();
 
   const recovery_job* job_;
   proactive_options options_;
@@ -6493,9 +6538,9 @@ struct redundant_options {
 
 class redundant_recovery {
  public:
-  static result<redundant_recovery> make(const recovery_job& job, const redundant_options& options);
+  CAUSEWAY_DECL static result<redundant_recovery> make(const recovery_job& job, const redundant_options& options);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
   recovery_action boundary() { return must_regroup() ? regroup() : recovery_action{}; }
 
@@ -6504,27 +6549,27 @@ class redundant_recovery {
   [[nodiscard]] const peer_grid& grid() const { return grid_; }
 
  private:
-  redundant_recovery(cut_job cut, const redundant_options& options);
+  CAUSEWAY_DECL redundant_recovery(cut_job cut, const redundant_options& options);
 
   [[nodiscard]] std::size_t before(std::size_t s) const { return s == 0 ? cut_.stages() - 1 : s - 1; }
 
   /// A hole whose predecessor is a hole has nobody who can do it.
-  [[nodiscard]] bool fatal() const;
+  CAUSEWAY_DECL [[nodiscard]] bool fatal() const;
 
   /// A stage is held by its own peers and their predecessors.
-  [[nodiscard]] bool all_stages_held() const;
+  CAUSEWAY_DECL [[nodiscard]] bool all_stages_held() const;
 
-  [[nodiscard]] bool must_regroup() const;
+  CAUSEWAY_DECL [[nodiscard]] bool must_regroup() const;
 
-  recovery_action regroup();
+  CAUSEWAY_DECL recovery_action regroup();
 
   /// From nothing, once there are enough peers: only a checkpoint has the weights.
-  recovery_action revive();
+  CAUSEWAY_DECL recovery_action revive();
 
   /// A step takes as long as the slowest pipeline.
-  void update();
+  CAUSEWAY_DECL void update();
 
-  double pipeline_seconds(std::size_t d);
+  CAUSEWAY_DECL double pipeline_seconds(std::size_t d);
 
   cut_job cut_;
   redundant_options options_;
@@ -6648,30 +6693,30 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 class reroute_recovery {
  public:
-  static result<reroute_recovery> make(const recovery_job& job, std::size_t stages);
+  CAUSEWAY_DECL static result<reroute_recovery> make(const recovery_job& job, std::size_t stages);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary();
+  CAUSEWAY_DECL recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return cut_.state_bytes(); }
   [[nodiscard]] const peer_grid& grid() const { return grid_; }
 
  private:
-  explicit reroute_recovery(cut_job cut);
+  CAUSEWAY_DECL explicit reroute_recovery(cut_job cut);
 
-  [[nodiscard]] std::size_t fewest() const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t fewest() const;
 
   /// Until no stage has two peers more than another. How many peers moved.
-  std::size_t even_out();
+  CAUSEWAY_DECL std::size_t even_out();
 
-  [[nodiscard]] peer_grid::place place(std::size_t stage, bool filled) const;
+  CAUSEWAY_DECL [[nodiscard]] peer_grid::place place(std::size_t stage, bool filled) const;
 
-  void update();
+  CAUSEWAY_DECL void update();
 
   /// Micro-batch m belongs to pipeline m mod D; where that has a hole, the twins take its micro-batches in turn.
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
 
   cut_job cut_;
   peer_grid grid_;
@@ -6805,9 +6850,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 class restart_recovery {
  public:
-  static result<restart_recovery> make(const recovery_job& job, std::size_t stages);
+  CAUSEWAY_DECL static result<restart_recovery> make(const recovery_job& job, std::size_t stages);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
   recovery_action boundary() { return {}; }
   [[nodiscard]] double step_seconds() const { return step_; }
@@ -6815,7 +6860,7 @@ class restart_recovery {
   [[nodiscard]] std::size_t replicas() const { return replicas_; }
 
  private:
-  explicit restart_recovery(cut_job cut);
+  CAUSEWAY_DECL explicit restart_recovery(cut_job cut);
 
   cut_job cut_;
   std::vector<std::uint32_t> active_, spare_;
@@ -6884,27 +6929,27 @@ struct swarm_options {
 
 class swarm_recovery {
  public:
-  static result<swarm_recovery> make(const recovery_job& job, const swarm_options& options);
+  CAUSEWAY_DECL static result<swarm_recovery> make(const recovery_job& job, const swarm_options& options);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary();
+  CAUSEWAY_DECL recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return cut_.state_bytes(); }
   [[nodiscard]] std::size_t peers_of(std::size_t stage) const { return of_stage_[stage].size(); }
 
  private:
-  swarm_recovery(cut_job cut, const swarm_options& options);
+  CAUSEWAY_DECL swarm_recovery(cut_job cut, const swarm_options& options);
 
-  [[nodiscard]] std::size_t extreme(bool most) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t extreme(bool most) const;
   [[nodiscard]] std::size_t fewest() const { return of_stage_[extreme(false)].size(); }
 
-  recovery_action resume();
+  CAUSEWAY_DECL recovery_action resume();
 
-  void update();
+  CAUSEWAY_DECL void update();
 
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes(const std::vector<std::size_t>& counts) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes(const std::vector<std::size_t>& counts) const;
 
   cut_job cut_;
   swarm_options options_;
@@ -7045,9 +7090,9 @@ struct pipeline_template {
   double slowest = 0;     ///< seconds: of the stages
 
   /// Seconds that `micro_batches` take; 0 for none.
-  [[nodiscard]] double seconds(std::size_t micro_batches) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double seconds(std::size_t micro_batches) const noexcept;
   /// How many micro-batches are through in `limit` seconds, at most `most`. The inverse of `seconds`.
-  [[nodiscard]] std::size_t within(double limit, std::size_t most) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t within(double limit, std::size_t most) const noexcept;
 };
 
 /// Templates of consecutive sizes.
@@ -7058,17 +7103,17 @@ struct template_set {
   [[nodiscard]] std::size_t smallest() const { return templates.front().peers; }  ///< n0
   [[nodiscard]] std::size_t largest() const { return templates.back().peers; }
   [[nodiscard]] bool has(std::size_t peers) const { return peers >= smallest() && peers <= largest(); }
-  [[nodiscard]] const pipeline_template& of(std::size_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] const pipeline_template& of(std::size_t peers) const;
 };
 
 namespace detail {
 
 class template_cutter {
  public:
-  template_cutter(const model_cost& model, const template_peers& peers, std::size_t micro_batches);
+  CAUSEWAY_DECL template_cutter(const model_cost& model, const template_peers& peers, std::size_t micro_batches);
 
   /// The best template of `n` peers; no stages: the model does not fit, or has too few blocks.
-  [[nodiscard]] pipeline_template best(std::size_t n);
+  CAUSEWAY_DECL [[nodiscard]] pipeline_template best(std::size_t n);
 
  private:
   struct point {
@@ -7079,14 +7124,14 @@ class template_cutter {
 
   std::vector<point>& at(std::size_t block, std::size_t used) { return points_[block * width_ + used]; }
 
-  [[nodiscard]] double stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const;
+  CAUSEWAY_DECL [[nodiscard]] double stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const;
 
   /// Blocks [0, b) on exactly u accelerators, for all b and u; a peer's next stage never reaches into the next peer.
-  void fill(std::size_t n);
+  CAUSEWAY_DECL void fill(std::size_t n);
 
-  void add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine);
+  CAUSEWAY_DECL void add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine);
 
-  static void keep(std::vector<point>& front, const point& p);
+  CAUSEWAY_DECL static void keep(std::vector<point>& front, const point& p);
 
   stage_sums sums_;
   std::size_t blocks_;
@@ -7295,12 +7340,12 @@ double least_time(std::span<const pipeline_template* const> kinds, std::size_t m
 /// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
 class template_knapsack {
  public:
-  template_knapsack(const template_set& set, std::size_t peers, std::size_t least);
+  CAUSEWAY_DECL template_knapsack(const template_set& set, std::size_t peers, std::size_t least);
 
   /// The most micro-batches, or `none`.
-  std::size_t solve(double limit, std::size_t most);
+  CAUSEWAY_DECL std::size_t solve(double limit, std::size_t most);
 
-  [[nodiscard]] std::vector<std::size_t> sizes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sizes() const;
 
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
@@ -7624,43 +7669,43 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 class template_recovery {
  public:
   /// `set`: of the job's model.
-  template_recovery(const recovery_job& job, template_set set);
+  CAUSEWAY_DECL template_recovery(const recovery_job& job, template_set set);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary();
+  CAUSEWAY_DECL recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return largest_stage(set_.of(set_.smallest())); }
   [[nodiscard]] const pipeline_peers& pipelines() const { return pipelines_; }
 
  private:
-  [[nodiscard]] bool holds_any(const std::vector<std::size_t>& ids) const;
+  CAUSEWAY_DECL [[nodiscard]] bool holds_any(const std::vector<std::size_t>& ids) const;
 
-  [[nodiscard]] std::size_t peers() const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t peers() const;
 
-  [[nodiscard]] double largest_stage(const pipeline_template& t) const;
+  CAUSEWAY_DECL [[nodiscard]] double largest_stage(const pipeline_template& t) const;
 
   /// Peers of `pipelines_` that neither are lost nor in `after`.
-  void keep_spares(const pipeline_peers& after, const std::vector<std::size_t>& gone);
+  CAUSEWAY_DECL void keep_spares(const pipeline_peers& after, const std::vector<std::size_t>& gone);
 
-  recovery_action break_down(const std::vector<std::size_t>& gone);
+  CAUSEWAY_DECL recovery_action break_down(const std::vector<std::size_t>& gone);
 
-  recovery_action revive(double pause);
+  CAUSEWAY_DECL recovery_action revive(double pause);
 
   /// Pipelines of these sizes of all peers. Each present pipeline goes on as the nearest size; what it has too many, and
   /// the spares, go where there are too few.
-  [[nodiscard]] pipeline_peers arranged(const std::vector<std::size_t>& sizes) const;
+  CAUSEWAY_DECL [[nodiscard]] pipeline_peers arranged(const std::vector<std::size_t>& sizes) const;
 
-  [[nodiscard]] template_choice choice_of(const pipeline_peers& pipelines) const;
+  CAUSEWAY_DECL [[nodiscard]] template_choice choice_of(const pipeline_peers& pipelines) const;
 
   /// All copies at once; a peer sends or takes one after another.
-  [[nodiscard]] double copy_seconds(const std::vector<block_copy>& copies) const;
+  CAUSEWAY_DECL [[nodiscard]] double copy_seconds(const std::vector<block_copy>& copies) const;
 
   /// The slowest pipeline's timeline, each with its share of micro-batches, and the average of the gradients.
-  void update();
+  CAUSEWAY_DECL void update();
 
-  double pipeline_seconds(std::size_t size, std::size_t micro_batches);
+  CAUSEWAY_DECL double pipeline_seconds(std::size_t size, std::size_t micro_batches);
 
   const recovery_job* job_;
   template_set set_;
@@ -7866,7 +7911,7 @@ struct step_progress {
   [[nodiscard]] std::size_t micro_batches() const noexcept { return units.empty() ? 0 : units.front().size(); }
 
   /// Of a step that nobody has begun, with a rank for each stage.
-  [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches);
+  CAUSEWAY_DECL [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches);
 };
 
 /// What one rank does, in which order; an operation's chunk is its stage.
@@ -7882,9 +7927,9 @@ inline constexpr double forward_takes = 1, backward_takes = 2;  // about
 
 class resumed_clock {
  public:
-  explicit resumed_clock(const step_progress& p);
+  CAUSEWAY_DECL explicit resumed_clock(const step_progress& p);
 
-  [[nodiscard]] result<std::vector<rank_plan>> run();
+  CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> run();
 
  private:
   struct row {
@@ -7894,25 +7939,25 @@ class resumed_clock {
     double begin = 0;
     operation op{};
     // gradients first, then the micro-batch that came in first, then the stage nearer the loss
-    [[nodiscard]] auto rank() const;
+    CAUSEWAY_DECL [[nodiscard]] auto rank() const;
   };
 
-  static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
+  CAUSEWAY_DECL static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
 
   // Activations that fit: as in 1F1B.
   [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
 
-  void pass_by(std::size_t s);
+  CAUSEWAY_DECL void pass_by(std::size_t s);
 
-  [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
 
-  [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
 
-  [[nodiscard]] std::vector<rank_plan> ended();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<rank_plan> ended();
 
-  [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
+  CAUSEWAY_DECL [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
 
-  void take(const candidate& c);
+  CAUSEWAY_DECL void take(const candidate& c);
 
   const step_progress& p_;
   step_progress left_;
@@ -7926,12 +7971,12 @@ class resumed_clock {
 
 /// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
 /// ranks never say.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
 
 /// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
 /// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
 /// rank's stage before gives.
-[[nodiscard]] CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+CAUSEWAY_DECL [[nodiscard]] std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
                                                                 std::span<const std::uint32_t> missing, bool all);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
@@ -8117,12 +8162,12 @@ namespace detail {
 
 class role_search {
  public:
-  role_search(std::span<const role_peer> peers, double batch, double bytes);
+  CAUSEWAY_DECL role_search(std::span<const role_peer> peers, double batch, double bytes);
 
   /// With these trainers.
-  [[nodiscard]] role_plan rated(std::vector<bool> trains) const;
+  CAUSEWAY_DECL [[nodiscard]] role_plan rated(std::vector<bool> trains) const;
 
-  [[nodiscard]] role_plan best() const;
+  CAUSEWAY_DECL [[nodiscard]] role_plan best() const;
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -8130,13 +8175,13 @@ class role_search {
   [[nodiscard]] double width(std::size_t i) const { return std::min(peers_[i].download, peers_[i].upload); }
 
   /// The share that peer i can average within xi.
-  [[nodiscard]] double room(std::size_t i, bool trains, double trainers, double xi) const;
+  CAUSEWAY_DECL [[nodiscard]] double room(std::size_t i, bool trains, double trainers, double xi) const;
 
-  [[nodiscard]] double least_time(const std::vector<bool>& trains, double trainers, double least) const;
+  CAUSEWAY_DECL [[nodiscard]] double least_time(const std::vector<bool>& trains, double trainers, double least) const;
 
-  static bool keep(role_plan& best, role_plan next);
+  CAUSEWAY_DECL static bool keep(role_plan& best, role_plan next);
 
-  bool change_roles(role_plan& best) const;
+  CAUSEWAY_DECL bool change_roles(role_plan& best) const;
 
   std::vector<role_peer> peers_;
   double batch_;
@@ -8287,34 +8332,34 @@ struct routed_schedule {
 };
 
 /// What the peers of that step do. See routed_time.hpp.
-[[nodiscard]] CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step);
+CAUSEWAY_DECL [[nodiscard]] routed_schedule schedule_of(const routed_step& step);
 
 /// Forwards only, in the order of the micro-batches. `peers`: how many there are.
-[[nodiscard]] CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
+CAUSEWAY_DECL [[nodiscard]] routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
                                                             std::size_t peers);
 
 /// The most sets of activations that a peer holds at one time if it follows its order.
-[[nodiscard]] CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
+CAUSEWAY_DECL [[nodiscard]] std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
 
 namespace detail {
 
 class routed_check {
  public:
-  explicit routed_check(const routed_schedule& s);
+  CAUSEWAY_DECL explicit routed_check(const routed_schedule& s);
 
-  [[nodiscard]] result<void> run();
+  CAUSEWAY_DECL [[nodiscard]] result<void> run();
 
  private:
   static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
 
-  [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
+  CAUSEWAY_DECL [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
   [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
 
   // Each operation once, on the peer of its route, in the order in which one needs the other.
-  [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
 
   // Without clocks: peers go on in turn as far as they can.
-  [[nodiscard]] result<void> runs();
+  CAUSEWAY_DECL [[nodiscard]] result<void> runs();
 
   const routed_schedule& s_;
   std::size_t stages_;
@@ -8327,7 +8372,7 @@ class routed_check {
 /// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
 /// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
 /// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
-[[nodiscard]] CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {});
+CAUSEWAY_DECL [[nodiscard]] result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {});
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
@@ -8493,30 +8538,30 @@ struct list_rule {
 /// One rank's progress, and its next operation by a rule.
 class list_scheduler {
  public:
-  list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank);
+  CAUSEWAY_DECL list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank);
 
-  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
  private:
   struct progress {  // of a chunk: how many micro-batches
     std::uint32_t forward = 0, input = 0, weight = 0;
   };
 
-  [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const;
 
-  static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end);
+  CAUSEWAY_DECL static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end);
 
   // Room for the chunks behind this one stays free, so that the oldest micro-batch always comes to its end.
-  [[nodiscard]] bool has_room(std::uint32_t chunk) const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_room(std::uint32_t chunk) const;
 
-  [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const;
 
-  [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const;
+  CAUSEWAY_DECL [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const;
 
   // Whether a gradient arrives while this would run.
-  [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const;
+  CAUSEWAY_DECL [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const;
 
-  [[nodiscard]] operation take(const operation& op);
+  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op);
 
   greedy_options options_;
   list_rule rule_;
@@ -8525,18 +8570,18 @@ class list_scheduler {
   std::uint32_t held_ = 0;      // sets of activations
 };
 
-[[nodiscard]] CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& costs,
+CAUSEWAY_DECL [[nodiscard]] schedule list_schedule(const schedule& shape, const stage_costs& costs,
                                                    const greedy_options& options, const list_rule& rule);
 
 /// The same stages, with links that take `factor` times as long.
-[[nodiscard]] CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor);
+CAUSEWAY_DECL [[nodiscard]] stage_costs with_links(const stage_costs& costs, double factor);
 
 /// The orders of all rules on links of all speeds; the first is for the links as they are.
-[[nodiscard]] CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
+CAUSEWAY_DECL [[nodiscard]] std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
                                                                  const greedy_options& options);
 
 /// The schedule with a closed form for such a pipeline, if there is one that fits its room.
-[[nodiscard]] CAUSEWAY_DECL std::optional<schedule> closed_form(const greedy_options& o);
+CAUSEWAY_DECL [[nodiscard]] std::optional<schedule> closed_form(const greedy_options& o);
 
 }  // namespace detail
 
@@ -8544,7 +8589,7 @@ class list_scheduler {
 /// with several chunks, or one_f_one_b, where these fit the room. Gradients keep the order of micro-batches. Errors: sizes
 /// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
 /// rules.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> greedy(const stage_costs& costs, const greedy_options& options);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> greedy(const stage_costs& costs, const greedy_options& options);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
@@ -8723,7 +8768,7 @@ struct square_cube {
   /// t_compute >= bytes / bandwidth + latency / under way: the stage can be kept busy.
   [[nodiscard]] bool viable() const noexcept { return compute >= transfer + latency; }
   /// Above 1: messages are hidden, and by how much. Infinite: they cost nothing.
-  [[nodiscard]] double ratio() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double ratio() const noexcept;
 };
 
 /// For a stage of `compute` seconds that sends `bytes` over `link`, with `under_way` micro-batches, at least 1.
@@ -8755,6 +8800,172 @@ CAUSEWAY_DECL square_cube check_square_cube(double compute, double bytes, const 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_IMPL_SQUARE_CUBE_IPP
+#endif
+
+// ---- causeway/plan/two_way_schedules.hpp ----
+#ifndef CAUSEWAY_PLAN_TWO_WAY_SCHEDULES_HPP
+#define CAUSEWAY_PLAN_TWO_WAY_SCHEDULES_HPP
+
+// Schedules that send micro-batches into a pipeline from both of its ends at once (stage_path::two_ways), so that the waits
+// of one way are filled with the work of the other. Price: every stage is on two ranks. As in schedules.hpp the backwards
+// of a chunk run in the order of its micro-batches.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+namespace detail {
+
+/// An empty schedule of two ways, or why there is none: ranks and micro-batches must be even.
+CAUSEWAY_DECL [[nodiscard]] result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks,
+                                                            std::uint32_t micro_batches);
+
+}  // namespace detail
+
+/// Chimera (Li and Hoefler, SC 2021, arXiv 2107.06925): units of p micro-batches, half of them each way; each way's
+/// operations stand two slots apart, so that those of the two ways never meet. Units follow each other by direct
+/// concatenation (section 3.5): the next one begins in the last waits of the one before. With equal stages and F = B each
+/// rank waits p - 2 slots of a step, in (p - 2) / (2 m + p - 2) of its time; with B >= F a step of one unit (m = p) takes
+/// p F + (2 p - 2) B, and further units wait in between. From p / 2 + 1 (at the ends) to p sets of activations (in the
+/// middle), and two stages' parameters. `ranks` and `micro_batches` must be even. Forward doubling and backward halving,
+/// the paper's other two ways to join units, change the size of micro-batches and are not here.
+CAUSEWAY_DECL [[nodiscard]] result<schedule> chimera(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// DualPipe (DeepSeek-AI 2024, arXiv 2412.19437; the order of the authors' program): a forward of one way is followed by a
+/// backward of the other, and weight gradients that are put off fill the end. The authors compute such a pair at once, to
+/// hide their communication, F&B seconds; a rank here runs one after the other, and what the first gives leaves before the
+/// second. Equal stages: each rank waits (p / 2 - 1)(F + B - 2W) for F = B - W >= W; with pairs as one operation it is the
+/// paper's (p / 2 - 1)(F&B + B - 3W). p + 1 sets of activations on every rank, and two stages' parameters. `ranks` must be
+/// even, and `micro_batches` even and at least twice as many.
+CAUSEWAY_DECL [[nodiscard]] result<schedule> dual_pipe(std::uint32_t ranks, std::uint32_t micro_batches);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TWO_WAY_SCHEDULES_HPP
+
+// ---- causeway/plan/impl/two_way_schedules.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
+#define CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
+
+// Bodies of plan/two_way_schedules.hpp.
+
+#include <deque>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 2, micro_batches));
+  s.path = stage_path::two_ways;
+  if (ranks % 2 == 0 && micro_batches % 2 == 0) return s;
+  return fail(errc::invalid_argument, name,
+              "goes both ways through an even number of ranks with an even number of micro-batches, not through " +
+                  std::to_string(ranks) + " with " + std::to_string(micro_batches) + "; change them, or use one_f_one_b");
+}
+
+/// The order of one rank of Chimera, from the slots in which its operations stand where F = B = 1.
+class chimera_order {
+ public:
+  chimera_order(const schedule& s, std::uint32_t rank) : s_{s}, rank_{rank} {}
+
+  std::vector<operation> write() {
+    for (std::uint32_t i = 0; i < first_back(s_); ++i) {
+      const std::uint64_t begin = std::uint64_t{2} * s_.ranks * (i / half()) + std::uint64_t{2} * (i % half());
+      add(begin, i, 0);
+      add(begin, first_back(s_) + i, 1);
+    }
+    std::sort(slots_.begin(), slots_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<operation> order;
+    for (const auto& [slot, op] : slots_) order.push_back(op);
+    return order;
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t half() const noexcept { return s_.ranks / 2; }
+  void add(std::uint64_t begin, std::uint32_t micro_batch, std::uint32_t chunk) {
+    const std::uint32_t stage = virtual_stage(s_, {rank_, chunk});
+    slots_.push_back({begin + stage, {work::forward, micro_batch, chunk}});
+    slots_.push_back({begin + 2 * s_.ranks - 1 - stage, {work::backward, micro_batch, chunk}});
+  }
+
+  const schedule& s_;
+  std::uint32_t rank_;
+  std::vector<std::pair<std::uint64_t, operation>> slots_;
+};
+
+/// The order of one rank of DualPipe. A rank's near way is the one that has its shorter part behind it: 0 in the first half
+/// of the ranks, 1 in the second.
+class dual_pipe_order {
+ public:
+  dual_pipe_order(const schedule& s, std::uint32_t rank)
+      : near_{rank < s.ranks / 2 ? 0U : 1U},
+        inside_{std::min(rank, s.ranks - 1 - rank)},
+        to_middle_{s.ranks / 2 - 1 - inside_},
+        pairs_{s.micro_batches / 2 - s.ranks + inside_ + 1},
+        next_forward_{0, first_back(s)},
+        next_backward_{next_forward_} {}
+
+  std::vector<operation> write() {
+    const std::uint32_t far = 1 - near_;
+    for (std::uint32_t i = 0; i < 2 * to_middle_; ++i) forward(near_);
+    for (std::uint32_t i = 0; i <= inside_; ++i) forward(near_), forward(far);
+    for (std::uint32_t i = 0; i < to_middle_; ++i) input(far), weight(), forward(far);
+    for (std::uint32_t i = 0; i < pairs_; ++i) forward(near_), backward(far), forward(far), backward(near_);
+    for (std::uint32_t i = 0; i < to_middle_; ++i) backward(far), forward(far), backward(near_);
+    // of the 2 inside + 2 backwards that are left, the second half puts its weight gradients off
+    for (std::uint32_t i = 0; i < 2 * inside_ + 2; ++i) {
+      const std::uint32_t way = i % 2 == 0 ? far : near_;
+      if (i <= inside_) backward(way);
+      if (i > inside_) input(way);
+    }
+    for (std::uint32_t i = 0; i < to_middle_; ++i) weight(), input(near_);
+    while (!put_off_.empty()) weight();
+    return std::move(order_);
+  }
+
+ private:
+  void forward(std::uint32_t chunk) { order_.push_back({work::forward, next_forward_[chunk]++, chunk}); }
+  void backward(std::uint32_t chunk) { order_.push_back({work::backward, next_backward_[chunk]++, chunk}); }
+  void input(std::uint32_t chunk) {
+    put_off_.push_back({work::weight_gradient, next_backward_[chunk], chunk});
+    order_.push_back({work::input_gradient, next_backward_[chunk]++, chunk});
+  }
+  void weight() {
+    order_.push_back(put_off_.front());
+    put_off_.pop_front();
+  }
+
+  std::uint32_t near_;
+  std::uint32_t inside_;     // ranks between this one and the nearer end
+  std::uint32_t to_middle_;  // and to the middle of the pipeline
+  std::uint32_t pairs_;
+  std::array<std::uint32_t, 2> next_forward_, next_backward_;
+  std::deque<operation> put_off_;
+  std::vector<operation> order_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL result<schedule> chimera(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_two_ways("chimera", ranks, micro_batches));
+  for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::chimera_order{s, r}.write();
+  return s;
+}
+
+CAUSEWAY_DECL result<schedule> dual_pipe(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_two_ways("dual_pipe", ranks, micro_batches));
+  if (micro_batches / 2 < ranks) {
+    return fail(errc::invalid_argument, "dual_pipe",
+                "needs twice as many micro-batches as ranks, which are " + std::to_string(ranks) + ", not " +
+                    std::to_string(micro_batches) + "; change them, or use chimera");
+  }
+  for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::dual_pipe_order{s, r}.write();
+  return s;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
 #endif
 
 // ---- causeway/plan/utilisation.hpp ----
@@ -8790,12 +9001,12 @@ namespace detail {
 /// Runs steps one after another and knows at each moment when the device and the link are free.
 class step_timeline {
  public:
-  step_timeline(const training_step& step, const exchange_pattern& pattern, double bits_per_second);
+  CAUSEWAY_DECL step_timeline(const training_step& step, const exchange_pattern& pattern, double bits_per_second);
 
   /// Seconds at the end of the last step's backward pass.
   [[nodiscard]] double now() const noexcept { return device_; }
 
-  void run(std::size_t steps);
+  CAUSEWAY_DECL void run(std::size_t steps);
 
  private:
   struct exchange {
@@ -8803,13 +9014,13 @@ class step_timeline {
     double arrives = 0;
   };
 
-  void forward();
+  CAUSEWAY_DECL void forward();
 
-  void backward();
+  CAUSEWAY_DECL void backward();
 
-  [[nodiscard]] bool is_sent(std::size_t layer) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool is_sent(std::size_t layer) const noexcept;
 
-  void send(std::size_t layer);
+  CAUSEWAY_DECL void send(std::size_t layer);
 
   exchange_pattern pattern_;
   double task_seconds_;
@@ -8825,12 +9036,12 @@ class step_timeline {
 /// The part of its time that a replica computes, in (0, 1], once the run is in its stride. Exact but where the link is all
 /// but full and results are waited for late: a backlog then takes long to grow, and up to 0.2 % can be missing. Takes some
 /// 8 * layers * max(2 * period, 512 * (overlap + 1)) additions.
-[[nodiscard]] CAUSEWAY_DECL double utilisation(const training_step& step, const exchange_pattern& pattern,
+CAUSEWAY_DECL [[nodiscard]] double utilisation(const training_step& step, const exchange_pattern& pattern,
                                                double bits_per_second);
 
 /// The least of the bandwidths `grid` (bits per second, rising) at which utilisation reaches `target`; infinity if none
 /// does.
-[[nodiscard]] CAUSEWAY_DECL double least_bandwidth(const training_step& step, const exchange_pattern& pattern,
+CAUSEWAY_DECL [[nodiscard]] double least_bandwidth(const training_step& step, const exchange_pattern& pattern,
                                                    double target, std::span<const double> grid);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan

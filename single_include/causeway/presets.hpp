@@ -43,13 +43,16 @@
 #endif
 
 // Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
-// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>). As part
+// of the headers they are templates without parameters, so that a compiler instantiates what a body needs only where it is
+// called. CAUSEWAY_INLINE is for those that cannot be templates: virtual functions, destructors, copies, and what is passed
+// as a pointer.
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
-#define CAUSEWAY_DECL_WHERE_CALLED
+#define CAUSEWAY_INLINE
 #else
-#define CAUSEWAY_DECL inline
-#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
+#define CAUSEWAY_DECL template <class...>
+#define CAUSEWAY_INLINE inline
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__
@@ -430,7 +433,7 @@ struct one_by_one {
   double grace_seconds = 0;
   std::uint32_t most_ahead = no_bound;  ///< at least 1
 
-  [[nodiscard]] result<void> check(std::uint32_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t) const;
   [[nodiscard]] double closes_after(const gathering&) const noexcept { return grace_seconds; }
 };
 
@@ -448,8 +451,8 @@ struct quorum {
   double cap_seconds = 60;
   std::uint32_t most_ahead = no_bound;  ///< at least 1
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const;
-  [[nodiscard]] double closes_after(const gathering& g) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] double closes_after(const gathering& g) const noexcept;
 };
 
 static_assert(Arrivals<one_by_one> && Arrivals<quorum>);
@@ -552,8 +555,8 @@ struct staggered {
 
   std::uint32_t local_steps = 100;  ///< H
 
-  [[nodiscard]] result<void> check(std::size_t count) const;
-  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t count) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t count) const noexcept;
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return local_steps; }
   result<void> exchanged(auto&, const exchange_report&) { return {}; }
   void serialize(auto&) {}
@@ -568,10 +571,10 @@ class periods {
   static constexpr bool watches_movement = false;
   static constexpr bool by_tensor = true;
 
-  explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192});
+  CAUSEWAY_DECL explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192});
 
-  [[nodiscard]] result<void> check(std::size_t) const;
-  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept;
   [[nodiscard]] std::uint32_t next(std::size_t f, std::size_t count) const noexcept { return first(f, count); }
   result<void> exchanged(auto&, const exchange_report&) { return {}; }
   void serialize(auto&) {}
@@ -970,7 +973,7 @@ class solo_transport {
   static constexpr std::uint32_t size() noexcept { return 1; }
   static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
-  static result<std::size_t> wait(operation, time_point);
+  CAUSEWAY_DECL static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
@@ -984,7 +987,7 @@ concept KnowsItself = requires(const T& t) {
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
-  any_transport();
+  CAUSEWAY_DECL any_transport();
 
   /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
   /// for conversions to this type again.
@@ -994,8 +997,8 @@ class any_transport {
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
@@ -1215,7 +1218,7 @@ enum class algorithm : std::uint8_t {
 class collective_workspace {
  public:
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  [[nodiscard]] std::byte* reserve(std::size_t bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
   [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
@@ -1704,7 +1707,7 @@ class batch_by_speed {
   /// Of this peer's batch in the next step. Known once the policy was started.
   [[nodiscard]] std::uint32_t sequences() const noexcept { return sequences_; }
 
-  [[nodiscard]] result<void> check(std::size_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
@@ -1720,7 +1723,7 @@ class batch_by_speed {
 
   /// For the peer with the index `self` among peers of these speeds; those that are unknown (0, negative, not finite) count
   /// as the mean of the others.
-  [[nodiscard]] std::uint32_t sequences_for(std::size_t self, std::vector<double> speeds) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t sequences_for(std::size_t self, std::vector<double> speeds) const;
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
@@ -1812,12 +1815,12 @@ class by_speed {
 
   [[nodiscard]] const by_speed_options& options() const noexcept { return options_; }
 
-  [[nodiscard]] result<void> check(std::size_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return steps_; }
 
   /// Inner steps for a peer of `speed` among peers of `speeds`; 0, negative and not finite mean unknown.
-  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const;
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
@@ -3538,22 +3541,22 @@ class conversation {
   conversation& operator=(conversation&& other) noexcept;
   ~conversation() { close(); }
 
-  void open(const exchange_port& port, std::size_t places);
+  CAUSEWAY_DECL void open(const exchange_port& port, std::size_t places);
 
   [[nodiscard]] bool is_open() const noexcept { return transport_ != nullptr; }
 
   /// Cancels what is under way.
-  void close();
+  CAUSEWAY_DECL void close();
 
-  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
 
-  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
+  CAUSEWAY_DECL void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
 
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
-  result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline);
+  CAUSEWAY_DECL result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline);
 
   /// As wait, for a send.
-  result<void> finish(std::size_t place, net::peer_index peer, time_point deadline);
+  CAUSEWAY_DECL result<void> finish(std::size_t place, net::peer_index peer, time_point deadline);
 
  private:
   net::any_transport* transport_ = nullptr;
@@ -3574,10 +3577,10 @@ class conversation {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-CAUSEWAY_DECL conversation::conversation(conversation&& other) noexcept
+CAUSEWAY_INLINE conversation::conversation(conversation&& other) noexcept
     : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
 
-CAUSEWAY_DECL conversation& conversation::operator=(conversation&& other) noexcept {
+CAUSEWAY_INLINE conversation& conversation::operator=(conversation&& other) noexcept {
   std::swap(transport_, other.transport_);
   std::swap(id_, other.id_);
   std::swap(places_, other.places_);
@@ -4052,13 +4055,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 class server_residual {
  public:
   /// A try at round `step` begins.
-  void begin(std::uint64_t step);
+  CAUSEWAY_DECL void begin(std::uint64_t step);
 
   /// mean += residual, for the values of the row from `begin` on.
-  void add_to(std::size_t begin, std::span<float> mean) const;
+  CAUSEWAY_DECL void add_to(std::size_t begin, std::span<float> mean) const;
 
   /// Where the residual of this try is to be written.
-  [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size);
+  CAUSEWAY_DECL [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size);
 
   /// The try went through.
   void finish() noexcept { finished_ = true; }
@@ -4636,15 +4639,15 @@ class group_view {
  public:
   /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
   /// them.
-  group_view(net::any_transport& over, std::vector<net::peer_index> members);
+  CAUSEWAY_DECL group_view(net::any_transport& over, std::vector<net::peer_index> members);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
-  result<std::size_t> wait(net::operation op, time_point deadline);
+  CAUSEWAY_DECL net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
 
   /// Of the whole transport.
@@ -4655,8 +4658,8 @@ class group_view {
 
   [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
 
-  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
-  [[nodiscard]] bool are_distinct() const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool are_distinct() const;
 
   net::any_transport* over_;
   std::vector<net::peer_index> members_;
@@ -4738,7 +4741,7 @@ class held_transport {
   held_transport(held_transport&&) noexcept = default;
   held_transport& operator=(held_transport&& other) noexcept;
 
-  void hold(group_view group);
+  CAUSEWAY_DECL void hold(group_view group);
   [[nodiscard]] net::any_transport& get() const noexcept { return *transport_; }
 
  private:
@@ -5023,7 +5026,7 @@ CAUSEWAY_DECL void held_transport::hold(group_view group) {
   transport_ = std::make_unique<net::any_transport>(std::move(group));
 }
 
-CAUSEWAY_DECL held_transport& held_transport::operator=(held_transport&& other) noexcept {
+CAUSEWAY_INLINE held_transport& held_transport::operator=(held_transport&& other) noexcept {
   std::swap(transport_, other.transport_);
   return *this;
 }
@@ -5896,7 +5899,7 @@ struct fragment {
   /// Whether the row is the whole buffer as it lies.
   [[nodiscard]] bool is_whole(std::size_t length) const noexcept { return ranges.size() == 1 && size == length; }
 
-  void add(const parameter_segment& s, std::int64_t end);
+  CAUSEWAY_DECL void add(const parameter_segment& s, std::int64_t end);
 };
 
 CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::span<float> row);
@@ -5936,7 +5939,8 @@ struct whole {
   static constexpr part decides = part::fragments;
   static constexpr bool single = true;
 
-  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const;
+  CAUSEWAY_DECL [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments,
+                                                                std::size_t length) const;
 };
 
 /// Whole transformer blocks together; what is not in a block (embeddings, last norm, head) is the first fragment. Strided
@@ -5976,7 +5980,8 @@ struct balanced {
 
   std::uint32_t count = 24;
 
-  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const;
+  CAUSEWAY_DECL [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments,
+                                                                std::size_t length) const;
 };
 
 static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> && Fragments<balanced>);
@@ -6767,13 +6772,14 @@ class gossip_nesterov {
   static constexpr part decides = part::outer;
   static constexpr bool wants_mean_shared = true;
 
-  explicit gossip_nesterov(gossip_nesterov_options options = {});
+  CAUSEWAY_DECL explicit gossip_nesterov(gossip_nesterov_options options = {});
 
   /// Where the velocity is to lie from now on.
   void keep_in(const memory_source& memory) { move_to(memory, velocity_); }
-  void reset(std::int64_t size);
+  CAUSEWAY_DECL void reset(std::int64_t size);
 
-  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared);
+  CAUSEWAY_DECL void step(thread_pool& pool, std::span<float> shared, std::span<float> mean,
+                          std::span<const float> mean_shared);
   /// The same wherever the rows lie.
   template <kernels::RowArithmetic R>
   result<void> step_rows(const R& rows, std::span<float> shared, std::span<float> mean,
@@ -7053,11 +7059,14 @@ concept Hubs = H::decides == part::group&& requires(const H& h, std::uint32_t pe
 struct star {
   static constexpr part decides = part::group;
 
-  net::peer_index hub = 0;
+  net::peer_index hub = 0;  ///< where peers come and go it is the first, and then the first that is left
+  /// Where peers come and go: samples of all of them together from one record to the next. In a record all take the hub's
+  /// state over, so that any of them can be the next hub. At least a few pushes of each peer.
+  std::uint64_t record_samples = 0;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const;
-  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
-  [[nodiscard]] static std::tuple<> outers();
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] static std::tuple<> outers();
 };
 
 /// A hub in every region, which is a client of the first region's hub (HALoS, Kim et al. 2025): only hubs talk over the
@@ -7255,8 +7264,8 @@ struct compensated {
 
  private:
   /// λ of a tensor; 0 where nothing is to be corrected.
-  [[nodiscard]] float scale(std::span<const float> local, std::span<const float> shared,
-                            std::span<const float> at_send) const;
+  CAUSEWAY_DECL [[nodiscard]] float scale(std::span<const float> local, std::span<const float> shared,
+                                          std::span<const float> at_send) const;
 };
 
 /// The outer step of a round uses the mean of the round before, which had a whole round to travel; nothing for the first
@@ -7724,9 +7733,9 @@ struct median_norm_clip {
     return norms;
   }
 
-  [[nodiscard]] bool is_within(std::span<const float> x) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_within(std::span<const float> x) const;
 
-  static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors);
+  CAUSEWAY_DECL static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors);
 
   /// A tensor that nobody contributed to stays 0; when that is all of them, there is no result.
   template <class C, class X>
@@ -7938,6 +7947,9 @@ class arrival_rules {
   using arrivals_type = detail::fitting<a12, given_arrivals, axis::one_by_one>;
   using push_type = detail::fitting<a12, given_push, axis::push<>>;
 
+  /// Whether peers may come and go: one hub for all, which nobody ever waits for. The rest are gaps.
+  static constexpr bool elastic = std::is_same_v<hubs_type, axis::star> && landing_type::waits == axis::waiting::some_steps;
+
   /// The value of an axis, out of those that were given.
   template <axis::part P, class T>
   static T taken(auto& values) {
@@ -7974,6 +7986,504 @@ class arrival_rules {
 }}}  // namespace causeway::CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_ARRIVAL_RULES_HPP
+
+// ---- causeway/collective/broadcast.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+#define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+
+// One peer's bytes to all others.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+namespace detail {
+
+/// The root sends to everybody: one latency, n-1 times the size on the root's link.
+template <net::Transport T>
+result<void> broadcast_flat(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data) {
+  const net::peer_index self = transport.self();
+  if (self != root) {
+    ops.receive(0, root, part{}, data);
+    return ops.wait_exact(0, root, data.size());
+  }
+  for (net::peer_index p = 0; p < transport.size(); ++p) {
+    if (p != root) ops.send(p, p, part{}, data);
+  }
+  for (net::peer_index p = 0; p < transport.size(); ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+/// From peer to peer, chunk by chunk: nobody sends more than the size once.
+template <net::Transport T>
+result<void> broadcast_chain(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data,
+                             std::size_t chunk, std::size_t chunks) {
+  const net::peer_index self = transport.self();
+  const std::uint32_t peers = transport.size();
+  const bool first = self == root;
+  const bool last = (self + 1) % peers == root;
+  const net::peer_index left = (self + peers - 1) % peers;
+  const net::peer_index right = (self + 1) % peers;
+  const auto piece = [&](std::size_t k) { return data.subspan(k * chunk, std::min(chunk, data.size() - k * chunk)); };
+  for (std::size_t k = 0; k < chunks && !first; ++k) ops.receive(k, left, part{0, k}, piece(k));
+  for (std::size_t k = 0; k < chunks; ++k) {
+    if (!first) CAUSEWAY_TRY(ops.wait_exact(k, left, piece(k).size()));
+    if (!last) ops.send(chunks + k, right, part{0, k}, piece(k));
+  }
+  for (std::size_t k = 0; k < chunks; ++k) CAUSEWAY_TRY(ops.finish(chunks + k, right));
+  return {};
+}
+
+}  // namespace detail
+
+/// `data` of `root` replaces everybody's; all give as many bytes. Up to options.one_shot_bytes the root sends to each peer
+/// (1 latency, (n-1) size bytes); beyond, the bytes go along a chain of the peers in chunks (n-1 latencies, each peer sends
+/// at most the size once). Errors name the peer that was waited for.
+template <net::Transport T>
+result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<std::byte> data,
+                       const collective_options& options = {}) {
+  CAUSEWAY_EXPECT(root < transport.size());
+  if (data.empty() || transport.size() == 1) return {};
+  collective_workspace own;
+  auto& places = (options.workspace != nullptr ? *options.workspace : own).operations();
+  if (data.size() <= options.one_shot_bytes) {
+    flight<T> ops{transport, id, options.deadline, places, transport.size()};
+    return detail::broadcast_flat(transport, ops, root, data);
+  }
+  const std::size_t chunk = std::max(options.chunk_bytes, std::size_t{1});
+  const std::size_t chunks = (data.size() + chunk - 1) / chunk;
+  flight<T> ops{transport, id, options.deadline, places, 2 * chunks};
+  return detail::broadcast_chain(transport, ops, root, data, chunk, chunks);
+}
+
+/// As above, for values of a trivially copyable type. All peers must have the same byte order.
+template <net::Transport T, class V>
+  requires(std::is_trivially_copyable_v<V> && !std::same_as<V, std::byte>)
+result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<V> values,
+                       const collective_options& options = {}) {
+  return broadcast(transport, id, root, std::as_writable_bytes(values), options);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+
+// ---- causeway/membership/state_image.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+#define CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// The committed state of a peer as memory: a list of parts, seen as one row of bytes and cut into chunks of equal size. The
+// hashes of the chunks and the sizes of the parts make the root, which names the state: peers whose roots are equal hold
+// the same bytes. Hashes are kept until `touch()`: whoever changes the memory says so. All peers must have the same byte
+// order.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// Bytes of a chunk: 1,024 of them make 256 MiB, and one crosses a line of 100 Mbit/s in 21 ms.
+inline constexpr std::uint32_t default_chunk_bytes = std::uint32_t{256} << 10U;
+/// A state has at most this many parts.
+inline constexpr std::size_t max_state_parts = 16384;
+
+/// The sizes of a state's parts and how it is cut: equal on peers that can share a run.
+struct image_layout {
+  std::uint32_t chunk_bytes = default_chunk_bytes;
+  std::vector<std::uint64_t> sizes;
+
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t bytes() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t chunks() const noexcept;
+
+  friend bool operator==(const image_layout&, const image_layout&) = default;
+};
+
+/// The name of a state from its layout and the digest of its chunks' hashes.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
+
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
+
+/// Success, or errc::wrong_model with the sizes of both sides.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_layout(const image_layout& ours, const image_layout& theirs);
+
+/// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
+/// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
+/// Types with padding are refused at compile time: the bytes between their members are not part of a state.
+class image_collector {
+ public:
+  template <class... Ts>
+  void operator()(Ts&... values) {
+    (visit(values), ...);
+  }
+
+  template <class T>
+  void view(std::span<T> values) {
+    static_assert(plain<T>, "a state is made of numbers, enumerations and structures of them without padding");
+    parts_.push_back(std::as_writable_bytes(values));
+  }
+
+  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
+  template <class... Ts>
+  void own(Ts&&... values) {
+    parts_.swap(own_);
+    (visit(values), ...);
+    parts_.swap(own_);
+  }
+
+  [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
+  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
+
+ private:
+  template <class T>
+  static constexpr bool plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                                (std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
+
+  template <class T>
+  void visit(T& value) {
+    if constexpr (requires { value.serialize(*this); }) {
+      value.serialize(*this);
+    } else {
+      view(std::span{&value, 1});
+    }
+  }
+
+  template <class T, class Memory>
+  void visit(std::vector<T, Memory>& values) {
+    if constexpr (plain<T>) {
+      view(std::span{values});
+    } else {
+      for (T& value : values) visit(value);
+    }
+  }
+
+  template <class T>
+  void visit(std::span<T> values) {
+    view(values);
+  }
+
+  void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
+
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::span<std::byte>> own_;
+};
+
+/// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
+/// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
+class state_image {
+ public:
+  CAUSEWAY_DECL explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
+
+  /// The memory of these objects, in this order.
+  template <class... Ts>
+  [[nodiscard]] static state_image of(Ts&... values) {
+    image_collector all;
+    all(values...);
+    state_image image;
+    for (const auto part : all.parts()) image.add(part);
+    return image;
+  }
+
+  /// Appends a part; it must stay where it is.
+  CAUSEWAY_DECL void add(std::span<std::byte> part);
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
+  /// The last chunk may be shorter.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
+
+  /// The memory was changed: hashes will be made anew.
+  void touch() noexcept { hashed_ = false; }
+
+  /// Names the state. Makes the hashes if the memory was touched.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
+  CAUSEWAY_DECL [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
+  [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
+
+  /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
+  CAUSEWAY_DECL void read(std::size_t chunk, std::span<std::byte> out) const;
+
+  /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
+  CAUSEWAY_DECL void write(std::size_t chunk, std::span<const std::byte> in);
+
+ private:
+  // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
+  template <class F>
+  void for_each_piece(std::size_t chunk, F&& f) const {
+    std::uint64_t at = std::uint64_t{chunk} * layout_.chunk_bytes;
+    const std::uint64_t begin = at;
+    const std::uint64_t end = begin + chunk_size(chunk);
+    auto part = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
+    for (; at < end; ++part) {
+      const auto inside = static_cast<std::size_t>(at - starts_[part]);
+      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(parts_[part].size() - inside, end - at));
+      if (length > 0) f(parts_[part].subspan(inside, length), static_cast<std::size_t>(at - begin));
+      at += length;
+    }
+  }
+
+  // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
+
+  CAUSEWAY_DECL void make_hashes(thread_pool* pool) const;
+
+  image_layout layout_;
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::uint64_t> starts_;
+  std::uint64_t bytes_ = 0;
+  mutable std::vector<std::uint64_t> hashes_;
+  mutable std::uint64_t root_ = 0;
+  mutable bool hashed_ = false;
+};
+
+/// Chunks of another state that wait beside an image until all that differ are there. Memory: the chunks put, no more.
+class staging {
+ public:
+  staging() = default;
+  CAUSEWAY_DECL explicit staging(const image_layout& layout);
+
+  /// Keeps a copy of a chunk whose hash was found right.
+  CAUSEWAY_DECL void put(std::size_t chunk, std::span<const std::byte> bytes);
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
+  [[nodiscard]] std::size_t chunks_held() const noexcept { return count_; }
+
+  /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
+  /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
+  /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
+  CAUSEWAY_DECL result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
+
+ private:
+  image_layout layout_;
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::size_t count_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// ---- causeway/membership/impl/state_image.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+
+// Bodies of membership/state_image.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t size : sizes) sum += size;
+  return sum;
+}
+
+CAUSEWAY_DECL std::size_t image_layout::chunks() const noexcept {
+  return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
+}
+
+CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
+  hasher h;
+  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
+  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
+}
+
+CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
+  return hash_bytes(std::as_bytes(hashes));
+}
+
+CAUSEWAY_DECL state_image::state_image(std::uint32_t chunk_bytes) : layout_{chunk_bytes, {}} {
+  CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
+}
+
+CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
+  CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
+  starts_.push_back(bytes_);
+  parts_.push_back(part);
+  layout_.sizes.push_back(part.size());
+  bytes_ += part.size();
+  touch();
+}
+
+CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
+  const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::root(thread_pool* pool) const {
+  (void)hashes(pool);
+  return root_;
+}
+
+CAUSEWAY_DECL const std::vector<std::uint64_t>& state_image::hashes(thread_pool* pool) const {
+  if (!hashed_) make_hashes(pool);
+  return hashes_;
+}
+
+CAUSEWAY_DECL void state_image::read(std::size_t chunk, std::span<std::byte> out) const {
+  CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(out.data() + at, piece.data(), piece.size()); });
+}
+
+CAUSEWAY_DECL void state_image::write(std::size_t chunk, std::span<const std::byte> in) {
+  CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(piece.data(), in.data() + at, piece.size()); });
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::hash_chunk(std::size_t chunk) const {
+  const std::size_t size = chunk_size(chunk);
+  std::uint64_t hash = 0;
+  bool whole = false;
+  for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
+    if (piece.size() == size) {
+      whole = true;
+      hash = hash_bytes(piece);
+    }
+  });
+  if (whole) return hash;
+  std::vector<std::byte> gathered(size);
+  read(chunk, gathered);
+  return hash_bytes(gathered);
+}
+
+CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
+  hashes_.resize(chunks());
+  const auto some = [&](index_range range) {
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
+    }
+  };
+  const auto count = static_cast<std::int64_t>(hashes_.size());
+  if (pool != nullptr) {
+    pool->for_range(count, 1, some);
+  } else {
+    some({0, count});
+  }
+  root_ = state_root(layout_, digest_of(hashes_));
+  hashed_ = true;
+}
+
+CAUSEWAY_DECL staging::staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
+
+CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
+  CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
+  if (!chunks_[chunk]) ++count_;
+  chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
+  std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
+}
+
+CAUSEWAY_DECL result<void> staging::commit(state_image& image, std::uint64_t root, thread_pool* pool) {
+  CAUSEWAY_EXPECT(image.layout() == layout_);
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
+    chunks_[i].reset();
+  }
+  count_ = 0;
+  image.touch();
+  if (image.root(pool) == root) return {};
+  return fail(errc::diverged, "state transfer",
+              "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
+}
+
+CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
+  if (ours == theirs) return {};
+  const auto text = [](const image_layout& l) {
+    return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
+           std::to_string(l.chunk_bytes);
+  };
+  std::string message = "the shared state here is " + text(ours) + "; the run's is " + text(theirs);
+  for (std::size_t i = 0; i < std::min(ours.sizes.size(), theirs.sizes.size()); ++i) {
+    if (ours.sizes[i] == theirs.sizes[i]) continue;
+    message += "; part " + std::to_string(i) + " has " + std::to_string(ours.sizes[i]) + " bytes here and " +
+               std::to_string(theirs.sizes[i]) + " there";
+    break;
+  }
+  return fail(errc::wrong_model, "state transfer", message + ". Use the model and policies that the run uses");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#endif
+
+// ---- causeway/comm/hub_copy.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_COPY_HPP
+#define CAUSEWAY_COMM_HUB_COPY_HPP
+
+// What a hub's heir needs to go on in its place, as all peers hold it alike after a record: the shared parameters and the
+// outer optimizers' state.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// to ← from, which has as many parts of the same sizes.
+CAUSEWAY_DECL void copy_parts(std::span<const std::span<std::byte>> from, std::span<const std::span<std::byte>> to);
+
+/// Parts of the same sizes as others, with memory of their own.
+struct part_room {
+  std::vector<std::vector<std::byte>> memory;
+
+  CAUSEWAY_DECL std::vector<std::span<std::byte>> like(std::span<const std::span<std::byte>> parts);
+};
+
+template <class Outer>
+struct hub_copy {
+  std::vector<float> shared;
+  std::vector<Outer> outers;  ///< one for each fragment
+  std::uint64_t steps = 0;    ///< inner steps of the peer that had most
+
+  void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, const Outer& prototype) {
+    shared.assign(parameters.begin(), parameters.end());
+    outers.clear();
+    for (const axis::fragment& cut : cuts) {
+      outers.push_back(prototype);
+      outers.back().reset(static_cast<std::int64_t>(cut.size));
+    }
+  }
+
+  /// Without `steps`, as parameter_server::state has it.
+  [[nodiscard]] std::vector<std::span<std::byte>> state() {
+    membership::image_collector all;
+    all(shared, outers);
+    return all.parts();
+  }
+
+  void serialize(auto& ar) {
+    ar(shared);
+    for (Outer& o : outers) ar(o);
+    ar(steps);
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_COPY_HPP
+
+// ---- causeway/comm/impl/hub_copy.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_COPY_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_COPY_IPP
+
+// Bodies of comm/hub_copy.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL void copy_parts(std::span<const std::span<std::byte>> from, std::span<const std::span<std::byte>> to) {
+  CAUSEWAY_EXPECT(from.size() == to.size());
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    CAUSEWAY_EXPECT(from[i].size() == to[i].size());
+    std::copy(from[i].begin(), from[i].end(), to[i].begin());
+  }
+}
+
+CAUSEWAY_DECL std::vector<std::span<std::byte>> part_room::like(std::span<const std::span<std::byte>> parts) {
+  memory.resize(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) memory[i].resize(parts[i].size());
+  return {memory.begin(), memory.end()};
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_COPY_IPP
+#endif
 
 // ---- causeway/comm/hub_line.hpp ----
 #ifndef CAUSEWAY_COMM_HUB_LINE_HPP
@@ -8050,19 +8560,19 @@ class hub_line {
   [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
 
   /// Whether `take` would return at once.
-  [[nodiscard]] bool arrived();
+  CAUSEWAY_DECL [[nodiscard]] bool arrived();
 
   /// The next message; valid until the next call of arrived or take.
-  result<std::span<const std::byte>> take(time_point deadline);
+  CAUSEWAY_DECL result<std::span<const std::byte>> take(time_point deadline);
 
-  void send(std::vector<std::byte> bytes);
+  CAUSEWAY_DECL void send(std::vector<std::byte> bytes);
 
   /// Forgets sends that have ended.
-  result<void> sweep();
+  CAUSEWAY_DECL result<void> sweep();
   /// Waits for all sends.
-  result<void> flush(time_point deadline);
+  CAUSEWAY_DECL result<void> flush(time_point deadline);
 
-  void close();
+  CAUSEWAY_DECL void close();
 
  private:
   struct departure {
@@ -8070,9 +8580,9 @@ class hub_line {
     std::vector<std::byte> bytes;
   };
 
-  void listen();
+  CAUSEWAY_DECL void listen();
 
-  result<void> end_oldest(time_point deadline);
+  CAUSEWAY_DECL result<void> end_oldest(time_point deadline);
 
   net::any_transport& transport_;
   net::peer_index peer_;
@@ -8180,7 +8690,7 @@ struct hub_terms {
   [[nodiscard]] time_point now() const { return clock.now(); }
 
   /// What a codec may know about a push of fragment f, but for the sender's own.
-  [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const;
+  CAUSEWAY_DECL [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const;
 };
 
 /// The axes, as far as hubs need them.
@@ -8227,6 +8737,637 @@ CAUSEWAY_DECL compress::message_context hub_terms::about(std::uint32_t level, st
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
+#endif
+
+// ---- causeway/comm/server_client.hpp ----
+#ifndef CAUSEWAY_COMM_SERVER_CLIENT_HPP
+#define CAUSEWAY_COMM_SERVER_CLIENT_HPP
+
+// The client's side of comm::async_parameter_server: what this peer pulled, what it pushed and waits for. It does not know
+// what the parameters below it are: a peer's live ones, or those that a hub shares with its region.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one fragment.
+struct hub_leg {
+  std::uint32_t since = 0;      ///< inner steps (or pushes from below) since the last push
+  std::uint32_t due_after = 0;  ///< as many between two pushes
+  std::uint32_t waited = 0;     ///< inner steps since the push that is pending
+  std::uint64_t number = 0;     ///< of the last push
+  std::uint64_t samples = 0;    ///< trained on since the last answer was landed
+  std::uint32_t steps = 0;      ///< in so many inner steps
+  double compute_seconds = 0;   ///< computed since
+  bool pending = false;         ///< a push was made, its answer not used yet
+  bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
+  bool answered = false;        ///< `answer` is here
+  bool spoilt = false;          ///< what was pushed is not finite, and was given up
+  bool unsound = false;         ///< the hub could not use the push
+  std::uint32_t answer_steps = 0;
+  push_header header;  ///< of the last push, and its content: for saying it again
+  std::vector<std::uint8_t> content;
+  std::vector<float> answer;
+  std::vector<float> residual;
+  std::vector<float> at_send;
+  time_point sent_at{};
+
+  void serialize(auto& ar) {
+    ar(since, due_after, waited, number, samples, steps, compute_seconds, pending, fresh, answered, answer_steps);
+    ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer,
+       header.steps);
+    ar(content, answer, residual, at_send);
+  }
+};
+
+/// What was trained on for a push.
+struct hub_work {
+  std::uint64_t samples = 0;
+  std::uint32_t steps = 0;
+};
+
+class server_client {
+ public:
+  CAUSEWAY_DECL result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
+                                  std::span<const float> parameters);
+
+  [[nodiscard]] net::peer_index hub() const noexcept { return hub_; }
+  [[nodiscard]] bool is_local() const noexcept { return line_ == nullptr; }
+  [[nodiscard]] std::vector<hub_leg>& legs() noexcept { return legs_; }
+  [[nodiscard]] std::span<float> anchor() noexcept { return anchor_; }
+  [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
+  /// All shared parameters, after the hub has said its last word; before, none.
+  [[nodiscard]] std::span<const float> last() const noexcept { return last_; }
+
+  // ---- meeting the hub --------------------------------------------------------------------------------------------------
+
+  CAUSEWAY_DECL void greet();
+
+  // ---- among peers that come and go -----------------------------------------------------------------------------------
+
+  /// Waits for the hub's word on which pushes of this peer it has taken.
+  CAUSEWAY_DECL result<std::vector<std::uint64_t>> hear_taken(const hub_terms& terms);
+  /// Nothing is under way any more, and the hub has taken so many pushes: the next one says how far this peer has come
+  /// since the last of them. What it has not taken goes from `pushed`.
+  CAUSEWAY_DECL void resume_from(std::span<const std::uint64_t> taken, std::span<float> pushed, const hub_terms& terms);
+  /// `pushed` (empty: nothing was) counts for nothing: `live` becomes as far from `shared`, which is pulled, as this peer
+  /// has come in all, with `work`.
+  CAUSEWAY_DECL void take_back(std::span<const float> pushed, std::span<const float> shared, std::span<float> live,
+                               hub_work work, const hub_terms& terms);
+  /// Everything pulled, nothing under way.
+  CAUSEWAY_DECL void begin_from(std::span<const float> shared);
+  void hang_up() { line_.reset(); }
+
+  /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
+  /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
+  CAUSEWAY_DECL result<void> agree(const hub_terms& terms);
+
+  // ---- pushing ----------------------------------------------------------------------------------------------------------
+
+  /// The message that says how far `live`, a fragment as one row, has come from what was pulled.
+  template <axis::Residual R>
+  std::vector<std::byte> compose(const auto& rules, const R& residual, float rate, const hub_terms& terms, std::size_t f,
+                                 std::span<const float> live, bool wants_answer) {
+    hub_leg& leg = legs_[f];
+    row_.resize(live.size());
+    axis::gather(terms.cuts[f], anchor_, row_);
+    reference_ = row_;
+    kernels::axpy(terms.pool, row_.data(), -1.0F, live.data(), static_cast<std::int64_t>(live.size()));
+    add_residual(residual, rate, leg);
+    leg.header = {.word = hub_word::push,
+                  .fragment = static_cast<std::uint32_t>(f),
+                  .number = ++leg.number,
+                  .samples = leg.samples,
+                  .speed = leg.compute_seconds > 0 ? leg.since / leg.compute_seconds : 0,
+                  .sync_seconds = sync_seconds_,
+                  .wants_answer = wants_answer ? 1U : 0U,
+                  .steps = leg.steps};
+    encode(rules, residual, terms, leg);
+    leg.pending = wants_answer;
+    leg.answered = false;
+    leg.since = leg.waited = 0;
+    leg.compute_seconds = 0;
+    return message_of(leg, terms);
+  }
+
+  void send(std::vector<std::byte> bytes) { line_->send(std::move(bytes)); }
+
+  /// Nothing more will come from here. Answers are not used any more.
+  CAUSEWAY_DECL std::vector<std::byte> farewell();
+
+  // ---- answers ----------------------------------------------------------------------------------------------------------
+
+  /// Takes in what has arrived, without waiting.
+  CAUSEWAY_DECL result<void> poll(const hub_terms& terms);
+
+  /// Waits for one message of the hub.
+  CAUSEWAY_DECL result<void> wait(const hub_terms& terms);
+
+  CAUSEWAY_DECL result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
+
+  /// The answer for fragment f was used.
+  CAUSEWAY_DECL void landed(hub_leg& leg);
+
+  void serialize(auto& ar) {
+    std::uint64_t count = legs_.size();
+    ar(anchor_, count, sync_seconds_);
+    legs_.resize(count);
+    for (hub_leg& leg : legs_) ar(leg);
+  }
+
+ private:
+  CAUSEWAY_DECL void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
+  CAUSEWAY_DECL void take_out(const hub_leg& leg, const axis::fragment& cut, std::span<float> pushed) const;
+
+  CAUSEWAY_DECL std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
+
+  template <axis::Residual R>
+  void add_residual(const R& policy, float rate, const hub_leg& leg) {
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      const float gain = policy.gain(rate);
+      const float decay = policy.decay();
+      for (std::size_t i = 0; i < row_.size(); ++i) {
+        row_[i] = gain * row_[i] + (leg.residual.empty() ? 0.0F : decay * leg.residual[i]);
+      }
+    }
+  }
+
+  /// content ← the encoded row; residual ← what that leaves out.
+  template <axis::Residual R>
+  void encode(const auto& rules, const R&, const hub_terms& terms, hub_leg& leg) {
+    compress::message_context about = terms.about(level_, leg.header.fragment);
+    about.own_seed = mix(about.seed, terms.transport.self() + 1, leg.number);
+    about.round = leg.number - 1;
+    about.reference = reference_;
+    leg.content.resize(rules.codec.most_bytes(about, row_.size()));
+    leg.content.resize(rules.codec.encode(about, row_, std::as_writable_bytes(std::span{leg.content})));
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      leg.residual.resize(row_.size());
+      const auto bytes = std::as_bytes(std::span{leg.content});
+      // Values that are not finite: the hub cannot use them, and says so.
+      if (!compress::residual_of(rules.codec, about, row_, bytes, leg.residual)) leg.residual.assign(row_.size(), 0.0F);
+    }
+  }
+
+  [[nodiscard]] std::string hub_name() const { return "peer " + std::to_string(hub_) + ", the hub"; }
+  CAUSEWAY_DECL [[nodiscard]] error hub_lost(const error& why) const;
+  CAUSEWAY_DECL [[nodiscard]] error refused(const answer_header& h) const;
+  CAUSEWAY_DECL [[nodiscard]] error nonsense() const;
+
+  std::uint32_t level_ = 0;
+  net::peer_index hub_ = 0;
+  std::vector<float> anchor_;  ///< the shared parameters as they were pulled last
+  std::vector<hub_leg> legs_;
+  std::vector<float> last_;
+  double sync_seconds_ = 0;
+  bool leaving_ = false;
+
+  std::vector<float> row_;  // working memory
+  std::vector<float> reference_;
+  std::unique_ptr<hub_line> line_;  ///< none where this peer is the hub
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_SERVER_CLIENT_HPP
+
+// ---- causeway/comm/impl/server_client.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+#define CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+
+// Bodies of comm/server_client.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL result<void> server_client::open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
+                                               std::span<const float> parameters) {
+  if (anchor_.empty()) {
+    anchor_.assign(parameters.begin(), parameters.end());
+    legs_.resize(terms.cuts.size());
+  }
+  if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
+    return fail(errc::wrong_model, "async_parameter_server",
+                "the checkpoint was written with other fragments or another model; start with the settings it had");
+  }
+  level_ = level;
+  hub_ = hub;
+  leaving_ = false;
+  line_.reset();
+  if (hub == terms.transport.self()) return {};
+  const std::size_t most =
+      sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
+  line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
+  return {};
+}
+
+CAUSEWAY_DECL void server_client::greet() {
+  if (is_local()) return;
+  const push_header h{
+      .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
+  auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
+  std::byte* to = bytes.data() + sizeof h;
+  for (const hub_leg& leg : legs_) {
+    const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
+    std::memcpy(to, &entry, sizeof entry);
+    to += sizeof entry;
+  }
+  line_->send(std::move(bytes));
+}
+
+CAUSEWAY_DECL result<void> server_client::agree(const hub_terms& terms) {
+  if (is_local()) return {};
+  CAUSEWAY_ASSIGN(const auto taken, hear_taken(terms));
+  for (std::size_t f = 0; f < legs_.size(); ++f) agree(legs_[f], taken[f], terms);
+  return {};
+}
+
+CAUSEWAY_DECL result<std::vector<std::uint64_t>> server_client::hear_taken(const hub_terms& terms) {
+  auto bytes = line_->take(terms.deadline);
+  if (!bytes) return hub_lost(bytes.error());
+  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
+  if (h.word == hub_word::refused) return refused(h);
+  std::vector<std::uint64_t> taken(legs_.size());
+  const auto room = std::as_writable_bytes(std::span{taken});
+  if (h.word != hub_word::hello || bytes->size() != room.size()) return nonsense();
+  std::memcpy(room.data(), bytes->data(), room.size());
+  return taken;
+}
+
+CAUSEWAY_DECL void server_client::resume_from(std::span<const std::uint64_t> taken, std::span<float> pushed,
+                                              const hub_terms& terms) {
+  for (std::size_t f = 0; f < legs_.size(); ++f) {
+    hub_leg& leg = legs_[f];
+    const bool under_way = leg.pending && !leg.spoilt;
+    if (under_way && taken[f] >= leg.number) {
+      axis::scatter(terms.cuts[f], leg.at_send, anchor_);
+      leg.samples = leg.steps > 0 ? leg.samples * leg.since / leg.steps : 0;
+      leg.steps = leg.since;
+    } else if (under_way) {
+      take_out(leg, terms.cuts[f], pushed);
+      leg.since = std::max(leg.since, std::uint32_t{1});  // there is something to push again
+    }
+    leg.number = taken[f];
+    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  }
+}
+
+CAUSEWAY_DECL void server_client::take_out(const hub_leg& leg, const axis::fragment& cut, std::span<float> pushed) const {
+  auto sent = leg.at_send.begin();
+  for (const index_range r : cut.ranges) {
+    for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++sent) {
+      pushed[i] -= anchor_[i] - *sent;
+    }
+  }
+}
+
+CAUSEWAY_DECL void server_client::take_back(std::span<const float> pushed, std::span<const float> shared,
+                                            std::span<float> live, hub_work work, const hub_terms& terms) {
+  for (std::size_t f = 0; f < legs_.size(); ++f) {
+    hub_leg& leg = legs_[f];
+    if (leg.pending && !leg.spoilt) axis::scatter(terms.cuts[f], leg.at_send, anchor_);
+    leg.since = std::max(leg.since, work.steps);
+    leg.samples = work.samples;
+    leg.steps = work.steps;
+    leg.number = 0;
+    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  }
+  for (std::size_t i = 0; i < anchor_.size(); ++i) {
+    live[i] += shared[i] - anchor_[i] - (pushed.empty() ? 0.0F : pushed[i]);
+    anchor_[i] = shared[i];
+  }
+}
+
+CAUSEWAY_DECL void server_client::begin_from(std::span<const float> shared) {
+  anchor_.assign(shared.begin(), shared.end());
+  for (hub_leg& leg : legs_) {
+    leg.since = leg.waited = leg.steps = 0;
+    leg.samples = 0;
+    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  }
+}
+
+CAUSEWAY_DECL std::vector<std::byte> server_client::farewell() {
+  leaving_ = true;
+  return with_header(push_header{.word = hub_word::done}, 0);
+}
+
+CAUSEWAY_DECL result<void> server_client::poll(const hub_terms& terms) {
+  while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> server_client::wait(const hub_terms& terms) {
+  const auto bytes = line_->take(terms.deadline);
+  if (!bytes) return hub_lost(bytes.error());
+  CAUSEWAY_TRY(hear(terms, *bytes));
+  if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
+  return {};
+}
+
+CAUSEWAY_DECL result<void> server_client::hear(const hub_terms& terms, std::span<const std::byte> bytes) {
+  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
+  if (h.word == hub_word::refused) return refused(h);
+  if (h.word == hub_word::last) {
+    if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
+    last_.resize(anchor_.size());
+    return compress::none::decode(terms.pool, bytes, last_);
+  }
+  if (leaving_) return {};
+  if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
+  hub_leg& leg = legs_[h.fragment];
+  const std::size_t size = terms.cuts[h.fragment].size;
+  const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
+  if (h.code != 0 && !unsound) return nonsense();
+  if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
+  leg.answer.resize(size);
+  CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
+  leg.answered = true;
+  leg.unsound = unsound;
+  leg.answer_steps = h.steps;
+  sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
+  return {};
+}
+
+CAUSEWAY_DECL void server_client::landed(hub_leg& leg) {
+  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  leg.samples = leg.steps = 0;
+  if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
+}
+
+CAUSEWAY_DECL void server_client::agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
+  const bool waits = leg.pending && !leg.answered;
+  if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
+  if (taken <= leg.number) return;
+  leg.number = taken;
+  leg.fresh = !waits;
+  leg.pending = true;
+  leg.answered = false;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> server_client::message_of(hub_leg& leg, const hub_terms& terms) {
+  auto bytes = with_header(leg.header, leg.content.size());
+  std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
+  leg.sent_at = terms.now();
+  return bytes;
+}
+
+CAUSEWAY_DECL error server_client::hub_lost(const error& why) const {
+  return fail(why.code, hub_name(),
+              why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
+}
+
+CAUSEWAY_DECL error server_client::refused(const answer_header& h) const {
+  return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
+              "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
+              "version, and is this peer's loss still finite?");
+}
+
+CAUSEWAY_DECL error server_client::nonsense() const {
+  return fail(errc::protocol, hub_name(),
+              "its message makes no sense here; do all peers run the same options and version?");
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+#endif
+
+// ---- causeway/comm/hub_record.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_RECORD_HPP
+#define CAUSEWAY_COMM_HUB_RECORD_HPP
+
+// A hub as a role, for comm::async_parameter_server among peers that come and go. From one record of the membership to the
+// next one peer is the hub: a reign. In the exchange of a record everybody says what it has not pushed yet, and the hub
+// gives everybody what its heir would need: that is the state that all vote on. A hub that is lost costs nothing but the
+// order in which pushes were applied: everybody still has what it pushed in its reign, and pushes it to the heir at once.
+// docs/design/asynchronous.md
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// What a peer says of itself when a record's exchange begins.
+struct hub_claim {
+  std::uint64_t name = 0;
+  std::uint64_t serves = 0;   ///< names the time as a hub that it has pushes of; 0: it is none
+  std::uint64_t follows = 0;  ///< names that of the hub that it pushed to last; 0: it has not pushed since the last record
+  std::uint64_t steps = 0;    ///< inner steps that it has taken
+};
+
+/// Who is the hub in a record's exchange, and which time of its it is.
+struct chosen_hub {
+  net::peer_index peer = 0;
+  std::uint64_t time = 0;
+};
+
+/// The hub that somebody has pushed to last, if it is there; else the first peer begins a new time, `fresh`. Times are
+/// named by attempts at rounds, which only grow: so no peer goes back to a hub that it has left, which has some of its
+/// pushes.
+CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh);
+
+/// Not a regular value: the lines of a reign refer to it.
+template <class Outer>
+class hub_record {
+ public:
+  void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, const Outer& prototype) {
+    copy_.found(cuts, parameters, prototype);
+  }
+  [[nodiscard]] const hub_copy<Outer>& copy() const noexcept { return copy_; }
+  void shared(auto& ar) { ar(copy_); }
+
+  /// The lines of the reign under way; none before the first record, and when the hub is lost.
+  [[nodiscard]] net::any_transport* lines() const noexcept { return lines_.get(); }
+  /// Whether this peer has not been in a record, since it last took the others' state over.
+  [[nodiscard]] bool is_new() const noexcept { return follows_ == 0; }
+
+  void count_step(std::uint64_t samples) {
+    ++steps_;
+    samples_ += samples;
+  }
+  /// Fragment `cut` was pushed, which had come from `pulled` to `live`.
+  void note_push(const axis::fragment& cut, std::span<const float> pulled, std::span<const float> live) {
+    pushed_.resize(copy_.shared.size());
+    std::size_t i = 0;
+    for (const index_range r : cut.ranges) {
+      for (auto at = static_cast<std::size_t>(r.begin); at < static_cast<std::size_t>(r.end); ++at, ++i) {
+        pushed_[at] += pulled[at] - live[i];
+      }
+    }
+  }
+
+  /// Nothing is said in this reign any more.
+  void hang_up(auto& tier) {
+    tier.hang_up();
+    lines_.reset();
+  }
+
+  /// The copy is another one: what this peer pushed and served is nobody's business any more.
+  void begin_anew(auto& tier) {
+    hang_up(tier);
+    tier.server().dissolve();
+    tier.client().begin_from(copy_.shared);
+    follows_ = serves_ = 0;
+    forget_pushes();
+  }
+
+  /// The same for a peer that keeps what it has not pushed yet: `live` has come as far from the copy.
+  void move_along(auto& tier, std::span<float> live, const hub_terms& terms) {
+    std::vector<std::uint64_t> taken;
+    for (const hub_leg& leg : tier.client().legs()) taken.push_back(leg.number);
+    tier.client().resume_from(taken, {}, terms);
+    tier.client().take_back({}, copy_.shared, live, {samples_, steps_}, terms);
+    hang_up(tier);
+    tier.server().dissolve();
+    follows_ = serves_ = 0;
+    pushed_.clear();
+  }
+
+  /// The exchange of a record. `flush()` pushes what is left of all fragments, by tier.deliver; `terms_on(transport)` gives
+  /// the terms. On an error it can be tried again, with others. Then the copy is the hub's, and a reign begins. Bytes: one
+  /// encoded row to the hub; parameters and the outer optimizers' state from peer to peer.
+  template <class TermsOn, class Flush>
+  result<void> exchange(auto& ctx, auto& tier, const auto& rules, std::size_t most, const TermsOn& terms_on,
+                        const Flush& flush) {
+    CAUSEWAY_TRY(ctx.enter_exchange());
+    end_reign(tier, rules, terms_on);
+    CAUSEWAY_ASSIGN(const auto claims, claims_of_all(ctx));
+    const chosen_hub hub = choose_hub(claims, ctx.attempt());
+    const auto terms = terms_on(ctx.transport());
+    follow(ctx, tier, terms, hub);
+    names_.clear();
+    for (const hub_claim& c : claims) names_.push_back(c.name);
+    const auto outcome = talk(ctx, tier, rules, most, terms, hub.peer, flush);
+    tier.hang_up();  // the lines of an attempt end with it
+    CAUSEWAY_TRY(outcome);
+    CAUSEWAY_TRY(ctx.left_exchange(std::span<const float>{}));
+    land(ctx, tier, claims, hub.peer);
+    lines_ = std::make_unique<net::any_transport>(ctx.lasting_transport());
+    return tier.seat(terms_on(*lines_), hub.peer, names_, copy_.shared, most);
+  }
+
+ private:
+  /// What has arrived is applied; what is on its way is pushed again in the record.
+  template <class TermsOn>
+  void end_reign(auto& tier, const auto& rules, const TermsOn& terms_on) {
+    if (serves_ != 0) {
+      auto alone = net::any_transport{};
+      const auto terms = terms_on(lines_ ? *lines_ : alone);
+      if (lines_) tier.server().serve(rules, terms);
+      tier.server().close(rules, terms);
+    }
+    hang_up(tier);
+  }
+
+  result<std::vector<hub_claim>> claims_of_all(auto& ctx) {
+    const hub_claim mine{ctx.identity(), serves_, follows_, ctx.step()};
+    std::vector<hub_claim> all(ctx.peers());
+    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
+                                        std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{all}),
+                                        ctx.exchange_options()));
+    return all;
+  }
+
+  /// Where it is another hub than the one that this peer has pushed to, its pushes were in vain.
+  void follow(auto& ctx, auto& tier, const hub_terms& terms, const chosen_hub& hub) {
+    const bool is_hub = hub.peer == ctx.self();
+    if (!is_hub || serves_ != hub.time) {
+      tier.server().dissolve();
+      serves_ = 0;
+      if (is_hub) begin_to_serve(ctx, tier, terms);
+    }
+    if (is_hub) serves_ = hub.time;
+    if (std::exchange(follows_, hub.time) == hub.time) return;
+    tier.client().take_back(pushed_, copy_.shared, ctx.parameters(), {samples_, steps_}, terms);
+    ctx.parameters_changed();
+    pushed_.clear();
+  }
+
+  void begin_to_serve(auto& ctx, auto& tier, const hub_terms& terms) {
+    tier.server().found_on(terms.cuts, copy_.state());
+    ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub");
+  }
+
+  template <class Flush>
+  result<void> talk(auto& ctx, auto& tier, const auto& rules, std::size_t most, const hub_terms& terms, net::peer_index hub,
+                    const Flush& flush) {
+    CAUSEWAY_TRY(tier.seat(terms, hub, names_, copy_.shared, most));
+    if (tier.is_hub()) tier.server().tell_taken();
+    CAUSEWAY_ASSIGN(const auto taken, tier.hear_taken(terms));
+    tier.client().resume_from(taken, pushed_, terms);
+    CAUSEWAY_TRY(flush());
+    tier.deliver(terms, tier.client().farewell());
+    if (tier.is_hub()) {
+      CAUSEWAY_TRY(tier.server().hear_out(terms));
+      tier.server().close(rules, terms);
+    }
+    return spread(ctx, tier, hub);
+  }
+
+  /// next_ ← the hub's state.
+  result<void> spread(auto& ctx, auto& tier, net::peer_index hub) {
+    next_ = tier.is_hub() ? tier.server().state() : room_.like(copy_.state());
+    for (std::size_t k = 0; k < next_.size(); ++k) {
+      CAUSEWAY_TRY(collective::broadcast(ctx.transport(), ctx.exchange_id(collective::channels::parameters, k), hub,
+                                         next_[k], ctx.exchange_options()));
+    }
+    return {};
+  }
+
+  void land(auto& ctx, auto& tier, std::span<const hub_claim> claims, net::peer_index hub) {
+    copy_parts(next_, copy_.state());
+    for (const hub_claim& c : claims) copy_.steps = std::max(copy_.steps, c.steps);
+    room_ = {};
+    std::copy(copy_.shared.begin(), copy_.shared.end(), ctx.parameters().begin());
+    ctx.parameters_changed();
+    tier.client().begin_from(copy_.shared);
+    follows_ = ctx.attempt();
+    serves_ = hub == ctx.self() ? follows_ : 0;
+    forget_pushes();
+  }
+
+  void forget_pushes() {
+    pushed_.clear();
+    samples_ = 0;
+    steps_ = 0;
+  }
+
+  hub_copy<Outer> copy_;  ///< as of the last record
+  std::unique_ptr<net::any_transport> lines_;
+  std::vector<std::uint64_t> names_;
+  std::uint64_t serves_ = 0;
+  std::uint64_t follows_ = 0;
+
+  // Since the last record.
+  std::vector<float> pushed_;  ///< how far this peer has come, as far as that was pushed; empty: nothing was
+  std::uint64_t samples_ = 0;
+  std::uint32_t steps_ = 0;
+
+  std::vector<std::span<std::byte>> next_;
+  part_room room_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_RECORD_HPP
+
+// ---- causeway/comm/impl/hub_record.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_RECORD_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_RECORD_IPP
+
+// Bodies of comm/hub_record.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh) {
+  std::uint64_t newest = 0;
+  for (const hub_claim& c : claims) newest = std::max(newest, c.follows);
+  for (net::peer_index p = 0; p < claims.size(); ++p) {
+    if (newest != 0 && claims[p].serves == newest) return {p, newest};
+  }
+  return {0, fresh};
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_RECORD_IPP
 #endif
 
 // ---- causeway/comm/push_aggregator.hpp ----
@@ -8283,7 +9424,7 @@ class push_aggregator {
  private:
   /// n·(n/s) for n samples in s inner steps: quantity times quality, since a larger batch makes a better step (Decoupled
   /// DiLoCo). Relative to the largest, so that equal ones are 1 and exact.
-  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch);
+  CAUSEWAY_DECL static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch);
 
   /// row_ ← what the aggregator makes of the messages; their peers are places in the batch.
   std::optional<collective::refusal> combine(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
@@ -8350,15 +9491,16 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 
 /// What a hub knows of one client.
 struct hub_client {
+  std::uint64_t name = 0;              ///< of who is a client whatever place it has
   std::vector<std::uint64_t> taken;    ///< of each fragment: the number of the last push that came
   std::vector<std::uint64_t> samples;  ///< of each fragment: those behind the last push that came; 0: there was none
   double speed = 0;
   double sync_seconds = 0;
   bool here = true;  ///< neither lost nor refused
   bool done = false;
-  bool waits = false;              ///< for an answer: it will not push anything before
-  std::uint32_t unsound = 0;       ///< pushes in a row that were not finite
-  std::unique_ptr<hub_line> line;  ///< none for this peer itself
+  bool waits = false;                ///< for an answer: it will not push anything before
+  std::uint32_t unsound = 0;         ///< pushes in a row that were not finite
+  std::unique_ptr<hub_line> line{};  ///< none for this peer itself
 
   void serialize(auto& ar) { ar(taken, samples, speed, sync_seconds); }
 };
@@ -8390,16 +9532,87 @@ class parameter_server {
     }
     level_ = level;
     peers_.assign(group.begin(), group.end());
-    for (std::size_t c = 0; c < group.size(); ++c) {
-      if (group[c] == terms.transport.self()) continue;
-      clients_[c].line = std::make_unique<hub_line>(terms.transport, group[c], hub_channel(level) + 1, hub_channel(level),
-                                                    std::max(most_bytes, hello_bytes(terms.cuts.size())));
-    }
+    connect(terms, most_bytes);
     for (std::size_t f = 0; f < batches_.size(); ++f) {
       for (waiting_push& w : batches_[f]) w.since = terms.now();
       for (owed_answer& owed : unanswered_[f]) owed.since = terms.now();
     }
     return {};
+  }
+
+  // ---- among peers that come and go -----------------------------------------------------------------------------------
+
+  /// Begins with the state that `copy`, which is as `state` gives it, names; with no clients.
+  void found_on(std::span<const axis::fragment> cuts, std::span<const std::span<std::byte>> copy) {
+    dissolve();
+    found(cuts, 0, std::vector<float>(copy.front().size() / sizeof(float)));
+    copy_parts(copy, state());
+  }
+  /// Holds nothing any more.
+  void dissolve() {
+    shared_.clear();
+    outers_.clear();
+    clients_.clear();
+    batches_.clear();
+    unanswered_.clear();
+  }
+  /// The memory that an heir needs, in parts.
+  [[nodiscard]] std::vector<std::span<std::byte>> state() {
+    membership::image_collector all;
+    all(shared_, outers_);
+    return all.parts();
+  }
+
+  /// From now on the clients are these, by name, in the order of the transport. Who was one before is known still: what it
+  /// pushed is not taken twice. Nothing may wait (`close`).
+  void seat(const hub_terms& terms, std::span<const std::uint64_t> names, std::size_t most_bytes) {
+    std::vector<hub_client> before = std::exchange(clients_, {});
+    peers_.clear();
+    for (const std::uint64_t name : names) {
+      peers_.push_back(static_cast<net::peer_index>(peers_.size()));
+      const auto known = std::find_if(before.begin(), before.end(), [&](const auto& b) { return b.name == name; });
+      clients_.push_back(known == before.end() ? newcomer(batches_.size()) : std::move(*known));
+      clients_.back().name = name;
+      clients_.back().here = true;
+      clients_.back().done = clients_.back().waits = false;
+    }
+    own_answers_.clear();
+    connect(terms, most_bytes);
+  }
+  /// Ends all lines; the clients stay known.
+  void hang_up() {
+    for (hub_client& c : clients_) c.line.reset();
+  }
+
+  /// Tells each client which of its pushes were taken.
+  void tell_taken() {
+    for (hub_client& c : clients_) {
+      if (c.line) c.line->send(taken_message(c));
+    }
+  }
+  [[nodiscard]] const std::vector<std::uint64_t>& taken_of(std::uint32_t c) const { return clients_[c].taken; }
+
+  /// Takes all that the clients say until each is done.
+  result<void> hear_out(const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      while (listens_to(c) && !clients_[c].done) {
+        CAUSEWAY_ASSIGN(const auto bytes, clients_[c].line->take(terms.deadline));
+        take_in(terms, c, bytes);
+      }
+    }
+    return {};
+  }
+  /// Takes what a client says; applies nothing yet.
+  void take_in(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    const auto outcome = understand(terms, c, bytes);
+    if (!outcome) refuse(terms, c, outcome.error());
+  }
+  /// Applies all that waits, and answers nothing.
+  void close(const auto& rules, const hub_terms& terms) {
+    for (std::size_t f = 0; f < batches_.size(); ++f) {
+      if (!batches_[f].empty()) apply(rules, terms, f);
+      unanswered_[f].clear();
+    }
   }
 
   /// Waits for every client's hello, and answers it.
@@ -8510,19 +9723,36 @@ class parameter_server {
       outers_.push_back(prototype_);
       outers_.back().reset(static_cast<std::int64_t>(cut.size));
     }
-    for (std::size_t c = 0; c < clients; ++c) {
-      clients_.emplace_back();
-      clients_.back().taken.assign(cuts.size(), 0);
-      clients_.back().samples.assign(cuts.size(), 0);
-    }
+    for (std::size_t c = 0; c < clients; ++c) clients_.push_back(newcomer(cuts.size()));
     batches_.resize(cuts.size());
     unanswered_.resize(cuts.size());
     applied_.assign(cuts.size(), 0);
     samples_.assign(cuts.size(), 0);
   }
 
-  // ---- clients
-  // ------------------------------------------------------------------------------------------------------------
+  static hub_client newcomer(std::size_t fragments) {
+    const std::vector<std::uint64_t> none(fragments);
+    return {.taken = none, .samples = none};
+  }
+
+  /// A line to every client but this peer itself.
+  void connect(const hub_terms& terms, std::size_t most_bytes) {
+    const std::size_t most = std::max(most_bytes, hello_bytes(terms.cuts.size()));
+    for (std::size_t c = 0; c < clients_.size(); ++c) {
+      if (peers_[c] == terms.transport.self()) continue;
+      clients_[c].line =
+          std::make_unique<hub_line>(terms.transport, peers_[c], hub_channel(level_) + 1, hub_channel(level_), most);
+    }
+  }
+
+  // ---- clients -------------------------------------------------------------------------------------------------------
+
+  static std::vector<std::byte> taken_message(const hub_client& client) {
+    const answer_header h{.word = hub_word::hello, .fragment = static_cast<std::uint32_t>(client.taken.size())};
+    auto bytes = with_header(h, client.taken.size() * sizeof(std::uint64_t));
+    std::memcpy(bytes.data() + sizeof h, client.taken.data(), client.taken.size() * sizeof(std::uint64_t));
+    return bytes;
+  }
 
   [[nodiscard]] bool listens_to(std::uint32_t c) const {
     return clients_[c].line && clients_[c].here;  // also when it is done: how else would its loss be noticed
@@ -8598,8 +9828,7 @@ class parameter_server {
     return all;
   }
 
-  // ---- what they say
-  // --------------------------------------------------------------------------------------------------------
+  // ---- what they say -------------------------------------------------------------------------------------------------
 
   result<void> meet(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
     CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
@@ -8612,10 +9841,7 @@ class parameter_server {
     }
     std::memcpy(room.data(), bytes.data(), bytes.size());
     hub_client& client = clients_[c];
-    auto back = with_header(answer_header{.word = hub_word::hello, .fragment = h.fragment},
-                            client.taken.size() * sizeof(std::uint64_t));
-    std::memcpy(back.data() + sizeof(answer_header), client.taken.data(), client.taken.size() * sizeof(std::uint64_t));
-    client.line->send(std::move(back));
+    client.line->send(taken_message(client));
     for (std::uint32_t f = 0; f < said.size(); ++f) catch_up(terms, c, f, said[f]);
     return {};
   }
@@ -8641,11 +9867,6 @@ class parameter_server {
     }
     const std::uint64_t agreed = said.pending != 0 ? said.number - 1 : said.number;
     client.taken[f] = std::max(client.taken[f], agreed);
-  }
-
-  void take_in(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
-    const auto outcome = understand(terms, c, bytes);
-    if (!outcome) refuse(terms, c, outcome.error());
   }
 
   result<void> understand(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
@@ -8686,8 +9907,7 @@ class parameter_server {
     return {};
   }
 
-  // ---- pushes
-  // ---------------------------------------------------------------------------------------------------------------
+  // ---- pushes --------------------------------------------------------------------------------------------------------
 
   void settle(const auto& rules, const hub_terms& terms) {
     for (std::size_t f = 0; f < batches_.size(); ++f) {
@@ -8832,316 +10052,6 @@ class parameter_server {
 
 #endif  // CAUSEWAY_COMM_PARAMETER_SERVER_HPP
 
-// ---- causeway/comm/server_client.hpp ----
-#ifndef CAUSEWAY_COMM_SERVER_CLIENT_HPP
-#define CAUSEWAY_COMM_SERVER_CLIENT_HPP
-
-// The client's side of comm::async_parameter_server: what this peer pulled, what it pushed and waits for. It does not know
-// what the parameters below it are: a peer's live ones, or those that a hub shares with its region.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-/// Of one fragment.
-struct hub_leg {
-  std::uint32_t since = 0;      ///< inner steps (or pushes from below) since the last push
-  std::uint32_t due_after = 0;  ///< as many between two pushes
-  std::uint32_t waited = 0;     ///< inner steps since the push that is pending
-  std::uint64_t number = 0;     ///< of the last push
-  std::uint64_t samples = 0;    ///< trained on since the last answer was landed
-  std::uint32_t steps = 0;      ///< in so many inner steps
-  double compute_seconds = 0;   ///< computed since
-  bool pending = false;         ///< a push was made, its answer not used yet
-  bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
-  bool answered = false;        ///< `answer` is here
-  bool spoilt = false;          ///< what was pushed is not finite, and was given up
-  bool unsound = false;         ///< the hub could not use the push
-  std::uint32_t answer_steps = 0;
-  push_header header;  ///< of the last push, and its content: for saying it again
-  std::vector<std::uint8_t> content;
-  std::vector<float> answer;
-  std::vector<float> residual;
-  std::vector<float> at_send;
-  time_point sent_at{};
-
-  void serialize(auto& ar) {
-    ar(since, due_after, waited, number, samples, steps, compute_seconds, pending, fresh, answered, answer_steps);
-    ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer,
-       header.steps);
-    ar(content, answer, residual, at_send);
-  }
-};
-
-class server_client {
- public:
-  result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters);
-
-  [[nodiscard]] net::peer_index hub() const noexcept { return hub_; }
-  [[nodiscard]] bool is_local() const noexcept { return line_ == nullptr; }
-  [[nodiscard]] std::vector<hub_leg>& legs() noexcept { return legs_; }
-  [[nodiscard]] std::span<float> anchor() noexcept { return anchor_; }
-  [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
-  /// All shared parameters, after the hub has said its last word; before, none.
-  [[nodiscard]] std::span<const float> last() const noexcept { return last_; }
-
-  // ---- meeting the hub --------------------------------------------------------------------------------------------------
-
-  void greet();
-
-  /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
-  /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
-  result<void> agree(const hub_terms& terms);
-
-  // ---- pushing ----------------------------------------------------------------------------------------------------------
-
-  /// The message that says how far `live`, a fragment as one row, has come from what was pulled.
-  template <axis::Residual R>
-  std::vector<std::byte> compose(const auto& rules, const R& residual, float rate, const hub_terms& terms, std::size_t f,
-                                 std::span<const float> live, bool wants_answer) {
-    hub_leg& leg = legs_[f];
-    row_.resize(live.size());
-    axis::gather(terms.cuts[f], anchor_, row_);
-    reference_ = row_;
-    kernels::axpy(terms.pool, row_.data(), -1.0F, live.data(), static_cast<std::int64_t>(live.size()));
-    add_residual(residual, rate, leg);
-    leg.header = {.word = hub_word::push,
-                  .fragment = static_cast<std::uint32_t>(f),
-                  .number = ++leg.number,
-                  .samples = leg.samples,
-                  .speed = leg.compute_seconds > 0 ? leg.since / leg.compute_seconds : 0,
-                  .sync_seconds = sync_seconds_,
-                  .wants_answer = wants_answer ? 1U : 0U,
-                  .steps = leg.steps};
-    encode(rules, residual, terms, leg);
-    leg.pending = wants_answer;
-    leg.answered = false;
-    leg.since = leg.waited = 0;
-    leg.compute_seconds = 0;
-    return message_of(leg, terms);
-  }
-
-  void send(std::vector<std::byte> bytes) { line_->send(std::move(bytes)); }
-
-  /// Nothing more will come from here. Answers are not used any more.
-  std::vector<std::byte> farewell();
-
-  // ---- answers ----------------------------------------------------------------------------------------------------------
-
-  /// Takes in what has arrived, without waiting.
-  result<void> poll(const hub_terms& terms);
-
-  /// Waits for one message of the hub.
-  result<void> wait(const hub_terms& terms);
-
-  result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
-
-  /// The answer for fragment f was used.
-  void landed(hub_leg& leg);
-
-  void serialize(auto& ar) {
-    std::uint64_t count = legs_.size();
-    ar(anchor_, count, sync_seconds_);
-    legs_.resize(count);
-    for (hub_leg& leg : legs_) ar(leg);
-  }
-
- private:
-  void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
-
-  std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
-
-  template <axis::Residual R>
-  void add_residual(const R& policy, float rate, const hub_leg& leg) {
-    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
-      const float gain = policy.gain(rate);
-      const float decay = policy.decay();
-      for (std::size_t i = 0; i < row_.size(); ++i) {
-        row_[i] = gain * row_[i] + (leg.residual.empty() ? 0.0F : decay * leg.residual[i]);
-      }
-    }
-  }
-
-  /// content ← the encoded row; residual ← what that leaves out.
-  template <axis::Residual R>
-  void encode(const auto& rules, const R&, const hub_terms& terms, hub_leg& leg) {
-    compress::message_context about = terms.about(level_, leg.header.fragment);
-    about.own_seed = mix(about.seed, terms.transport.self() + 1, leg.number);
-    about.round = leg.number - 1;
-    about.reference = reference_;
-    leg.content.resize(rules.codec.most_bytes(about, row_.size()));
-    leg.content.resize(rules.codec.encode(about, row_, std::as_writable_bytes(std::span{leg.content})));
-    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
-      leg.residual.resize(row_.size());
-      const auto bytes = std::as_bytes(std::span{leg.content});
-      // Values that are not finite: the hub cannot use them, and says so.
-      if (!compress::residual_of(rules.codec, about, row_, bytes, leg.residual)) leg.residual.assign(row_.size(), 0.0F);
-    }
-  }
-
-  [[nodiscard]] std::string hub_name() const { return "peer " + std::to_string(hub_) + ", the hub"; }
-  [[nodiscard]] error hub_lost(const error& why) const;
-  [[nodiscard]] error refused(const answer_header& h) const;
-  [[nodiscard]] error nonsense() const;
-
-  std::uint32_t level_ = 0;
-  net::peer_index hub_ = 0;
-  std::vector<float> anchor_;  ///< the shared parameters as they were pulled last
-  std::vector<hub_leg> legs_;
-  std::vector<float> last_;
-  double sync_seconds_ = 0;
-  bool leaving_ = false;
-
-  std::vector<float> row_;  // working memory
-  std::vector<float> reference_;
-  std::unique_ptr<hub_line> line_;  ///< none where this peer is the hub
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_SERVER_CLIENT_HPP
-
-// ---- causeway/comm/impl/server_client.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
-#define CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
-
-// Bodies of comm/server_client.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-CAUSEWAY_DECL result<void> server_client::open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
-                                               std::span<const float> parameters) {
-  if (anchor_.empty()) {
-    anchor_.assign(parameters.begin(), parameters.end());
-    legs_.resize(terms.cuts.size());
-  }
-  if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
-    return fail(errc::wrong_model, "async_parameter_server",
-                "the checkpoint was written with other fragments or another model; start with the settings it had");
-  }
-  level_ = level;
-  hub_ = hub;
-  if (hub == terms.transport.self()) return {};
-  const std::size_t most =
-      sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
-  line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
-  return {};
-}
-
-CAUSEWAY_DECL void server_client::greet() {
-  if (is_local()) return;
-  const push_header h{
-      .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
-  auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
-  std::byte* to = bytes.data() + sizeof h;
-  for (const hub_leg& leg : legs_) {
-    const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
-    std::memcpy(to, &entry, sizeof entry);
-    to += sizeof entry;
-  }
-  line_->send(std::move(bytes));
-}
-
-CAUSEWAY_DECL result<void> server_client::agree(const hub_terms& terms) {
-  if (is_local()) return {};
-  auto bytes = line_->take(terms.deadline);
-  if (!bytes) return hub_lost(bytes.error());
-  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
-  if (h.word == hub_word::refused) return refused(h);
-  if (h.word != hub_word::hello || bytes->size() != legs_.size() * sizeof(std::uint64_t)) return nonsense();
-  for (std::size_t f = 0; f < legs_.size(); ++f) {
-    std::uint64_t taken = 0;
-    std::memcpy(&taken, bytes->data() + f * sizeof taken, sizeof taken);
-    agree(legs_[f], taken, terms);
-  }
-  return {};
-}
-
-CAUSEWAY_DECL std::vector<std::byte> server_client::farewell() {
-  leaving_ = true;
-  return with_header(push_header{.word = hub_word::done}, 0);
-}
-
-CAUSEWAY_DECL result<void> server_client::poll(const hub_terms& terms) {
-  while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
-  return {};
-}
-
-CAUSEWAY_DECL result<void> server_client::wait(const hub_terms& terms) {
-  const auto bytes = line_->take(terms.deadline);
-  if (!bytes) return hub_lost(bytes.error());
-  CAUSEWAY_TRY(hear(terms, *bytes));
-  if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
-  return {};
-}
-
-CAUSEWAY_DECL result<void> server_client::hear(const hub_terms& terms, std::span<const std::byte> bytes) {
-  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
-  if (h.word == hub_word::refused) return refused(h);
-  if (h.word == hub_word::last) {
-    if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
-    last_.resize(anchor_.size());
-    return compress::none::decode(terms.pool, bytes, last_);
-  }
-  if (leaving_) return {};
-  if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
-  hub_leg& leg = legs_[h.fragment];
-  const std::size_t size = terms.cuts[h.fragment].size;
-  const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
-  if (h.code != 0 && !unsound) return nonsense();
-  if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
-  leg.answer.resize(size);
-  CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
-  leg.answered = true;
-  leg.unsound = unsound;
-  leg.answer_steps = h.steps;
-  sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
-  return {};
-}
-
-CAUSEWAY_DECL void server_client::landed(hub_leg& leg) {
-  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
-  leg.samples = leg.steps = 0;
-  if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
-}
-
-CAUSEWAY_DECL void server_client::agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
-  const bool waits = leg.pending && !leg.answered;
-  if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
-  if (taken <= leg.number) return;
-  leg.number = taken;
-  leg.fresh = !waits;
-  leg.pending = true;
-  leg.answered = false;
-}
-
-CAUSEWAY_DECL std::vector<std::byte> server_client::message_of(hub_leg& leg, const hub_terms& terms) {
-  auto bytes = with_header(leg.header, leg.content.size());
-  std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
-  leg.sent_at = terms.now();
-  return bytes;
-}
-
-CAUSEWAY_DECL error server_client::hub_lost(const error& why) const {
-  return fail(why.code, hub_name(),
-              why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
-}
-
-CAUSEWAY_DECL error server_client::refused(const answer_header& h) const {
-  return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
-              "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
-              "version, and is this peer's loss still finite?");
-}
-
-CAUSEWAY_DECL error server_client::nonsense() const {
-  return fail(errc::protocol, hub_name(),
-              "its message makes no sense here; do all peers run the same options and version?");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
-#endif
-
 // ---- causeway/comm/hub_tier.hpp ----
 #ifndef CAUSEWAY_COMM_HUB_TIER_HPP
 #define CAUSEWAY_COMM_HUB_TIER_HPP
@@ -9185,6 +10095,7 @@ class hub_tier<Outer, Upper...> {
   [[nodiscard]] const server_client& client() const noexcept { return client_; }
   [[nodiscard]] bool is_hub() const noexcept { return is_hub_; }
   [[nodiscard]] const parameter_server<Outer>& server() const noexcept { return server_; }
+  [[nodiscard]] parameter_server<Outer>& server() noexcept { return server_; }
 
   /// `levels`: this one and those above. `values`: what is below, at the start of the run.
   result<void> open(const hub_terms& terms, std::span<const axis::hub_level> levels, std::uint32_t level,
@@ -9200,6 +10111,33 @@ class hub_tier<Outer, Upper...> {
     CAUSEWAY_TRY(server_.open(terms, level, *group, values, most_bytes));
     own_ = server_.index_of(self);
     return upper_.open(terms, levels.subspan(1), level + 1, server_.shared(), most_bytes);
+  }
+
+  // ---- among peers that come and go, where this is the only level: comm/hub_record.hpp --------------------------------
+
+  /// From now on the peers of the transport, called so, talk to `hub` over it; `values`: what is pulled at first.
+  result<void> seat(const hub_terms& terms, net::peer_index hub, std::span<const std::uint64_t> names,
+                    std::span<const float> values, std::size_t most_bytes) {
+    CAUSEWAY_TRY(client_.open(terms, 0, hub, values));
+    is_hub_ = hub == terms.transport.self();
+    if (!is_hub_) return {};
+    own_ = terms.transport.self();
+    server_.seat(terms, names, most_bytes);
+    return {};
+  }
+  void hang_up() {
+    client_.hang_up();
+    server_.hang_up();
+  }
+  /// Which of this peer's pushes the hub has taken.
+  result<std::vector<std::uint64_t>> hear_taken(const hub_terms& terms) {
+    if (is_hub_) return server_.taken_of(own_);
+    return client_.hear_taken(terms);
+  }
+  /// To the hub, which applies nothing yet.
+  void deliver(const hub_terms& terms, std::vector<std::byte> bytes) {
+    if (is_hub_) return server_.take_in(terms, own_, bytes);
+    client_.send(std::move(bytes));
   }
 
   void greet() {
@@ -9395,6 +10333,7 @@ struct parallel_traits {
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
   bool global_step = true;       ///< all peers finish the same step together
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool by_blocks = false;        ///< or exchanged by the policy, among those who hold the same blocks of the model
   bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -9626,9 +10565,14 @@ class async_parameter_server : arrival_rules<Axes...> {
   using rules_type = detail::hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
   using tiers_type = typename detail::tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
 
+  static constexpr std::uint32_t rounds_at_hand = 8;  ///< quick peers take more steps than others from record to record
+
  public:
   static constexpr std::string_view name = "async_parameter_server";
-  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false};
+  static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
+                                      .identical_replicas = false,
+                                      .rounds_by_steps = false,
+                                      .rounds_at_hand = laws::elastic ? rounds_at_hand : 1U};
   static constexpr std::uint32_t state_version = 3;
 
   async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
@@ -9636,8 +10580,12 @@ class async_parameter_server : arrival_rules<Axes...> {
       : async_parameter_server(std::tuple<Axes...>{std::move(values)...}) {}
 
   [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
-  /// On a hub the shared parameters of its clients, elsewhere what was pulled last.
+  /// On a hub the shared parameters of its clients, elsewhere what was pulled last. Where peers come and go, those of the
+  /// last record.
   [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
+    if constexpr (laws::elastic) {
+      if (!record_.copy().shared.empty()) return record_.copy().shared;
+    }
     return tiers_.is_hub() ? tiers_.server().shared() : tiers_.client().anchor();
   }
 
@@ -9645,16 +10593,17 @@ class async_parameter_server : arrival_rules<Axes...> {
     CAUSEWAY_TRY(check(ctx));
     CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
     CAUSEWAY_TRY(trigger_.check(cuts_.size()));
+    if constexpr (laws::elastic) {
+      if (ctx.elastic()) return start_elastic(ctx);
+    }
     const auto terms = terms_of(ctx);
     const bool is_new = tiers_.client().anchor().empty();
     CAUSEWAY_TRY(tiers_.open(terms, hubs_.levels(ctx.peers()), 0, ctx.parameters(), most_bytes(terms)));
-    if (is_new) {
-      for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
-    }
+    if (is_new) schedule();
     tiers_.greet();
     CAUSEWAY_TRY(tiers_.meet(terms));
     CAUSEWAY_TRY(tiers_.agree(terms));
-    samples_seen_ = ctx.samples();
+    samples_seen_ = ctx.contribution().ever();
     left_ = ctx.clock().now();
     return {};
   }
@@ -9663,9 +10612,13 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   result<void> after_inner_step(auto& ctx) {
     count(ctx);
-    CAUSEWAY_TRY(serve(ctx));
-    for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
-    CAUSEWAY_TRY(serve(ctx));
+    if (ctx.elastic()) {
+      if constexpr (laws::elastic) CAUSEWAY_TRY(reign(ctx));
+    } else {
+      CAUSEWAY_TRY(serve(ctx));
+      for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
+      CAUSEWAY_TRY(serve(ctx));
+    }
     counted_ = false;
     left_ = ctx.clock().now();
     return {};
@@ -9688,6 +10641,31 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   void serialize(auto& ar) { ar(tiers_, trigger_, counted_); }
 
+  // ---- among peers that come and go: comm/hub_record.hpp --------------------------------------------------------------
+
+  void shared(auto& ar) requires(laws::elastic) { record_.shared(ar); }
+
+  /// What was not pushed yet moves along with the shared parameters.
+  void adopt(auto& ctx, std::span<const float> previous) requires(laws::elastic) {
+    if (previous.empty()) {
+      record_.begin_anew(tiers_);
+      counted_ = false;
+      std::copy(record_.copy().shared.begin(), record_.copy().shared.end(), ctx.parameters().begin());
+      ctx.resume_at(record_.copy().steps);
+    } else {
+      record_.move_along(tiers_, ctx.parameters(), terms_of(ctx));
+    }
+    schedule();
+    ctx.parameters_changed();
+  }
+
+  result<void> catch_up(auto& ctx) requires(laws::elastic) {
+    const bool is_new = record_.is_new();
+    CAUSEWAY_TRY(make_record(ctx));
+    if (is_new) ctx.resume_at(record_.copy().steps);
+    return {};
+  }
+
  private:
   template <class... Given>
   explicit async_parameter_server(std::tuple<Given...> values)
@@ -9698,8 +10676,8 @@ class async_parameter_server : arrival_rules<Axes...> {
         residual_{laws::template taken<axis::part::residual, residual_type>(values)},
         arrivals_{laws::template taken<axis::part::participation, arrivals_type>(values)},
         landing_{laws::template taken<axis::part::landing, landing_type>(values)},
-        tiers_{std::tuple_cat(std::tuple<outer_type>{laws::template taken<axis::part::outer, outer_type>(values)},
-                              hubs_.outers())} {}
+        outer_{laws::template taken<axis::part::outer, outer_type>(values)},
+        tiers_{std::tuple_cat(std::tuple<outer_type>{outer_}, hubs_.outers())} {}
 
   result<void> check(auto& ctx) const {
     CAUSEWAY_TRY(hubs_.check(ctx.peers()));
@@ -9717,7 +10695,9 @@ class async_parameter_server : arrival_rules<Axes...> {
   void count(auto& ctx) {
     if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
     const double computed = seconds(ctx.clock().now() - left_);
-    const std::uint64_t samples = ctx.samples() - std::exchange(samples_seen_, ctx.samples());
+    const std::uint64_t ever = ctx.contribution().ever();
+    const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
+    if constexpr (laws::elastic) record_.count_step(samples);
     for (detail::hub_leg& leg : legs()) {
       ++leg.since;
       leg.samples += samples;
@@ -9761,6 +10741,13 @@ class async_parameter_server : arrival_rules<Axes...> {
         CAUSEWAY_TRY(serve(ctx));
       }
     }
+    CAUSEWAY_TRY(land(ctx, f));
+    ctx.commit_round(std::span<const float>{});
+    return {};
+  }
+
+  result<void> land(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
     if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
     local_.resize(cuts_[f].size);
     axis::gather(cuts_[f], ctx.parameters(), local_);
@@ -9774,8 +10761,93 @@ class async_parameter_server : arrival_rules<Axes...> {
     axis::scatter(cuts_[f], leg.answer, tiers_.client().anchor());
     tiers_.client().landed(leg);
     ctx.parameters_changed();
-    ctx.commit_round(std::span<const float>{});
     return {};
+  }
+
+  void schedule() {
+    for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
+  }
+
+  // ---- among peers that come and go -----------------------------------------------------------------------------------
+
+  result<void> start_elastic(auto& ctx) {
+    if (hubs_.record_samples == 0) {
+      return fail(errc::invalid_argument, "star",
+                  "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
+                  "record to the next, such as 4 pushes of each peer");
+    }
+    record_.found(cuts_, ctx.parameters(), outer_);
+    auto alone = net::any_transport{};
+    CAUSEWAY_TRY(tiers_.seat(terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
+    tiers_.server().dissolve();
+    ctx.contribution().gather(hubs_.record_samples, true);
+    schedule();
+    left_ = ctx.clock().now();
+    return {};
+  }
+
+  /// Nobody waits for anybody: an answer that is not there lands when it comes.
+  result<void> reign(auto& ctx) {
+    if (record_.lines() != nullptr) {
+      auto talked = serve_lines(ctx);
+      for (std::size_t f = 0; f < cuts_.size() && talked; ++f) talked = visit_lines(ctx, f);
+      if (talked) talked = serve_lines(ctx);
+      if (!talked) {
+        record_.hang_up(tiers_);
+        ctx.log()(severity::info, "the hub is out of reach (" + std::string{to_string(talked.error().code)} +
+                                      "): this peer trains on, and pushes again at the next record");
+      }
+    }
+    return ctx.announce_samples() ? make_record(ctx) : result<void>{};
+  }
+
+  result<void> serve_lines(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx, *record_.lines())); }
+
+  result<void> visit_lines(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
+    if (leg.pending && leg.answered && leg.waited >= landing_.steps) CAUSEWAY_TRY(land(ctx, f));
+    if (leg.pending || leg.since < leg.due_after) return {};
+    gather_local(ctx, f);
+    leg.spoilt = !collective::finite_values(local_);
+    if (!leg.spoilt) record_.note_push(cuts_[f], tiers_.client().anchor(), local_);
+    CAUSEWAY_TRY(
+        tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx, *record_.lines()), f, local_, true));
+    if (leg.spoilt) give_up(ctx);
+    leg.due_after = trigger_.next(f, cuts_.size());
+    return {};
+  }
+
+  result<void> make_record(auto& ctx) {
+    const auto on = [&](net::any_transport& transport) { return terms_of(ctx, transport); };
+    auto alone = net::any_transport{};
+    CAUSEWAY_TRY(record_.exchange(ctx, tiers_, rules(), most_bytes(on(alone)), on, [&] { return push_rest(ctx); }));
+    schedule();
+    ctx.commit_round();
+    return {};
+  }
+
+  /// What this peer has not pushed yet. What is not finite counts for nothing: it takes the others' state in any case.
+  result<void> push_rest(auto& ctx) {
+    const auto terms = terms_of(ctx);
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      detail::hub_leg& leg = legs()[f];
+      if (leg.since == 0) continue;
+      gather_local(ctx, f);
+      if (!collective::finite_values(local_)) {
+        ctx.reset_inner();
+        continue;
+      }
+      record_.note_push(cuts_[f], tiers_.client().anchor(), local_);
+      tiers_.deliver(terms, tiers_.client().compose(rules(), residual_, ctx.next_learning_rate(), terms, f, local_, false));
+      leg.pending = true;  // until the record has it
+    }
+    return {};
+  }
+
+  void gather_local(auto& ctx, std::size_t f) {
+    local_.resize(cuts_[f].size);
+    axis::gather(cuts_[f], ctx.parameters(), local_);
+    legs()[f].at_send = local_;
   }
 
   /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
@@ -9821,8 +10893,9 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {trigger_, arrivals_, codec_type{push_.codec}, push_.aggregator, static_cast<double>(landing_.steps)};
   }
 
-  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const {
-    return {.transport = ctx.transport(),
+  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const { return terms_of(ctx, ctx.transport()); }
+  [[nodiscard]] detail::hub_terms terms_of(auto& ctx, net::any_transport& transport) const {
+    return {.transport = transport,
             .pool = ctx.pool(),
             .clock = ctx.clock(),
             .log = ctx.log(),
@@ -9846,7 +10919,9 @@ class async_parameter_server : arrival_rules<Axes...> {
   residual_type residual_;
   arrivals_type arrivals_;
   landing_type landing_;
+  outer_type outer_;
   std::vector<axis::fragment> cuts_;
+  detail::hub_record<outer_type> record_;  // before the tiers, whose lines lead over its transport
   tiers_type tiers_;
 
   bool counted_ = false;  ///< this inner step is in the counters already
@@ -9919,7 +10994,7 @@ struct all_peers {
   static constexpr bool everybody = true;
 
   [[nodiscard]] result<void> check(std::uint32_t) const { return {}; }
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -9932,9 +11007,9 @@ struct random_groups {
 
   std::uint32_t size = 2;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -9947,26 +11022,26 @@ class grid {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
 
-  grid();
-  grid(std::uint32_t side, std::uint32_t dimensions);
+  CAUSEWAY_DECL grid();
+  CAUSEWAY_DECL grid(std::uint32_t side, std::uint32_t dimensions);
 
-  [[nodiscard]] result<void> check(std::uint32_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
-  void formed(const group_question& q);
+  CAUSEWAY_DECL void formed(const group_question& q);
   [[nodiscard]] std::uint32_t cycle() const noexcept { return dimensions_; }
 
   void serialize(auto& ar) { ar(places_); }
 
  private:
-  [[nodiscard]] std::uint32_t axis_of(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t axis_of(const group_question& q) const;
 
   // At the start peers fill the grid in order: peer p at the digits of p.
-  [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const;
 
-  [[nodiscard]] bool meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
-                           std::uint32_t axis) const;
+  CAUSEWAY_DECL [[nodiscard]] bool meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
+                                         std::uint32_t axis) const;
 
   std::uint32_t side_;
   std::uint32_t dimensions_;
@@ -9981,14 +11056,14 @@ class key_groups {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
 
-  key_groups();
-  key_groups(std::uint32_t bits, std::uint32_t step);
+  CAUSEWAY_DECL key_groups();
+  CAUSEWAY_DECL key_groups(std::uint32_t bits, std::uint32_t step);
 
-  [[nodiscard]] result<void> check(std::uint32_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
-  void formed(const group_question& q);
+  CAUSEWAY_DECL void formed(const group_question& q);
   [[nodiscard]] std::uint32_t cycle() const noexcept { return bits_ / step_ + 1; }
 
   void serialize(auto& ar) { ar(keys_); }
@@ -9996,7 +11071,7 @@ class key_groups {
  private:
   [[nodiscard]] std::uint32_t mask() const { return (1U << bits_) - 1U; }
 
-  [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const;
 
   std::uint32_t bits_;
   std::uint32_t step_;
@@ -10196,8 +11271,8 @@ struct sampled_peers {
 
   double share = 0.5;
 
-  [[nodiscard]] result<void> check() const;
-  [[nodiscard]] bool contributes(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check() const;
+  CAUSEWAY_DECL [[nodiscard]] bool contributes(const group_question& q) const;
 
  private:
   static constexpr std::uint64_t stream = 0x73616D706C65;
@@ -10213,12 +11288,12 @@ struct dropped_rows {
 
   double probability = 0.5;
 
-  [[nodiscard]] result<void> check() const;
-  [[nodiscard]] bool contributes(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check() const;
+  CAUSEWAY_DECL [[nodiscard]] bool contributes(const group_question& q) const;
 
  private:
   static constexpr std::uint64_t stream = 0x64726F70;
-  [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const;
 };
 
 static_assert(Participation<everyone> && Participation<by_samples> && Participation<sampled_peers> &&
@@ -10383,6 +11458,16 @@ constexpr bool prepares_anew(round_mix m) {
   return m.anchored && m.single && m.everybody && m.waits_at_once && !m.sends_anchor && elastic(m);
 }
 
+/// Whether blocks of the model can move between peers, each with all that is kept for its parameters: a row of all of them,
+/// made anew at every attempt. A residual is of the rows that a peer sent, and stays there; in the live parameters it
+/// cannot. Factors that an exchange remembers are those of a stage: they are forgotten where its holders have not the same,
+/// which gradients can do in any step.
+constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
+  const bool gradients =
+      m.before_inner_step && m.single && m.everybody && m.bit_parity && m.waits_at_once && !m.accumulates && elastic(m);
+  return (gradients || (prepares_anew(m) && !keeps_factors)) && !m.residual_in_parameters;
+}
+
 }  // namespace rules
 
 namespace detail {
@@ -10509,345 +11594,6 @@ struct round_rules {
 
 #endif  // CAUSEWAY_COMM_ROUND_RULES_HPP
 
-// ---- causeway/membership/state_image.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-#define CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-
-// The committed state of a peer as memory: a list of parts, seen as one row of bytes and cut into chunks of equal size. The
-// hashes of the chunks and the sizes of the parts make the root, which names the state: peers whose roots are equal hold
-// the same bytes. Hashes are kept until `touch()`: whoever changes the memory says so. All peers must have the same byte
-// order.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-/// Bytes of a chunk: 1,024 of them make 256 MiB, and one crosses a line of 100 Mbit/s in 21 ms.
-inline constexpr std::uint32_t default_chunk_bytes = std::uint32_t{256} << 10U;
-/// A state has at most this many parts.
-inline constexpr std::size_t max_state_parts = 16384;
-
-/// The sizes of a state's parts and how it is cut: equal on peers that can share a run.
-struct image_layout {
-  std::uint32_t chunk_bytes = default_chunk_bytes;
-  std::vector<std::uint64_t> sizes;
-
-  [[nodiscard]] std::uint64_t bytes() const noexcept;
-  [[nodiscard]] std::size_t chunks() const noexcept;
-
-  friend bool operator==(const image_layout&, const image_layout&) = default;
-};
-
-/// The name of a state from its layout and the digest of its chunks' hashes.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
-
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
-
-/// Success, or errc::wrong_model with the sizes of both sides.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs);
-
-/// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
-/// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
-/// Types with padding are refused at compile time: the bytes between their members are not part of a state.
-class image_collector {
- public:
-  template <class... Ts>
-  void operator()(Ts&... values) {
-    (visit(values), ...);
-  }
-
-  template <class T>
-  void view(std::span<T> values) {
-    static_assert(plain<T>, "a state is made of numbers, enumerations and structures of them without padding");
-    parts_.push_back(std::as_writable_bytes(values));
-  }
-
-  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
-  template <class... Ts>
-  void own(Ts&&... values) {
-    parts_.swap(own_);
-    (visit(values), ...);
-    parts_.swap(own_);
-  }
-
-  [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
-  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
-
- private:
-  template <class T>
-  static constexpr bool plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
-                                (std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
-
-  template <class T>
-  void visit(T& value) {
-    if constexpr (requires { value.serialize(*this); }) {
-      value.serialize(*this);
-    } else {
-      view(std::span{&value, 1});
-    }
-  }
-
-  template <class T, class Memory>
-  void visit(std::vector<T, Memory>& values) {
-    if constexpr (plain<T>) {
-      view(std::span{values});
-    } else {
-      for (T& value : values) visit(value);
-    }
-  }
-
-  template <class T>
-  void visit(std::span<T> values) {
-    view(values);
-  }
-
-  void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
-
-  std::vector<std::span<std::byte>> parts_;
-  std::vector<std::span<std::byte>> own_;
-};
-
-/// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
-/// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
-class state_image {
- public:
-  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
-
-  /// The memory of these objects, in this order.
-  template <class... Ts>
-  [[nodiscard]] static state_image of(Ts&... values) {
-    image_collector all;
-    all(values...);
-    state_image image;
-    for (const auto part : all.parts()) image.add(part);
-    return image;
-  }
-
-  /// Appends a part; it must stay where it is.
-  void add(std::span<std::byte> part);
-
-  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
-  /// The last chunk may be shorter.
-  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
-
-  /// The memory was changed: hashes will be made anew.
-  void touch() noexcept { hashed_ = false; }
-
-  /// Names the state. Makes the hashes if the memory was touched.
-  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
-  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
-  [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
-
-  /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
-  void read(std::size_t chunk, std::span<std::byte> out) const;
-
-  /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
-  void write(std::size_t chunk, std::span<const std::byte> in);
-
- private:
-  // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
-  template <class F>
-  void for_each_piece(std::size_t chunk, F&& f) const {
-    std::uint64_t at = std::uint64_t{chunk} * layout_.chunk_bytes;
-    const std::uint64_t begin = at;
-    const std::uint64_t end = begin + chunk_size(chunk);
-    auto part = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
-    for (; at < end; ++part) {
-      const auto inside = static_cast<std::size_t>(at - starts_[part]);
-      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(parts_[part].size() - inside, end - at));
-      if (length > 0) f(parts_[part].subspan(inside, length), static_cast<std::size_t>(at - begin));
-      at += length;
-    }
-  }
-
-  // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
-  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
-
-  void make_hashes(thread_pool* pool) const;
-
-  image_layout layout_;
-  std::vector<std::span<std::byte>> parts_;
-  std::vector<std::uint64_t> starts_;
-  std::uint64_t bytes_ = 0;
-  mutable std::vector<std::uint64_t> hashes_;
-  mutable std::uint64_t root_ = 0;
-  mutable bool hashed_ = false;
-};
-
-/// Chunks of another state that wait beside an image until all that differ are there. Memory: the chunks put, no more.
-class staging {
- public:
-  staging() = default;
-  explicit staging(const image_layout& layout);
-
-  /// Keeps a copy of a chunk whose hash was found right.
-  void put(std::size_t chunk, std::span<const std::byte> bytes);
-
-  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
-  [[nodiscard]] std::size_t chunks_held() const noexcept { return count_; }
-
-  /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
-  /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
-  /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
-  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
-
- private:
-  image_layout layout_;
-  std::vector<std::unique_ptr<std::byte[]>> chunks_;
-  std::size_t count_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-
-// ---- causeway/membership/impl/state_image.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-
-// Bodies of membership/state_image.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
-  std::uint64_t sum = 0;
-  for (const std::uint64_t size : sizes) sum += size;
-  return sum;
-}
-
-CAUSEWAY_DECL std::size_t image_layout::chunks() const noexcept {
-  return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
-}
-
-CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
-  hasher h;
-  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
-  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
-}
-
-CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
-  return hash_bytes(std::as_bytes(hashes));
-}
-
-CAUSEWAY_DECL state_image::state_image(std::uint32_t chunk_bytes) : layout_{chunk_bytes, {}} {
-  CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
-}
-
-CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
-  CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
-  starts_.push_back(bytes_);
-  parts_.push_back(part);
-  layout_.sizes.push_back(part.size());
-  bytes_ += part.size();
-  touch();
-}
-
-CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
-  const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
-  return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
-}
-
-CAUSEWAY_DECL std::uint64_t state_image::root(thread_pool* pool) const {
-  (void)hashes(pool);
-  return root_;
-}
-
-CAUSEWAY_DECL const std::vector<std::uint64_t>& state_image::hashes(thread_pool* pool) const {
-  if (!hashed_) make_hashes(pool);
-  return hashes_;
-}
-
-CAUSEWAY_DECL void state_image::read(std::size_t chunk, std::span<std::byte> out) const {
-  CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
-  for_each_piece(
-      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(out.data() + at, piece.data(), piece.size()); });
-}
-
-CAUSEWAY_DECL void state_image::write(std::size_t chunk, std::span<const std::byte> in) {
-  CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
-  for_each_piece(
-      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(piece.data(), in.data() + at, piece.size()); });
-}
-
-CAUSEWAY_DECL std::uint64_t state_image::hash_chunk(std::size_t chunk) const {
-  const std::size_t size = chunk_size(chunk);
-  std::uint64_t hash = 0;
-  bool whole = false;
-  for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
-    if (piece.size() == size) {
-      whole = true;
-      hash = hash_bytes(piece);
-    }
-  });
-  if (whole) return hash;
-  std::vector<std::byte> gathered(size);
-  read(chunk, gathered);
-  return hash_bytes(gathered);
-}
-
-CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
-  hashes_.resize(chunks());
-  const auto some = [&](index_range range) {
-    for (std::int64_t i = range.begin; i < range.end; ++i) {
-      hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
-    }
-  };
-  const auto count = static_cast<std::int64_t>(hashes_.size());
-  if (pool != nullptr) {
-    pool->for_range(count, 1, some);
-  } else {
-    some({0, count});
-  }
-  root_ = state_root(layout_, digest_of(hashes_));
-  hashed_ = true;
-}
-
-CAUSEWAY_DECL staging::staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
-
-CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
-  CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
-  if (!chunks_[chunk]) ++count_;
-  chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
-  std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
-}
-
-CAUSEWAY_DECL result<void> staging::commit(state_image& image, std::uint64_t root, thread_pool* pool) {
-  CAUSEWAY_EXPECT(image.layout() == layout_);
-  for (std::size_t i = 0; i < chunks_.size(); ++i) {
-    if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
-    chunks_[i].reset();
-  }
-  count_ = 0;
-  image.touch();
-  if (image.root(pool) == root) return {};
-  return fail(errc::diverged, "state transfer",
-              "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
-}
-
-CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
-  if (ours == theirs) return {};
-  const auto text = [](const image_layout& l) {
-    return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
-           std::to_string(l.chunk_bytes);
-  };
-  std::string message = "the shared state here is " + text(ours) + "; the run's is " + text(theirs);
-  for (std::size_t i = 0; i < std::min(ours.sizes.size(), theirs.sizes.size()); ++i) {
-    if (ours.sizes[i] == theirs.sizes[i]) continue;
-    message += "; part " + std::to_string(i) + " has " + std::to_string(ours.sizes[i]) + " bytes here and " +
-               std::to_string(theirs.sizes[i]) + " there";
-    break;
-  }
-  return fail(errc::wrong_model, "state transfer", message + ". Use the model and policies that the run uses");
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-#endif
-
 // ---- causeway/comm/block_rows.hpp ----
 #ifndef CAUSEWAY_COMM_BLOCK_ROWS_HPP
 #define CAUSEWAY_COMM_BLOCK_ROWS_HPP
@@ -10858,7 +11604,7 @@ CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_la
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Of a policy that moves all parameters in one exchange, whose shared parameters and outer optimizer are in memory.
+/// Of a policy that exchanges a row of all parameters at once, whose shared parameters and outer optimizer are in memory.
 template <class Core>
 class block_rows {
   using outer_type = typename Core::outer_type;
@@ -10866,8 +11612,10 @@ class block_rows {
  public:
   explicit block_rows(Core& core) : core_{core} {}
 
-  /// One value for each parameter, padding included; the shared parameters first.
+  /// One value for each parameter, padding included; the shared parameters first. None where gradients are exchanged, since
+  /// the live parameters are the shared ones.
   [[nodiscard]] std::vector<std::span<float>> all() const {
+    if constexpr (!Core::content_type::anchored) return {};
     std::vector<std::span<float>> rows{core_.rows.anchor()};
     for (const std::span<float> row : of_outer(core_.rows.anchor().size())) rows.push_back(row);
     return rows;
@@ -10876,6 +11624,37 @@ class block_rows {
   /// The model of `ctx` has another part than `before`, and its parameters are there. What was kept of those that stayed
   /// goes with them; of new ones the shared parameters are the live ones, and the optimizer's state is as when it begins.
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) const {
+    auto& s = core_.states.front();
+    if constexpr (Core::content_type::anchored) divide_rows(ctx, before);
+    s.residual.clear();
+    s.next_residual.clear();
+    if constexpr (Core::content_type::sums_updates) {
+      core_.rows.updates().assign(ctx.parameters().size(), 0.0F);
+      CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
+    }
+    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, ctx.parameters().size()));
+    return core_.prepare(ctx, 0);
+  }
+
+  /// What the exchange remembers of the one before: nothing, or what fits the blocks that are here.
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() const {
+    membership::image_collector parts;
+    if constexpr (Core::keeps_factors) core_.states.front().exchange->shared(parts);
+    return parts.parts();
+  }
+  /// It begins as in a run's first round.
+  result<void> forget(auto& ctx) const {
+    if constexpr (Core::keeps_factors) {
+      core_.states.front().exchange.emplace(core_.recipe.make(0));
+      return core_.prepare(ctx, 0);
+    }
+    return {};
+  }
+
+ private:
+  using bytes = std::span<std::byte>;
+
+  void divide_rows(auto& ctx, std::span<const parameter_segment> before) const {
     auto& s = core_.states.front();
     std::vector<std::vector<float>> old;
     for (const std::span<float> row : all()) old.emplace_back(row.begin(), row.end());
@@ -10888,18 +11667,7 @@ class block_rows {
         std::copy_n(old[r].begin() + from.offset, from.size(), rows[r].begin() + to.offset);
       }
     });
-    s.residual.clear();
-    s.next_residual.clear();
-    if constexpr (Core::content_type::sums_updates) {
-      core_.rows.updates().assign(live.size(), 0.0F);
-      CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
-    }
-    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, live.size()));
-    return core_.prepare(ctx, 0);
   }
-
- private:
-  using bytes = std::span<std::byte>;
 
   [[nodiscard]] static bool is_row(const bytes& part, std::size_t length) { return part.size() == length * sizeof(float); }
 
@@ -12452,16 +13220,15 @@ class rounds : round_rules<Axes...> {
  public:
   static constexpr std::string_view name = "rounds";
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };  ///< it has the hook `compute`
-  static constexpr comm_traits traits{
-      .tolerates = laws::elastic ? peers::elastic : peers::fixed,
-      .needs_global_step = content_type::before_inner_step,
-      .identical_replicas = laws::identical,
-      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
-      .prepares_anew = laws::prepares_anew,
-      .moves_with_blocks = laws::prepares_anew && !core_type::keeps_factors && !laws::mix.residual_in_parameters,
-      .own_parameters = laws::own_parameters,
-      .gathers_samples = accumulates,
-      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
+  static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
+                                      .needs_global_step = content_type::before_inner_step,
+                                      .identical_replicas = laws::identical,
+                                      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
+                                      .prepares_anew = laws::prepares_anew,
+                                      .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
+                                      .own_parameters = laws::own_parameters,
+                                      .gathers_samples = accumulates,
+                                      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
   static constexpr std::uint32_t state_version = 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
@@ -12595,6 +13362,13 @@ class rounds : round_rules<Axes...> {
   }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
     return detail::block_rows<core_type>{core_}.divide(ctx, before);
+  }
+  /// What the exchange remembers of the one before, and to begin without it.
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) {
+    return detail::block_rows<core_type>{core_}.memory();
+  }
+  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) {
+    return detail::block_rows<core_type>{core_}.forget(ctx);
   }
 
   // ---- for comm::stacked ------------------------------------------------------------------------------------------------
@@ -14370,7 +15144,7 @@ struct async_local_sgd_options {
 };
 using async_local_sgd =
     comm::async_parameter_server<axis::by_speed, axis::one_by_one, axis::outer<optim::delayed_nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] async_local_sgd make(const async_local_sgd_options& o);
+CAUSEWAY_DECL [[nodiscard]] async_local_sgd make(const async_local_sgd_options& o);
 
 /// Decoupled DiLoCo (Douillard et al. 2026): fragments one after another to a hub that waits for a quorum and as long as
 /// overlap leaves free, merges with norms and directions apart (embeddings: as they are) and weights of tokens times tokens
@@ -14387,11 +15161,13 @@ struct decoupled_diloco_options {
   double cap_seconds = 60;
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
+  std::uint64_t record_samples = 0;  ///< where peers come and go, of all of them from one record to the next (axis::star)
 };
-using decoupled_diloco = comm::async_parameter_server<axis::staggered, axis::balanced, axis::delayed, axis::quorum,
-                                                      axis::push<compress::bits<4>, collective::radial_directional>,
-                                                      axis::outer<optim::nesterov_in_parts>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] decoupled_diloco make(const decoupled_diloco_options& o);
+using decoupled_diloco =
+    comm::async_parameter_server<axis::star, axis::staggered, axis::balanced, axis::delayed, axis::quorum,
+                                 axis::push<compress::bits<4>, collective::radial_directional>,
+                                 axis::outer<optim::nesterov_in_parts>>;
+CAUSEWAY_DECL [[nodiscard]] decoupled_diloco make(const decoupled_diloco_options& o);
 
 /// HALoS (Kim et al. 2025): peers push to their region's hub, which pushes to the global one after every few, and mixes the
 /// answer in: own ← (1−α)·own + α·global. All asynchronous, delayed Nesterov on both levels. Pushes that reach a region's
@@ -14411,7 +15187,7 @@ struct halos_options {
   float global_share = 0.25F;  ///< α
 };
 using halos = comm::async_parameter_server<axis::every, axis::regions<>, axis::outer<optim::delayed_nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] halos make(const halos_options& o);
+CAUSEWAY_DECL [[nodiscard]] halos make(const halos_options& o);
 
 /// DLion (Hong & Chandra 2021), synchronous form: batches in proportion to speed (weighted dynamic batching), the larger
 /// part of what changed from everybody to everybody in each step, weighted by batch, the rest later. Who feeds the trainer
@@ -14427,7 +15203,7 @@ using dlion_codec = compress::sparse<compress::no_transform, compress::threshold
 }
 using dlion = comm::rounds<axis::batch_by_speed, axis::error_feedback, axis::gather_mean<detail::dlion_codec>,
                            axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dlion make(const dlion_options& o);
+CAUSEWAY_DECL [[nodiscard]] dlion make(const dlion_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -14442,15 +15218,16 @@ CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dlion make(const dlion_options& o);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED async_local_sgd make(const async_local_sgd_options& o) {
+CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o) {
   return async_local_sgd{
       axis::by_speed{{.local_steps = o.local_steps, .percentile = o.percentile}}, axis::one_by_one{o.grace_seconds},
       axis::outer<optim::delayed_nesterov>{o.outer_learning_rate,
                                            optim::delayed_nesterov{{.momentum = o.outer_momentum, .period = o.period}}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED decoupled_diloco make(const decoupled_diloco_options& o) {
-  return decoupled_diloco{axis::staggered{o.local_steps},
+CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o) {
+  return decoupled_diloco{axis::star{.record_samples = o.record_samples},
+                          axis::staggered{o.local_steps},
                           axis::balanced{o.fragments},
                           axis::delayed{o.overlap_steps, o.local_share},
                           axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds},
@@ -14469,14 +15246,14 @@ CAUSEWAY_DECL axis::outer<optim::delayed_nesterov> outer_of_pushes(float rate, f
 
 }  // namespace detail
 
-CAUSEWAY_DECL_WHERE_CALLED halos make(const halos_options& o) {
+CAUSEWAY_DECL halos make(const halos_options& o) {
   const auto upper = detail::outer_of_pushes(o.global_learning_rate, o.global_momentum, o.global_period);
   return halos{axis::every{o.local_steps},
                axis::regions<>{.members = o.regions, .pushes = o.pushes, .upper_share = o.global_share, .upper = upper},
                detail::outer_of_pushes(o.region_learning_rate, o.region_momentum, o.region_period)};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED dlion make(const dlion_options& o) {
+CAUSEWAY_DECL dlion make(const dlion_options& o) {
   const detail::dlion_codec codec{compress::no_transform{}, compress::threshold{{.least = o.threshold}}};
   return dlion{axis::batch_by_speed{{.local_steps = o.local_steps, .sequences = o.sequences}}, axis::error_feedback{},
                axis::gather_mean<detail::dlion_codec>{codec}, axis::outer<optim::sgd>{1.0F}};
@@ -14509,13 +15286,13 @@ class global_samples {
   static constexpr bool watches_movement = false;
   static constexpr bool accumulates = true;
 
-  explicit global_samples(std::uint64_t target = 4096);
+  CAUSEWAY_DECL explicit global_samples(std::uint64_t target = 4096);
   global_samples(global_samples&&) noexcept = default;
   global_samples& operator=(global_samples&&) noexcept = default;
 
   [[nodiscard]] std::uint64_t target() const noexcept { return target_; }
 
-  [[nodiscard]] result<void> check(std::size_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
   [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
   result<void> exchanged(auto&, const exchange_report&) {
@@ -14557,7 +15334,7 @@ class global_samples {
   }
 
   /// Samples of all peers in this round, as far as they have said.
-  [[nodiscard]] std::uint64_t total(std::uint64_t own) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t total(std::uint64_t own) const;
 
   void serialize(auto& ar) { ar(round_); }
 
@@ -14933,25 +15710,25 @@ class low_rank_exchange {
   static constexpr collective::exchange_traits traits{
       .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true};
 
-  explicit low_rank_exchange(low_rank_use use);
+  CAUSEWAY_DECL explicit low_rank_exchange(low_rank_use use);
 
-  result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
-                     const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
+                                   const compress::message_context& ctx);
 
-  result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
-                    const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
+                                  const compress::message_context& ctx);
 
-  result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
-                      const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
+                                    const compress::message_context& ctx);
 
-  void cancel();
+  CAUSEWAY_DECL void cancel();
 
   /// For rows of `size` values. Done by `begin`, too.
-  void prepare(std::size_t size, std::span<const compress::matrix_range> matrices);
+  CAUSEWAY_DECL void prepare(std::size_t size, std::span<const compress::matrix_range> matrices);
 
   /// The exchange before is over for everybody: the next one starts from its right factors. They stay where they are, as
   /// others may be given them.
-  void keep();
+  CAUSEWAY_DECL void keep();
 
   void serialize(auto& ar) { ar(right_); }
   /// What all peers have alike; after `prepare`.
@@ -14959,7 +15736,7 @@ class low_rank_exchange {
 
  protected:
   /// All of it for a peer that is its whole group.
-  result<void> step_alone(const collective::exchange_row& row, const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> step_alone(const collective::exchange_row& row, const compress::message_context& ctx);
 
  private:
   struct piece {
@@ -14970,25 +15747,25 @@ class low_rank_exchange {
   };
   using bounds = std::pair<std::ptrdiff_t, std::ptrdiff_t>;
 
-  static std::span<const float> matrix(const piece& p, std::span<const float> row);
+  CAUSEWAY_DECL static std::span<const float> matrix(const piece& p, std::span<const float> row);
   std::span<float> left(const piece& p) { return std::span{first_}.subspan(p.left, p.shape.left_size()); }
   std::span<float> right(const piece& p) { return std::span{right_}.subspan(p.right, p.shape.right_size()); }
 
   /// Factors are rows of their own, without matrices.
-  static compress::message_context plain(const compress::message_context& ctx);
-  static collective::exchange_port second(const collective::exchange_port& port);
+  CAUSEWAY_DECL static compress::message_context plain(const compress::message_context& ctx);
+  CAUSEWAY_DECL static collective::exchange_port second(const collective::exchange_port& port);
 
   /// How a matrix is factored; rank 0: it travels whole.
-  [[nodiscard]] kernels::low_rank_shape shape_of(const compress::matrix_range& m) const;
-  void to_left_factors(std::span<const float> row, const compress::message_context& ctx);
+  CAUSEWAY_DECL [[nodiscard]] kernels::low_rank_shape shape_of(const compress::matrix_range& m) const;
+  CAUSEWAY_DECL void to_left_factors(std::span<const float> row, const compress::message_context& ctx);
   /// Left factors to orthonormal ones, and this peer's right factors by them.
-  result<void> turn_factors(std::span<const float> row, thread_pool& pool);
+  CAUSEWAY_DECL result<void> turn_factors(std::span<const float> row, thread_pool& pool);
   /// The result and the residual from both factors; `first_` has what is not factored.
-  void expand_factors(const collective::exchange_row& row, thread_pool& pool);
-  void to_unit_length(std::span<float> factor, std::size_t length) const;
+  CAUSEWAY_DECL void expand_factors(const collective::exchange_row& row, thread_pool& pool);
+  CAUSEWAY_DECL void to_unit_length(std::span<float> factor, std::size_t length) const;
 
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
-  void leave_residual(const collective::exchange_row& row);
+  CAUSEWAY_DECL void leave_residual(const collective::exchange_row& row);
 
   low_rank_use use_;
   std::vector<piece> pieces_;
@@ -16930,7 +17707,7 @@ using sparse_loco_codec = compress::sparse<compress::no_transform, compress::top
 using sparse_loco =
     comm::rounds<axis::every, axis::error_feedback,
                  axis::gather_mean<detail::sparse_loco_codec, collective::contributor_mean>, axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] sparse_loco make(const sparse_loco_options& o);
+CAUSEWAY_DECL [[nodiscard]] sparse_loco make(const sparse_loco_options& o);
 
 /// SPARTA (2025): in every step the same small random part of the parameters is averaged on all peers.
 struct sparta_options {
@@ -16942,7 +17719,7 @@ using sparta_codec = compress::sparse<compress::no_transform, compress::shared_m
 }
 using sparta =
     comm::rounds<axis::every, axis::parameters, axis::gather_mean<detail::sparta_codec, collective::contributor_mean>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] sparta make(const sparta_options& o);
+CAUSEWAY_DECL [[nodiscard]] sparta make(const sparta_options& o);
 
 /// SPARTA between the rounds of DiLoCo, which can then be ten times longer.
 struct sparta_diloco_options {
@@ -16952,7 +17729,7 @@ struct sparta_diloco_options {
   float outer_momentum = 0.9F;
 };
 using sparta_diloco = comm::stacked<sparta, comm::rounds<axis::every, axis::outer<optim::nesterov>>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] sparta_diloco make(const sparta_diloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] sparta_diloco make(const sparta_diloco_options& o);
 
 /// DeMo (Peng et al. 2024): every step the k largest DCT coefficients of each 64×64 tile of the momentum (of 64 values of a
 /// vector) leave it and are sent; each coefficient's mean is over those who sent it, and the step is the sign of its
@@ -16967,7 +17744,7 @@ using demo_exchange = axis::gather_mean<compress::sparse<compress::dct_tiles, co
                                         collective::sign_of<collective::contributor_mean>>;
 }
 using demo = comm::rounds<axis::every, axis::gradient, axis::momentum_residual, detail::demo_exchange<compress::none>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] demo make(const demo_options& o);
+CAUSEWAY_DECL [[nodiscard]] demo make(const demo_options& o);
 
 /// DisTrO as Psyche runs it (Nous Research 2024): DeMo whose coefficients travel as their signs and leave the momentum as
 /// they are, used one step late, so that the exchange has a whole step; gradients are taken where the parameters would be
@@ -16976,7 +17753,7 @@ CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] demo make(const demo_options& o);
 struct distro_options : demo_options {};
 using distro = comm::rounds<axis::every, axis::gradient_ahead, axis::momentum_residual, axis::one_round_late,
                             detail::demo_exchange<compress::unit_sign>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] distro make(const distro_options& o);
+CAUSEWAY_DECL [[nodiscard]] distro make(const distro_options& o);
 
 /// CocktailSGD (Wang et al. 2023): a random fifth of the distance to the shared parameters, of that the largest, in 4 bits,
 /// to the owner of each part, who keeps a residual of his own and answers likewise; one step late, and till then what was
@@ -16991,7 +17768,7 @@ using cocktail_codec =
 }
 using cocktail_sgd = comm::rounds<axis::every, axis::implicit_residual, axis::one_round_late,
                                   axis::split_mean<detail::cocktail_codec>, axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] cocktail_sgd make(const cocktail_sgd_options& o);
+CAUSEWAY_DECL [[nodiscard]] cocktail_sgd make(const cocktail_sgd_options& o);
 
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
 /// others go on accumulating where they are. Every site adds what the others send to its own copy: updates of n sites add
@@ -17004,14 +17781,14 @@ using gaia_codec = compress::sparse<compress::no_transform, compress::significan
 }
 using gaia = comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec, collective::sum>,
                           axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] gaia make(const gaia_options& o);
+CAUSEWAY_DECL [[nodiscard]] gaia make(const gaia_options& o);
 
 /// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
 struct power_sgd_options {
   std::uint32_t rank = 4;
 };
 using power_sgd = comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::low_rank_mean>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] power_sgd make(const power_sgd_options& o);
+CAUSEWAY_DECL [[nodiscard]] power_sgd make(const power_sgd_options& o);
 
 /// Dion (Ahn, Xu, Abreu and Langford 2025) with what its authors call compressed data-parallel sync: of the matrices of
 /// hidden layers each peer's momentum is averaged as two thin factors, and the step is P·Qᵀ, orthonormal vectors times ones
@@ -17023,7 +17800,7 @@ struct dion_options {
   float momentum = 0.95F;   ///< μ
 };
 using dion = comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::dion_mean>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dion make(const dion_options& o);
+CAUSEWAY_DECL [[nodiscard]] dion make(const dion_options& o);
 
 /// DeDLOC (Diskin et al. 2021): peers gather gradients at their own pace until all have `batch` samples together, then
 /// average, weighted by samples, and step. `shares` are those of the peers as aggregators, from their bandwidths
@@ -17033,7 +17810,7 @@ struct dedloc_options {
   std::vector<double> shares{};  ///< only with a fixed set of peers
 };
 using dedloc = comm::rounds<axis::global_samples, axis::gradient, axis::split_mean<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dedloc make(const dedloc_options& o);
+CAUSEWAY_DECL [[nodiscard]] dedloc make(const dedloc_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -17048,39 +17825,39 @@ CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dedloc make(const dedloc_options& o);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED sparse_loco make(const sparse_loco_options& o) {
+CAUSEWAY_DECL sparse_loco make(const sparse_loco_options& o) {
   const detail::sparse_loco_codec codec{compress::no_transform{}, compress::top_k{{.k = o.k}}};
   return sparse_loco{axis::every{o.local_steps}, axis::error_feedback{o.error_decay, 1.0F},
                      axis::gather_mean<detail::sparse_loco_codec, collective::contributor_mean>{codec},
                      axis::outer<optim::sgd>{o.outer_learning_rate}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED sparta make(const sparta_options& o) {
+CAUSEWAY_DECL sparta make(const sparta_options& o) {
   const detail::sparta_codec codec{compress::no_transform{}, compress::shared_mask{{.share = o.share, .order = o.order}}};
   return sparta{axis::every{1}, axis::parameters{},
                 axis::gather_mean<detail::sparta_codec, collective::contributor_mean>{codec}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED sparta_diloco make(const sparta_diloco_options& o) {
+CAUSEWAY_DECL sparta_diloco make(const sparta_diloco_options& o) {
   return sparta_diloco{make(o.sparta), comm::rounds<axis::every, axis::outer<optim::nesterov>>{
                                            axis::every{o.local_steps},
                                            axis::outer<optim::nesterov>{o.outer_learning_rate,
                                                                         optim::nesterov{{.momentum = o.outer_momentum}}}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED demo make(const demo_options& o) {
+CAUSEWAY_DECL demo make(const demo_options& o) {
   using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::none>;
   return demo{axis::every{1}, axis::gradient{}, axis::momentum_residual{o.momentum},
               detail::demo_exchange<compress::none>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED distro make(const distro_options& o) {
+CAUSEWAY_DECL distro make(const distro_options& o) {
   using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::unit_sign>;
   return distro{axis::every{1}, axis::gradient_ahead{}, axis::momentum_residual{o.momentum}, axis::one_round_late{},
                 detail::demo_exchange<compress::unit_sign>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED cocktail_sgd make(const cocktail_sgd_options& o) {
+CAUSEWAY_DECL cocktail_sgd make(const cocktail_sgd_options& o) {
   const detail::cocktail_codec codec{
       compress::no_transform{},
       compress::stacked<compress::shared_mask, compress::top_k>{compress::shared_mask{{.share = o.mask_share}},
@@ -17091,21 +17868,21 @@ CAUSEWAY_DECL_WHERE_CALLED cocktail_sgd make(const cocktail_sgd_options& o) {
                       axis::outer<optim::sgd>{1.0F}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED gaia make(const gaia_options& o) {
+CAUSEWAY_DECL gaia make(const gaia_options& o) {
   const detail::gaia_codec codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}};
   return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec, collective::sum>{codec},
               axis::outer<optim::sgd>{1.0F}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED power_sgd make(const power_sgd_options& o) {
+CAUSEWAY_DECL power_sgd make(const power_sgd_options& o) {
   return power_sgd{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{o.rank}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED dion make(const dion_options& o) {
+CAUSEWAY_DECL dion make(const dion_options& o) {
   return dion{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::dion_mean{o.rank, o.momentum}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED dedloc make(const dedloc_options& o) {
+CAUSEWAY_DECL dedloc make(const dedloc_options& o) {
   return dedloc{axis::global_samples{o.batch}, axis::gradient{}, axis::split_mean<>{.options = {.shares = o.shares}}};
 }
 
@@ -17159,7 +17936,7 @@ class any_storage {
     requires(!std::same_as<S, any_storage>)
   &&Storage<S> explicit any_storage(S storage) : state_{std::make_shared<model<S>>(std::move(storage))} {}
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer);
+  CAUSEWAY_DECL result<void> write_atomic(const std::string& path, const byte_producer& producer);
   result<byte_vector> read(const std::string& path) { return state_->read(path); }
   result<std::vector<std::string>> list(const std::string& folder) { return state_->list(folder); }
   result<void> remove(const std::string& path) { return state_->remove(path); }
@@ -17241,28 +18018,28 @@ class model_part {
  public:
   /// All of a model.
   model_part() = default;
-  explicit model_part(std::vector<block_range> ranges);
-  explicit model_part(block_range range);
+  CAUSEWAY_DECL explicit model_part(std::vector<block_range> ranges);
+  CAUSEWAY_DECL explicit model_part(block_range range);
 
   /// Embedding and output layer, and no block.
-  [[nodiscard]] static model_part ends();
+  CAUSEWAY_DECL [[nodiscard]] static model_part ends();
   /// Blocks, and nothing of what stands before the first and behind the last.
-  [[nodiscard]] static model_part blocks_alone(block_range range);
+  CAUSEWAY_DECL [[nodiscard]] static model_part blocks_alone(block_range range);
 
   /// The ranges in a model of `layers` blocks.
-  [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
-  [[nodiscard]] bool is_whole(std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_whole(std::int64_t layers) const;
   [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
-  [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
 
   /// Whether parameters of `block` are here, in a model of `layers`: before the first (-1) and behind the last (`layers`)
   /// as well.
-  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
 
   /// Ranges must rise, not be empty, not touch each other, and lie within the model.
-  [[nodiscard]] result<void> check(std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers) const;
 
-  [[nodiscard]] static std::string text(const block_range& r);
+  CAUSEWAY_DECL [[nodiscard]] static std::string text(const block_range& r);
 
  private:
   std::vector<block_range> ranges_;  // none: all blocks
@@ -17366,8 +18143,8 @@ struct seat {
   /// what it computes.
   std::vector<nn::block_range> keeps{};
 
-  [[nodiscard]] std::vector<nn::block_range> held() const;
-  [[nodiscard]] bool holds(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> held() const;
+  CAUSEWAY_DECL [[nodiscard]] bool holds(std::int64_t block) const;
   friend bool operator==(const seat&, const seat&) = default;
 };
 
@@ -17387,34 +18164,34 @@ struct layout {
     std::size_t replica = 0, rank = 0;
   };
   /// Where a peer is; nullptr: spare.
-  [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const;
+  CAUSEWAY_DECL [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const;
   /// The peers that hold a block, in the order of replicas and ranks.
-  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
   /// The number of the first micro-batch of a replica.
-  [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
 
   /// Those who have a seat, in the order of replicas and ranks.
-  [[nodiscard]] std::vector<std::uint64_t> seated() const;
-  [[nodiscard]] bool has_empty_seats() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> seated() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_empty_seats() const;
   /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `seated()`.
   /// Micro-batches go to the pipelines in turn; where one has an empty seat, to the others' peers of that stage in turn.
   /// Precondition: `check` finds nothing wrong, and all replicas are cut alike.
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
 
   friend bool operator==(const layout&, const layout&) = default;
 
   /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat. Where seats
   /// are empty, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes every
   /// stage.
-  [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
 
  private:
   static constexpr std::uint32_t empty = UINT32_MAX;
 
   // Where each empty seat has another of its pipeline that keeps its stage, that one does it; else micro-batches go to
   // other pipelines, which must be cut alike.
-  [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one);
-  [[nodiscard]] result<void> check_detours() const;
+  CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one);
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
 };
 
 /// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
@@ -17426,10 +18203,10 @@ struct layout {
 }
 
 /// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
 
 /// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
-[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
 
@@ -17596,11 +18373,11 @@ struct run_history {
 
   /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
   /// nothing, for a recovery policy that does not look back.
-  void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
-  void add_interval(std::size_t peers);
+  CAUSEWAY_DECL void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
+  CAUSEWAY_DECL void add_interval(std::size_t peers);
 
   /// Peers of each interval that there was.
-  [[nodiscard]] std::vector<std::size_t> counts() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> counts() const;
 
   friend bool operator==(const run_history&, const run_history&) = default;
 };
@@ -17679,8 +18456,9 @@ struct crew_entry {
   std::span<const float> known{};
 };
 
-/// What pipelines whose replicas take steps of their own do for the exchange of a round.
+/// What pipelines do for the exchange of a round, or of a step's gradient.
 struct crew_rounds {
+  /// An entry without an attempt: the policy has nothing to exchange.
   std::function<result<crew_entry>()> enter{};
   /// The mean is here. Success: the run has taken the round, so it may land.
   std::function<result<void>(std::span<const float> mean)> exchanged{};
@@ -17691,7 +18469,10 @@ struct crew_state {
   std::vector<std::span<std::byte>> alike{};              ///< equal on all peers, whatever blocks they hold
   std::function<std::vector<std::span<float>>()> rows{};  ///< one value for each parameter, the shared parameters first
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
-  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
+  std::function<std::vector<std::span<std::byte>>()> memory{};
+  std::function<result<void>()> forget{};  ///< that
+  std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
 };
 
 /// All calls from the trainer's thread.
@@ -17709,6 +18490,9 @@ class crew {
   virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
+  /// What the communication policy exchanges has changed since it was let in: it makes its row again, and the attempt goes
+  /// on.
+  virtual void begin_exchange_again() = 0;
   /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
   virtual void exchange_by(crew_rounds rounds) = 0;
   /// Once the trainer has started.
@@ -17718,2851 +18502,6 @@ class crew {
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_CREW_HPP
-
-// ---- causeway/plan/schedule.hpp ----
-#ifndef CAUSEWAY_PLAN_SCHEDULE_HPP
-#define CAUSEWAY_PLAN_SCHEDULE_HPP
-
-// A pipeline's schedule as data: what each rank does with the micro-batches of one step, in order. Generators write it
-// (schedules.hpp), one validator reads it (schedule_check.hpp), one cursor walks it at run time and in simulation
-// (schedule_cursor.hpp, timeline.hpp). A schedule says nothing about time.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-/// What a rank can do with one micro-batch and one of its chunks.
-enum class work : std::uint8_t {
-  forward,          ///< keeps its activations, unless the same rank recomputes them later: then only its input
-  backward,         ///< both gradients: of the input and of the weights
-  input_gradient,   ///< the half of a backward that the stage before waits for
-  weight_gradient,  ///< the other half: any time after the input gradient
-  recompute,        ///< the activations again, from the stored input
-};
-
-/// One item of a rank's order.
-struct operation {
-  work kind = work::forward;
-  std::uint32_t micro_batch = 0;
-  std::uint32_t chunk = 0;  ///< which of the rank's chunks of the model
-
-  friend bool operator==(const operation&, const operation&) = default;
-};
-
-/// What each rank of a pipeline does with the micro-batches of one step, in order. Chunk c of rank p is virtual stage
-/// c * ranks + p; the forward pass runs through virtual stages 0, 1, ..., the backward pass the other way. Where it is
-/// `folded`, every other chunk runs through the ranks backwards: rank 0 of two chunks has the first and the last stage, and
-/// the last rank hands the first chunk's output to itself.
-struct schedule {
-  std::uint32_t ranks = 1;
-  std::uint32_t chunks = 1;  ///< of the model, on each rank
-  std::uint32_t micro_batches = 1;
-  bool flushes = true;  ///< one update at the end. False: a stage updates after each micro-batch's weight gradient
-  std::vector<std::vector<operation>> orders;  ///< [rank]
-  bool folded = false;                         ///< for plans: parallel::pipeline runs no such schedule
-
-  friend bool operator==(const schedule&, const schedule&) = default;
-};
-
-/// A place where an operation runs.
-struct stage_place {
-  std::uint32_t rank = 0;
-  std::uint32_t chunk = 0;
-
-  friend bool operator==(const stage_place&, const stage_place&) = default;
-};
-
-/// How many virtual stages a schedule has.
-[[nodiscard]] constexpr std::uint32_t virtual_stages(const schedule& s) noexcept { return s.ranks * s.chunks; }
-
-/// The virtual stage of a place.
-[[nodiscard]] constexpr std::uint32_t virtual_stage(const schedule& s, stage_place at) noexcept {
-  return at.chunk * s.ranks + (s.folded && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank);
-}
-
-/// The place of a virtual stage.
-[[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage) noexcept {
-  const std::uint32_t chunk = stage / s.ranks, rank = stage % s.ranks;
-  return {s.folded && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
-}
-
-/// Whether an operation gives the gradient of the stage's input.
-[[nodiscard]] constexpr bool gives_input_gradient(work kind) noexcept {
-  return kind == work::backward || kind == work::input_gradient;
-}
-
-/// Whether an operation adds to the gradient of the stage's weights.
-[[nodiscard]] constexpr bool gives_weight_gradient(work kind) noexcept {
-  return kind == work::backward || kind == work::weight_gradient;
-}
-
-/// Where the input of `op` on `rank` comes from: the stage before for a forward, the stage after for a gradient; nothing
-/// for what needs only what the rank itself holds, as the data set for the first stage and the loss for the last.
-/// May be the same rank (`ranks` = 1, or `folded`).
-[[nodiscard]] constexpr std::optional<stage_place> source_of(const schedule& s, std::uint32_t rank,
-                                                             const operation& op) noexcept {
-  const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
-  if (op.kind == work::forward && stage > 0) return place_of(s, stage - 1);
-  if (gives_input_gradient(op.kind) && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1);
-  return std::nullopt;
-}
-
-/// Where the output of `op` on `rank` goes, or nothing.
-[[nodiscard]] constexpr std::optional<stage_place> target_of(const schedule& s, std::uint32_t rank,
-                                                             const operation& op) noexcept {
-  const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
-  if (op.kind == work::forward && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1);
-  if (gives_input_gradient(op.kind) && stage > 0) return place_of(s, stage - 1);
-  return std::nullopt;
-}
-
-/// The letter of a kind: F, B, I, W, R.
-[[nodiscard]] constexpr char letter(work kind) noexcept {
-  switch (kind) {
-    case work::forward: return 'F';
-    case work::backward: return 'B';
-    case work::input_gradient: return 'I';
-    case work::weight_gradient: return 'W';
-    case work::recompute: return 'R';
-  }
-  return '?';
-}
-
-/// "F3", and "F3.1" in chunk 1.
-[[nodiscard]] CAUSEWAY_DECL std::string to_string(const operation& op);
-
-/// What a rank holds, in units of one micro-batch in one chunk.
-struct held_memory {
-  std::int64_t activations = 0;  ///< from a forward or recompute to the weight gradient
-  std::int64_t inputs = 0;       ///< of forwards whose activations are recomputed, up to the recompute
-
-  constexpr held_memory& operator+=(const held_memory& other) noexcept {
-    activations += other.activations;
-    inputs += other.inputs;
-    return *this;
-  }
-  [[nodiscard]] constexpr bool within(const held_memory& bound) const noexcept {
-    return activations <= bound.activations && inputs <= bound.inputs;
-  }
-  friend bool operator==(const held_memory&, const held_memory&) = default;
-};
-
-/// The larger of each.
-[[nodiscard]] constexpr held_memory larger(const held_memory& a, const held_memory& b) noexcept {
-  return {std::max(a.activations, b.activations), std::max(a.inputs, b.inputs)};
-}
-
-/// What each operation of a rank adds to (or frees from) what the rank holds. Operations must name micro-batches and
-/// chunks that the schedule has.
-[[nodiscard]] CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank);
-
-/// The most that a rank holds at one time if it follows its order.
-[[nodiscard]] CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_SCHEDULE_HPP
-
-// ---- causeway/plan/impl/schedule.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
-#define CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
-
-// Bodies of plan/schedule.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::string to_string(const operation& op) {
-  std::string text = letter(op.kind) + std::to_string(op.micro_batch);
-  if (op.chunk > 0) text += '.' + std::to_string(op.chunk);
-  return text;
-}
-
-CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank) {
-  CAUSEWAY_EXPECT(rank < s.orders.size());
-  const std::vector<operation>& order = s.orders[rank];
-  const auto unit = [&](const operation& op) {
-    CAUSEWAY_EXPECT(op.chunk < s.chunks && op.micro_batch < s.micro_batches);
-    return std::size_t{op.chunk} * s.micro_batches + op.micro_batch;
-  };
-  std::vector<bool> recomputed(std::size_t{s.chunks} * s.micro_batches);
-  for (const operation& op : order) {
-    if (op.kind == work::recompute) recomputed[unit(op)] = true;
-  }
-  std::vector<held_memory> changes;
-  changes.reserve(order.size());
-  for (const operation& op : order) {
-    switch (op.kind) {
-      case work::forward: changes.push_back(recomputed[unit(op)] ? held_memory{0, 1} : held_memory{1, 0}); break;
-      case work::recompute: changes.push_back({1, -1}); break;
-      case work::input_gradient: changes.push_back({0, 0}); break;  // the weight gradient needs the activations, too
-      default: changes.push_back({-1, 0}); break;
-    }
-  }
-  return changes;
-}
-
-CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank) {
-  held_memory now, peak;
-  for (const held_memory& change : memory_changes(s, rank)) {
-    now += change;
-    peak = larger(peak, now);
-  }
-  return peak;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
-#endif
-
-// ---- causeway/plan/stage_costs.hpp ----
-#ifndef CAUSEWAY_PLAN_STAGE_COSTS_HPP
-#define CAUSEWAY_PLAN_STAGE_COSTS_HPP
-
-// What a pipeline's stages and the links between them cost, in seconds and bytes: the delay and bandwidth model of
-// CrossPipe and Varuna's calibration. Also jitter: how much one operation or message differs from that.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-/// Seconds that one micro-batch takes in one virtual stage.
-struct stage_cost {
-  double forward = 1;
-  double input_gradient = 1;
-  double weight_gradient = 1;
-  double recompute = 1;
-
-  /// Of one operation; a backward is both halves.
-  [[nodiscard]] constexpr double of(work kind) const noexcept {
-    switch (kind) {
-      case work::forward: return forward;
-      case work::backward: return input_gradient + weight_gradient;
-      case work::input_gradient: return input_gradient;
-      case work::weight_gradient: return weight_gradient;
-      case work::recompute: return recompute;
-    }
-    return 0;
-  }
-};
-
-/// What it takes from one virtual stage to the next. A message occupies its link for bytes / bytes_per_second and arrives
-/// `latency` seconds later. A link carries one message at a time in each direction, and a sender does not wait.
-struct edge_cost {
-  double latency = 0;         ///< seconds
-  double bytes_forward = 0;   ///< activations of one micro-batch
-  double bytes_backward = 0;  ///< their gradients
-  double bytes_per_second = std::numeric_limits<double>::infinity();
-};
-
-/// The costs of a pipeline. Virtual stages of the same rank share its links.
-struct stage_costs {
-  std::vector<stage_cost> stages;  ///< [virtual stage]
-  std::vector<edge_cost> edges;    ///< [v]: between virtual stages v and v + 1; one fewer than stages
-};
-
-/// Stages that are all alike, and so are their links.
-[[nodiscard]] CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
-                                                    const edge_cost& edge = {});
-
-/// How far operations and messages take another time than their cost: each has a factor of its own,
-/// exp(sigma z - sigma^2 / 2) with z standard normal, so that its mean is 1. The factor depends on the seed and on what it
-/// is for, not on when it is drawn: different orders of the same operations meet the same luck.
-struct jitter {
-  double sigma = 0;  ///< 0: none
-  std::uint64_t seed = 0;
-
-  [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const;
-};
-
-/// Whether costs are as many as the stages of a pipeline, none below 0, and none above 1e18 seconds or bytes (so that sums
-/// stay finite).
-[[nodiscard]] CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_STAGE_COSTS_HPP
-
-// ---- causeway/plan/impl/stage_costs.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
-#define CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
-
-// Bodies of plan/stage_costs.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage, const edge_cost& edge) {
-  CAUSEWAY_EXPECT(virtual_stages > 0);
-  return {std::vector<stage_cost>(virtual_stages, stage), std::vector<edge_cost>(virtual_stages - 1, edge)};
-}
-
-CAUSEWAY_DECL double jitter::factor(std::uint32_t stage, const operation& op, bool message) const {
-  if (sigma == 0) return 1;
-  const std::uint64_t what = static_cast<std::uint64_t>(op.kind) * 2 + (message ? 1 : 0);
-  rng draw{seed, mix(stage, op.micro_batch, what)};
-  return std::exp(sigma * static_cast<double>(draw.normal()) - sigma * sigma / 2);
-}
-
-CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages) {
-  if (costs.stages.size() != virtual_stages || costs.edges.size() + 1 != virtual_stages) {
-    return fail(errc::invalid_argument, "costs",
-                "are of " + std::to_string(costs.stages.size()) + " stages and " + std::to_string(costs.edges.size()) +
-                    " edges, but the pipeline has " + std::to_string(virtual_stages) +
-                    " virtual stages, and one edge less");
-  }
-  const auto good = [](double x) { return x >= 0 && x <= 1e18; };
-  for (std::size_t v = 0; v < costs.stages.size(); ++v) {
-    const stage_cost& c = costs.stages[v];
-    if (!good(c.forward) || !good(c.input_gradient) || !good(c.weight_gradient) || !good(c.recompute))
-      return fail(errc::non_finite, "costs of stage " + std::to_string(v), "must be seconds from 0 to 1e18");
-  }
-  for (std::size_t v = 0; v < costs.edges.size(); ++v) {
-    const edge_cost& e = costs.edges[v];
-    const bool moves = e.bytes_per_second > 0 && good(std::max(e.bytes_forward, e.bytes_backward) / e.bytes_per_second);
-    if (!good(e.latency) || !good(e.bytes_forward) || !good(e.bytes_backward) || !moves) {
-      return fail(errc::non_finite, "costs of edge " + std::to_string(v),
-                  "must be from 0 to 1e18 seconds and bytes, with a bandwidth above 0 that carries them in that time");
-    }
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
-#endif
-
-// ---- causeway/plan/routed_time.hpp ----
-#ifndef CAUSEWAY_PLAN_ROUTED_TIME_HPP
-#define CAUSEWAY_PLAN_ROUTED_TIME_HPP
-
-// How long a step takes in which micro-batches go different ways: each names the peer of every stage. Pipelines with a
-// dead rank whose micro-batches go to its twins (ReCycle), ranks that do two stages (Bamboo after a failover), swarms. An
-// event simulation: a peer that is free takes the gradient that is ready, of the lowest micro-batch; else a forward, if it
-// has room for its activations; else a weight gradient that was put off; else a redundant forward. With one peer for each
-// stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other. What the peers do in
-// it is also an order of work, to be run elsewhere: routed_schedule.hpp.
-
-#include <map>
-#include <queue>
-#include <set>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-struct routed_step {
-  stage_costs costs;                               ///< of P stages
-  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
-  std::uint32_t share = 1;                         ///< micro-batches of a peer without losses: with them it keeps the
-                                                   ///< activations of P - s; with more, of more in proportion
-  bool halves = false;     ///< backwards are split: input gradients first, weight gradients in what would be bubbles
-  bool shadows = false;    ///< a peer repeats the forward of the stage after its own (of the first, after the last)
-  std::uint32_t room = 0;  ///< micro-batches whose activations every peer has room for; 0: as `share` says
-};
-
-/// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
-CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches);
-
-namespace detail {
-
-class route_clock {
- public:
-  explicit route_clock(const routed_step& step);
-
-  /// Seconds until all is done.
-  double run();
-
-  /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
-  [[nodiscard]] std::vector<std::vector<operation>> take_orders();
-
- private:
-  enum kind : std::uint8_t { gradient, forward, weight, shadow, kinds };  // in the order of preference
-  using item = std::pair<std::uint32_t, std::size_t>;                     // micro-batch, stage
-
-  struct peer_state {
-    bool busy = false;
-    std::array<std::set<item>, kinds> ready;
-  };
-  // when, in which order, peer, what; a message that arrives, or an operation that ends
-  using event = std::tuple<double, std::uint64_t, std::uint32_t, kind, item, bool>;
-
-  [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
-  [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
-
-  [[nodiscard]] double seconds(kind k, const item& i) const;
-
-  [[nodiscard]] work work_of(kind k) const;
-
-  void choose(std::uint32_t peer);
-
-  void start(std::uint32_t peer, kind k, item i);
-
-  void finish(std::uint32_t peer, kind k, item i);
-
-  void send(std::uint32_t from, kind k, const item& what, std::size_t edge);
-
-  const routed_step& step_;
-  std::size_t stages_;
-  std::vector<peer_state> peers_;
-  std::vector<std::vector<operation>> orders_;
-  std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> room_;  // of (peer, stage): activations that still fit
-  std::priority_queue<event, std::vector<event>, std::greater<>> events_;
-  std::uint64_t sequence_ = 0;
-  std::size_t gradients_ = 0;  // done
-  double now_ = 0;
-};
-
-}  // namespace detail
-
-/// Seconds from the start of a step until all its work is done; without averaging gradients.
-/// Costs O(n log n) of n micro-batches times stages.
-CAUSEWAY_DECL double seconds_of(const routed_step& step);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_ROUTED_TIME_HPP
-
-// ---- causeway/plan/impl/routed_time.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
-#define CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
-
-// Bodies of plan/routed_time.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
-  std::vector<std::uint32_t> route(stages);
-  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
-  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
-  std::uint32_t peers = 0;
-  for (const auto& route : step.routes) {
-    CAUSEWAY_EXPECT(route.size() == stages_);
-    for (std::size_t s = 0; s < stages_; ++s) {
-      peers = std::max(peers, route[s] + 1);
-      ++room_[{route[s], s}];
-    }
-  }
-  for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
-    const std::size_t usual = ((stages_ - at.second) * room + step.share - 1) / step.share;
-    room = std::max<std::size_t>(1, step.room > 0 ? step.room : usual);
-  }
-  peers_.resize(peers);
-  orders_.resize(peers);
-  for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
-}
-
-CAUSEWAY_DECL std::vector<std::vector<operation>> route_clock::take_orders() { return std::move(orders_); }
-
-CAUSEWAY_DECL double route_clock::run() {
-  for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
-  std::set<std::uint32_t> awake;
-  while (!events_.empty()) {
-    now_ = std::get<0>(events_.top());
-    for (awake.clear(); !events_.empty() && std::get<0>(events_.top()) == now_; events_.pop()) {
-      const auto [when, sequence, peer, k, what, ends] = events_.top();
-      if (ends)
-        finish(peer, k, what);
-      else
-        peers_[peer].ready[k].insert(what);
-      awake.insert(peer);
-    }
-    for (const std::uint32_t p : awake) choose(p);
-  }
-  CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
-  return now_;
-}
-
-CAUSEWAY_DECL double route_clock::seconds(kind k, const item& i) const {
-  const stage_cost& c = step_.costs.stages[i.second];
-  if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
-  if (k == weight) return c.weight_gradient;
-  return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
-}
-
-CAUSEWAY_DECL work route_clock::work_of(kind k) const {
-  if (k == forward) return work::forward;
-  if (k == weight) return work::weight_gradient;
-  return step_.halves ? work::input_gradient : work::backward;
-}
-
-CAUSEWAY_DECL void route_clock::choose(std::uint32_t peer) {
-  peer_state& p = peers_[peer];
-  if (p.busy) return;
-  for (int k = 0; k < kinds; ++k) {
-    for (const item& i : p.ready[static_cast<std::size_t>(k)]) {
-      if (k == forward && room_[{peer, i.second}] == 0) continue;
-      start(peer, static_cast<kind>(k), i);
-      return;
-    }
-  }
-}
-
-CAUSEWAY_DECL void route_clock::start(std::uint32_t peer, kind k, item i) {
-  peers_[peer].ready[k].erase(i);
-  peers_[peer].busy = true;
-  if (k == forward) --room_[{peer, i.second}];
-  if (k != shadow) orders_[peer].push_back({work_of(k), i.first, static_cast<std::uint32_t>(i.second)});
-  events_.emplace(now_ + seconds(k, i), sequence_++, peer, k, i, true);
-}
-
-CAUSEWAY_DECL void route_clock::finish(std::uint32_t peer, kind k, item i) {
-  peers_[peer].busy = false;
-  if (k == forward) {
-    if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
-      peers_[peer].ready[shadow].insert(i);
-    if (i.second + 1 < stages_)
-      send(peer, forward, {i.first, i.second + 1}, i.second);
-    else
-      peers_[peer].ready[gradient].insert(i);
-  } else if (k == gradient) {
-    ++gradients_;
-    if (step_.halves)
-      peers_[peer].ready[weight].insert(i);
-    else
-      ++room_[{peer, i.second}];
-    if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
-  } else if (k == weight) {
-    ++room_[{peer, i.second}];
-  }
-}
-
-CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& what, std::size_t edge) {
-  const edge_cost& e = step_.costs.edges[edge];
-  const std::uint32_t to = peer_of(what);
-  const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
-  const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
-  events_.emplace(now_ + way, sequence_++, to, k, what, false);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL double seconds_of(const routed_step& step) {
-  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
-  return detail::route_clock{step}.run();
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
-#endif
-
-// ---- causeway/plan/routed_schedule.hpp ----
-#ifndef CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
-#define CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
-
-// A schedule in which micro-batches go different ways, as data: who does what in which order. What several pipelines do
-// together when the twins of a lost peer take its micro-batches (ReCycle). Written by the simulation of routed_time.hpp, or
-// by anybody; checked here.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-struct routed_schedule {
-  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
-  std::vector<std::vector<operation>> orders;      ///< [peer]; an operation's chunk is its stage
-
-  [[nodiscard]] std::size_t stages() const noexcept { return routes.empty() ? 0 : routes.front().size(); }
-};
-
-/// What the peers of that step do. See routed_time.hpp.
-[[nodiscard]] CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step);
-
-/// Forwards only, in the order of the micro-batches. `peers`: how many there are.
-[[nodiscard]] CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
-                                                            std::size_t peers);
-
-/// The most sets of activations that a peer holds at one time if it follows its order.
-[[nodiscard]] CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
-
-namespace detail {
-
-class routed_check {
- public:
-  explicit routed_check(const routed_schedule& s);
-
-  [[nodiscard]] result<void> run();
-
- private:
-  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
-
-  [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
-  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
-
-  // Each operation once, on the peer of its route, in the order in which one needs the other.
-  [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
-
-  // Without clocks: peers go on in turn as far as they can.
-  [[nodiscard]] result<void> runs();
-
-  const routed_schedule& s_;
-  std::size_t stages_;
-  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
-  std::vector<std::size_t> next_;  // of each peer's order
-};
-
-}  // namespace detail
-
-/// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
-/// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
-/// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
-[[nodiscard]] CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {});
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
-
-// ---- causeway/plan/impl/routed_schedule.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
-#define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
-
-// Bodies of plan/routed_schedule.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step) {
-  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
-  detail::route_clock clock{step};
-  (void)clock.run();
-  return {step.routes, clock.take_orders()};
-}
-
-CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
-  routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
-  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
-    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
-  }
-  return s;
-}
-
-CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_t peer) {
-  std::int64_t now = 0, peak = 0;
-  for (const operation& op : s.orders[peer]) {
-    if (op.kind == work::forward) peak = std::max(peak, ++now);
-    if (gives_weight_gradient(op.kind)) --now;
-  }
-  return peak;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL routed_check::routed_check(const routed_schedule& s)
-    : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
-
-CAUSEWAY_DECL result<void> routed_check::run() {
-  if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
-  for (const auto& route : s_.routes) {
-    const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
-    if (route.size() != stages_ || !known)
-      return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
-  }
-  for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-    for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
-  }
-  for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
-    if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
-  }
-  return runs();
-}
-
-CAUSEWAY_DECL error routed_check::wrong(std::size_t unit, const std::string& what) const {
-  return fail(errc::invalid_argument,
-              "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
-}
-
-CAUSEWAY_DECL result<void> routed_check::take(std::size_t peer, std::size_t position) {
-  const operation& op = s_.orders[peer][position];
-  if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
-    return fail(errc::invalid_argument,
-                "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
-                "is of no route through this peer");
-  }
-  unsigned& seen = seen_[unit_of(op)];
-  unsigned adds = 0, needs = 0;
-  switch (op.kind) {
-    case work::forward: adds = went_forward; break;
-    case work::backward: needs = went_forward, adds = went_back | has_weights; break;
-    case work::input_gradient: needs = went_forward, adds = went_back; break;
-    case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
-    default: return wrong(unit_of(op), "recomputes; routed schedules do not");
-  }
-  if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
-  seen |= adds;
-  return {};
-}
-
-CAUSEWAY_DECL result<void> routed_check::runs() {
-  std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
-  std::size_t left = 0;
-  for (const auto& order : s_.orders) left += order.size();
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-      for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
-        const operation& op = s_.orders[p][next_[p]];
-        const std::size_t unit = unit_of(op);
-        if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
-        if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
-        if (op.kind == work::forward) forward_done[unit] = 1;
-        if (gives_input_gradient(op.kind)) back_done[unit] = 1;
-      }
-    }
-  }
-  if (left == 0) return {};
-  std::size_t stuck = 0;
-  while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
-  return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
-              "deadlock: waits for something that waits for what comes after it");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound) {
-  CAUSEWAY_TRY(detail::routed_check{s}.run());
-  for (std::size_t p = 0; p < bound.size() && p < s.orders.size(); ++p) {
-    if (const std::int64_t peak = peak_activations(s, p); peak > bound[p]) {
-      return fail(errc::invalid_argument, "peer " + std::to_string(p),
-                  "would hold " + std::to_string(peak) + " sets of activations, more than the bound of " +
-                      std::to_string(bound[p]));
-    }
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
-#endif
-
-// ---- causeway/stage/recovery.hpp ----
-#ifndef CAUSEWAY_STAGE_RECOVERY_HPP
-#define CAUSEWAY_STAGE_RECOVERY_HPP
-
-// What becomes of the stages of pipelines when peers come and go, as a policy: a function from who is there and what they
-// hold to a layout. The same facts give the same layout on all peers, so nobody has to be told.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-/// What a peer has begun of the step under way, where the policy keeps that. It stays where it was then.
-struct begun_step {
-  std::uint64_t name = 0;      ///< of its layout and state; 0: nothing
-  std::uint32_t replicas = 0;  ///< of the layout
-  std::uint32_t stages = 0;    ///< of its pipeline
-  std::uint32_t stage = 0;     ///< its own
-  /// What it holds in memory to compute with: its stage, and others'.
-  std::vector<nn::block_range> keeps{};
-
-  friend bool operator==(const begun_step&, const begun_step&) = default;
-};
-
-/// What a peer says when an attempt begins.
-struct present_peer {
-  std::uint64_t id = 0;
-  std::vector<nn::block_range> holds;  ///< in the newest state; rising and apart
-  /// Its seat in the last attempt that it took part in; `computes` is empty without one.
-  std::uint32_t replica = 0;
-  nn::block_range computes{};
-  /// Squared norms of the last step's gradient, of every block that it holds, in their order; none before it took one.
-  std::vector<double> squares{};
-  begun_step begun{};
-
-  [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
-  [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
-  /// 0 where it does not know.
-  [[nodiscard]] double squares_of(std::int64_t block) const;
-};
-
-/// What all peers of an attempt know.
-struct gathering {
-  std::int64_t layers = 0;
-  std::uint32_t micro_batches = 0;  ///< of the global batch
-  std::vector<present_peer> peers;  ///< by rising id
-  // what was voted on
-  std::uint64_t step = 0;   ///< steps that the run has taken
-  std::uint64_t state = 0;  ///< names the parameters after them: a seed that all peers have
-  run_history history{};    ///< of policies with an `interval`
-
-  /// The place of the first peer that holds a block; peers.size() where nobody does.
-  [[nodiscard]] std::size_t first_holder(std::int64_t block) const;
-  /// Ids of all that hold it, rising.
-  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
-  [[nodiscard]] bool somebody_holds(std::int64_t block) const { return first_holder(block) < peers.size(); }
-};
-
-/// What to do about blocks that nobody holds any more.
-enum class lost_blocks : std::uint8_t {
-  wait,        ///< the run stands until a peer that has them is back
-  neighbours,  ///< they are made up from the stages beside them
-};
-
-struct recovery_traits {
-  lost_blocks lost = lost_blocks::wait;
-  bool keeps_work = false;  ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
-};
-
-/// - `arrange(gathering)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
-///   waits for more.
-/// - `interval()`: steps from one entry of gathering::history to the next; 0: the policy does not look back.
-template <class R>
-concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const gathering& g) {
-  { R::name } -> std::convertible_to<std::string_view>;
-  { R::traits } -> std::convertible_to<recovery_traits>;
-  { r.arrange(g) } -> std::same_as<result<layout>>;
-  { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
-};
-
-/// A policy whose layouts may have empty seats: `order(layout)` is what all peers do then, by their places in
-/// layout::seated.
-template <class R>
-concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
-  { r.order(l) } -> std::same_as<result<plan::routed_schedule>>;
-};
-
-/// A policy with `keeps_work`: an attempt goes on where the last one failed, if enough of its peers are there. A rank then
-/// has a shadow (`shadow_of`), which repeats its forwards and takes its place.
-/// - `resumes(gathering)`: whether `arrange` gives the layout of the step that was begun, with empty seats for who is lost.
-/// - `repeats_all()`: a shadow repeats every forward; else only in idle time.
-template <class R>
-concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r, const gathering& g) {
-  { r.resumes(g) } -> std::same_as<bool>;
-  { r.repeats_all() } -> std::same_as<bool>;
-};
-
-/// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
-/// overlap, ties to whoever sat there, then by the order of rows and ids. Precondition: at least as many peers as ranges.
-[[nodiscard]] CAUSEWAY_DECL layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
-                                              std::span<const std::uint32_t> micro_batches, const gathering& g);
-
-namespace recovery {
-
-[[nodiscard]] CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed);
-
-/// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's seat goes to a
-/// spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
-class regroup {
- public:
-  static constexpr std::string_view name = "regroup";
-  static constexpr recovery_traits traits{};
-
-  explicit regroup(std::int64_t stages = 2) : stages_{stages} {}
-
-  /// It does not look back.
-  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
-
-  result<layout> arrange(const gathering& g);
-
- private:
-  std::int64_t stages_;
-};
-static_assert(Recovery<regroup>);
-
-/// As regroup; a stage that nobody has any more is made up from the stages beside it, and training goes on without a
-/// checkpoint: CheckFree (Blagoev et al., 2025). First and last stage have one neighbour only: the run waits for a peer
-/// that has them. The made-up stage's optimizer starts from zero moments (derived; so is that the learning rate stays).
-class neighbour_init {
- public:
-  static constexpr std::string_view name = "neighbour_init";
-  static constexpr recovery_traits traits{lost_blocks::neighbours};
-
-  explicit neighbour_init(std::int64_t stages = 3) : even_{stages} {}
-
-  /// It does not look back.
-  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
-
-  result<layout> arrange(const gathering& g) { return even_.arrange(g); }
-
- private:
-  regroup even_;
-};
-static_assert(Recovery<neighbour_init>);
-
-}  // namespace recovery
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_RECOVERY_HPP
-
-// ---- causeway/stage/impl/recovery.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
-#define CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
-
-// Bodies of stage/recovery.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) const {
-  std::int64_t sum = 0;
-  for (const nn::block_range& r : holds) {
-    sum += std::max<std::int64_t>(0, std::min(r.last, with.last) - std::max(r.first, with.first));
-  }
-  return sum;
-}
-
-CAUSEWAY_DECL double present_peer::squares_of(std::int64_t block) const {
-  std::size_t place = 0;
-  for (const nn::block_range& r : holds) {
-    if (r.first <= block && block < r.last) {
-      place += static_cast<std::size_t>(block - r.first);
-      return place < squares.size() ? squares[place] : 0;
-    }
-    place += static_cast<std::size_t>(r.size());
-  }
-  return 0;
-}
-
-CAUSEWAY_DECL std::size_t gathering::first_holder(std::int64_t block) const {
-  const auto found = std::find_if(peers.begin(), peers.end(), [&](const present_peer& p) {
-    return p.overlap({block, block + 1}) == 1;
-  });
-  return static_cast<std::size_t>(found - peers.begin());
-}
-
-CAUSEWAY_DECL std::vector<std::uint64_t> gathering::holders(std::int64_t block) const {
-  std::vector<std::uint64_t> ids;
-  for (const present_peer& p : peers) {
-    if (p.overlap({block, block + 1}) == 1) ids.push_back(p.id);
-  }
-  return ids;
-}
-
-CAUSEWAY_DECL layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
-                                std::span<const std::uint32_t> micro_batches, const gathering& g) {
-  struct open_seat {
-    std::size_t replica, rank;
-  };
-  layout made;
-  std::vector<open_seat> open;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    made.replicas.push_back({std::vector<seat>(rows[r].size()), micro_batches[r]});
-    for (std::size_t s = 0; s < rows[r].size(); ++s) open.push_back({r, s});
-  }
-  CAUSEWAY_EXPECT(open.size() <= g.peers.size());
-  std::vector<const present_peer*> free;
-  for (const present_peer& p : g.peers) free.push_back(&p);
-  while (!open.empty()) {
-    std::size_t best_seat = 0, best_peer = 0;
-    std::pair<std::int64_t, bool> best{-1, false};
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      const nn::block_range& range = rows[open[i].replica][open[i].rank];
-      for (std::size_t p = 0; p < free.size(); ++p) {
-        const bool sat = free[p]->computes == range && free[p]->replica == open[i].replica;
-        const std::pair fit{free[p]->overlap(range), sat};
-        if (fit > best) best = fit, best_seat = i, best_peer = p;
-      }
-    }
-    const open_seat at = open[best_seat];
-    made.replicas[at.replica].seats[at.rank] = {free[best_peer]->id, rows[at.replica][at.rank]};
-    open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_seat));
-    free.erase(free.begin() + static_cast<std::ptrdiff_t>(best_peer));
-  }
-  return made;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
-
-CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed) {
-  return fail(errc::out_of_memory, "layout",
-              std::to_string(peers) + " peers cannot hold the model, it takes " + std::to_string(needed) +
-                  "; the run goes on when more are there");
-}
-
-CAUSEWAY_DECL result<layout> regroup::arrange(const gathering& g) {
-  if (stages_ < 1 || stages_ > g.layers) {
-    return fail(errc::invalid_argument, "regroup",
-                std::to_string(g.layers) + " blocks do not make " + std::to_string(stages_) + " stages");
-  }
-  const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(stages_), g.micro_batches);
-  if (most == 0) return too_few(g.peers.size(), stages_);
-  const std::vector rows(most, even_cut(g.layers, stages_));
-  return seat_peers(rows, even_shares(g.micro_batches, most), g);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
-
-#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
-#endif
-
-// ---- causeway/parallel/block_moves.hpp ----
-#ifndef CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
-#define CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
-
-// Blocks of a model on their way to peers that are to hold them from now on: which go from whom to whom, and how parameters
-// and optimizer state of one become a message.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// `from` and `to` are places in gathering::peers.
-struct block_move {
-  std::int64_t block = 0;
-  net::peer_index from = 0;
-  net::peer_index to = 0;
-
-  friend bool operator==(const block_move&, const block_move&) = default;
-};
-
-/// What must move so that everybody has what it is to hold; blocks that nobody has are left out. Each comes from the holder
-/// that sends least so far.
-[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g);
-
-/// The place of blocks [range.first, range.last) in flat buffers with these segments; what stands before the first block
-/// goes with it, what stands behind the last likewise. Precondition: they are held.
-[[nodiscard]] CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
-                                                       const nn::block_range& range, std::int64_t layers);
-
-/// Contents of a block: parameters, then each of the optimizer's moments.
-using block_contents = std::vector<float>;
-
-/// Sends and receives `moves` of this peer, `self` in gathering::peers; `index_of[p]` is the transport's number of place p.
-/// `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a peer sent
-/// what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
-CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
-                                       std::span<const block_move> moves, net::peer_index self,
-                                       std::span<const net::peer_index> index_of,
-                                       const std::map<std::int64_t, block_contents>& outward,
-                                       std::map<std::int64_t, block_contents>& inward);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
-
-// ---- causeway/parallel/impl/block_moves.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
-#define CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
-
-// Bodies of parallel/block_moves.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g) {
-  std::vector<std::int64_t> sends(g.peers.size(), 0);
-  std::vector<block_move> moves;
-  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
-    const stage::seat* const seat = to.find(g.peers[p].id);
-    if (seat == nullptr) continue;
-    for (std::int64_t b = 0; b < g.layers; ++b) {
-      const nn::block_range block{b, b + 1};
-      if (!seat->holds(b) || g.peers[p].holds_all(block)) continue;
-      net::peer_index best = static_cast<net::peer_index>(g.peers.size());
-      for (net::peer_index q = 0; q < g.peers.size(); ++q) {
-        if (g.peers[q].holds_all(block) && (best == g.peers.size() || sends[q] < sends[best])) best = q;
-      }
-      if (best == g.peers.size()) continue;
-      ++sends[best];
-      moves.push_back({b, best, p});
-    }
-  }
-  return moves;
-}
-
-CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
-                                         const nn::block_range& range, std::int64_t layers) {
-  const auto block_of = [layers](const parameter_segment& s) { return std::clamp<std::int64_t>(s.block, 0, layers - 1); };
-  const auto from =
-      std::find_if(segments.begin(), segments.end(), [&](const auto& s) { return block_of(s) >= range.first; });
-  const auto behind = std::find_if(from, segments.end(), [&](const auto& s) { return block_of(s) >= range.last; });
-  CAUSEWAY_EXPECT(from != segments.end() && block_of(*from) == range.first);
-  const auto begin = static_cast<std::size_t>(from->offset);
-  const std::size_t end = behind == segments.end() ? flat.size() : static_cast<std::size_t>(behind->offset);
-  return flat.subspan(begin, end - begin);
-}
-
-CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
-                                       std::span<const block_move> moves, net::peer_index self,
-                                       std::span<const net::peer_index> index_of,
-                                       const std::map<std::int64_t, block_contents>& outward,
-                                       std::map<std::int64_t, block_contents>& inward) {
-  std::vector<net::operation> places;
-  collective::flight flight{transport, id, deadline, places, moves.size()};
-  for (std::size_t i = 0; i < moves.size(); ++i) {
-    const block_move& m = moves[i];
-    const collective::part what{0, static_cast<std::size_t>(m.block)};
-    if (m.to == self) flight.receive(i, index_of[m.from], what, std::as_writable_bytes(std::span{inward.at(m.block)}));
-    if (m.from == self) flight.send(i, index_of[m.to], what, std::as_bytes(std::span{outward.at(m.block)}));
-  }
-  for (std::size_t i = 0; i < moves.size(); ++i) {
-    const block_move& m = moves[i];
-    if (m.from == self) CAUSEWAY_TRY(flight.finish(i, index_of[m.to]));
-    if (m.to != self) continue;
-    const block_contents& got = inward.at(m.block);
-    CAUSEWAY_TRY(flight.wait_exact(i, index_of[m.from], got.size() * sizeof(float)));
-    if (!std::all_of(got.begin(), got.end(), [](float v) { return std::isfinite(v); })) {
-      return fail(errc::non_finite, collective::peer_name(index_of[m.from]), "it sent parameters that are not finite");
-    }
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
-#endif
-
-// ---- causeway/io/section.hpp ----
-#ifndef CAUSEWAY_IO_SECTION_HPP
-#define CAUSEWAY_IO_SECTION_HPP
-
-// Named, versioned sections of raw bytes, and how a file of them is written: a header with a checksum of its own and one of
-// each section, then the sections, each from a 64-byte boundary. Layout: docs/reference/checkpoint_format.md.
-// Little-endian.
-
-#include <variant>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-static_assert(std::endian::native == std::endian::little, "section files are little-endian, and so must be the machine");
-
-/// Which run and step a file belongs to, and who wrote it.
-struct section_stamp {
-  std::uint64_t run_id = 0;
-  std::uint64_t step = 0;
-  std::uint32_t library_version = CAUSEWAY_VERSION;  ///< filled in by the writer
-
-  friend constexpr bool operator==(const section_stamp&, const section_stamp&) = default;
-};
-
-/// A section to be written: owns its bytes, or refers to bytes that outlive it (large ones: parameters, moments).
-class section {
- public:
-  section(std::string name, std::uint32_t version, byte_vector content);
-  section(std::string name, std::uint32_t version, std::span<const std::byte> content);
-
-  /// Refers to `values` as they lie in memory.
-  template <class T>
-    requires std::is_trivially_copyable_v<T>
-  static section of(std::string name, std::uint32_t version, std::span<const T> values) {
-    return {std::move(name), version, std::as_bytes(values)};
-  }
-
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
-
- private:
-  std::string name_;
-  std::uint32_t version_;
-  std::variant<byte_vector, std::span<const std::byte>> content_;
-};
-
-/// Writes sections one after another into a sink; large ones are passed on without a copy. Reads every byte twice (once for
-/// the checksums, which stand in front): the bytes must not change meanwhile. Names must differ and be at most 4,096 bytes.
-CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
-
-namespace detail {
-
-constexpr std::array<char, 8> section_magic{'C', 'W', 'S', 'E', 'C', 'T', '0', '\n'};
-constexpr std::uint32_t section_format = 1;
-constexpr std::size_t section_alignment = 64;
-constexpr std::size_t longest_section_name = 4096;
-
-struct section_file_head {
-  std::array<char, 8> magic = section_magic;
-  std::uint32_t format = section_format;
-  std::uint32_t library_version = CAUSEWAY_VERSION;
-  std::uint64_t run_id = 0;
-  std::uint64_t step = 0;
-  std::uint64_t file_length = 0;    // what a torn file does not have
-  std::uint32_t header_length = 0;  // this head, the table and the header's checksum
-  std::uint32_t section_count = 0;
-};
-static_assert(sizeof(section_file_head) == 48 && std::has_unique_object_representations_v<section_file_head>);
-
-struct section_entry {  // followed by the name, without a terminator
-  std::uint64_t offset = 0;
-  std::uint64_t length = 0;
-  std::uint64_t checksum = 0;
-  std::uint32_t version = 0;
-  std::uint32_t name_length = 0;
-};
-static_assert(sizeof(section_entry) == 32 && std::has_unique_object_representations_v<section_entry>);
-
-constexpr std::uint64_t align_section(std::uint64_t offset) noexcept {
-  return (offset + section_alignment - 1) / section_alignment * section_alignment;
-}
-
-template <class T>
-void append_object(byte_vector& out, const T& value) {
-  const auto bytes = std::as_bytes(std::span{&value, 1});
-  out.insert(out.end(), bytes.begin(), bytes.end());
-}
-
-CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections);
-
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_SECTION_HPP
-
-// ---- causeway/io/impl/section.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_IO_IMPL_SECTION_IPP
-#define CAUSEWAY_IO_IMPL_SECTION_IPP
-
-// Bodies of io/section.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
-    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
-
-CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
-    : name_{std::move(name)}, version_{version}, content_{content} {}
-
-CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
-  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
-  return *std::get_if<std::span<const std::byte>>(&content_);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
-
-CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
-  section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
-  std::size_t length = sizeof head + sizeof(std::uint64_t);
-  for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
-  head.header_length = static_cast<std::uint32_t>(length);
-  head.section_count = static_cast<std::uint32_t>(sections.size());
-  head.file_length = length;
-  byte_vector table;
-  for (const section& s : sections) {
-    const std::uint64_t offset = align_section(head.file_length);
-    head.file_length = offset + s.bytes().size();
-    append_object(table, section_entry{offset, s.bytes().size(), hash_bytes(s.bytes()), s.version(),
-                                       static_cast<std::uint32_t>(s.name().size())});
-    const auto name = std::as_bytes(std::span{s.name().data(), s.name().size()});
-    table.insert(table.end(), name.begin(), name.end());
-  }
-  byte_vector header;
-  append_object(header, head);
-  header.insert(header.end(), table.begin(), table.end());
-  append_object(header, hash_bytes(header));
-  return header;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::io::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
-  for (const section& s : sections) {
-    const auto same = [&](const section& other) { return other.name() == s.name(); };
-    if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
-      return fail(errc::invalid_argument, s.name(), "section names must differ and be at most 4,096 bytes long");
-    }
-  }
-  constexpr std::array<std::byte, detail::section_alignment> zeros{};
-  const byte_vector header = detail::section_header(stamp, sections);
-  CAUSEWAY_TRY(sink(header));
-  std::uint64_t at = header.size();
-  for (const section& s : sections) {
-    CAUSEWAY_TRY(sink(std::span{zeros}.first(detail::align_section(at) - at)));
-    CAUSEWAY_TRY(sink(s.bytes()));
-    at = detail::align_section(at) + s.bytes().size();
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_IMPL_SECTION_IPP
-#endif
-
-// ---- causeway/io/section_file.hpp ----
-#ifndef CAUSEWAY_IO_SECTION_FILE_HPP
-#define CAUSEWAY_IO_SECTION_FILE_HPP
-
-// Reads a file of sections (io/section.hpp). Nothing is given out before every byte of the file was verified: header and
-// sections must fit their checksums, and padding must be zero.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-/// A section that was read and verified. Starts on a 64-byte boundary of the file.
-struct section_view {
-  std::string_view name;
-  std::uint32_t version = 0;
-  std::span<const std::byte> bytes;
-};
-
-/// A name and the newest version of it that the program can read.
-struct wanted_section {
-  std::string name;
-  std::uint32_t version = 1;
-};
-
-/// A verified file in memory. Movable; the views live as long as it does, also after a move.
-class section_file {
- public:
-  /// Verifies `content`. `name` is for messages. Errors: errc::corrupt (torn, flipped, not such a file) and
-  /// errc::version_mismatch (a newer format).
-  static result<section_file> parse(byte_vector content, const std::string& name);
-
-  section_file(section_file&&) noexcept = default;  // not copied: the views point into the one content
-  section_file& operator=(section_file&&) noexcept = default;
-
-  [[nodiscard]] const section_stamp& stamp() const noexcept { return stamp_; }
-  [[nodiscard]] std::span<const section_view> sections() const noexcept { return sections_; }
-
-  /// The section called `name`; errc::not_found lists what there is.
-  [[nodiscard]] result<section_view> find(std::string_view name) const;
-
-  /// Fills `values` with the section called `name`; errc::wrong_model if the lengths differ.
-  template <class T>
-    requires std::is_trivially_copyable_v<T> result<void> copy_to(std::string_view name, std::span<T> values)
-  const {
-    CAUSEWAY_ASSIGN(const section_view found, find(name));
-    if (found.bytes.size() != values.size_bytes()) return wrong_length(name, found.bytes.size(), values.size_bytes());
-    if (!values.empty()) std::memcpy(values.data(), found.bytes.data(), found.bytes.size());
-    return {};
-  }
-
-  /// Checks that the sections are those wanted, in any order, none newer than wanted. Otherwise the error lists both sides:
-  /// errc::wrong_model for missing or unknown sections, errc::version_mismatch for newer ones. Older versions pass: who
-  /// owns the section migrates it.
-  [[nodiscard]] result<void> match(std::span<const wanted_section> wanted) const;
-
- private:
-  section_file() = default;
-  [[nodiscard]] error wrong_length(std::string_view name, std::size_t has, std::size_t wants) const;
-  [[nodiscard]] std::string listing() const;
-
-  std::string name_;
-  byte_vector content_;
-  section_stamp stamp_;
-  std::vector<section_view> sections_;
-};
-
-namespace detail {
-
-/// Walks through a header whose checksum was verified already, and still trusts no length.
-class section_cursor {
- public:
-  explicit section_cursor(std::span<const std::byte> bytes) noexcept : rest_{bytes} {}
-
-  template <class T>
-  bool take(T& value) noexcept {
-    if (rest_.size() < sizeof value) return false;
-    std::memcpy(&value, rest_.data(), sizeof value);
-    rest_ = rest_.subspan(sizeof value);
-    return true;
-  }
-  bool take(std::size_t length, std::string_view& text) noexcept;
-  [[nodiscard]] bool empty() const noexcept { return rest_.empty(); }
-
- private:
-  std::span<const std::byte> rest_;
-};
-
-CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept;
-
-/// The head, once the header's checksum fits.
-CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name);
-
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_SECTION_FILE_HPP
-
-// ---- causeway/io/impl/section_file.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
-#define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
-
-// Bodies of io/section_file.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
-
-CAUSEWAY_DECL bool section_cursor::take(std::size_t length, std::string_view& text) noexcept {
-  if (rest_.size() < length) return false;
-  text = {reinterpret_cast<const char*>(rest_.data()), length};
-  rest_ = rest_.subspan(length);
-  return true;
-}
-
-CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
-}
-
-CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name) {
-  section_file_head head;
-  const auto torn = [&](const std::string& what) {
-    return fail(errc::corrupt, name, what + ". It was torn or damaged: use an older file");
-  };
-  if (!section_cursor{content}.take(head)) return torn("the file ends within its header");
-  if (head.magic != section_magic)
-    return fail(errc::corrupt, name, "this is not a Causeway section file, or its start is damaged");
-  const std::size_t length = head.header_length;
-  if (length < sizeof head + 8 || length > content.size()) return torn("the file ends within its header");
-  std::uint64_t checksum = 0;
-  std::memcpy(&checksum, content.data() + length - 8, 8);
-  const bool sound = checksum == hash_bytes(content.first(length - 8));
-  if (sound && head.format != section_format) {  // every format keeps the length's place and the checksum's
-    return fail(errc::version_mismatch, name,
-                "written in format " + std::to_string(head.format) + " by library version " +
-                    std::to_string(head.library_version) + "; this program reads format " + std::to_string(section_format) +
-                    ". Use a newer library");
-  }
-  if (!sound) return torn("the header does not fit its checksum");
-  if (head.file_length != content.size()) {
-    return torn("the file has " + std::to_string(content.size()) + " bytes of " + std::to_string(head.file_length));
-  }
-  return head;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::io::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-CAUSEWAY_DECL result<section_file> section_file::parse(byte_vector content, const std::string& name) {
-  section_file file;
-  file.name_ = name;
-  file.content_ = std::move(content);
-  const std::span<const std::byte> bytes = file.content_;
-  CAUSEWAY_ASSIGN(const detail::section_file_head head, detail::verified_head(bytes, name));
-  file.stamp_ = {head.run_id, head.step, head.library_version};
-  detail::section_cursor cursor{bytes.first(head.header_length - 8).subspan(sizeof head)};
-  std::uint64_t at = head.header_length;
-  for (std::uint32_t i = 0; i < head.section_count; ++i) {
-    detail::section_entry entry;
-    section_view view;
-    if (!cursor.take(entry) || !cursor.take(entry.name_length, view.name) || entry.offset != detail::align_section(at) ||
-        entry.offset > bytes.size() || entry.length > bytes.size() - entry.offset) {
-      return fail(errc::corrupt, name, "the table of sections contradicts itself. Use an older file");
-    }
-    view.version = entry.version;
-    view.bytes = bytes.subspan(entry.offset, entry.length);
-    if (!detail::all_zero(bytes.subspan(at, entry.offset - at)) || hash_bytes(view.bytes) != entry.checksum) {
-      return fail(errc::corrupt, name,
-                  "section \"" + std::string{view.name} + "\" does not fit its checksum. Use an older file");
-    }
-    at = entry.offset + entry.length;
-    file.sections_.push_back(view);
-  }
-  if (!cursor.empty() || at != bytes.size()) {
-    return fail(errc::corrupt, name, "the table of sections does not cover the file. Use an older file");
-  }
-  return result<section_file>{std::move(file)};  // nvcc does not move a local by itself
-}
-
-CAUSEWAY_DECL std::string section_file::listing() const {
-  std::string text;
-  for (const section_view& s : sections_) {
-    text += (text.empty() ? "" : ", ") + std::string{s.name} + " v" + std::to_string(s.version);
-  }
-  return text.empty() ? "nothing" : text;
-}
-
-CAUSEWAY_DECL result<section_view> section_file::find(std::string_view name) const {
-  for (const section_view& s : sections_) {
-    if (s.name == name) return s;
-  }
-  return fail(errc::not_found, name_, "has no section \"" + std::string{name} + "\"; it has: " + listing());
-}
-
-CAUSEWAY_DECL error section_file::wrong_length(std::string_view name, std::size_t has, std::size_t wants) const {
-  return fail(errc::wrong_model, name_,
-              "section \"" + std::string{name} + "\" has " + std::to_string(has) + " bytes, this model needs " +
-                  std::to_string(wants) + ". Use the model options that the file was written with");
-}
-
-CAUSEWAY_DECL result<void> section_file::match(std::span<const wanted_section> wanted) const {
-  bool same = wanted.size() == sections_.size();
-  bool newer = false;
-  std::string wants;
-  for (const wanted_section& w : wanted) {
-    wants += (wants.empty() ? "" : ", ") + w.name + " v" + std::to_string(w.version);
-    const auto it =
-        std::find_if(sections_.begin(), sections_.end(), [&](const section_view& s) { return s.name == w.name; });
-    if (it == sections_.end()) same = false;
-    if (it != sections_.end() && it->version > w.version) newer = true;
-  }
-  if (same && !newer) return {};
-  const std::string sides = " The file has: " + listing() + ". This program reads: " + (wants.empty() ? "nothing" : wants);
-  if (!same) return fail(errc::wrong_model, name_, "written by a trainer of other parts; use the same policies." + sides);
-  return fail(errc::version_mismatch, name_, "written by a newer library; use that one." + sides);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
-#endif
-
-// ---- causeway/io/checkpoint.hpp ----
-#ifndef CAUSEWAY_IO_CHECKPOINT_HPP
-#define CAUSEWAY_IO_CHECKPOINT_HPP
-
-// The checkpoints of one peer in one folder: `step-00001234.ckpt`. A new one is durable before an older one is removed, and
-// `keep` generations stay, so that a file which the disk lost still leaves the one before. Only files that were written
-// without an error and were not found damaged count as generations. One process per folder.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-/// The file name of a step: eight digits at least, so that names sort like steps for a person.
-CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step);
-
-/// The step of a file name, if it is one of ours.
-CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name);
-
-/// What `load_newest` found.
-struct loaded_checkpoint {
-  section_file file;
-  std::string note;  ///< empty, or a sentence for the log: which newer files were passed over, and why
-};
-
-/// Not safe to share between threads.
-template <Storage S>
-class checkpoint_directory {
- public:
-  explicit checkpoint_directory(S storage, std::string directory, unsigned keep = 2)
-      : storage_{std::move(storage)}, directory_{std::move(directory)}, keep_{std::max(keep, 1U)} {}
-
-  /// Writes the checkpoint of `step`, durable on return, then removes what is too old. An error leaves the older ones as
-  /// they were: errc::disk_full, errc::io_failed, errc::invalid_argument (two sections of one name). Trouble in removing
-  /// older files is no error; they are tried again next time.
-  result<void> save(std::uint64_t step, std::span<const section> sections, std::uint64_t run_id = 0) {
-    const bool replaces = clean_up(checkpoint_name(step));
-    const std::string name = checkpoint_name(step);
-    auto written = storage_.write_atomic(path_of(name), [&](const byte_sink& sink) {
-      return write_sections(sink, {run_id, step}, sections);
-    });
-    if (!written) {
-      // A write that fails at its very end leaves a file that may be gone after a crash: it must not count, nor be seen by
-      // a process that knows nothing of the failure.
-      worthless_.insert(name);
-      if (!replaces) (void)storage_.remove(path_of(name));
-      return written;
-    }
-    forget(name);
-    prune(step);
-    return {};
-  }
-
-  result<void> save(std::uint64_t step, const std::vector<section>& sections, std::uint64_t run_id = 0) {
-    return save(step, std::span<const section>{sections}, run_id);
-  }
-
-  /// The newest checkpoint that is whole. errc::not_found if there is none at all; errc::corrupt if none is whole, with
-  /// names and reasons.
-  result<loaded_checkpoint> load_newest();
-
-  /// The checkpoint of `step`, verified.
-  result<section_file> load(std::uint64_t step) { return load_file(checkpoint_name(step)); }
-
-  /// Steps with a file, oldest first; not verified. A folder that is not there has none.
-  result<std::vector<std::uint64_t>> steps();
-
-  /// Removes the checkpoints after `step`: for a run that goes back and will write those steps anew.
-  result<void> discard_after(std::uint64_t step) {
-    CAUSEWAY_ASSIGN(const std::vector<std::uint64_t> all, steps());
-    for (const std::uint64_t s : all) {
-      if (s > step) {
-        CAUSEWAY_TRY(storage_.remove(path_of(checkpoint_name(s))));
-        forget(checkpoint_name(s));
-      }
-    }
-    return {};
-  }
-
-  [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
-
- private:
-  [[nodiscard]] std::string path_of(const std::string& name) const { return directory_ + '/' + name; }
-
-  result<section_file> load_file(const std::string& name) {
-    CAUSEWAY_ASSIGN(byte_vector content, storage_.read(path_of(name)));
-    return section_file::parse(std::move(content), path_of(name));
-  }
-
-  void forget(const std::string& name) {
-    worthless_.erase(name);
-    unreadable_.erase(name);
-  }
-  bool clean_up(const std::string& next);
-  void prune(std::uint64_t saved);
-
-  S storage_;
-  std::string directory_;
-  unsigned keep_;
-  // Files that do not count as generations.
-  std::set<std::string> worthless_;   // torn, or not surely durable: they go with the next save
-  std::set<std::string> unreadable_;  // perhaps only now: they go when they are too old
-};
-
-template <Storage S>
-result<std::vector<std::uint64_t>> checkpoint_directory<S>::steps() {
-  auto names = storage_.list(directory_);
-  if (!names && names.error().code == errc::not_found) return std::vector<std::uint64_t>{};
-  if (!names) return std::move(names).error();
-  std::vector<std::uint64_t> found;
-  for (const std::string& name : *names) {
-    if (const auto step = checkpoint_step(name)) found.push_back(*step);
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-template <Storage S>
-result<loaded_checkpoint> checkpoint_directory<S>::load_newest() {
-  CAUSEWAY_ASSIGN(std::vector<std::uint64_t> found, steps());
-  if (found.empty()) {
-    return fail(errc::not_found, directory_,
-                "there is no checkpoint here. Start a new run, or give the folder of an old one");
-  }
-  std::string passed_over;
-  for (auto step = found.rbegin(); step != found.rend(); ++step) {
-    const std::string name = checkpoint_name(*step);
-    auto file = load_file(name);
-    if (file) {
-      unreadable_.erase(name);
-      if (!passed_over.empty()) passed_over = "went back to " + path_of(name) + ", because " + passed_over;
-      return loaded_checkpoint{std::move(file).value(), std::move(passed_over)};
-    }
-    // A file from a newer library is whole: silently going back behind it would lose work.
-    if (file.error().code == errc::version_mismatch) return std::move(file).error();
-    (file.error().code == errc::corrupt ? worthless_ : unreadable_).insert(name);
-    passed_over += (passed_over.empty() ? "" : "; ") + file.error().text();
-  }
-  return fail(errc::corrupt, directory_,
-              "no checkpoint here is whole. Start anew, or fetch the state from another peer: " + passed_over);
-}
-
-/// Removes half-written files that a dead process left: they are of no use, and may take the space that the next file
-/// needs. Says whether `next` is there already.
-template <Storage S>
-bool checkpoint_directory<S>::clean_up(const std::string& next) {
-  const auto names = storage_.list(directory_);
-  if (!names) return names.error().code != errc::not_found;  // it may be there
-  for (const std::string& name : *names) {
-    if (name.starts_with("step-") && name.ends_with(".tmp")) (void)storage_.remove(path_of(name));
-  }
-  std::erase_if(worthless_,
-                [&](const std::string& name) { return !std::binary_search(names->begin(), names->end(), name); });
-  return std::binary_search(names->begin(), names->end(), next);
-}
-
-template <Storage S>
-void checkpoint_directory<S>::prune(std::uint64_t saved) {
-  const auto found = steps();
-  if (!found) return;
-  unsigned wanted = keep_ - 1;  // beside the one just saved
-  for (auto step = found->rbegin(); step != found->rend(); ++step) {
-    const std::string name = checkpoint_name(*step);
-    if (*step == saved) continue;
-    if (wanted == 0 || worthless_.contains(name)) {
-      if (storage_.remove(path_of(name))) forget(name);
-    } else if (!unreadable_.contains(name)) {
-      --wanted;
-    }
-  }
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_CHECKPOINT_HPP
-
-// ---- causeway/io/impl/checkpoint.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
-#define CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
-
-// Bodies of io/checkpoint.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step) {
-  const std::string digits = std::to_string(step);
-  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits + ".ckpt";
-}
-
-CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
-  if (!name.starts_with("step-") || !name.ends_with(".ckpt")) return std::nullopt;
-  const std::string_view digits = name.substr(5, name.size() - 10);
-  std::uint64_t step = 0;
-  for (const char c : digits) {
-    if (c < '0' || c > '9') return std::nullopt;
-    step = step * 10 + static_cast<std::uint64_t>(c - '0');
-  }
-  if (checkpoint_name(step) != name) return std::nullopt;  // too many digits, or too few
-  return step;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
-#endif
-
-// ---- causeway/parallel/block_store.hpp ----
-#ifndef CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
-#define CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
-
-// Blocks of a model in a storage, one file for each block and step: whatever the layout was when they were written, any
-// other can begin from them. Machines may share the storage or have one each: then each has the blocks of its own peers,
-// and what counts is what all of them have together.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// A state of a run, and which of its blocks a peer finds saved. The same bytes on all peers: they send it to each other.
-struct saved_blocks {
-  static constexpr std::int64_t most = 1024;  ///< blocks of a model that can go back
-
-  crew_words state{};  ///< step 0: none
-  std::array<std::uint64_t, most / 64> found{};
-
-  void add(std::int64_t block) noexcept { found[static_cast<std::size_t>(block / 64)] |= std::uint64_t{1} << block % 64; }
-  [[nodiscard]] bool has(std::int64_t block) const noexcept {
-    return block < most && (found[static_cast<std::size_t>(block / 64)] >> block % 64 & 1U) != 0;
-  }
-};
-/// The newest states of which a peer finds blocks, newest first.
-using saved_states = std::array<saved_blocks, 4>;
-
-/// The newest state of which the peers have every block between them; none: there is none.
-[[nodiscard]] CAUSEWAY_DECL std::optional<crew_words> newest_together(std::span<const saved_states> peers,
-                                                                      std::int64_t layers);
-/// Those of one state; none where it is not among them.
-[[nodiscard]] CAUSEWAY_DECL saved_blocks blocks_of(const saved_states& all, const crew_words& state);
-
-/// Copies share the storage. The two newest steps of each block stay.
-class block_store {
- public:
-  block_store(io::any_storage storage, std::string folder);
-
-  /// Durable on return.
-  result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents);
-
-  /// A number that all peers find that reach this storage, and no others; made by whoever asks first. Ask again before it
-  /// is used: two may have asked first.
-  result<std::uint64_t> identity(std::uint64_t fresh);
-
-  /// What is there and whole of the newest states. Reads what it finds.
-  result<saved_states> found(std::int64_t layers);
-
-  /// The newest state of which every block is there and whole; none: there is none. Reads what it finds.
-  result<std::optional<crew_words>> newest(std::int64_t layers);
-
-  /// A block of a state that `newest` found, into `contents`. errc::not_found: another state is stored for that step.
-  result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents);
-  /// However long it is: parameters come first.
-  result<std::vector<float>> load(const crew_words& state, std::int64_t block);
-
- private:
-  [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const;
-
-  io::any_storage storage_;
-  std::string folder_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
-
-// ---- causeway/parallel/impl/block_store.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_STORE_IPP
-#define CAUSEWAY_PARALLEL_IMPL_BLOCK_STORE_IPP
-
-// Bodies of parallel/block_store.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL block_store::block_store(io::any_storage storage, std::string folder)
-    : storage_{std::move(storage)}, folder_{std::move(folder)} {}
-
-CAUSEWAY_DECL result<void> block_store::save(const crew_words& state, std::int64_t block, std::span<const float> contents) {
-  std::vector<io::section> sections;
-  sections.emplace_back("state", 1, std::as_bytes(std::span{&state, 1}));
-  sections.emplace_back("block", 1, std::as_bytes(contents));
-  return directory(block).save(state.step, sections, 0);
-}
-
-CAUSEWAY_DECL result<std::uint64_t> block_store::identity(std::uint64_t fresh) {
-  const std::string path = folder_ + "/identity";
-  std::uint64_t id = 0;
-  for (const bool may_write : {true, false}) {
-    const auto bytes = storage_.read(path);
-    if (bytes && bytes->size() == sizeof id) {
-      std::memcpy(&id, bytes->data(), sizeof id);
-      return id;
-    }
-    if (!may_write) break;
-    CAUSEWAY_TRY(storage_.write_atomic(path, [&](const io::byte_sink& sink) {
-      return sink(std::as_bytes(std::span{&fresh, 1}));
-    }));
-  }
-  return fail(errc::io_failed, path, "it cannot be read back");
-}
-
-CAUSEWAY_DECL result<saved_states> block_store::found(std::int64_t layers) {
-  std::vector<saved_blocks> all;
-  for (std::int64_t b = 0; b < std::min(layers, saved_blocks::most); ++b) {
-    CAUSEWAY_ASSIGN(const auto steps, directory(b).steps());
-    for (const std::uint64_t step : steps) {
-      crew_words state;
-      const auto file = directory(b).load(step);
-      if (!file || !file->copy_to("state", std::span{&state, 1}) || state.step != step || step == 0) continue;
-      auto at = std::find_if(all.begin(), all.end(), [&](const saved_blocks& s) { return s.state == state; });
-      if (at == all.end()) at = all.insert(all.end(), {.state = state});
-      at->add(b);
-    }
-  }
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.state.step > b.state.step; });
-  saved_states newest{};
-  std::copy_n(all.begin(), std::min(all.size(), newest.size()), newest.begin());
-  return newest;
-}
-
-CAUSEWAY_DECL result<std::optional<crew_words>> block_store::newest(std::int64_t layers) {
-  CAUSEWAY_ASSIGN(const saved_states here, found(layers));
-  return newest_together({&here, 1}, layers);
-}
-
-CAUSEWAY_DECL saved_blocks blocks_of(const saved_states& all, const crew_words& state) {
-  const auto at = std::find_if(all.begin(), all.end(), [&](const saved_blocks& s) { return s.state == state; });
-  return at != all.end() ? *at : saved_blocks{.state = state};
-}
-
-CAUSEWAY_DECL std::optional<crew_words> newest_together(std::span<const saved_states> peers, std::int64_t layers) {
-  const auto whole = [&](const crew_words& state) {
-    for (std::int64_t b = 0; b < layers; ++b) {
-      const auto has = [&](const saved_blocks& s) { return s.state == state && s.has(b); };
-      const auto saves = [&](const saved_states& all) { return std::any_of(all.begin(), all.end(), has); };
-      if (std::none_of(peers.begin(), peers.end(), saves)) return false;
-    }
-    return true;
-  };
-  std::optional<crew_words> newest;
-  for (const saved_states& all : peers) {
-    for (const saved_blocks& s : all) {
-      if (s.state.step > (newest ? newest->step : 0) && whole(s.state)) newest = s.state;
-    }
-  }
-  return newest;
-}
-
-CAUSEWAY_DECL result<std::vector<float>> block_store::load(const crew_words& state, std::int64_t block) {
-  CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
-  CAUSEWAY_ASSIGN(const io::section_view found, file.find("block"));
-  std::vector<float> contents(found.bytes.size() / sizeof(float));
-  CAUSEWAY_TRY(load(state, block, contents));
-  return contents;
-}
-
-CAUSEWAY_DECL result<void> block_store::load(const crew_words& state, std::int64_t block, std::span<float> contents) {
-  CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
-  crew_words found;
-  CAUSEWAY_TRY(file.copy_to("state", std::span{&found, 1}));
-  if (!(found == state)) return fail(errc::not_found, directory(block).directory(), "another state of this step is stored");
-  return file.copy_to("block", contents);
-}
-
-CAUSEWAY_DECL io::checkpoint_directory<io::any_storage> block_store::directory(std::int64_t block) const {
-  return io::checkpoint_directory<io::any_storage>{storage_, folder_ + "/block-" + std::to_string(block), 2};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_STORE_IPP
-#endif
-
-// ---- causeway/nn/declaration.hpp ----
-#ifndef CAUSEWAY_NN_DECLARATION_HPP
-#define CAUSEWAY_NN_DECLARATION_HPP
-
-// How a family says which parameters it has and how each starts. Only matrices and tables start at random. A peer that
-// holds a part of the model declares all of it and gets what is its own: the rest is counted, so that a parameter starts
-// the same wherever it is held, but takes no memory.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-/// How a parameter starts: normal with this mean and deviation.
-struct initial_distribution {
-  float mean = 0.0F;
-  float deviation = 0.0F;
-  std::size_t number = 0;  ///< of the parameter among all of the whole model
-};
-
-/// The segment of a parameter that this peer does not hold.
-inline constexpr std::size_t not_held = static_cast<std::size_t>(-1);
-
-/// Segments that are added up for every token and position.
-struct embedding_tables {
-  std::size_t tokens = not_held;     ///< [vocabulary, width]
-  std::size_t positions = not_held;  ///< [context, width]; `not_held` also where there is no such table
-};
-
-/// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
-inline constexpr float initial_deviation = 0.02F;
-[[nodiscard]] CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept;
-
-/// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
-class declaration {
- public:
-  /// `store` gets what belongs to `part` of a model with `layers` blocks.
-  declaration(parameter_store& store, const model_part& part, std::int64_t layers);
-
-  /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
-  void in_block(std::int64_t block) noexcept { block_ = block; }
-
-  /// A token table; one that is the output layer too is held at both ends.
-  std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
-
-  std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
-  std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs, float deviation = initial_deviation);
-  std::size_t vector(std::string name, std::int64_t size, float value);
-
-  [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
-
- private:
-  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, initial_distribution d,
-                  bool also_here = false);
-
-  parameter_store& store_;
-  model_part part_;
-  std::int64_t layers_;
-  std::vector<initial_distribution> initial_;
-  std::size_t declared_ = 0;
-  std::int64_t block_ = -1;
-};
-
-/// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
-/// number of threads, and however the model is cut.
-CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                                std::uint64_t seed);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_DECLARATION_HPP
-
-// ---- causeway/nn/impl/declaration.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
-#define CAUSEWAY_NN_IMPL_DECLARATION_IPP
-
-// Bodies of nn/declaration.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
-  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
-}
-
-CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers)
-    : store_{store}, part_{part}, layers_{layers} {}
-
-CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
-  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
-             tied && part_.holds_parameters(layers_, layers_));
-}
-
-CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
-  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
-}
-
-CAUSEWAY_DECL std::size_t declaration::matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
-                                              float deviation) {
-  return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
-}
-
-CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t size, float value) {
-  return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
-}
-
-CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
-                                           initial_distribution d, bool also_here) {
-  d.number = declared_++;
-  if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
-  initial_.push_back(d);
-  return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
-}
-
-CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                                std::uint64_t seed) {
-  for (std::size_t i = 0; i < store.segments().size(); ++i) {
-    const auto& s = store.segments()[i];
-    float* values = store.value(i);
-    pool.for_range(s.rows, 1, [&, d = initial[i]](index_range part) {
-      for (std::int64_t row = part.begin; row < part.end; ++row) {
-        rng random{seed, mix(d.number, static_cast<std::uint64_t>(row), 0x696E6974U)};
-        for (std::int64_t j = 0; j < s.columns; ++j) {
-          values[row * s.columns + j] = d.deviation == 0.0F ? d.mean : d.mean + d.deviation * random.normal();
-        }
-      }
-    });
-  }
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_IMPL_DECLARATION_IPP
-#endif
-
-// ---- causeway/parallel/tied_table.hpp ----
-#ifndef CAUSEWAY_PARALLEL_TIED_TABLE_HPP
-#define CAUSEWAY_PARALLEL_TIED_TABLE_HPP
-
-// A token table that is the output layer too (Press and Wolf, EACL 2017) is held at both ends of a model that is cut into
-// stages. Where blocks have holders of their own, the table's are those of the first block and those of the last; it goes
-// with either of them.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// The table's place in a flat buffer of the model, padding included; empty where no table is shared, or none is held.
-template <class Model>
-[[nodiscard]] std::span<float> table_in(Model& model, std::span<float> flat) {
-  const std::size_t table = model.tied_table();
-  if (table == nn::not_held) return {};
-  const auto segments = model.parameters().segments();
-  const auto from = static_cast<std::size_t>(segments[table].offset);
-  const std::size_t to = table + 1 < segments.size() ? static_cast<std::size_t>(segments[table + 1].offset) : flat.size();
-  return flat.subspan(from, to - from);
-}
-
-/// As `blocks_in`, without a tied table, which comes first in its buffer.
-template <class Model>
-[[nodiscard]] std::span<float> untied_blocks_in(Model& model, std::span<float> flat, const nn::block_range& range) {
-  std::span<const parameter_segment> segments = model.parameters().segments();
-  if (model.tied_table() != nn::not_held) {
-    CAUSEWAY_EXPECT(model.tied_table() == 0);
-    segments = segments.subspan(1);
-  }
-  return blocks_in(flat, segments, range, model.blocks());
-}
-
-/// What a block takes along when it moves: it is complete without any other block. Calls `f` with one or two pieces of
-/// `flat`; a tied table goes with the first block, in front, and with the last, behind. Precondition: the block is held.
-template <class Model, class F>
-void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& f) {
-  f(blocks_in(flat, model.parameters().segments(), {block, block + 1}, model.blocks()));
-  const bool last = block > 0 && block + 1 == model.blocks();
-  if (const auto table = table_in(model, flat); last && !table.empty()) f(table);
-}
-
-/// Who holds the table: those who hold the first block, then those who hold only the last.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_TIED_TABLE_HPP
-
-// ---- causeway/parallel/impl/tied_table.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
-#define CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
-
-// Bodies of parallel/tied_table.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
-  std::vector<std::uint64_t> all = l.holders(0);
-  for (const std::uint64_t peer : l.holders(layers - 1)) {
-    if (std::find(all.begin(), all.end(), peer) == all.end()) all.push_back(peer);
-  }
-  return all;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
-#endif
-
-// ---- causeway/parallel/block_ownership.hpp ----
-#ifndef CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
-#define CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
-
-// The blocks of a model that a peer has in the state that the run is in. What leaves its part is kept until the run has
-// taken another step, so that nothing is lost while blocks are on their way.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// `ctx` is the context of the trainer whose model it is. Before the first step everybody has every block, since initial
-/// values follow from the seed.
-class block_ownership {
- public:
-  /// `store`: where the run is saved; none: nowhere.
-  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
-
-  /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
-  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
-
-  /// What others are told; the id is theirs to fill in.
-  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
-
-  /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
-  /// those were.
-  std::size_t drop_spoilt(auto& ctx) {
-    std::size_t dropped = 0;
-    for (std::size_t b = 0; b < valid_.size(); ++b) {
-      const auto block = static_cast<std::int64_t>(b);
-      if (valid_[b] == 0 || !ctx.model().part().holds(block)) continue;
-      bool finite = true;
-      for_parts(ctx, block, [&](std::span<float> part) {
-        finite = finite && std::all_of(part.begin(), part.end(), [](float v) { return std::isfinite(v); });
-      });
-      if (finite) continue;
-      valid_[b] = 0;
-      ++dropped;
-    }
-    return dropped;
-  }
-
-  /// Its seat in the attempt under way; none where it is spare.
-  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
-
-  /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
-  /// in memory.
-  result<block_contents> contents(auto& ctx, std::int64_t block) {
-    const auto left = attic_.find(block);
-    if (left != attic_.end()) return left->second;
-    if (is_stored(block) && valid_[static_cast<std::size_t>(block)] == 0) {
-      block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + ctx.inner().moments().size()));
-      CAUSEWAY_TRY(store_->load(stored_->state, block, all));
-      return all;
-    }
-    block_contents all;
-    for_parts(ctx, block, [&](std::span<float> part) { all.insert(all.end(), part.begin(), part.end()); });
-    return all;
-  }
-  /// Precondition for this and `put`: the block is in the model's part.
-  [[nodiscard]] std::size_t contents_size(auto& ctx, std::int64_t block) const {
-    std::size_t size = 0;
-    for_parts(ctx, block, [&](std::span<float> part) { size += part.size(); });
-    return size;
-  }
-  void put(auto& ctx, std::int64_t block, const block_contents& contents) {
-    auto from = contents.begin();
-    for_parts(ctx, block, [&](std::span<float> part) {
-      std::copy_n(from, part.size(), part.begin());
-      from += static_cast<std::ptrdiff_t>(part.size());
-    });
-    ctx.parameters_changed();
-    valid_[static_cast<std::size_t>(block)] = 1;
-  }
-
-  /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
-  result<void> change(auto& ctx, const nn::model_part& part, const crew_words& w) {
-    const auto layers = static_cast<std::int64_t>(valid_.size());
-    if (!is_at(w)) forget();
-    for (std::int64_t b = 0; b < layers; ++b) {
-      const bool leaves = valid_[static_cast<std::size_t>(b)] != 0 && !part.holds(b) && ctx.model().part().holds(b);
-      if (!leaves || w.step == 0) continue;
-      CAUSEWAY_ASSIGN(attic_[b], contents(ctx, b));
-    }
-    CAUSEWAY_TRY(ctx.hold(part, w.step));
-    state_ = w.state;
-    for (std::int64_t b = 0; b < layers; ++b) {
-      std::uint8_t& valid = valid_[static_cast<std::size_t>(b)];
-      valid = part.holds(b) && (valid != 0 || w.step == 0) ? 1 : 0;
-      if (valid != 0 || !part.holds(b)) continue;
-      if (const auto kept = attic_.extract(b)) {
-        put(ctx, b, kept.mapped());
-      } else if (is_stored(b)) {
-        CAUSEWAY_ASSIGN(const block_contents saved, contents(ctx, b));
-        put(ctx, b, saved);
-      }
-    }
-    return {};
-  }
-
-  /// The run went back to a state that is saved. `found`: which of its blocks this peer's storage has.
-  void went_back(const crew_words& w, const saved_blocks& found);
-
-  /// Saves a block of the state that the run is in.
-  result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
-    CAUSEWAY_ASSIGN(const block_contents all, contents(ctx, block));
-    return store_->save(w, block, all);
-  }
-
-  /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
-  /// new state, the rest of the old one.
-  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
-
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(state_, valid_);
-  }
-
- private:
-  [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
-
-  [[nodiscard]] bool is_stored(std::int64_t block) const noexcept { return stored_ && stored_->has(block); }
-  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
-
-  void forget();
-
-  template <class F>
-  static void for_parts(auto& ctx, std::int64_t block, F&& f) {
-    for_pieces_of(ctx.model(), ctx.parameters(), block, f);
-    for (const std::span<float> moment : ctx.inner().moments()) for_pieces_of(ctx.model(), moment, block, f);
-  }
-
-  std::optional<block_store> store_;
-  std::optional<saved_blocks> stored_;  // of the state that the run is in, where it went back to one
-  std::uint64_t state_ = 0;             // crew_words::state that the blocks are of
-  std::vector<std::uint8_t> valid_;     // by block: in the model's part, and of that state
-  std::map<std::int64_t, block_contents> attic_;
-  std::map<std::int64_t, double> squares_;
-  nn::block_range computes_{};
-  std::uint32_t replica_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
-
-// ---- causeway/parallel/impl/block_ownership.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
-#define CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
-
-// Bodies of parallel/block_ownership.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL void block_ownership::begin(const nn::model_part& part, std::int64_t layers,
-                                          std::optional<block_store> store) {
-  store_ = std::move(store);
-  if (!valid_.empty()) return;  // restored
-  for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
-}
-
-CAUSEWAY_DECL bool block_ownership::is_ready(const nn::model_part& part, const crew_words& w) const {
-  bool ready = is_at(w);
-  for (std::size_t b = 0; b < valid_.size(); ++b) {
-    ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
-  }
-  return ready;
-}
-
-CAUSEWAY_DECL stage::present_peer block_ownership::described(const crew_words& w, std::int64_t layers) const {
-  stage::present_peer p;
-  p.replica = replica_;
-  p.computes = computes_;
-  for (std::int64_t b = 0; b < layers; ++b) {
-    if (!has(w, b)) continue;
-    if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
-    p.holds.back().last = b + 1;
-    if (w.step == 0) continue;
-    const auto known = squares_.find(b);
-    p.squares.push_back(known != squares_.end() ? known->second : 0);
-  }
-  return p;
-}
-
-CAUSEWAY_DECL void block_ownership::seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
-  computes_ = computes;
-  replica_ = replica;
-}
-
-CAUSEWAY_DECL void block_ownership::went_back(const crew_words& w, const saved_blocks& found) {
-  forget();
-  stored_ = found;
-  state_ = w.state;
-}
-
-CAUSEWAY_DECL void block_ownership::moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
-  squares_ = std::move(squares);
-  state_ = state;
-  attic_.clear();
-  stored_.reset();
-  if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
-}
-
-CAUSEWAY_DECL bool block_ownership::has(const crew_words& w, std::int64_t block) const {
-  if (!is_at(w)) return false;
-  return w.step == 0 || is_stored(block) || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
-}
-
-CAUSEWAY_DECL void block_ownership::forget() {
-  stored_.reset();
-  std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
-  attic_.clear();
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
-#endif
-
-// ---- causeway/net/codec.hpp ----
-#ifndef CAUSEWAY_NET_CODEC_HPP
-#define CAUSEWAY_NET_CODEC_HPP
-
-// Reading and writing bytes that cross the trust boundary: fixed-width little-endian integers, and text and blobs behind a
-// length. The reader never looks past its input, never believes a length that the input does not back with bytes, and
-// remembers its first failure: a decoder reads everything and asks once at the end.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-namespace detail {
-
-template <std::unsigned_integral U>
-constexpr U byte_swapped(U value) noexcept {
-  U out = 0;
-  for (std::size_t i = 0; i < sizeof(U); ++i) {
-    out = static_cast<U>(static_cast<U>(out << 7U << 1U) | static_cast<U>(value & 0xFFU));
-    value = static_cast<U>(value >> 7U >> 1U);
-  }
-  return out;
-}
-
-template <std::unsigned_integral U>
-constexpr U little_endian(U value) noexcept {
-  if constexpr (std::endian::native == std::endian::big) return byte_swapped(value);
-  return value;
-}
-
-/// Writes `value` at `to`, low byte first; gives the place behind it.
-template <std::unsigned_integral U>
-std::byte* store_little(std::byte* to, U value) noexcept {
-  value = little_endian(value);
-  std::memcpy(to, &value, sizeof value);
-  return to + sizeof value;
-}
-
-template <std::unsigned_integral U>
-U load_little(const std::byte* from) noexcept {
-  U value = 0;
-  std::memcpy(&value, from, sizeof value);
-  return little_endian(value);
-}
-
-}  // namespace detail
-
-/// Appends values to a byte vector that it owns.
-class byte_writer {
- public:
-  template <std::unsigned_integral U>
-  byte_writer& put(U value) {
-    const std::size_t at = bytes_.size();
-    bytes_.resize(at + sizeof value);
-    detail::store_little(bytes_.data() + at, value);
-    return *this;
-  }
-
-  /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
-  byte_writer& put_bytes(std::span<const std::byte> blob);
-
-  byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
-
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::vector<std::byte> take() && noexcept;
-
- private:
-  std::vector<std::byte> bytes_;
-};
-
-/// Reads values from untrusted bytes. After the first failure every read gives a zero or an empty view, and `finish` gives
-/// the reason. Views point into the input. Allocates nothing (but for the message of an error).
-class byte_reader {
- public:
-  explicit byte_reader(std::span<const std::byte> input) noexcept : rest_{input} {}
-
-  template <std::unsigned_integral U>
-  U get() noexcept {
-    if (!require(sizeof(U))) return 0;
-    const U value = detail::load_little<U>(rest_.data());
-    rest_ = rest_.subspan(sizeof(U));
-    return value;
-  }
-
-  /// A blob of at most `limit` bytes behind its u32 length.
-  std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
-
-  /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
-  /// stranger sent can be shown on a terminal.
-  std::string get_text(std::size_t limit);
-
-  /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
-  void refuse() noexcept { set_failed(state::over_limit); }
-
-  [[nodiscard]] bool ok() const noexcept { return state_ == state::good; }
-  [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
-
-  /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
-  [[nodiscard]] result<void> finish(std::string_view what) const;
-
- private:
-  enum class state : std::uint8_t { good, truncated, over_limit };
-
-  bool require(std::size_t n) noexcept;
-
-  void set_failed(state why) noexcept;
-
-  std::span<const std::byte> rest_;
-  state state_ = state::good;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_CODEC_HPP
-
-// ---- causeway/net/impl/codec.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
-#define CAUSEWAY_NET_IMPL_CODEC_IPP
-
-// Bodies of net/codec.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-CAUSEWAY_DECL std::vector<std::byte> byte_writer::take() && noexcept { return std::move(bytes_); }
-
-CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
-  CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
-  put(static_cast<std::uint32_t>(blob.size()));
-  bytes_.insert(bytes_.end(), blob.begin(), blob.end());
-  return *this;
-}
-
-CAUSEWAY_DECL std::span<const std::byte> byte_reader::get_bytes(std::size_t limit) noexcept {
-  const auto length = get<std::uint32_t>();
-  if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
-  if (!require(length)) return {};
-  const auto view = rest_.first(length);
-  rest_ = rest_.subspan(length);
-  return view;
-}
-
-CAUSEWAY_DECL std::string byte_reader::get_text(std::size_t limit) {
-  const auto view = get_bytes(limit);
-  std::string text;
-  text.reserve(view.size());
-  for (const std::byte b : view) {
-    const auto c = static_cast<char>(b);
-    text.push_back(c >= ' ' && c <= '~' ? c : '?');
-  }
-  return text;
-}
-
-CAUSEWAY_DECL result<void> byte_reader::finish(std::string_view what) const {
-  if (state_ == state::over_limit) {
-    return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
-  }
-  if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
-  if (!rest_.empty()) {
-    return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
-  }
-  return {};
-}
-
-CAUSEWAY_DECL bool byte_reader::require(std::size_t n) noexcept {
-  if (!ok()) return false;
-  if (rest_.size() >= n) return true;
-  set_failed(state::truncated);
-  return false;
-}
-
-CAUSEWAY_DECL void byte_reader::set_failed(state why) noexcept {
-  if (ok()) state_ = why;
-  rest_ = {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_IMPL_CODEC_IPP
-#endif
-
-// ---- causeway/parallel/crew_turns.hpp ----
-#ifndef CAUSEWAY_PARALLEL_CREW_TURNS_HPP
-#define CAUSEWAY_PARALLEL_CREW_TURNS_HPP
-
-// What peers do together between two steps, one after the other: evaluations, in the order in which all of them ask for
-// them, and then the step. Who comes late is told what it missed, or that it did miss it, and nobody waits in vain.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What a peer says of itself when peers meet.
-struct crew_turn {
-  std::uint32_t evaluated = 0;                             ///< evaluations that it is through with since the last step
-  bool trains = true;                                      ///< it makes the step next; else an evaluation
-  double last = std::numeric_limits<double>::quiet_NaN();  ///< what the last of those came to; not a number: unknown
-
-  /// Rises from turn to turn.
-  [[nodiscard]] std::uint32_t order() const noexcept;
-};
-
-/// A peer's turns.
-class crew_turns {
- public:
-  /// `state` names the parameters that it holds: those of another state begin anew.
-  void at(std::uint64_t state) noexcept;
-
-  [[nodiscard]] crew_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
-
-  /// This evaluation is over; `sum`: not a number where nobody told.
-  void came_to(double sum) noexcept;
-
- private:
-  std::uint64_t state_ = 0;
-  std::uint32_t evaluated_ = 0;
-  double last_ = std::numeric_limits<double>::quiet_NaN();
-};
-
-/// The turn of those who are furthest.
-[[nodiscard]] CAUSEWAY_DECL std::uint32_t furthest(std::span<const crew_turn> all) noexcept;
-
-/// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
-[[nodiscard]] CAUSEWAY_DECL double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept;
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_CREW_TURNS_HPP
-
-// ---- causeway/parallel/impl/crew_turns.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
-#define CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
-
-// Bodies of parallel/crew_turns.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::uint32_t crew_turn::order() const noexcept {
-  return trains ? std::numeric_limits<std::uint32_t>::max() : evaluated;
-}
-
-CAUSEWAY_DECL void crew_turns::at(std::uint64_t state) noexcept {
-  if (state == state_) return;
-  state_ = state;
-  evaluated_ = 0;
-  last_ = std::numeric_limits<double>::quiet_NaN();
-}
-
-CAUSEWAY_DECL void crew_turns::came_to(double sum) noexcept {
-  ++evaluated_;
-  last_ = sum;
-}
-
-CAUSEWAY_DECL std::uint32_t furthest(std::span<const crew_turn> all) noexcept {
-  std::uint32_t most = 0;
-  for (const crew_turn& t : all) most = std::max(most, t.order());
-  return most;
-}
-
-CAUSEWAY_DECL double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept {
-  for (const crew_turn& t : all) {
-    if (t.evaluated == own.evaluated + 1 && std::isfinite(t.last)) return t.last;
-  }
-  return std::numeric_limits<double>::quiet_NaN();
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
-#endif
-
-// ---- causeway/parallel/crew_facts.hpp ----
-#ifndef CAUSEWAY_PARALLEL_CREW_FACTS_HPP
-#define CAUSEWAY_PARALLEL_CREW_FACTS_HPP
-
-// What the peers of an attempt tell each other before they can agree on a layout: who they are and what they hold.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What must be equal on all peers, and is checked.
-struct crew_agreement {
-  std::uint64_t hash = 0;  ///< of model, schedule, codec, recovery
-  std::int64_t layers = 0;
-  std::uint32_t micro_batches = 0;
-};
-
-namespace detail {
-
-inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
-
-CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r);
-
-/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
-CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty);
-
-}  // namespace detail
-
-namespace detail {
-
-CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all);
-
-/// Rising and apart.
-CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers);
-
-CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b);
-
-CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers);
-
-}  // namespace detail
-
-/// What a peer says when peers meet.
-struct crew_member {
-  stage::present_peer peer;
-  crew_turn turn;
-  std::uint64_t storage = 0;  ///< block_store::identity; 0: it has none
-};
-
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed);
-
-/// errc::wrong_model: another model or other options than ours.
-[[nodiscard]] CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes,
-                                                                   const crew_agreement& ours);
-
-/// The peers of an attempt, and the transport's number of each.
-struct crew_facts {
-  stage::gathering gathered;
-  std::vector<net::peer_index> index_of;  ///< [place in gathered.peers]
-  net::peer_index self = 0;               ///< place of this peer
-  std::vector<crew_turn> turns;           ///< [place]
-  std::vector<std::uint64_t> storages;    ///< [place], see crew_member
-};
-
-/// From and to everybody; 73 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
-/// the step.
-CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
-                                              const crew_member& own, const crew_agreement& ours,
-                                              const collective::collective_options& options);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_CREW_FACTS_HPP
-
-// ---- causeway/parallel/impl/crew_facts.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
-#define CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
-
-// Bodies of parallel/crew_facts.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
-
-CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r) {
-  w.put(static_cast<std::uint64_t>(r.first)).put(static_cast<std::uint64_t>(r.last));
-}
-
-CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
-  const auto first = r.get<std::uint64_t>(), last = r.get<std::uint64_t>();
-  const auto most = static_cast<std::uint64_t>(layers);
-  if (last > most || first > last || (first == last && !may_be_empty)) r.refuse();
-  return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(last)};
-}
-
-CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all) {
-  CAUSEWAY_EXPECT(all.size() <= most_ranges);
-  w.put(static_cast<std::uint32_t>(all.size()));
-  for (const nn::block_range& r : all) put_range(w, r);
-}
-
-CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
-  std::vector<nn::block_range> all;
-  const auto ranges = r.get<std::uint32_t>();
-  if (ranges > most_ranges) r.refuse();
-  for (std::uint32_t i = 0; i < ranges && r.ok(); ++i) {
-    all.push_back(get_range(r, layers, false));
-    if (i > 0 && all[i].first <= all[i - 1].last) r.refuse();
-  }
-  return all;
-}
-
-CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b) {
-  w.put(b.name);
-  if (b.name == 0) return;
-  w.put(b.replicas).put(b.stages).put(b.stage);
-  put_ranges(w, b.keeps);
-}
-
-CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers) {
-  stage::begun_step b;
-  b.name = r.get<std::uint64_t>();
-  if (!r.ok() || b.name == 0) return b;
-  b.replicas = r.get<std::uint32_t>();
-  b.stages = r.get<std::uint32_t>();
-  b.stage = r.get<std::uint32_t>();
-  b.keeps = get_ranges(r, layers);
-  if (replica >= b.replicas || b.stage >= b.stages || b.stages > static_cast<std::uint64_t>(layers)) r.refuse();
-  return b;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed) {
-  const stage::present_peer& p = m.peer;
-  net::byte_writer w;
-  w.put(agreed).put(p.id).put(p.replica);
-  detail::put_range(w, p.computes);
-  detail::put_ranges(w, p.holds);
-  w.put(static_cast<std::uint32_t>(p.squares.size()));
-  for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
-  detail::put_begun(w, p.begun);
-  w.put(m.storage)
-      .put(m.turn.evaluated)
-      .put(static_cast<std::uint8_t>(m.turn.trains))
-      .put(std::bit_cast<std::uint64_t>(m.turn.last));
-  return std::move(w).take();
-}
-
-CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes, const crew_agreement& ours) {
-  net::byte_reader r{bytes};
-  const auto agreed = r.get<std::uint64_t>();
-  if (r.ok() && agreed != ours.hash) {
-    return fail(errc::wrong_model, "", "it has another model, schedule, codec, recovery or number of micro-batches");
-  }
-  crew_member m;
-  stage::present_peer& p = m.peer;
-  p.id = r.get<std::uint64_t>();
-  p.replica = r.get<std::uint32_t>();
-  p.computes = detail::get_range(r, ours.layers, true);
-  p.holds = detail::get_ranges(r, ours.layers);
-  const auto squares = r.get<std::uint32_t>();
-  if (squares > ours.layers) r.refuse();
-  for (std::uint32_t i = 0; i < squares && r.ok(); ++i) {
-    p.squares.push_back(std::bit_cast<double>(r.get<std::uint64_t>()));
-    if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
-  }
-  p.begun = detail::get_begun(r, p.replica, ours.layers);
-  m.storage = r.get<std::uint64_t>();
-  m.turn.evaluated = r.get<std::uint32_t>();
-  const auto trains = r.get<std::uint8_t>();
-  if (trains > 1) r.refuse();
-  m.turn.trains = trains == 1;
-  m.turn.last = std::bit_cast<double>(r.get<std::uint64_t>());
-  CAUSEWAY_TRY(r.finish("what a peer holds"));
-  return m;
-}
-
-CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
-                                              const crew_member& own, const crew_agreement& ours,
-                                              const collective::collective_options& options) {
-  const std::size_t most = 128 + 32 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
-  std::vector<std::vector<std::byte>> all(transport.size());
-  if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
-  std::vector<std::pair<crew_member, net::peer_index>> peers;
-  for (net::peer_index p = 0; p < transport.size(); ++p) {
-    auto one = p == transport.self() ? result<crew_member>{own} : decode_crew_member(all[p], ours);
-    if (!one) {
-      if (one.error().where.empty()) one.error().where = "peer " + std::to_string(p);
-      return one.error();
-    }
-    peers.emplace_back(std::move(*one), p);
-  }
-  std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.peer.id < b.first.peer.id; });
-  crew_facts facts;
-  facts.gathered.layers = ours.layers;
-  facts.gathered.micro_batches = ours.micro_batches;
-  for (auto& [member, index] : peers) {
-    if (!facts.gathered.peers.empty() && facts.gathered.peers.back().id == member.peer.id) {
-      return fail(errc::protocol, "peer " + std::to_string(index), "it says to be another one");
-    }
-    if (index == transport.self()) facts.self = static_cast<net::peer_index>(facts.index_of.size());
-    facts.gathered.peers.push_back(std::move(member.peer));
-    facts.turns.push_back(member.turn);
-    facts.storages.push_back(member.storage);
-    facts.index_of.push_back(index);
-  }
-  return facts;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
-#endif
-
-// ---- causeway/parallel/block_savers.hpp ----
-#ifndef CAUSEWAY_PARALLEL_BLOCK_SAVERS_HPP
-#define CAUSEWAY_PARALLEL_BLOCK_SAVERS_HPP
-
-// Which peer saves a block that several hold: in each storage the first of those that reach it. Machines may share one
-// storage or have one each, and nobody needs to say which it is.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// For the trainer's thread.
-class block_savers {
- public:
-  void begin(block_store store);
-  /// None: nothing is saved.
-  [[nodiscard]] const std::optional<block_store>& store() const noexcept { return store_; }
-  [[nodiscard]] bool saves() const noexcept { return store_.has_value(); }
-
-  /// The identity of this peer's storage, for crew_member; 0: it has none, or cannot reach it. Looked at until peers have
-  /// met once: by then whoever wrote last has written. `fresh`: another number on each peer.
-  std::uint64_t identity(std::uint64_t fresh, const log_sink& log);
-
-  /// Who is there, and what they said.
-  void met(const crew_facts& facts);
-
-  /// Whether `self`, among the holders of a block, is the one that saves it. Ids; equal lists on all peers.
-  [[nodiscard]] bool is_first(const std::vector<std::uint64_t>& holders, std::uint64_t self) const;
-
-  /// What is saved where this peer looks; nothing where it has no storage.
-  result<saved_states> found(std::int64_t layers);
-
- private:
-  std::optional<block_store> store_;
-  std::map<std::uint64_t, std::uint64_t> storage_of_;  // by id of the peer
-  std::uint64_t own_ = 0;
-  unsigned looked_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_BLOCK_SAVERS_HPP
-
-// ---- causeway/parallel/impl/block_savers.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_SAVERS_IPP
-#define CAUSEWAY_PARALLEL_IMPL_BLOCK_SAVERS_IPP
-
-// Bodies of parallel/block_savers.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL void block_savers::begin(block_store store) { store_ = std::move(store); }
-
-CAUSEWAY_DECL std::uint64_t block_savers::identity(std::uint64_t fresh, const log_sink& log) {
-  if (!store_ || (own_ != 0 && looked_ > 1)) return own_;
-  const auto id = store_->identity(fresh | 1U);
-  if (!id && looked_ == 0) log(severity::warning, "blocks cannot be saved: " + id.error().text());
-  ++looked_;
-  return own_ = id ? *id : 0;
-}
-
-CAUSEWAY_DECL void block_savers::met(const crew_facts& facts) {
-  storage_of_.clear();
-  for (std::size_t p = 0; p < facts.gathered.peers.size(); ++p) {
-    storage_of_[facts.gathered.peers[p].id] = facts.storages[p];
-  }
-}
-
-CAUSEWAY_DECL bool block_savers::is_first(const std::vector<std::uint64_t>& holders, std::uint64_t self) const {
-  for (const std::uint64_t holder : holders) {
-    const auto at = storage_of_.find(holder);
-    if (at != storage_of_.end() && at->second == own_) return holder == self;
-  }
-  return false;
-}
-
-CAUSEWAY_DECL result<saved_states> block_savers::found(std::int64_t layers) {
-  return store_ ? store_->found(layers) : result<saved_states>{saved_states{}};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_SAVERS_IPP
-#endif
 
 // ---- causeway/collective/encoding.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
@@ -21147,6 +19086,1322 @@ template result<void> detail::all_reduce(net::any_transport&, const net::message
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
 #endif
 
+// ---- causeway/nn/declaration.hpp ----
+#ifndef CAUSEWAY_NN_DECLARATION_HPP
+#define CAUSEWAY_NN_DECLARATION_HPP
+
+// How a family says which parameters it has and how each starts. Only matrices and tables start at random. A peer that
+// holds a part of the model declares all of it and gets what is its own: the rest is counted, so that a parameter starts
+// the same wherever it is held, but takes no memory.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// How a parameter starts: normal with this mean and deviation.
+struct initial_distribution {
+  float mean = 0.0F;
+  float deviation = 0.0F;
+  std::size_t number = 0;  ///< of the parameter among all of the whole model
+};
+
+/// The segment of a parameter that this peer does not hold.
+inline constexpr std::size_t not_held = static_cast<std::size_t>(-1);
+
+/// Segments that are added up for every token and position.
+struct embedding_tables {
+  std::size_t tokens = not_held;     ///< [vocabulary, width]
+  std::size_t positions = not_held;  ///< [context, width]; `not_held` also where there is no such table
+};
+
+/// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
+inline constexpr float initial_deviation = 0.02F;
+CAUSEWAY_DECL [[nodiscard]] float residual_deviation(std::int64_t layers) noexcept;
+
+/// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
+class declaration {
+ public:
+  /// `store` gets what belongs to `part` of a model with `layers` blocks.
+  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers);
+
+  /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
+  void in_block(std::int64_t block) noexcept { block_ = block; }
+
+  /// A token table; one that is the output layer too is held at both ends.
+  CAUSEWAY_DECL std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
+
+  CAUSEWAY_DECL std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
+  CAUSEWAY_DECL std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
+                                   float deviation = initial_deviation);
+  CAUSEWAY_DECL std::size_t vector(std::string name, std::int64_t size, float value);
+
+  [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
+
+ private:
+  CAUSEWAY_DECL std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                initial_distribution d, bool also_here = false);
+
+  parameter_store& store_;
+  model_part part_;
+  std::int64_t layers_;
+  std::vector<initial_distribution> initial_;
+  std::size_t declared_ = 0;
+  std::int64_t block_ = -1;
+};
+
+/// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
+/// number of threads, and however the model is cut.
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_DECLARATION_HPP
+
+// ---- causeway/nn/impl/declaration.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#define CAUSEWAY_NN_IMPL_DECLARATION_IPP
+
+// Bodies of nn/declaration.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
+  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
+}
+
+CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers)
+    : store_{store}, part_{part}, layers_{layers} {}
+
+CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
+  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
+             tied && part_.holds_parameters(layers_, layers_));
+}
+
+CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
+  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
+}
+
+CAUSEWAY_DECL std::size_t declaration::matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
+                                              float deviation) {
+  return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
+}
+
+CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t size, float value) {
+  return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
+}
+
+CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                           initial_distribution d, bool also_here) {
+  d.number = declared_++;
+  if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
+  initial_.push_back(d);
+  return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
+}
+
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed) {
+  for (std::size_t i = 0; i < store.segments().size(); ++i) {
+    const auto& s = store.segments()[i];
+    float* values = store.value(i);
+    pool.for_range(s.rows, 1, [&, d = initial[i]](index_range part) {
+      for (std::int64_t row = part.begin; row < part.end; ++row) {
+        rng random{seed, mix(d.number, static_cast<std::uint64_t>(row), 0x696E6974U)};
+        for (std::int64_t j = 0; j < s.columns; ++j) {
+          values[row * s.columns + j] = d.deviation == 0.0F ? d.mean : d.mean + d.deviation * random.normal();
+        }
+      }
+    });
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#endif
+
+// ---- causeway/plan/schedule.hpp ----
+#ifndef CAUSEWAY_PLAN_SCHEDULE_HPP
+#define CAUSEWAY_PLAN_SCHEDULE_HPP
+
+// A pipeline's schedule as data: what each rank does with the micro-batches of one step, in order. Generators write it
+// (schedules.hpp), one validator reads it (schedule_check.hpp), one cursor walks it at run time and in simulation
+// (schedule_cursor.hpp, timeline.hpp). A schedule says nothing about time.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+/// What a rank can do with one micro-batch and one of its chunks.
+enum class work : std::uint8_t {
+  forward,          ///< keeps its activations, unless the same rank recomputes them later: then only its input
+  backward,         ///< both gradients: of the input and of the weights
+  input_gradient,   ///< the half of a backward that the stage before waits for
+  weight_gradient,  ///< the other half: any time after the input gradient
+  recompute,        ///< the activations again, from the stored input
+};
+
+/// One item of a rank's order.
+struct operation {
+  work kind = work::forward;
+  std::uint32_t micro_batch = 0;
+  std::uint32_t chunk = 0;  ///< which of the rank's chunks of the model
+
+  friend bool operator==(const operation&, const operation&) = default;
+};
+
+/// The way of a micro-batch through ranks and chunks.
+enum class stage_path : std::uint8_t {
+  round,    ///< chunk c of rank p is virtual stage c * ranks + p: through all ranks, and through all of them again
+  folded,   ///< every other chunk runs through the ranks backwards: rank 0 of two chunks has the first stage and the last,
+            ///< and the last rank hands the first chunk's output to itself
+  two_ways  ///< two chunks, each a stage of a whole pipeline: the first half of the micro-batches (the larger one) goes
+            ///< from the first rank to the last through chunks 0, the others from the last to the first through chunks 1.
+            ///< Stage s is on ranks s and ranks - 1 - s, whose gradients are added up
+};
+
+/// What each rank of a pipeline does with the micro-batches of one step, in order. The forward pass runs through virtual
+/// stages 0, 1, ..., the backward pass the other way; where those are, `path` says.
+struct schedule {
+  std::uint32_t ranks = 1;
+  std::uint32_t chunks = 1;  ///< of the model, on each rank
+  std::uint32_t micro_batches = 1;
+  bool flushes = true;  ///< one update at the end. False: a stage updates after each micro-batch's weight gradient
+  std::vector<std::vector<operation>> orders;  ///< [rank]
+  stage_path path = stage_path::round;
+
+  friend bool operator==(const schedule&, const schedule&) = default;
+};
+
+/// A place where an operation runs.
+struct stage_place {
+  std::uint32_t rank = 0;
+  std::uint32_t chunk = 0;
+
+  friend bool operator==(const stage_place&, const stage_place&) = default;
+};
+
+/// How many virtual stages a schedule has.
+[[nodiscard]] constexpr std::uint32_t virtual_stages(const schedule& s) noexcept {
+  return s.path == stage_path::two_ways ? s.ranks : s.ranks * s.chunks;
+}
+
+/// The first micro-batch that goes from the last rank to the first, where there are two ways.
+[[nodiscard]] constexpr std::uint32_t first_back(const schedule& s) noexcept { return (s.micro_batches + 1) / 2; }
+
+/// Whether a micro-batch goes through a chunk.
+[[nodiscard]] constexpr bool goes_through(const schedule& s, std::uint32_t micro_batch, std::uint32_t chunk) noexcept {
+  return s.path != stage_path::two_ways || (micro_batch >= first_back(s)) == (chunk == 1);
+}
+
+/// The virtual stage of a place.
+[[nodiscard]] constexpr std::uint32_t virtual_stage(const schedule& s, stage_place at) noexcept {
+  const std::uint32_t rank = s.path != stage_path::round && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank;
+  return s.path == stage_path::two_ways ? rank : at.chunk * s.ranks + rank;
+}
+
+/// The place of a virtual stage, for a micro-batch: only where there are two ways does it matter which.
+[[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage,
+                                             std::uint32_t micro_batch = 0) noexcept {
+  const bool back = s.path == stage_path::two_ways && micro_batch >= first_back(s);
+  const std::uint32_t chunk = back ? 1 : stage / s.ranks, rank = stage % s.ranks;
+  return {s.path != stage_path::round && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
+}
+
+/// Whether an operation gives the gradient of the stage's input.
+[[nodiscard]] constexpr bool gives_input_gradient(work kind) noexcept {
+  return kind == work::backward || kind == work::input_gradient;
+}
+
+/// Whether an operation adds to the gradient of the stage's weights.
+[[nodiscard]] constexpr bool gives_weight_gradient(work kind) noexcept {
+  return kind == work::backward || kind == work::weight_gradient;
+}
+
+/// Where the input of `op` on `rank` comes from: the stage before for a forward, the stage after for a gradient; nothing
+/// for what needs only what the rank itself holds, as the data set for the first stage and the loss for the last.
+/// May be the same rank (`ranks` = 1, or where the path is folded).
+[[nodiscard]] constexpr std::optional<stage_place> source_of(const schedule& s, std::uint32_t rank,
+                                                             const operation& op) noexcept {
+  const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
+  if (op.kind == work::forward && stage > 0) return place_of(s, stage - 1, op.micro_batch);
+  if (gives_input_gradient(op.kind) && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1, op.micro_batch);
+  return std::nullopt;
+}
+
+/// Where the output of `op` on `rank` goes, or nothing.
+[[nodiscard]] constexpr std::optional<stage_place> target_of(const schedule& s, std::uint32_t rank,
+                                                             const operation& op) noexcept {
+  const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
+  if (op.kind == work::forward && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1, op.micro_batch);
+  if (gives_input_gradient(op.kind) && stage > 0) return place_of(s, stage - 1, op.micro_batch);
+  return std::nullopt;
+}
+
+/// The letter of a kind: F, B, I, W, R.
+[[nodiscard]] constexpr char letter(work kind) noexcept {
+  switch (kind) {
+    case work::forward: return 'F';
+    case work::backward: return 'B';
+    case work::input_gradient: return 'I';
+    case work::weight_gradient: return 'W';
+    case work::recompute: return 'R';
+  }
+  return '?';
+}
+
+/// "F3", and "F3.1" in chunk 1.
+CAUSEWAY_DECL [[nodiscard]] std::string to_string(const operation& op);
+
+/// What a rank holds, in units of one micro-batch in one chunk.
+struct held_memory {
+  std::int64_t activations = 0;  ///< from a forward or recompute to the weight gradient
+  std::int64_t inputs = 0;       ///< of forwards whose activations are recomputed, up to the recompute
+
+  constexpr held_memory& operator+=(const held_memory& other) noexcept {
+    activations += other.activations;
+    inputs += other.inputs;
+    return *this;
+  }
+  [[nodiscard]] constexpr bool within(const held_memory& bound) const noexcept {
+    return activations <= bound.activations && inputs <= bound.inputs;
+  }
+  friend bool operator==(const held_memory&, const held_memory&) = default;
+};
+
+/// The larger of each.
+[[nodiscard]] constexpr held_memory larger(const held_memory& a, const held_memory& b) noexcept {
+  return {std::max(a.activations, b.activations), std::max(a.inputs, b.inputs)};
+}
+
+/// What each operation of a rank adds to (or frees from) what the rank holds. Operations must name micro-batches and
+/// chunks that the schedule has.
+CAUSEWAY_DECL [[nodiscard]] std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank);
+
+/// The most that a rank holds at one time if it follows its order.
+CAUSEWAY_DECL [[nodiscard]] held_memory peak_memory(const schedule& s, std::uint32_t rank);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_HPP
+
+// ---- causeway/plan/impl/schedule.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+
+// Bodies of plan/schedule.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::string to_string(const operation& op) {
+  std::string text = letter(op.kind) + std::to_string(op.micro_batch);
+  if (op.chunk > 0) text += '.' + std::to_string(op.chunk);
+  return text;
+}
+
+CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank) {
+  CAUSEWAY_EXPECT(rank < s.orders.size());
+  const std::vector<operation>& order = s.orders[rank];
+  const auto unit = [&](const operation& op) {
+    CAUSEWAY_EXPECT(op.chunk < s.chunks && op.micro_batch < s.micro_batches);
+    return std::size_t{op.chunk} * s.micro_batches + op.micro_batch;
+  };
+  std::vector<bool> recomputed(std::size_t{s.chunks} * s.micro_batches);
+  for (const operation& op : order) {
+    if (op.kind == work::recompute) recomputed[unit(op)] = true;
+  }
+  std::vector<held_memory> changes;
+  changes.reserve(order.size());
+  for (const operation& op : order) {
+    switch (op.kind) {
+      case work::forward: changes.push_back(recomputed[unit(op)] ? held_memory{0, 1} : held_memory{1, 0}); break;
+      case work::recompute: changes.push_back({1, -1}); break;
+      case work::input_gradient: changes.push_back({0, 0}); break;  // the weight gradient needs the activations, too
+      default: changes.push_back({-1, 0}); break;
+    }
+  }
+  return changes;
+}
+
+CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank) {
+  held_memory now, peak;
+  for (const held_memory& change : memory_changes(s, rank)) {
+    now += change;
+    peak = larger(peak, now);
+  }
+  return peak;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+#endif
+
+// ---- causeway/plan/stage_costs.hpp ----
+#ifndef CAUSEWAY_PLAN_STAGE_COSTS_HPP
+#define CAUSEWAY_PLAN_STAGE_COSTS_HPP
+
+// What a pipeline's stages and the links between them cost, in seconds and bytes: the delay and bandwidth model of
+// CrossPipe and Varuna's calibration. Also jitter: how much one operation or message differs from that.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+/// Seconds that one micro-batch takes in one virtual stage.
+struct stage_cost {
+  double forward = 1;
+  double input_gradient = 1;
+  double weight_gradient = 1;
+  double recompute = 1;
+
+  /// Of one operation; a backward is both halves.
+  [[nodiscard]] constexpr double of(work kind) const noexcept {
+    switch (kind) {
+      case work::forward: return forward;
+      case work::backward: return input_gradient + weight_gradient;
+      case work::input_gradient: return input_gradient;
+      case work::weight_gradient: return weight_gradient;
+      case work::recompute: return recompute;
+    }
+    return 0;
+  }
+};
+
+/// What it takes from one virtual stage to the next. A message occupies its link for bytes / bytes_per_second and arrives
+/// `latency` seconds later. A link carries one message at a time in each direction, and a sender does not wait.
+struct edge_cost {
+  double latency = 0;         ///< seconds
+  double bytes_forward = 0;   ///< activations of one micro-batch
+  double bytes_backward = 0;  ///< their gradients
+  double bytes_per_second = std::numeric_limits<double>::infinity();
+};
+
+/// The costs of a pipeline. Virtual stages of the same rank share its links.
+struct stage_costs {
+  std::vector<stage_cost> stages;  ///< [virtual stage]
+  std::vector<edge_cost> edges;    ///< [v]: between virtual stages v and v + 1; one fewer than stages
+};
+
+/// Stages that are all alike, and so are their links.
+CAUSEWAY_DECL [[nodiscard]] stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
+                                                    const edge_cost& edge = {});
+
+/// How far operations and messages take another time than their cost: each has a factor of its own,
+/// exp(sigma z - sigma^2 / 2) with z standard normal, so that its mean is 1. The factor depends on the seed and on what it
+/// is for, not on when it is drawn: different orders of the same operations meet the same luck.
+struct jitter {
+  double sigma = 0;  ///< 0: none
+  std::uint64_t seed = 0;
+
+  CAUSEWAY_DECL [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const;
+};
+
+/// Whether costs are as many as the stages of a pipeline, none below 0, and none above 1e18 seconds or bytes (so that sums
+/// stay finite).
+CAUSEWAY_DECL [[nodiscard]] result<void> check(const stage_costs& costs, std::uint32_t virtual_stages);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STAGE_COSTS_HPP
+
+// ---- causeway/plan/impl/stage_costs.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+#define CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+
+// Bodies of plan/stage_costs.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage, const edge_cost& edge) {
+  CAUSEWAY_EXPECT(virtual_stages > 0);
+  return {std::vector<stage_cost>(virtual_stages, stage), std::vector<edge_cost>(virtual_stages - 1, edge)};
+}
+
+CAUSEWAY_DECL double jitter::factor(std::uint32_t stage, const operation& op, bool message) const {
+  if (sigma == 0) return 1;
+  const std::uint64_t what = static_cast<std::uint64_t>(op.kind) * 2 + (message ? 1 : 0);
+  rng draw{seed, mix(stage, op.micro_batch, what)};
+  return std::exp(sigma * static_cast<double>(draw.normal()) - sigma * sigma / 2);
+}
+
+CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages) {
+  if (costs.stages.size() != virtual_stages || costs.edges.size() + 1 != virtual_stages) {
+    return fail(errc::invalid_argument, "costs",
+                "are of " + std::to_string(costs.stages.size()) + " stages and " + std::to_string(costs.edges.size()) +
+                    " edges, but the pipeline has " + std::to_string(virtual_stages) +
+                    " virtual stages, and one edge less");
+  }
+  const auto good = [](double x) { return x >= 0 && x <= 1e18; };
+  for (std::size_t v = 0; v < costs.stages.size(); ++v) {
+    const stage_cost& c = costs.stages[v];
+    if (!good(c.forward) || !good(c.input_gradient) || !good(c.weight_gradient) || !good(c.recompute))
+      return fail(errc::non_finite, "costs of stage " + std::to_string(v), "must be seconds from 0 to 1e18");
+  }
+  for (std::size_t v = 0; v < costs.edges.size(); ++v) {
+    const edge_cost& e = costs.edges[v];
+    const bool moves = e.bytes_per_second > 0 && good(std::max(e.bytes_forward, e.bytes_backward) / e.bytes_per_second);
+    if (!good(e.latency) || !good(e.bytes_forward) || !good(e.bytes_backward) || !moves) {
+      return fail(errc::non_finite, "costs of edge " + std::to_string(v),
+                  "must be from 0 to 1e18 seconds and bytes, with a bandwidth above 0 that carries them in that time");
+    }
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+#endif
+
+// ---- causeway/plan/routed_time.hpp ----
+#ifndef CAUSEWAY_PLAN_ROUTED_TIME_HPP
+#define CAUSEWAY_PLAN_ROUTED_TIME_HPP
+
+// How long a step takes in which micro-batches go different ways: each names the peer of every stage. Pipelines with a
+// dead rank whose micro-batches go to its twins (ReCycle), ranks that do two stages (Bamboo after a failover), swarms. An
+// event simulation: a peer that is free takes the gradient that is ready, of the lowest micro-batch; else a forward, if it
+// has room for its activations; else a weight gradient that was put off; else a redundant forward. With one peer for each
+// stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other. What the peers do in
+// it is also an order of work, to be run elsewhere: routed_schedule.hpp.
+
+#include <map>
+#include <queue>
+#include <set>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+struct routed_step {
+  stage_costs costs;                               ///< of P stages
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
+  std::uint32_t share = 1;                         ///< micro-batches of a peer without losses: with them it keeps the
+                                                   ///< activations of P - s; with more, of more in proportion
+  bool halves = false;     ///< backwards are split: input gradients first, weight gradients in what would be bubbles
+  bool shadows = false;    ///< a peer repeats the forward of the stage after its own (of the first, after the last)
+  std::uint32_t room = 0;  ///< micro-batches whose activations every peer has room for; 0: as `share` says
+};
+
+/// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches);
+
+namespace detail {
+
+class route_clock {
+ public:
+  CAUSEWAY_DECL explicit route_clock(const routed_step& step);
+
+  /// Seconds until all is done.
+  CAUSEWAY_DECL double run();
+
+  /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<operation>> take_orders();
+
+ private:
+  enum kind : std::uint8_t { gradient, forward, weight, shadow, kinds };  // in the order of preference
+  using item = std::pair<std::uint32_t, std::size_t>;                     // micro-batch, stage
+
+  struct peer_state {
+    bool busy = false;
+    std::array<std::set<item>, kinds> ready;
+  };
+  // when, in which order, peer, what; a message that arrives, or an operation that ends
+  using event = std::tuple<double, std::uint64_t, std::uint32_t, kind, item, bool>;
+
+  [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
+  [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
+
+  CAUSEWAY_DECL [[nodiscard]] double seconds(kind k, const item& i) const;
+
+  CAUSEWAY_DECL [[nodiscard]] work work_of(kind k) const;
+
+  CAUSEWAY_DECL void choose(std::uint32_t peer);
+
+  CAUSEWAY_DECL void start(std::uint32_t peer, kind k, item i);
+
+  CAUSEWAY_DECL void finish(std::uint32_t peer, kind k, item i);
+
+  CAUSEWAY_DECL void send(std::uint32_t from, kind k, const item& what, std::size_t edge);
+
+  const routed_step& step_;
+  std::size_t stages_;
+  std::vector<peer_state> peers_;
+  std::vector<std::vector<operation>> orders_;
+  std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> room_;  // of (peer, stage): activations that still fit
+  std::priority_queue<event, std::vector<event>, std::greater<>> events_;
+  std::uint64_t sequence_ = 0;
+  std::size_t gradients_ = 0;  // done
+  double now_ = 0;
+};
+
+}  // namespace detail
+
+/// Seconds from the start of a step until all its work is done; without averaging gradients.
+/// Costs O(n log n) of n micro-batches times stages.
+CAUSEWAY_DECL double seconds_of(const routed_step& step);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_TIME_HPP
+
+// ---- causeway/plan/impl/routed_time.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+#define CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+
+// Bodies of plan/routed_time.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
+  std::vector<std::uint32_t> route(stages);
+  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
+  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
+  std::uint32_t peers = 0;
+  for (const auto& route : step.routes) {
+    CAUSEWAY_EXPECT(route.size() == stages_);
+    for (std::size_t s = 0; s < stages_; ++s) {
+      peers = std::max(peers, route[s] + 1);
+      ++room_[{route[s], s}];
+    }
+  }
+  for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
+    const std::size_t usual = ((stages_ - at.second) * room + step.share - 1) / step.share;
+    room = std::max<std::size_t>(1, step.room > 0 ? step.room : usual);
+  }
+  peers_.resize(peers);
+  orders_.resize(peers);
+  for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
+}
+
+CAUSEWAY_DECL std::vector<std::vector<operation>> route_clock::take_orders() { return std::move(orders_); }
+
+CAUSEWAY_DECL double route_clock::run() {
+  for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
+  std::set<std::uint32_t> awake;
+  while (!events_.empty()) {
+    now_ = std::get<0>(events_.top());
+    for (awake.clear(); !events_.empty() && std::get<0>(events_.top()) == now_; events_.pop()) {
+      const auto [when, sequence, peer, k, what, ends] = events_.top();
+      if (ends)
+        finish(peer, k, what);
+      else
+        peers_[peer].ready[k].insert(what);
+      awake.insert(peer);
+    }
+    for (const std::uint32_t p : awake) choose(p);
+  }
+  CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
+  return now_;
+}
+
+CAUSEWAY_DECL double route_clock::seconds(kind k, const item& i) const {
+  const stage_cost& c = step_.costs.stages[i.second];
+  if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
+  if (k == weight) return c.weight_gradient;
+  return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
+}
+
+CAUSEWAY_DECL work route_clock::work_of(kind k) const {
+  if (k == forward) return work::forward;
+  if (k == weight) return work::weight_gradient;
+  return step_.halves ? work::input_gradient : work::backward;
+}
+
+CAUSEWAY_DECL void route_clock::choose(std::uint32_t peer) {
+  peer_state& p = peers_[peer];
+  if (p.busy) return;
+  for (int k = 0; k < kinds; ++k) {
+    for (const item& i : p.ready[static_cast<std::size_t>(k)]) {
+      if (k == forward && room_[{peer, i.second}] == 0) continue;
+      start(peer, static_cast<kind>(k), i);
+      return;
+    }
+  }
+}
+
+CAUSEWAY_DECL void route_clock::start(std::uint32_t peer, kind k, item i) {
+  peers_[peer].ready[k].erase(i);
+  peers_[peer].busy = true;
+  if (k == forward) --room_[{peer, i.second}];
+  if (k != shadow) orders_[peer].push_back({work_of(k), i.first, static_cast<std::uint32_t>(i.second)});
+  events_.emplace(now_ + seconds(k, i), sequence_++, peer, k, i, true);
+}
+
+CAUSEWAY_DECL void route_clock::finish(std::uint32_t peer, kind k, item i) {
+  peers_[peer].busy = false;
+  if (k == forward) {
+    if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
+      peers_[peer].ready[shadow].insert(i);
+    if (i.second + 1 < stages_)
+      send(peer, forward, {i.first, i.second + 1}, i.second);
+    else
+      peers_[peer].ready[gradient].insert(i);
+  } else if (k == gradient) {
+    ++gradients_;
+    if (step_.halves)
+      peers_[peer].ready[weight].insert(i);
+    else
+      ++room_[{peer, i.second}];
+    if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
+  } else if (k == weight) {
+    ++room_[{peer, i.second}];
+  }
+}
+
+CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& what, std::size_t edge) {
+  const edge_cost& e = step_.costs.edges[edge];
+  const std::uint32_t to = peer_of(what);
+  const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
+  const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
+  events_.emplace(now_ + way, sequence_++, to, k, what, false);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL double seconds_of(const routed_step& step) {
+  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
+  return detail::route_clock{step}.run();
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+#endif
+
+// ---- causeway/plan/routed_schedule.hpp ----
+#ifndef CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+#define CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+
+// A schedule in which micro-batches go different ways, as data: who does what in which order. What several pipelines do
+// together when the twins of a lost peer take its micro-batches (ReCycle). Written by the simulation of routed_time.hpp, or
+// by anybody; checked here.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+struct routed_schedule {
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
+  std::vector<std::vector<operation>> orders;      ///< [peer]; an operation's chunk is its stage
+
+  [[nodiscard]] std::size_t stages() const noexcept { return routes.empty() ? 0 : routes.front().size(); }
+};
+
+/// What the peers of that step do. See routed_time.hpp.
+CAUSEWAY_DECL [[nodiscard]] routed_schedule schedule_of(const routed_step& step);
+
+/// Forwards only, in the order of the micro-batches. `peers`: how many there are.
+CAUSEWAY_DECL [[nodiscard]] routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
+                                                            std::size_t peers);
+
+/// The most sets of activations that a peer holds at one time if it follows its order.
+CAUSEWAY_DECL [[nodiscard]] std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
+
+namespace detail {
+
+class routed_check {
+ public:
+  CAUSEWAY_DECL explicit routed_check(const routed_schedule& s);
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> run();
+
+ private:
+  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
+
+  CAUSEWAY_DECL [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
+  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
+
+  // Each operation once, on the peer of its route, in the order in which one needs the other.
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
+
+  // Without clocks: peers go on in turn as far as they can.
+  CAUSEWAY_DECL [[nodiscard]] result<void> runs();
+
+  const routed_schedule& s_;
+  std::size_t stages_;
+  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
+  std::vector<std::size_t> next_;  // of each peer's order
+};
+
+}  // namespace detail
+
+/// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
+/// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
+/// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
+CAUSEWAY_DECL [[nodiscard]] result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {});
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+
+// ---- causeway/plan/impl/routed_schedule.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+#define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+
+// Bodies of plan/routed_schedule.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step) {
+  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
+  detail::route_clock clock{step};
+  (void)clock.run();
+  return {step.routes, clock.take_orders()};
+}
+
+CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
+  routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
+  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
+    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
+  }
+  return s;
+}
+
+CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_t peer) {
+  std::int64_t now = 0, peak = 0;
+  for (const operation& op : s.orders[peer]) {
+    if (op.kind == work::forward) peak = std::max(peak, ++now);
+    if (gives_weight_gradient(op.kind)) --now;
+  }
+  return peak;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL routed_check::routed_check(const routed_schedule& s)
+    : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
+
+CAUSEWAY_DECL result<void> routed_check::run() {
+  if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
+  for (const auto& route : s_.routes) {
+    const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
+    if (route.size() != stages_ || !known)
+      return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
+  }
+  for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+    for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
+  }
+  for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
+    if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
+  }
+  return runs();
+}
+
+CAUSEWAY_DECL error routed_check::wrong(std::size_t unit, const std::string& what) const {
+  return fail(errc::invalid_argument,
+              "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
+}
+
+CAUSEWAY_DECL result<void> routed_check::take(std::size_t peer, std::size_t position) {
+  const operation& op = s_.orders[peer][position];
+  if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
+    return fail(errc::invalid_argument,
+                "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
+                "is of no route through this peer");
+  }
+  unsigned& seen = seen_[unit_of(op)];
+  unsigned adds = 0, needs = 0;
+  switch (op.kind) {
+    case work::forward: adds = went_forward; break;
+    case work::backward: needs = went_forward, adds = went_back | has_weights; break;
+    case work::input_gradient: needs = went_forward, adds = went_back; break;
+    case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
+    default: return wrong(unit_of(op), "recomputes; routed schedules do not");
+  }
+  if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
+  seen |= adds;
+  return {};
+}
+
+CAUSEWAY_DECL result<void> routed_check::runs() {
+  std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
+  std::size_t left = 0;
+  for (const auto& order : s_.orders) left += order.size();
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+      for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
+        const operation& op = s_.orders[p][next_[p]];
+        const std::size_t unit = unit_of(op);
+        if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
+        if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
+        if (op.kind == work::forward) forward_done[unit] = 1;
+        if (gives_input_gradient(op.kind)) back_done[unit] = 1;
+      }
+    }
+  }
+  if (left == 0) return {};
+  std::size_t stuck = 0;
+  while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
+  return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
+              "deadlock: waits for something that waits for what comes after it");
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound) {
+  CAUSEWAY_TRY(detail::routed_check{s}.run());
+  for (std::size_t p = 0; p < bound.size() && p < s.orders.size(); ++p) {
+    if (const std::int64_t peak = peak_activations(s, p); peak > bound[p]) {
+      return fail(errc::invalid_argument, "peer " + std::to_string(p),
+                  "would hold " + std::to_string(peak) + " sets of activations, more than the bound of " +
+                      std::to_string(bound[p]));
+    }
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+#endif
+
+// ---- causeway/stage/recovery.hpp ----
+#ifndef CAUSEWAY_STAGE_RECOVERY_HPP
+#define CAUSEWAY_STAGE_RECOVERY_HPP
+
+// What becomes of the stages of pipelines when peers come and go, as a policy: a function from who is there and what they
+// hold to a layout. The same facts give the same layout on all peers, so nobody has to be told.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// What a peer has begun of the step under way, where the policy keeps that. It stays where it was then.
+struct begun_step {
+  std::uint64_t name = 0;      ///< of its layout and state; 0: nothing
+  std::uint32_t replicas = 0;  ///< of the layout
+  std::uint32_t stages = 0;    ///< of its pipeline
+  std::uint32_t stage = 0;     ///< its own
+  /// What it holds in memory to compute with: its stage, and others'.
+  std::vector<nn::block_range> keeps{};
+
+  friend bool operator==(const begun_step&, const begun_step&) = default;
+};
+
+/// What a peer says when an attempt begins.
+struct present_peer {
+  std::uint64_t id = 0;
+  std::vector<nn::block_range> holds;  ///< in the newest state; rising and apart
+  /// Its seat in the last attempt that it took part in; `computes` is empty without one.
+  std::uint32_t replica = 0;
+  nn::block_range computes{};
+  /// Squared norms of the last step's gradient, of every block that it holds, in their order; none before it took one.
+  std::vector<double> squares{};
+  begun_step begun{};
+
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
+  [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
+  /// 0 where it does not know.
+  CAUSEWAY_DECL [[nodiscard]] double squares_of(std::int64_t block) const;
+};
+
+/// What all peers of an attempt know.
+struct gathering {
+  std::int64_t layers = 0;
+  std::uint32_t micro_batches = 0;  ///< of the global batch
+  std::vector<present_peer> peers;  ///< by rising id
+  // what was voted on
+  std::uint64_t step = 0;   ///< steps that the run has taken
+  std::uint64_t state = 0;  ///< names the parameters after them: a seed that all peers have
+  run_history history{};    ///< of policies with an `interval`
+
+  /// The place of the first peer that holds a block; peers.size() where nobody does.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t first_holder(std::int64_t block) const;
+  /// Ids of all that hold it, rising.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
+  [[nodiscard]] bool somebody_holds(std::int64_t block) const { return first_holder(block) < peers.size(); }
+};
+
+/// What to do about blocks that nobody holds any more.
+enum class lost_blocks : std::uint8_t {
+  wait,        ///< the run stands until a peer that has them is back
+  neighbours,  ///< they are made up from the stages beside them
+};
+
+struct recovery_traits {
+  lost_blocks lost = lost_blocks::wait;
+  bool keeps_work = false;  ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
+};
+
+/// - `arrange(gathering)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
+///   waits for more.
+/// - `interval()`: steps from one entry of gathering::history to the next; 0: the policy does not look back.
+template <class R>
+concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const gathering& g) {
+  { R::name } -> std::convertible_to<std::string_view>;
+  { R::traits } -> std::convertible_to<recovery_traits>;
+  { r.arrange(g) } -> std::same_as<result<layout>>;
+  { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
+};
+
+/// A policy whose layouts may have empty seats: `order(layout)` is what all peers do then, by their places in
+/// layout::seated.
+template <class R>
+concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
+  { r.order(l) } -> std::same_as<result<plan::routed_schedule>>;
+};
+
+/// A policy with `keeps_work`: an attempt goes on where the last one failed, if enough of its peers are there. A rank then
+/// has a shadow (`shadow_of`), which repeats its forwards and takes its place.
+/// - `resumes(gathering)`: whether `arrange` gives the layout of the step that was begun, with empty seats for who is lost.
+/// - `repeats_all()`: a shadow repeats every forward; else only in idle time.
+template <class R>
+concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r, const gathering& g) {
+  { r.resumes(g) } -> std::same_as<bool>;
+  { r.repeats_all() } -> std::same_as<bool>;
+};
+
+/// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
+/// overlap, ties to whoever sat there, then by the order of rows and ids. Precondition: at least as many peers as ranges.
+CAUSEWAY_DECL [[nodiscard]] layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                              std::span<const std::uint32_t> micro_batches, const gathering& g);
+
+namespace recovery {
+
+CAUSEWAY_DECL [[nodiscard]] error too_few(std::size_t peers, std::int64_t needed);
+
+/// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's seat goes to a
+/// spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
+class regroup {
+ public:
+  static constexpr std::string_view name = "regroup";
+  static constexpr recovery_traits traits{};
+
+  explicit regroup(std::int64_t stages = 2) : stages_{stages} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
+
+ private:
+  std::int64_t stages_;
+};
+static_assert(Recovery<regroup>);
+
+/// As regroup; a stage that nobody has any more is made up from the stages beside it, and training goes on without a
+/// checkpoint: CheckFree (Blagoev et al., 2025). First and last stage have one neighbour only: the run waits for a peer
+/// that has them. The made-up stage's optimizer starts from zero moments (derived; so is that the learning rate stays).
+class neighbour_init {
+ public:
+  static constexpr std::string_view name = "neighbour_init";
+  static constexpr recovery_traits traits{lost_blocks::neighbours};
+
+  explicit neighbour_init(std::int64_t stages = 3) : even_{stages} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
+  result<layout> arrange(const gathering& g) { return even_.arrange(g); }
+
+ private:
+  regroup even_;
+};
+static_assert(Recovery<neighbour_init>);
+
+}  // namespace recovery
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_HPP
+
+// ---- causeway/stage/impl/recovery.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+
+// Bodies of stage/recovery.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) const {
+  std::int64_t sum = 0;
+  for (const nn::block_range& r : holds) {
+    sum += std::max<std::int64_t>(0, std::min(r.last, with.last) - std::max(r.first, with.first));
+  }
+  return sum;
+}
+
+CAUSEWAY_DECL double present_peer::squares_of(std::int64_t block) const {
+  std::size_t place = 0;
+  for (const nn::block_range& r : holds) {
+    if (r.first <= block && block < r.last) {
+      place += static_cast<std::size_t>(block - r.first);
+      return place < squares.size() ? squares[place] : 0;
+    }
+    place += static_cast<std::size_t>(r.size());
+  }
+  return 0;
+}
+
+CAUSEWAY_DECL std::size_t gathering::first_holder(std::int64_t block) const {
+  const auto found = std::find_if(peers.begin(), peers.end(), [&](const present_peer& p) {
+    return p.overlap({block, block + 1}) == 1;
+  });
+  return static_cast<std::size_t>(found - peers.begin());
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> gathering::holders(std::int64_t block) const {
+  std::vector<std::uint64_t> ids;
+  for (const present_peer& p : peers) {
+    if (p.overlap({block, block + 1}) == 1) ids.push_back(p.id);
+  }
+  return ids;
+}
+
+CAUSEWAY_DECL layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                std::span<const std::uint32_t> micro_batches, const gathering& g) {
+  struct open_seat {
+    std::size_t replica, rank;
+  };
+  layout made;
+  std::vector<open_seat> open;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    made.replicas.push_back({std::vector<seat>(rows[r].size()), micro_batches[r]});
+    for (std::size_t s = 0; s < rows[r].size(); ++s) open.push_back({r, s});
+  }
+  CAUSEWAY_EXPECT(open.size() <= g.peers.size());
+  std::vector<const present_peer*> free;
+  for (const present_peer& p : g.peers) free.push_back(&p);
+  while (!open.empty()) {
+    std::size_t best_seat = 0, best_peer = 0;
+    std::pair<std::int64_t, bool> best{-1, false};
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      const nn::block_range& range = rows[open[i].replica][open[i].rank];
+      for (std::size_t p = 0; p < free.size(); ++p) {
+        const bool sat = free[p]->computes == range && free[p]->replica == open[i].replica;
+        const std::pair fit{free[p]->overlap(range), sat};
+        if (fit > best) best = fit, best_seat = i, best_peer = p;
+      }
+    }
+    const open_seat at = open[best_seat];
+    made.replicas[at.replica].seats[at.rank] = {free[best_peer]->id, rows[at.replica][at.rank]};
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_seat));
+    free.erase(free.begin() + static_cast<std::ptrdiff_t>(best_peer));
+  }
+  return made;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed) {
+  return fail(errc::out_of_memory, "layout",
+              std::to_string(peers) + " peers cannot hold the model, it takes " + std::to_string(needed) +
+                  "; the run goes on when more are there");
+}
+
+CAUSEWAY_DECL result<layout> regroup::arrange(const gathering& g) {
+  if (stages_ < 1 || stages_ > g.layers) {
+    return fail(errc::invalid_argument, "regroup",
+                std::to_string(g.layers) + " blocks do not make " + std::to_string(stages_) + " stages");
+  }
+  const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(stages_), g.micro_batches);
+  if (most == 0) return too_few(g.peers.size(), stages_);
+  const std::vector rows(most, even_cut(g.layers, stages_));
+  return seat_peers(rows, even_shares(g.micro_batches, most), g);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+#endif
+
+// ---- causeway/parallel/block_moves.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
+
+// Blocks of a model on their way to peers that are to hold them from now on: which go from whom to whom, and how parameters
+// and optimizer state of one become a message.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// `from` and `to` are places in gathering::peers.
+struct block_move {
+  std::int64_t block = 0;
+  net::peer_index from = 0;
+  net::peer_index to = 0;
+
+  friend bool operator==(const block_move&, const block_move&) = default;
+};
+
+/// What must move so that everybody has what it is to hold; blocks that nobody has are left out. Each comes from the holder
+/// that sends least so far.
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g);
+
+/// The place of blocks [range.first, range.last) in flat buffers with these segments; what stands before the first block
+/// goes with it, what stands behind the last likewise. Precondition: they are held.
+CAUSEWAY_DECL [[nodiscard]] std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
+                                                       const nn::block_range& range, std::int64_t layers);
+
+/// Contents of a block: parameters, then each of the optimizer's moments.
+using block_contents = std::vector<float>;
+
+/// Sends and receives `moves` of this peer, `self` in gathering::peers; `index_of[p]` is the transport's number of place p.
+/// `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a peer sent
+/// what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
+CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
+                                       std::span<const block_move> moves, net::peer_index self,
+                                       std::span<const net::peer_index> index_of,
+                                       const std::map<std::int64_t, block_contents>& outward,
+                                       std::map<std::int64_t, block_contents>& inward);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
+
+// ---- causeway/parallel/impl/block_moves.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
+
+// Bodies of parallel/block_moves.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g) {
+  std::vector<std::int64_t> sends(g.peers.size(), 0);
+  std::vector<block_move> moves;
+  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
+    const stage::seat* const seat = to.find(g.peers[p].id);
+    if (seat == nullptr) continue;
+    for (std::int64_t b = 0; b < g.layers; ++b) {
+      const nn::block_range block{b, b + 1};
+      if (!seat->holds(b) || g.peers[p].holds_all(block)) continue;
+      net::peer_index best = static_cast<net::peer_index>(g.peers.size());
+      for (net::peer_index q = 0; q < g.peers.size(); ++q) {
+        if (g.peers[q].holds_all(block) && (best == g.peers.size() || sends[q] < sends[best])) best = q;
+      }
+      if (best == g.peers.size()) continue;
+      ++sends[best];
+      moves.push_back({b, best, p});
+    }
+  }
+  return moves;
+}
+
+CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
+                                         const nn::block_range& range, std::int64_t layers) {
+  const auto block_of = [layers](const parameter_segment& s) { return std::clamp<std::int64_t>(s.block, 0, layers - 1); };
+  const auto from =
+      std::find_if(segments.begin(), segments.end(), [&](const auto& s) { return block_of(s) >= range.first; });
+  const auto behind = std::find_if(from, segments.end(), [&](const auto& s) { return block_of(s) >= range.last; });
+  CAUSEWAY_EXPECT(from != segments.end() && block_of(*from) == range.first);
+  const auto begin = static_cast<std::size_t>(from->offset);
+  const std::size_t end = behind == segments.end() ? flat.size() : static_cast<std::size_t>(behind->offset);
+  return flat.subspan(begin, end - begin);
+}
+
+CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
+                                       std::span<const block_move> moves, net::peer_index self,
+                                       std::span<const net::peer_index> index_of,
+                                       const std::map<std::int64_t, block_contents>& outward,
+                                       std::map<std::int64_t, block_contents>& inward) {
+  std::vector<net::operation> places;
+  collective::flight flight{transport, id, deadline, places, moves.size()};
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const block_move& m = moves[i];
+    const collective::part what{0, static_cast<std::size_t>(m.block)};
+    if (m.to == self) flight.receive(i, index_of[m.from], what, std::as_writable_bytes(std::span{inward.at(m.block)}));
+    if (m.from == self) flight.send(i, index_of[m.to], what, std::as_bytes(std::span{outward.at(m.block)}));
+  }
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const block_move& m = moves[i];
+    if (m.from == self) CAUSEWAY_TRY(flight.finish(i, index_of[m.to]));
+    if (m.to != self) continue;
+    const block_contents& got = inward.at(m.block);
+    CAUSEWAY_TRY(flight.wait_exact(i, index_of[m.from], got.size() * sizeof(float)));
+    if (!std::all_of(got.begin(), got.end(), [](float v) { return std::isfinite(v); })) {
+      return fail(errc::non_finite, collective::peer_name(index_of[m.from]), "it sent parameters that are not finite");
+    }
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
+#endif
+
+// ---- causeway/parallel/tied_table.hpp ----
+#ifndef CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+#define CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+
+// A token table that is the output layer too (Press and Wolf, EACL 2017) is held at both ends of a model that is cut into
+// stages. Where blocks have holders of their own, the table's are those of the first block and those of the last; it goes
+// with either of them.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// The table's place in a flat buffer of the model, padding included; empty where no table is shared, or none is held.
+template <class Model>
+[[nodiscard]] std::span<float> table_in(Model& model, std::span<float> flat) {
+  const std::size_t table = model.tied_table();
+  if (table == nn::not_held) return {};
+  const auto segments = model.parameters().segments();
+  const auto from = static_cast<std::size_t>(segments[table].offset);
+  const std::size_t to = table + 1 < segments.size() ? static_cast<std::size_t>(segments[table + 1].offset) : flat.size();
+  return flat.subspan(from, to - from);
+}
+
+/// As `blocks_in`, without a tied table, which comes first in its buffer.
+template <class Model>
+[[nodiscard]] std::span<float> untied_blocks_in(Model& model, std::span<float> flat, const nn::block_range& range) {
+  std::span<const parameter_segment> segments = model.parameters().segments();
+  if (model.tied_table() != nn::not_held) {
+    CAUSEWAY_EXPECT(model.tied_table() == 0);
+    segments = segments.subspan(1);
+  }
+  return blocks_in(flat, segments, range, model.blocks());
+}
+
+/// What a block takes along when it moves: it is complete without any other block. Calls `f` with one or two pieces of
+/// `flat`; a tied table goes with the first block, in front, and with the last, behind. Precondition: the block is held.
+template <class Model, class F>
+void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& f) {
+  f(blocks_in(flat, model.parameters().segments(), {block, block + 1}, model.blocks()));
+  const bool last = block > 0 && block + 1 == model.blocks();
+  if (const auto table = table_in(model, flat); last && !table.empty()) f(table);
+}
+
+/// Who holds the table: those who hold the first block, then those who hold only the last.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+
+// ---- causeway/parallel/impl/tied_table.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+
+// Bodies of parallel/tied_table.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
+  std::vector<std::uint64_t> all = l.holders(0);
+  for (const std::uint64_t peer : l.holders(layers - 1)) {
+    if (std::find(all.begin(), all.end(), peer) == all.end()) all.push_back(peer);
+  }
+  return all;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+#endif
+
 // ---- causeway/parallel/block_sums.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
 #define CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
@@ -21162,13 +20417,33 @@ struct shared_run {
   std::vector<std::uint64_t> holders;
 };
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers);
+CAUSEWAY_DECL [[nodiscard]] std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers);
 
 /// Squared norms of summed gradients. A tied table counts as part of the first block.
 struct block_squares {
   std::map<std::int64_t, double> of;  ///< every block that this peer holds
   double first = 0;                   ///< of those that it is the first holder of: over all peers, of the whole model
 };
+
+/// Of the blocks of `run`, in `gradients`, which have the parameters' layout; `first`: this peer is their first holder.
+void add_squares(block_squares& squares, auto& ctx, std::span<float> gradients, const nn::block_range& run, bool first) {
+  const std::int64_t layers = ctx.model().blocks();
+  for (std::int64_t b = run.first; b < run.last; ++b) {
+    const double norm = ctx.norm_of(blocks_in(gradients, ctx.model().parameters().segments(), {b, b + 1}, layers));
+    squares.of[b] = norm * norm;
+    if (first) squares.first += norm * norm;
+  }
+}
+
+/// Of gradients that are there already, in a layout whose pipelines are cut alike; nothing of a spare peer's.
+block_squares squares_of(auto& ctx, std::span<float> gradients, const stage::layout& l, std::uint64_t self) {
+  block_squares squares;
+  for (const shared_run& run : shared_runs(l, ctx.model().blocks())) {
+    const auto mine = std::find(run.holders.begin(), run.holders.end(), self);
+    if (mine != run.holders.end()) add_squares(squares, ctx, gradients, run.blocks, mine == run.holders.begin());
+  }
+  return squares;
+}
 
 /// Sums over `holders`, of whom this peer is one; the same bits for all of them. Of nothing: nothing. `index_of`: the
 /// transport's number of each.
@@ -21184,7 +20459,6 @@ result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const
                                  const std::map<std::uint64_t, net::peer_index>& index_of,
                                  const collective::collective_options& options) {
   const std::int64_t layers = ctx.model().blocks();
-  const auto segments = ctx.model().parameters().segments();
   const auto tables = holders_of_table(l, layers);
   if (std::find(tables.begin(), tables.end(), self) != tables.end()) {  // a spare peer may have one that counts for nothing
     CAUSEWAY_TRY(sum_over(transport, id, tables, index_of, table_in(ctx.model(), ctx.gradients()), options));
@@ -21198,11 +20472,7 @@ result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const
     if (mine == run.holders.end()) continue;
     const auto values = untied_blocks_in(ctx.model(), ctx.gradients(), run.blocks);
     CAUSEWAY_TRY(sum_over(transport, named, run.holders, index_of, values, options));
-    for (std::int64_t b = run.blocks.first; b < run.blocks.last; ++b) {
-      const double norm = ctx.norm_of(blocks_in(ctx.gradients(), segments, {b, b + 1}, layers));
-      squares.of[b] = norm * norm;
-      if (mine == run.holders.begin()) squares.first += norm * norm;
-    }
+    add_squares(squares, ctx, ctx.gradients(), run.blocks, mine == run.holders.begin());
   }
   return squares;
 }
@@ -21249,6 +20519,807 @@ CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::me
 #endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_SUMS_IPP
 #endif
 
+// ---- causeway/parallel/cohorts.hpp ----
+#ifndef CAUSEWAY_PARALLEL_COHORTS_HPP
+#define CAUSEWAY_PARALLEL_COHORTS_HPP
+
+// Pipelines whose replicas take steps of their own between two exchanges. The peers of a replica are a cohort: they share
+// one copy of local progress, which is worth something as long as all of them are there. A round begins with a layout; each
+// replica of it is a slot, with its share of every global batch until the round is over. A cohort that is whole keeps its
+// slot, whoever else comes or goes. Who belongs to none is laid out anew from the shared parameters, into slots that are
+// empty, and makes those slots' part of the round from its beginning.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What a peer says of its local progress. A regular value without padding: it travels as it is.
+struct cohort_member {
+  std::uint64_t state = 0;      ///< names what its shared parameters are of, as crew_words::state
+  std::uint64_t cohort = 0;     ///< names its own; 0: none
+  std::uint64_t steps = 0;      ///< that it has taken since the last exchange
+  double norm = 0;              ///< of the gradient of the last of them, over the whole model
+  double loss = 0;              ///< of that, over the replica's tokens
+  double evaluation = 0;        ///< what the last evaluation came to
+  std::uint32_t slots = 0;      ///< of the round
+  std::uint32_t slot = 0;       ///< its cohort's
+  std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
+};
+
+/// Who trains in which slot.
+struct cohort_layout {
+  stage::layout layout;              ///< [slot]; without seats: nobody does, in this round
+  std::vector<std::uint64_t> names;  ///< [slot] of cohorts that go on; 0: it begins, or there is none
+};
+
+/// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what gathering::peers[p] says.
+/// `state`: of the run.
+CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::gathering& g,
+                                                           std::span<const cohort_member> members, std::uint64_t state);
+
+/// The ranges of a replica's stages.
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> cut_of(const stage::replica& r);
+
+/// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
+/// communication policy must have rows of one length.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery);
+
+/// Those who hold the same stage, and how much each has in what they exchange: its replica's part of all micro-batches.
+struct stage_holders {
+  std::vector<std::uint64_t> peers;
+  std::vector<double> shares;
+};
+CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
+
+namespace detail {
+
+/// The seats of the peers of one cohort, in the order of the model; none if one of them is missing.
+CAUSEWAY_DECL [[nodiscard]] std::vector<stage::seat> whole_row(const stage::gathering& g,
+                                                               std::span<const std::size_t> places);
+
+/// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
+CAUSEWAY_DECL [[nodiscard]] stage::gathering free_peers(const stage::gathering& g, const cohort_layout& standing);
+
+/// Puts replicas of `more` into empty slots, if they are cut like the others.
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
+
+}  // namespace detail
+
+/// Whole cohorts, and new ones of who is left, as `recovery` lays them out. Errors: those of the recovery, where no cohort
+/// is whole.
+template <stage::Recovery Recovery>
+result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::gathering& g, std::span<const cohort_member> members,
+                                      std::uint64_t state) {
+  cohort_layout made = standing_cohorts(g, members, state);
+  if (made.layout.replicas.empty()) {
+    CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
+    CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
+    made.names.assign(made.layout.replicas.size(), 0);
+    return made;
+  }
+  const stage::gathering rest = detail::free_peers(g, made);
+  if (rest.micro_batches == 0 || rest.peers.empty()) return made;
+  if (const auto more = recovery.arrange(rest)) detail::fill_slots(made, *more);
+  return made;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_COHORTS_HPP
+
+// ---- causeway/parallel/impl/cohorts.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_COHORTS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_COHORTS_IPP
+
+// Bodies of parallel/cohorts.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+namespace detail {
+
+CAUSEWAY_DECL std::vector<stage::seat> whole_row(const stage::gathering& g, std::span<const std::size_t> places) {
+  std::vector<stage::seat> seats;
+  for (const std::size_t p : places) seats.push_back({g.peers[p].id, g.peers[p].computes});
+  std::sort(seats.begin(), seats.end(), [](const auto& a, const auto& b) { return a.computes.first < b.computes.first; });
+  std::int64_t next = 0;
+  for (const stage::seat& s : seats) {
+    if (s.computes.first != next || s.computes.size() < 1) return {};
+    next = s.computes.last;
+  }
+  return next == g.layers ? seats : std::vector<stage::seat>{};
+}
+
+CAUSEWAY_DECL stage::gathering free_peers(const stage::gathering& g, const cohort_layout& standing) {
+  stage::gathering rest = g;
+  std::erase_if(rest.peers, [&](const stage::present_peer& p) { return standing.layout.find(p.id) != nullptr; });
+  const auto& slots = standing.layout.replicas;
+  rest.micro_batches = static_cast<std::uint32_t>(
+      std::count_if(slots.begin(), slots.end(), [](const stage::replica& r) { return r.seats.empty(); }));
+  return rest;
+}
+
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
+  auto& slots = into.layout.replicas;
+  const auto stands = std::find_if(slots.begin(), slots.end(), [](const stage::replica& r) { return !r.seats.empty(); });
+  const auto cut = cut_of(*stands);
+  auto next = more.replicas.begin();
+  for (stage::replica& slot : slots) {
+    if (!slot.seats.empty()) continue;
+    while (next != more.replicas.end() && cut_of(*next) != cut) ++next;
+    if (next == more.replicas.end()) return;
+    slot.seats = (next++)->seats;
+  }
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::gathering& g, std::span<const cohort_member> members,
+                                             std::uint64_t state) {
+  std::map<std::uint64_t, std::vector<std::size_t>> places;
+  for (std::size_t p = 0; p < members.size(); ++p) {
+    if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
+  }
+  cohort_layout made;
+  for (const auto& [name, of] : places) {
+    auto seats = detail::whole_row(g, of);
+    const cohort_member& one = members[of.front()];
+    const bool fits = one.slot < one.slots && one.slots <= g.micro_batches;
+    if (seats.empty() || !fits) continue;
+    auto& slots = made.layout.replicas;
+    if (slots.empty()) {
+      for (const std::uint32_t share : stage::even_shares(g.micro_batches, one.slots)) slots.push_back({{}, share});
+      made.names.assign(slots.size(), 0);
+    }
+    if (one.slots != slots.size() || !slots[one.slot].seats.empty()) continue;
+    slots[one.slot].seats = std::move(seats);
+    made.names[one.slot] = name;
+  }
+  return made;
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
+  std::vector<nn::block_range> cut;
+  for (const stage::seat& s : r.seats) cut.push_back(s.computes);
+  return cut;
+}
+
+CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
+  stage_holders all;
+  double sum = 0;
+  for (const stage::replica& r : l.replicas) {
+    if (r.seats.empty()) continue;
+    all.peers.push_back(r.seats[rank].peer);
+    all.shares.push_back(r.micro_batches);
+    sum += r.micro_batches;
+  }
+  for (double& share : all.shares) share /= sum;
+  return all;
+}
+
+CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery) {
+  for (const stage::replica& r : l.replicas) {
+    const bool plain = std::all_of(r.seats.begin(), r.seats.end(),
+                                   [](const stage::seat& s) { return s.peer != stage::nobody && s.keeps.empty(); });
+    if (plain && cut_of(r) == cut_of(l.replicas.front())) continue;
+    return fail(
+        errc::unsupported, std::string{recovery},
+        "where a communication policy exchanges rows between replicas they must be cut alike, with one stage for each "
+        "peer; use regroup, or morph or proactive");
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_COHORTS_IPP
+#endif
+
+// ---- causeway/net/codec.hpp ----
+#ifndef CAUSEWAY_NET_CODEC_HPP
+#define CAUSEWAY_NET_CODEC_HPP
+
+// Reading and writing bytes that cross the trust boundary: fixed-width little-endian integers, and text and blobs behind a
+// length. The reader never looks past its input, never believes a length that the input does not back with bytes, and
+// remembers its first failure: a decoder reads everything and asks once at the end.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+namespace detail {
+
+template <std::unsigned_integral U>
+constexpr U byte_swapped(U value) noexcept {
+  U out = 0;
+  for (std::size_t i = 0; i < sizeof(U); ++i) {
+    out = static_cast<U>(static_cast<U>(out << 7U << 1U) | static_cast<U>(value & 0xFFU));
+    value = static_cast<U>(value >> 7U >> 1U);
+  }
+  return out;
+}
+
+template <std::unsigned_integral U>
+constexpr U little_endian(U value) noexcept {
+  if constexpr (std::endian::native == std::endian::big) return byte_swapped(value);
+  return value;
+}
+
+/// Writes `value` at `to`, low byte first; gives the place behind it.
+template <std::unsigned_integral U>
+std::byte* store_little(std::byte* to, U value) noexcept {
+  value = little_endian(value);
+  std::memcpy(to, &value, sizeof value);
+  return to + sizeof value;
+}
+
+template <std::unsigned_integral U>
+U load_little(const std::byte* from) noexcept {
+  U value = 0;
+  std::memcpy(&value, from, sizeof value);
+  return little_endian(value);
+}
+
+}  // namespace detail
+
+/// Appends values to a byte vector that it owns.
+class byte_writer {
+ public:
+  template <std::unsigned_integral U>
+  byte_writer& put(U value) {
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + sizeof value);
+    detail::store_little(bytes_.data() + at, value);
+    return *this;
+  }
+
+  /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
+  CAUSEWAY_DECL byte_writer& put_bytes(std::span<const std::byte> blob);
+
+  byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> take() && noexcept;
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// Reads values from untrusted bytes. After the first failure every read gives a zero or an empty view, and `finish` gives
+/// the reason. Views point into the input. Allocates nothing (but for the message of an error).
+class byte_reader {
+ public:
+  explicit byte_reader(std::span<const std::byte> input) noexcept : rest_{input} {}
+
+  template <std::unsigned_integral U>
+  U get() noexcept {
+    if (!require(sizeof(U))) return 0;
+    const U value = detail::load_little<U>(rest_.data());
+    rest_ = rest_.subspan(sizeof(U));
+    return value;
+  }
+
+  /// A blob of at most `limit` bytes behind its u32 length.
+  CAUSEWAY_DECL std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
+
+  /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
+  /// stranger sent can be shown on a terminal.
+  CAUSEWAY_DECL std::string get_text(std::size_t limit);
+
+  /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
+  void refuse() noexcept { set_failed(state::over_limit); }
+
+  [[nodiscard]] bool ok() const noexcept { return state_ == state::good; }
+  [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
+
+  /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
+  CAUSEWAY_DECL [[nodiscard]] result<void> finish(std::string_view what) const;
+
+ private:
+  enum class state : std::uint8_t { good, truncated, over_limit };
+
+  CAUSEWAY_DECL bool require(std::size_t n) noexcept;
+
+  CAUSEWAY_DECL void set_failed(state why) noexcept;
+
+  std::span<const std::byte> rest_;
+  state state_ = state::good;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_CODEC_HPP
+
+// ---- causeway/net/impl/codec.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
+#define CAUSEWAY_NET_IMPL_CODEC_IPP
+
+// Bodies of net/codec.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL std::vector<std::byte> byte_writer::take() && noexcept { return std::move(bytes_); }
+
+CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
+  CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
+  put(static_cast<std::uint32_t>(blob.size()));
+  bytes_.insert(bytes_.end(), blob.begin(), blob.end());
+  return *this;
+}
+
+CAUSEWAY_DECL std::span<const std::byte> byte_reader::get_bytes(std::size_t limit) noexcept {
+  const auto length = get<std::uint32_t>();
+  if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
+  if (!require(length)) return {};
+  const auto view = rest_.first(length);
+  rest_ = rest_.subspan(length);
+  return view;
+}
+
+CAUSEWAY_DECL std::string byte_reader::get_text(std::size_t limit) {
+  const auto view = get_bytes(limit);
+  std::string text;
+  text.reserve(view.size());
+  for (const std::byte b : view) {
+    const auto c = static_cast<char>(b);
+    text.push_back(c >= ' ' && c <= '~' ? c : '?');
+  }
+  return text;
+}
+
+CAUSEWAY_DECL result<void> byte_reader::finish(std::string_view what) const {
+  if (state_ == state::over_limit) {
+    return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
+  }
+  if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
+  if (!rest_.empty()) {
+    return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
+  }
+  return {};
+}
+
+CAUSEWAY_DECL bool byte_reader::require(std::size_t n) noexcept {
+  if (!ok()) return false;
+  if (rest_.size() >= n) return true;
+  set_failed(state::truncated);
+  return false;
+}
+
+CAUSEWAY_DECL void byte_reader::set_failed(state why) noexcept {
+  if (ok()) state_ = why;
+  rest_ = {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_CODEC_IPP
+#endif
+
+// ---- causeway/parallel/crew_turns.hpp ----
+#ifndef CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+#define CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+
+// What peers do together between two steps, one after the other: evaluations, in the order in which all of them ask for
+// them, and then the step. Who comes late is told what it missed, or that it did miss it, and nobody waits in vain.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What a peer says of itself when peers meet.
+struct crew_turn {
+  std::uint32_t evaluated = 0;                             ///< evaluations that it is through with since the last step
+  bool trains = true;                                      ///< it makes the step next; else an evaluation
+  double last = std::numeric_limits<double>::quiet_NaN();  ///< what the last of those came to; not a number: unknown
+
+  /// Rises from turn to turn.
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t order() const noexcept;
+};
+
+/// A peer's turns.
+class crew_turns {
+ public:
+  /// `state` names the parameters that it holds: those of another state begin anew.
+  CAUSEWAY_DECL void at(std::uint64_t state) noexcept;
+
+  [[nodiscard]] crew_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
+
+  /// This evaluation is over; `sum`: not a number where nobody told.
+  CAUSEWAY_DECL void came_to(double sum) noexcept;
+
+ private:
+  std::uint64_t state_ = 0;
+  std::uint32_t evaluated_ = 0;
+  double last_ = std::numeric_limits<double>::quiet_NaN();
+};
+
+/// The turn of those who are furthest.
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t furthest(std::span<const crew_turn> all) noexcept;
+
+/// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
+CAUSEWAY_DECL [[nodiscard]] double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept;
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+
+// ---- causeway/parallel/impl/crew_turns.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
+
+// Bodies of parallel/crew_turns.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::uint32_t crew_turn::order() const noexcept {
+  return trains ? std::numeric_limits<std::uint32_t>::max() : evaluated;
+}
+
+CAUSEWAY_DECL void crew_turns::at(std::uint64_t state) noexcept {
+  if (state == state_) return;
+  state_ = state;
+  evaluated_ = 0;
+  last_ = std::numeric_limits<double>::quiet_NaN();
+}
+
+CAUSEWAY_DECL void crew_turns::came_to(double sum) noexcept {
+  ++evaluated_;
+  last_ = sum;
+}
+
+CAUSEWAY_DECL std::uint32_t furthest(std::span<const crew_turn> all) noexcept {
+  std::uint32_t most = 0;
+  for (const crew_turn& t : all) most = std::max(most, t.order());
+  return most;
+}
+
+CAUSEWAY_DECL double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept {
+  for (const crew_turn& t : all) {
+    if (t.evaluated == own.evaluated + 1 && std::isfinite(t.last)) return t.last;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
+#endif
+
+// ---- causeway/parallel/crew_facts.hpp ----
+#ifndef CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+#define CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+
+// What the peers of an attempt tell each other before they can agree on a layout: who they are and what they hold.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What must be equal on all peers, and is checked.
+struct crew_agreement {
+  std::uint64_t hash = 0;  ///< of model, schedule, codec, recovery
+  std::int64_t layers = 0;
+  std::uint32_t micro_batches = 0;
+};
+
+namespace detail {
+
+inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
+
+CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r);
+
+/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
+CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty);
+
+}  // namespace detail
+
+namespace detail {
+
+CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all);
+
+/// Rising and apart.
+CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers);
+
+CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b);
+
+CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers);
+
+}  // namespace detail
+
+/// What a peer says when peers meet.
+struct crew_member {
+  stage::present_peer peer;
+  crew_turn turn;
+  std::uint64_t storage = 0;  ///< block_store::identity; 0: it has none
+};
+
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed);
+
+/// errc::wrong_model: another model or other options than ours.
+CAUSEWAY_DECL [[nodiscard]] result<crew_member> decode_crew_member(std::span<const std::byte> bytes,
+                                                                   const crew_agreement& ours);
+
+/// The peers of an attempt, and the transport's number of each.
+struct crew_facts {
+  stage::gathering gathered;
+  std::vector<net::peer_index> index_of;  ///< [place in gathered.peers]
+  net::peer_index self = 0;               ///< place of this peer
+  std::vector<crew_turn> turns;           ///< [place]
+  std::vector<std::uint64_t> storages;    ///< [place], see crew_member
+};
+
+/// From and to everybody; 73 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
+/// the step.
+CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
+                                              const crew_member& own, const crew_agreement& ours,
+                                              const collective::collective_options& options);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+
+// ---- causeway/parallel/impl/crew_facts.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
+
+// Bodies of parallel/crew_facts.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
+
+CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r) {
+  w.put(static_cast<std::uint64_t>(r.first)).put(static_cast<std::uint64_t>(r.last));
+}
+
+CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
+  const auto first = r.get<std::uint64_t>(), last = r.get<std::uint64_t>();
+  const auto most = static_cast<std::uint64_t>(layers);
+  if (last > most || first > last || (first == last && !may_be_empty)) r.refuse();
+  return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(last)};
+}
+
+CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all) {
+  CAUSEWAY_EXPECT(all.size() <= most_ranges);
+  w.put(static_cast<std::uint32_t>(all.size()));
+  for (const nn::block_range& r : all) put_range(w, r);
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
+  std::vector<nn::block_range> all;
+  const auto ranges = r.get<std::uint32_t>();
+  if (ranges > most_ranges) r.refuse();
+  for (std::uint32_t i = 0; i < ranges && r.ok(); ++i) {
+    all.push_back(get_range(r, layers, false));
+    if (i > 0 && all[i].first <= all[i - 1].last) r.refuse();
+  }
+  return all;
+}
+
+CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b) {
+  w.put(b.name);
+  if (b.name == 0) return;
+  w.put(b.replicas).put(b.stages).put(b.stage);
+  put_ranges(w, b.keeps);
+}
+
+CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers) {
+  stage::begun_step b;
+  b.name = r.get<std::uint64_t>();
+  if (!r.ok() || b.name == 0) return b;
+  b.replicas = r.get<std::uint32_t>();
+  b.stages = r.get<std::uint32_t>();
+  b.stage = r.get<std::uint32_t>();
+  b.keeps = get_ranges(r, layers);
+  if (replica >= b.replicas || b.stage >= b.stages || b.stages > static_cast<std::uint64_t>(layers)) r.refuse();
+  return b;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed) {
+  const stage::present_peer& p = m.peer;
+  net::byte_writer w;
+  w.put(agreed).put(p.id).put(p.replica);
+  detail::put_range(w, p.computes);
+  detail::put_ranges(w, p.holds);
+  w.put(static_cast<std::uint32_t>(p.squares.size()));
+  for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
+  detail::put_begun(w, p.begun);
+  w.put(m.storage)
+      .put(m.turn.evaluated)
+      .put(static_cast<std::uint8_t>(m.turn.trains))
+      .put(std::bit_cast<std::uint64_t>(m.turn.last));
+  return std::move(w).take();
+}
+
+CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes, const crew_agreement& ours) {
+  net::byte_reader r{bytes};
+  const auto agreed = r.get<std::uint64_t>();
+  if (r.ok() && agreed != ours.hash) {
+    return fail(errc::wrong_model, "", "it has another model, schedule, codec, recovery or number of micro-batches");
+  }
+  crew_member m;
+  stage::present_peer& p = m.peer;
+  p.id = r.get<std::uint64_t>();
+  p.replica = r.get<std::uint32_t>();
+  p.computes = detail::get_range(r, ours.layers, true);
+  p.holds = detail::get_ranges(r, ours.layers);
+  const auto squares = r.get<std::uint32_t>();
+  if (squares > ours.layers) r.refuse();
+  for (std::uint32_t i = 0; i < squares && r.ok(); ++i) {
+    p.squares.push_back(std::bit_cast<double>(r.get<std::uint64_t>()));
+    if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
+  }
+  p.begun = detail::get_begun(r, p.replica, ours.layers);
+  m.storage = r.get<std::uint64_t>();
+  m.turn.evaluated = r.get<std::uint32_t>();
+  const auto trains = r.get<std::uint8_t>();
+  if (trains > 1) r.refuse();
+  m.turn.trains = trains == 1;
+  m.turn.last = std::bit_cast<double>(r.get<std::uint64_t>());
+  CAUSEWAY_TRY(r.finish("what a peer holds"));
+  return m;
+}
+
+CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
+                                              const crew_member& own, const crew_agreement& ours,
+                                              const collective::collective_options& options) {
+  const std::size_t most = 128 + 32 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
+  std::vector<std::vector<std::byte>> all(transport.size());
+  if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
+  std::vector<std::pair<crew_member, net::peer_index>> peers;
+  for (net::peer_index p = 0; p < transport.size(); ++p) {
+    auto one = p == transport.self() ? result<crew_member>{own} : decode_crew_member(all[p], ours);
+    if (!one) {
+      if (one.error().where.empty()) one.error().where = "peer " + std::to_string(p);
+      return one.error();
+    }
+    peers.emplace_back(std::move(*one), p);
+  }
+  std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.peer.id < b.first.peer.id; });
+  crew_facts facts;
+  facts.gathered.layers = ours.layers;
+  facts.gathered.micro_batches = ours.micro_batches;
+  for (auto& [member, index] : peers) {
+    if (!facts.gathered.peers.empty() && facts.gathered.peers.back().id == member.peer.id) {
+      return fail(errc::protocol, "peer " + std::to_string(index), "it says to be another one");
+    }
+    if (index == transport.self()) facts.self = static_cast<net::peer_index>(facts.index_of.size());
+    facts.gathered.peers.push_back(std::move(member.peer));
+    facts.turns.push_back(member.turn);
+    facts.storages.push_back(member.storage);
+    facts.index_of.push_back(index);
+  }
+  return facts;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
+#endif
+
+// ---- causeway/parallel/cohort_talk.hpp ----
+#ifndef CAUSEWAY_PARALLEL_COHORT_TALK_HPP
+#define CAUSEWAY_PARALLEL_COHORT_TALK_HPP
+
+// What peers of pipelines whose replicas take steps of their own tell each other when they meet, beside what they hold.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// `own` of every peer of `transport`, by its numbers. Values travel as they lie in memory.
+template <class T>
+result<std::vector<T>> of_all(auto& transport, const net::message_id& id, const T& own,
+                              const collective::collective_options& options) {
+  std::vector<T> all(transport.size(), own);
+  if (all.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(transport, id, std::as_bytes(std::span{&own, 1}),
+                                        std::as_writable_bytes(std::span{all}), options));
+  }
+  return all;
+}
+
+/// What a peer says before gradients are exchanged by the communication policy.
+struct exchange_share {
+  double loss = 0;           ///< of its part of the batch
+  std::uint64_t state = 0;   ///< names what the policy keeps alike, as crew_words::state
+  std::uint64_t memory = 0;  ///< names what an exchange remembers
+};
+CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state, const crew_state& kept);
+
+/// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer
+/// calls it if one does. Bytes: that, and one, from and to everybody. errc::not_found: nobody has it.
+CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const crew_state& state,
+                                      bool has, const collective::collective_options& options);
+
+/// What crew_state::alike holds, as a block_store keeps it, and back.
+CAUSEWAY_DECL [[nodiscard]] std::vector<float> as_numbers(const crew_state& state);
+CAUSEWAY_DECL void put_numbers(const crew_state& state, std::span<const float> numbers);
+
+/// Evaluations before the next step, as the peers of a replica are through with them.
+struct replica_evaluations {
+  std::uint64_t through_with = 0;                            ///< the first of them
+  double missed = std::numeric_limits<double>::quiet_NaN();  ///< what the one came to that `own` wants; unknown
+};
+
+/// Of this replica; `own` is this peer's word.
+CAUSEWAY_DECL [[nodiscard]] replica_evaluations evaluations_in(const stage::replica& r, const crew_facts& facts,
+                                                               std::span<const cohort_member> members,
+                                                               const cohort_member& own);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_COHORT_TALK_HPP
+
+// ---- causeway/parallel/impl/cohort_talk.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_COHORT_TALK_IPP
+#define CAUSEWAY_PARALLEL_IMPL_COHORT_TALK_IPP
+
+// Bodies of parallel/cohort_talk.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, const crew_state& kept) {
+  hasher memory;
+  if (kept.memory) {
+    for (const auto part : kept.memory()) memory.add(part);
+  }
+  return {loss, state, memory.finish()};
+}
+
+CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const crew_state& state,
+                                      bool has, const collective::collective_options& options) {
+  std::vector<std::byte> own;
+  for (const auto part : state.alike) own.insert(own.end(), part.begin(), part.end());
+  own.push_back(std::byte{has});
+  std::vector<std::byte> all(own.size() * transport.size());
+  if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, own, std::span{all}, options));
+  if (has) return {};
+  for (std::size_t of = 0; of < all.size(); of += own.size()) {
+    if (all[of + own.size() - 1] != std::byte{1}) continue;
+    auto from = all.begin() + static_cast<std::ptrdiff_t>(of);
+    for (const auto part : state.alike) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    }
+    return {};
+  }
+  return fail(errc::not_found, "round",
+              "nobody who is there has taken part in the last one; start a peer that has, where it ran");
+}
+
+CAUSEWAY_DECL std::vector<float> as_numbers(const crew_state& state) {
+  std::vector<std::byte> bytes;
+  for (const auto part : state.alike) bytes.insert(bytes.end(), part.begin(), part.end());
+  std::vector<float> numbers((bytes.size() + sizeof(float) - 1) / sizeof(float));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+CAUSEWAY_DECL void put_numbers(const crew_state& state, std::span<const float> numbers) {
+  auto from = std::as_bytes(numbers).begin();
+  for (const auto part : state.alike) {
+    std::copy_n(from, part.size(), part.begin());
+    from += static_cast<std::ptrdiff_t>(part.size());
+  }
+}
+
+CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const crew_facts& facts,
+                                                 std::span<const cohort_member> members, const cohort_member& own) {
+  replica_evaluations known;
+  const auto& peers = facts.gathered.peers;
+  for (std::size_t p = 0; p < peers.size(); ++p) {
+    const auto sits_there = [&](const stage::seat& s) { return s.peer == peers[p].id; };
+    const cohort_member& m = members[p];
+    if (m.steps != own.steps || m.evaluated <= known.through_with) continue;
+    if (std::none_of(r.seats.begin(), r.seats.end(), sits_there)) continue;
+    known.through_with = m.evaluated;
+    if (own.cohort != 0 && m.cohort == own.cohort && m.evaluated == own.evaluated + 1) known.missed = m.evaluation;
+  }
+  return known;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_COHORT_TALK_IPP
+#endif
+
 // ---- causeway/parallel/interpolated_blocks.hpp ----
 #ifndef CAUSEWAY_PARALLEL_INTERPOLATED_BLOCKS_HPP
 #define CAUSEWAY_PARALLEL_INTERPOLATED_BLOCKS_HPP
@@ -21259,7 +21330,7 @@ CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::me
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// Blocks in a row that no peer of the gathering holds.
-[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g);
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> lost_runs(const stage::gathering& g);
 
 /// W = share · W_before + (1 - share) · W_behind.
 struct made_up_block {
@@ -21271,18 +21342,18 @@ struct made_up_block {
 
 /// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
 /// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
-[[nodiscard]] CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g);
+CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up_for(const stage::gathering& g);
 
 /// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
-[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
                                                                const stage::gathering& g);
 
 /// The parameters alone, out of contents with `moments` times as much behind them.
-[[nodiscard]] CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments);
+CAUSEWAY_DECL [[nodiscard]] block_contents parameters_of(block_contents all, std::size_t moments);
 
 /// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
 /// first and the last block have more than the others, in front of and behind what is theirs.
-[[nodiscard]] CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+CAUSEWAY_DECL [[nodiscard]] block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
                                                    std::span<const float> before, std::span<const float> behind);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -21374,10 +21445,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 /// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_micro_batches(std::string_view policy, std::int64_t count);
 
 /// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
@@ -21410,6 +21481,992 @@ CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, 
 #endif  // CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
 #endif
 
+// ---- causeway/io/section.hpp ----
+#ifndef CAUSEWAY_IO_SECTION_HPP
+#define CAUSEWAY_IO_SECTION_HPP
+
+// Named, versioned sections of raw bytes, and how a file of them is written: a header with a checksum of its own and one of
+// each section, then the sections, each from a 64-byte boundary. Layout: docs/reference/checkpoint_format.md.
+// Little-endian.
+
+#include <variant>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+static_assert(std::endian::native == std::endian::little, "section files are little-endian, and so must be the machine");
+
+/// Which run and step a file belongs to, and who wrote it.
+struct section_stamp {
+  std::uint64_t run_id = 0;
+  std::uint64_t step = 0;
+  std::uint32_t library_version = CAUSEWAY_VERSION;  ///< filled in by the writer
+
+  friend constexpr bool operator==(const section_stamp&, const section_stamp&) = default;
+};
+
+/// A section to be written: owns its bytes, or refers to bytes that outlive it (large ones: parameters, moments).
+class section {
+ public:
+  CAUSEWAY_DECL section(std::string name, std::uint32_t version, byte_vector content);
+  CAUSEWAY_DECL section(std::string name, std::uint32_t version, std::span<const std::byte> content);
+
+  /// Refers to `values` as they lie in memory.
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  static section of(std::string name, std::uint32_t version, std::span<const T> values) {
+    return {std::move(name), version, std::as_bytes(values)};
+  }
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
+  CAUSEWAY_DECL [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
+
+ private:
+  std::string name_;
+  std::uint32_t version_;
+  std::variant<byte_vector, std::span<const std::byte>> content_;
+};
+
+/// Writes sections one after another into a sink; large ones are passed on without a copy. Reads every byte twice (once for
+/// the checksums, which stand in front): the bytes must not change meanwhile. Names must differ and be at most 4,096 bytes.
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
+
+namespace detail {
+
+constexpr std::array<char, 8> section_magic{'C', 'W', 'S', 'E', 'C', 'T', '0', '\n'};
+constexpr std::uint32_t section_format = 1;
+constexpr std::size_t section_alignment = 64;
+constexpr std::size_t longest_section_name = 4096;
+
+struct section_file_head {
+  std::array<char, 8> magic = section_magic;
+  std::uint32_t format = section_format;
+  std::uint32_t library_version = CAUSEWAY_VERSION;
+  std::uint64_t run_id = 0;
+  std::uint64_t step = 0;
+  std::uint64_t file_length = 0;    // what a torn file does not have
+  std::uint32_t header_length = 0;  // this head, the table and the header's checksum
+  std::uint32_t section_count = 0;
+};
+static_assert(sizeof(section_file_head) == 48 && std::has_unique_object_representations_v<section_file_head>);
+
+struct section_entry {  // followed by the name, without a terminator
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  std::uint64_t checksum = 0;
+  std::uint32_t version = 0;
+  std::uint32_t name_length = 0;
+};
+static_assert(sizeof(section_entry) == 32 && std::has_unique_object_representations_v<section_entry>);
+
+constexpr std::uint64_t align_section(std::uint64_t offset) noexcept {
+  return (offset + section_alignment - 1) / section_alignment * section_alignment;
+}
+
+template <class T>
+void append_object(byte_vector& out, const T& value) {
+  const auto bytes = std::as_bytes(std::span{&value, 1});
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections);
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_SECTION_HPP
+
+// ---- causeway/io/impl/section.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_SECTION_IPP
+#define CAUSEWAY_IO_IMPL_SECTION_IPP
+
+// Bodies of io/section.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
+    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
+    : name_{std::move(name)}, version_{version}, content_{content} {}
+
+CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
+  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
+  return *std::get_if<std::span<const std::byte>>(&content_);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
+
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
+  section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
+  std::size_t length = sizeof head + sizeof(std::uint64_t);
+  for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
+  head.header_length = static_cast<std::uint32_t>(length);
+  head.section_count = static_cast<std::uint32_t>(sections.size());
+  head.file_length = length;
+  byte_vector table;
+  for (const section& s : sections) {
+    const std::uint64_t offset = align_section(head.file_length);
+    head.file_length = offset + s.bytes().size();
+    append_object(table, section_entry{offset, s.bytes().size(), hash_bytes(s.bytes()), s.version(),
+                                       static_cast<std::uint32_t>(s.name().size())});
+    const auto name = std::as_bytes(std::span{s.name().data(), s.name().size()});
+    table.insert(table.end(), name.begin(), name.end());
+  }
+  byte_vector header;
+  append_object(header, head);
+  header.insert(header.end(), table.begin(), table.end());
+  append_object(header, hash_bytes(header));
+  return header;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::io::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
+  for (const section& s : sections) {
+    const auto same = [&](const section& other) { return other.name() == s.name(); };
+    if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
+      return fail(errc::invalid_argument, s.name(), "section names must differ and be at most 4,096 bytes long");
+    }
+  }
+  constexpr std::array<std::byte, detail::section_alignment> zeros{};
+  const byte_vector header = detail::section_header(stamp, sections);
+  CAUSEWAY_TRY(sink(header));
+  std::uint64_t at = header.size();
+  for (const section& s : sections) {
+    CAUSEWAY_TRY(sink(std::span{zeros}.first(detail::align_section(at) - at)));
+    CAUSEWAY_TRY(sink(s.bytes()));
+    at = detail::align_section(at) + s.bytes().size();
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_SECTION_IPP
+#endif
+
+// ---- causeway/io/section_file.hpp ----
+#ifndef CAUSEWAY_IO_SECTION_FILE_HPP
+#define CAUSEWAY_IO_SECTION_FILE_HPP
+
+// Reads a file of sections (io/section.hpp). Nothing is given out before every byte of the file was verified: header and
+// sections must fit their checksums, and padding must be zero.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+/// A section that was read and verified. Starts on a 64-byte boundary of the file.
+struct section_view {
+  std::string_view name;
+  std::uint32_t version = 0;
+  std::span<const std::byte> bytes;
+};
+
+/// A name and the newest version of it that the program can read.
+struct wanted_section {
+  std::string name;
+  std::uint32_t version = 1;
+};
+
+/// A verified file in memory. Movable; the views live as long as it does, also after a move.
+class section_file {
+ public:
+  /// Verifies `content`. `name` is for messages. Errors: errc::corrupt (torn, flipped, not such a file) and
+  /// errc::version_mismatch (a newer format).
+  CAUSEWAY_DECL static result<section_file> parse(byte_vector content, const std::string& name);
+
+  section_file(section_file&&) noexcept = default;  // not copied: the views point into the one content
+  section_file& operator=(section_file&&) noexcept = default;
+
+  [[nodiscard]] const section_stamp& stamp() const noexcept { return stamp_; }
+  [[nodiscard]] std::span<const section_view> sections() const noexcept { return sections_; }
+
+  /// The section called `name`; errc::not_found lists what there is.
+  CAUSEWAY_DECL [[nodiscard]] result<section_view> find(std::string_view name) const;
+
+  /// Fills `values` with the section called `name`; errc::wrong_model if the lengths differ.
+  template <class T>
+    requires std::is_trivially_copyable_v<T> result<void> copy_to(std::string_view name, std::span<T> values)
+  const {
+    CAUSEWAY_ASSIGN(const section_view found, find(name));
+    if (found.bytes.size() != values.size_bytes()) return wrong_length(name, found.bytes.size(), values.size_bytes());
+    if (!values.empty()) std::memcpy(values.data(), found.bytes.data(), found.bytes.size());
+    return {};
+  }
+
+  /// Checks that the sections are those wanted, in any order, none newer than wanted. Otherwise the error lists both sides:
+  /// errc::wrong_model for missing or unknown sections, errc::version_mismatch for newer ones. Older versions pass: who
+  /// owns the section migrates it.
+  CAUSEWAY_DECL [[nodiscard]] result<void> match(std::span<const wanted_section> wanted) const;
+
+ private:
+  section_file() = default;
+  CAUSEWAY_DECL [[nodiscard]] error wrong_length(std::string_view name, std::size_t has, std::size_t wants) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string listing() const;
+
+  std::string name_;
+  byte_vector content_;
+  section_stamp stamp_;
+  std::vector<section_view> sections_;
+};
+
+namespace detail {
+
+/// Walks through a header whose checksum was verified already, and still trusts no length.
+class section_cursor {
+ public:
+  explicit section_cursor(std::span<const std::byte> bytes) noexcept : rest_{bytes} {}
+
+  template <class T>
+  bool take(T& value) noexcept {
+    if (rest_.size() < sizeof value) return false;
+    std::memcpy(&value, rest_.data(), sizeof value);
+    rest_ = rest_.subspan(sizeof value);
+    return true;
+  }
+  CAUSEWAY_DECL bool take(std::size_t length, std::string_view& text) noexcept;
+  [[nodiscard]] bool empty() const noexcept { return rest_.empty(); }
+
+ private:
+  std::span<const std::byte> rest_;
+};
+
+CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept;
+
+/// The head, once the header's checksum fits.
+CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name);
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_SECTION_FILE_HPP
+
+// ---- causeway/io/impl/section_file.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+#define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+
+// Bodies of io/section_file.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
+
+CAUSEWAY_DECL bool section_cursor::take(std::size_t length, std::string_view& text) noexcept {
+  if (rest_.size() < length) return false;
+  text = {reinterpret_cast<const char*>(rest_.data()), length};
+  rest_ = rest_.subspan(length);
+  return true;
+}
+
+CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name) {
+  section_file_head head;
+  const auto torn = [&](const std::string& what) {
+    return fail(errc::corrupt, name, what + ". It was torn or damaged: use an older file");
+  };
+  if (!section_cursor{content}.take(head)) return torn("the file ends within its header");
+  if (head.magic != section_magic)
+    return fail(errc::corrupt, name, "this is not a Causeway section file, or its start is damaged");
+  const std::size_t length = head.header_length;
+  if (length < sizeof head + 8 || length > content.size()) return torn("the file ends within its header");
+  std::uint64_t checksum = 0;
+  std::memcpy(&checksum, content.data() + length - 8, 8);
+  const bool sound = checksum == hash_bytes(content.first(length - 8));
+  if (sound && head.format != section_format) {  // every format keeps the length's place and the checksum's
+    return fail(errc::version_mismatch, name,
+                "written in format " + std::to_string(head.format) + " by library version " +
+                    std::to_string(head.library_version) + "; this program reads format " + std::to_string(section_format) +
+                    ". Use a newer library");
+  }
+  if (!sound) return torn("the header does not fit its checksum");
+  if (head.file_length != content.size()) {
+    return torn("the file has " + std::to_string(content.size()) + " bytes of " + std::to_string(head.file_length));
+  }
+  return head;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::io::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL result<section_file> section_file::parse(byte_vector content, const std::string& name) {
+  section_file file;
+  file.name_ = name;
+  file.content_ = std::move(content);
+  const std::span<const std::byte> bytes = file.content_;
+  CAUSEWAY_ASSIGN(const detail::section_file_head head, detail::verified_head(bytes, name));
+  file.stamp_ = {head.run_id, head.step, head.library_version};
+  detail::section_cursor cursor{bytes.first(head.header_length - 8).subspan(sizeof head)};
+  std::uint64_t at = head.header_length;
+  for (std::uint32_t i = 0; i < head.section_count; ++i) {
+    detail::section_entry entry;
+    section_view view;
+    if (!cursor.take(entry) || !cursor.take(entry.name_length, view.name) || entry.offset != detail::align_section(at) ||
+        entry.offset > bytes.size() || entry.length > bytes.size() - entry.offset) {
+      return fail(errc::corrupt, name, "the table of sections contradicts itself. Use an older file");
+    }
+    view.version = entry.version;
+    view.bytes = bytes.subspan(entry.offset, entry.length);
+    if (!detail::all_zero(bytes.subspan(at, entry.offset - at)) || hash_bytes(view.bytes) != entry.checksum) {
+      return fail(errc::corrupt, name,
+                  "section \"" + std::string{view.name} + "\" does not fit its checksum. Use an older file");
+    }
+    at = entry.offset + entry.length;
+    file.sections_.push_back(view);
+  }
+  if (!cursor.empty() || at != bytes.size()) {
+    return fail(errc::corrupt, name, "the table of sections does not cover the file. Use an older file");
+  }
+  return result<section_file>{std::move(file)};  // nvcc does not move a local by itself
+}
+
+CAUSEWAY_DECL std::string section_file::listing() const {
+  std::string text;
+  for (const section_view& s : sections_) {
+    text += (text.empty() ? "" : ", ") + std::string{s.name} + " v" + std::to_string(s.version);
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+CAUSEWAY_DECL result<section_view> section_file::find(std::string_view name) const {
+  for (const section_view& s : sections_) {
+    if (s.name == name) return s;
+  }
+  return fail(errc::not_found, name_, "has no section \"" + std::string{name} + "\"; it has: " + listing());
+}
+
+CAUSEWAY_DECL error section_file::wrong_length(std::string_view name, std::size_t has, std::size_t wants) const {
+  return fail(errc::wrong_model, name_,
+              "section \"" + std::string{name} + "\" has " + std::to_string(has) + " bytes, this model needs " +
+                  std::to_string(wants) + ". Use the model options that the file was written with");
+}
+
+CAUSEWAY_DECL result<void> section_file::match(std::span<const wanted_section> wanted) const {
+  bool same = wanted.size() == sections_.size();
+  bool newer = false;
+  std::string wants;
+  for (const wanted_section& w : wanted) {
+    wants += (wants.empty() ? "" : ", ") + w.name + " v" + std::to_string(w.version);
+    const auto it =
+        std::find_if(sections_.begin(), sections_.end(), [&](const section_view& s) { return s.name == w.name; });
+    if (it == sections_.end()) same = false;
+    if (it != sections_.end() && it->version > w.version) newer = true;
+  }
+  if (same && !newer) return {};
+  const std::string sides = " The file has: " + listing() + ". This program reads: " + (wants.empty() ? "nothing" : wants);
+  if (!same) return fail(errc::wrong_model, name_, "written by a trainer of other parts; use the same policies." + sides);
+  return fail(errc::version_mismatch, name_, "written by a newer library; use that one." + sides);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+#endif
+
+// ---- causeway/io/checkpoint.hpp ----
+#ifndef CAUSEWAY_IO_CHECKPOINT_HPP
+#define CAUSEWAY_IO_CHECKPOINT_HPP
+
+// The checkpoints of one peer in one folder: `step-00001234.ckpt`. A new one is durable before an older one is removed, and
+// `keep` generations stay, so that a file which the disk lost still leaves the one before. Only files that were written
+// without an error and were not found damaged count as generations. One process per folder.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+/// The file name of a step: eight digits at least, so that names sort like steps for a person.
+CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step);
+
+/// The step of a file name, if it is one of ours.
+CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name);
+
+/// What `load_newest` found.
+struct loaded_checkpoint {
+  section_file file;
+  std::string note;  ///< empty, or a sentence for the log: which newer files were passed over, and why
+};
+
+/// Not safe to share between threads.
+template <Storage S>
+class checkpoint_directory {
+ public:
+  explicit checkpoint_directory(S storage, std::string directory, unsigned keep = 2)
+      : storage_{std::move(storage)}, directory_{std::move(directory)}, keep_{std::max(keep, 1U)} {}
+
+  /// Writes the checkpoint of `step`, durable on return, then removes what is too old. An error leaves the older ones as
+  /// they were: errc::disk_full, errc::io_failed, errc::invalid_argument (two sections of one name). Trouble in removing
+  /// older files is no error; they are tried again next time.
+  result<void> save(std::uint64_t step, std::span<const section> sections, std::uint64_t run_id = 0) {
+    const bool replaces = clean_up(checkpoint_name(step));
+    const std::string name = checkpoint_name(step);
+    auto written = storage_.write_atomic(path_of(name), [&](const byte_sink& sink) {
+      return write_sections(sink, {run_id, step}, sections);
+    });
+    if (!written) {
+      // A write that fails at its very end leaves a file that may be gone after a crash: it must not count, nor be seen by
+      // a process that knows nothing of the failure.
+      worthless_.insert(name);
+      if (!replaces) (void)storage_.remove(path_of(name));
+      return written;
+    }
+    forget(name);
+    prune(step);
+    return {};
+  }
+
+  result<void> save(std::uint64_t step, const std::vector<section>& sections, std::uint64_t run_id = 0) {
+    return save(step, std::span<const section>{sections}, run_id);
+  }
+
+  /// The newest checkpoint that is whole. errc::not_found if there is none at all; errc::corrupt if none is whole, with
+  /// names and reasons.
+  result<loaded_checkpoint> load_newest();
+
+  /// The checkpoint of `step`, verified.
+  result<section_file> load(std::uint64_t step) { return load_file(checkpoint_name(step)); }
+
+  /// Steps with a file, oldest first; not verified. A folder that is not there has none.
+  result<std::vector<std::uint64_t>> steps();
+
+  /// Removes the checkpoints after `step`: for a run that goes back and will write those steps anew.
+  result<void> discard_after(std::uint64_t step) {
+    CAUSEWAY_ASSIGN(const std::vector<std::uint64_t> all, steps());
+    for (const std::uint64_t s : all) {
+      if (s > step) {
+        CAUSEWAY_TRY(storage_.remove(path_of(checkpoint_name(s))));
+        forget(checkpoint_name(s));
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
+
+ private:
+  [[nodiscard]] std::string path_of(const std::string& name) const { return directory_ + '/' + name; }
+
+  result<section_file> load_file(const std::string& name) {
+    CAUSEWAY_ASSIGN(byte_vector content, storage_.read(path_of(name)));
+    return section_file::parse(std::move(content), path_of(name));
+  }
+
+  void forget(const std::string& name) {
+    worthless_.erase(name);
+    unreadable_.erase(name);
+  }
+  bool clean_up(const std::string& next);
+  void prune(std::uint64_t saved);
+
+  S storage_;
+  std::string directory_;
+  unsigned keep_;
+  // Files that do not count as generations.
+  std::set<std::string> worthless_;   // torn, or not surely durable: they go with the next save
+  std::set<std::string> unreadable_;  // perhaps only now: they go when they are too old
+};
+
+template <Storage S>
+result<std::vector<std::uint64_t>> checkpoint_directory<S>::steps() {
+  auto names = storage_.list(directory_);
+  if (!names && names.error().code == errc::not_found) return std::vector<std::uint64_t>{};
+  if (!names) return std::move(names).error();
+  std::vector<std::uint64_t> found;
+  for (const std::string& name : *names) {
+    if (const auto step = checkpoint_step(name)) found.push_back(*step);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+template <Storage S>
+result<loaded_checkpoint> checkpoint_directory<S>::load_newest() {
+  CAUSEWAY_ASSIGN(std::vector<std::uint64_t> found, steps());
+  if (found.empty()) {
+    return fail(errc::not_found, directory_,
+                "there is no checkpoint here. Start a new run, or give the folder of an old one");
+  }
+  std::string passed_over;
+  for (auto step = found.rbegin(); step != found.rend(); ++step) {
+    const std::string name = checkpoint_name(*step);
+    auto file = load_file(name);
+    if (file) {
+      unreadable_.erase(name);
+      if (!passed_over.empty()) passed_over = "went back to " + path_of(name) + ", because " + passed_over;
+      return loaded_checkpoint{std::move(file).value(), std::move(passed_over)};
+    }
+    // A file from a newer library is whole: silently going back behind it would lose work.
+    if (file.error().code == errc::version_mismatch) return std::move(file).error();
+    (file.error().code == errc::corrupt ? worthless_ : unreadable_).insert(name);
+    passed_over += (passed_over.empty() ? "" : "; ") + file.error().text();
+  }
+  return fail(errc::corrupt, directory_,
+              "no checkpoint here is whole. Start anew, or fetch the state from another peer: " + passed_over);
+}
+
+/// Removes half-written files that a dead process left: they are of no use, and may take the space that the next file
+/// needs. Says whether `next` is there already.
+template <Storage S>
+bool checkpoint_directory<S>::clean_up(const std::string& next) {
+  const auto names = storage_.list(directory_);
+  if (!names) return names.error().code != errc::not_found;  // it may be there
+  for (const std::string& name : *names) {
+    if (name.starts_with("step-") && name.ends_with(".tmp")) (void)storage_.remove(path_of(name));
+  }
+  std::erase_if(worthless_,
+                [&](const std::string& name) { return !std::binary_search(names->begin(), names->end(), name); });
+  return std::binary_search(names->begin(), names->end(), next);
+}
+
+template <Storage S>
+void checkpoint_directory<S>::prune(std::uint64_t saved) {
+  const auto found = steps();
+  if (!found) return;
+  unsigned wanted = keep_ - 1;  // beside the one just saved
+  for (auto step = found->rbegin(); step != found->rend(); ++step) {
+    const std::string name = checkpoint_name(*step);
+    if (*step == saved) continue;
+    if (wanted == 0 || worthless_.contains(name)) {
+      if (storage_.remove(path_of(name))) forget(name);
+    } else if (!unreadable_.contains(name)) {
+      --wanted;
+    }
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_CHECKPOINT_HPP
+
+// ---- causeway/io/impl/checkpoint.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+#define CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+
+// Bodies of io/checkpoint.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step) {
+  const std::string digits = std::to_string(step);
+  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits + ".ckpt";
+}
+
+CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
+  if (!name.starts_with("step-") || !name.ends_with(".ckpt")) return std::nullopt;
+  const std::string_view digits = name.substr(5, name.size() - 10);
+  std::uint64_t step = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return std::nullopt;
+    step = step * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  if (checkpoint_name(step) != name) return std::nullopt;  // too many digits, or too few
+  return step;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+#endif
+
+// ---- causeway/parallel/block_store.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
+
+// Blocks of a model in a storage, one file for each block and step: whatever the layout was when they were written, any
+// other can begin from them. Machines may share the storage or have one each: then each has the blocks of its own peers,
+// and what counts is what all of them have together.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// A state of a run, and which of its blocks a peer finds saved. The same bytes on all peers: they send it to each other.
+struct saved_blocks {
+  static constexpr std::int64_t most = 1024;  ///< blocks of a model that can go back
+
+  crew_words state{};  ///< step 0: none
+  std::array<std::uint64_t, most / 64> found{};
+
+  void add(std::int64_t block) noexcept { found[static_cast<std::size_t>(block / 64)] |= std::uint64_t{1} << block % 64; }
+  [[nodiscard]] bool has(std::int64_t block) const noexcept {
+    return block < most && (found[static_cast<std::size_t>(block / 64)] >> block % 64 & 1U) != 0;
+  }
+};
+/// The newest states of which a peer finds blocks, newest first.
+using saved_states = std::array<saved_blocks, 4>;
+
+/// The newest state of which the peers have every block between them; none: there is none.
+CAUSEWAY_DECL [[nodiscard]] std::optional<crew_words> newest_together(std::span<const saved_states> peers,
+                                                                      std::int64_t layers);
+/// Those of one state; none where it is not among them.
+CAUSEWAY_DECL [[nodiscard]] saved_blocks blocks_of(const saved_states& all, const crew_words& state);
+
+/// Copies share the storage. The two newest steps of each block stay.
+class block_store {
+ public:
+  CAUSEWAY_DECL block_store(io::any_storage storage, std::string folder);
+
+  /// Durable on return.
+  CAUSEWAY_DECL result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents);
+
+  /// A number that all peers find that reach this storage, and no others; made by whoever asks first. Ask again before it
+  /// is used: two may have asked first.
+  CAUSEWAY_DECL result<std::uint64_t> identity(std::uint64_t fresh);
+
+  /// What is there and whole of the newest states. Reads what it finds.
+  CAUSEWAY_DECL result<saved_states> found(std::int64_t layers);
+
+  /// The newest state of which every block is there and whole; none: there is none. Reads what it finds.
+  CAUSEWAY_DECL result<std::optional<crew_words>> newest(std::int64_t layers);
+
+  /// A block of a state that `newest` found, into `contents`. errc::not_found: another state is stored for that step.
+  CAUSEWAY_DECL result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents);
+  /// However long it is: parameters come first.
+  CAUSEWAY_DECL result<std::vector<float>> load(const crew_words& state, std::int64_t block);
+
+ private:
+  CAUSEWAY_DECL [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const;
+
+  io::any_storage storage_;
+  std::string folder_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
+
+// ---- causeway/parallel/impl/block_store.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_STORE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_STORE_IPP
+
+// Bodies of parallel/block_store.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL block_store::block_store(io::any_storage storage, std::string folder)
+    : storage_{std::move(storage)}, folder_{std::move(folder)} {}
+
+CAUSEWAY_DECL result<void> block_store::save(const crew_words& state, std::int64_t block, std::span<const float> contents) {
+  std::vector<io::section> sections;
+  sections.emplace_back("state", 1, std::as_bytes(std::span{&state, 1}));
+  sections.emplace_back("block", 1, std::as_bytes(contents));
+  return directory(block).save(state.step, sections, 0);
+}
+
+CAUSEWAY_DECL result<std::uint64_t> block_store::identity(std::uint64_t fresh) {
+  const std::string path = folder_ + "/identity";
+  std::uint64_t id = 0;
+  for (const bool may_write : {true, false}) {
+    const auto bytes = storage_.read(path);
+    if (bytes && bytes->size() == sizeof id) {
+      std::memcpy(&id, bytes->data(), sizeof id);
+      return id;
+    }
+    if (!may_write) break;
+    CAUSEWAY_TRY(storage_.write_atomic(path, [&](const io::byte_sink& sink) {
+      return sink(std::as_bytes(std::span{&fresh, 1}));
+    }));
+  }
+  return fail(errc::io_failed, path, "it cannot be read back");
+}
+
+CAUSEWAY_DECL result<saved_states> block_store::found(std::int64_t layers) {
+  std::vector<saved_blocks> all;
+  for (std::int64_t b = 0; b < std::min(layers, saved_blocks::most); ++b) {
+    CAUSEWAY_ASSIGN(const auto steps, directory(b).steps());
+    for (const std::uint64_t step : steps) {
+      crew_words state;
+      const auto file = directory(b).load(step);
+      if (!file || !file->copy_to("state", std::span{&state, 1}) || state.step != step || step == 0) continue;
+      auto at = std::find_if(all.begin(), all.end(), [&](const saved_blocks& s) { return s.state == state; });
+      if (at == all.end()) at = all.insert(all.end(), {.state = state});
+      at->add(b);
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.state.step > b.state.step; });
+  saved_states newest{};
+  std::copy_n(all.begin(), std::min(all.size(), newest.size()), newest.begin());
+  return newest;
+}
+
+CAUSEWAY_DECL result<std::optional<crew_words>> block_store::newest(std::int64_t layers) {
+  CAUSEWAY_ASSIGN(const saved_states here, found(layers));
+  return newest_together({&here, 1}, layers);
+}
+
+CAUSEWAY_DECL saved_blocks blocks_of(const saved_states& all, const crew_words& state) {
+  const auto at = std::find_if(all.begin(), all.end(), [&](const saved_blocks& s) { return s.state == state; });
+  return at != all.end() ? *at : saved_blocks{.state = state};
+}
+
+CAUSEWAY_DECL std::optional<crew_words> newest_together(std::span<const saved_states> peers, std::int64_t layers) {
+  const auto whole = [&](const crew_words& state) {
+    for (std::int64_t b = 0; b < layers; ++b) {
+      const auto has = [&](const saved_blocks& s) { return s.state == state && s.has(b); };
+      const auto saves = [&](const saved_states& all) { return std::any_of(all.begin(), all.end(), has); };
+      if (std::none_of(peers.begin(), peers.end(), saves)) return false;
+    }
+    return true;
+  };
+  std::optional<crew_words> newest;
+  for (const saved_states& all : peers) {
+    for (const saved_blocks& s : all) {
+      if (s.state.step > (newest ? newest->step : 0) && whole(s.state)) newest = s.state;
+    }
+  }
+  return newest;
+}
+
+CAUSEWAY_DECL result<std::vector<float>> block_store::load(const crew_words& state, std::int64_t block) {
+  CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
+  CAUSEWAY_ASSIGN(const io::section_view found, file.find("block"));
+  std::vector<float> contents(found.bytes.size() / sizeof(float));
+  CAUSEWAY_TRY(load(state, block, contents));
+  return contents;
+}
+
+CAUSEWAY_DECL result<void> block_store::load(const crew_words& state, std::int64_t block, std::span<float> contents) {
+  CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
+  crew_words found;
+  CAUSEWAY_TRY(file.copy_to("state", std::span{&found, 1}));
+  if (!(found == state)) return fail(errc::not_found, directory(block).directory(), "another state of this step is stored");
+  return file.copy_to("block", contents);
+}
+
+CAUSEWAY_DECL io::checkpoint_directory<io::any_storage> block_store::directory(std::int64_t block) const {
+  return io::checkpoint_directory<io::any_storage>{storage_, folder_ + "/block-" + std::to_string(block), 2};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_STORE_IPP
+#endif
+
+// ---- causeway/parallel/block_ownership.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
+
+// The blocks of a model that a peer has in the state that the run is in. What leaves its part is kept until the run has
+// taken another step, so that nothing is lost while blocks are on their way.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// `ctx` is the context of the trainer whose model it is. Before the first step everybody has every block, since initial
+/// values follow from the seed.
+class block_ownership {
+ public:
+  /// `store`: where the run is saved; none: nowhere.
+  CAUSEWAY_DECL void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
+
+  /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
+  CAUSEWAY_DECL [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
+
+  /// What others are told; the id is theirs to fill in.
+  CAUSEWAY_DECL [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
+
+  /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
+  /// those were.
+  std::size_t drop_spoilt(auto& ctx) {
+    std::size_t dropped = 0;
+    for (std::size_t b = 0; b < valid_.size(); ++b) {
+      const auto block = static_cast<std::int64_t>(b);
+      if (valid_[b] == 0 || !ctx.model().part().holds(block)) continue;
+      bool finite = true;
+      for_parts(ctx, block, [&](std::span<float> part) {
+        finite = finite && std::all_of(part.begin(), part.end(), [](float v) { return std::isfinite(v); });
+      });
+      if (finite) continue;
+      valid_[b] = 0;
+      ++dropped;
+    }
+    return dropped;
+  }
+
+  /// Its seat in the attempt under way; none where it is spare.
+  CAUSEWAY_DECL void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
+
+  /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
+  /// in memory.
+  result<block_contents> contents(auto& ctx, std::int64_t block) {
+    const auto left = attic_.find(block);
+    if (left != attic_.end()) return left->second;
+    if (is_stored(block) && valid_[static_cast<std::size_t>(block)] == 0) {
+      block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + ctx.inner().moments().size()));
+      CAUSEWAY_TRY(store_->load(stored_->state, block, all));
+      return all;
+    }
+    block_contents all;
+    for_parts(ctx, block, [&](std::span<float> part) { all.insert(all.end(), part.begin(), part.end()); });
+    return all;
+  }
+  /// Precondition for this and `put`: the block is in the model's part.
+  [[nodiscard]] std::size_t contents_size(auto& ctx, std::int64_t block) const {
+    std::size_t size = 0;
+    for_parts(ctx, block, [&](std::span<float> part) { size += part.size(); });
+    return size;
+  }
+  void put(auto& ctx, std::int64_t block, const block_contents& contents) {
+    auto from = contents.begin();
+    for_parts(ctx, block, [&](std::span<float> part) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    });
+    ctx.parameters_changed();
+    valid_[static_cast<std::size_t>(block)] = 1;
+  }
+
+  /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
+  result<void> change(auto& ctx, const nn::model_part& part, const crew_words& w) {
+    const auto layers = static_cast<std::int64_t>(valid_.size());
+    if (!is_at(w)) forget();
+    for (std::int64_t b = 0; b < layers; ++b) {
+      const bool leaves = valid_[static_cast<std::size_t>(b)] != 0 && !part.holds(b) && ctx.model().part().holds(b);
+      if (!leaves || w.step == 0) continue;
+      CAUSEWAY_ASSIGN(attic_[b], contents(ctx, b));
+    }
+    CAUSEWAY_TRY(ctx.hold(part, w.step));
+    state_ = w.state;
+    for (std::int64_t b = 0; b < layers; ++b) {
+      std::uint8_t& valid = valid_[static_cast<std::size_t>(b)];
+      valid = part.holds(b) && (valid != 0 || w.step == 0) ? 1 : 0;
+      if (valid != 0 || !part.holds(b)) continue;
+      if (const auto kept = attic_.extract(b)) {
+        put(ctx, b, kept.mapped());
+      } else if (is_stored(b)) {
+        CAUSEWAY_ASSIGN(const block_contents saved, contents(ctx, b));
+        put(ctx, b, saved);
+      }
+    }
+    return {};
+  }
+
+  /// The run went back to a state that is saved. `found`: which of its blocks this peer's storage has.
+  CAUSEWAY_DECL void went_back(const crew_words& w, const saved_blocks& found);
+
+  /// Saves a block of the state that the run is in.
+  result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
+    CAUSEWAY_ASSIGN(const block_contents all, contents(ctx, block));
+    return store_->save(w, block, all);
+  }
+
+  /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
+  /// new state, the rest of the old one.
+  CAUSEWAY_DECL void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(state_, valid_);
+  }
+
+ private:
+  [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
+
+  [[nodiscard]] bool is_stored(std::int64_t block) const noexcept { return stored_ && stored_->has(block); }
+  CAUSEWAY_DECL [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
+
+  CAUSEWAY_DECL void forget();
+
+  template <class F>
+  static void for_parts(auto& ctx, std::int64_t block, F&& f) {
+    for_pieces_of(ctx.model(), ctx.parameters(), block, f);
+    for (const std::span<float> moment : ctx.inner().moments()) for_pieces_of(ctx.model(), moment, block, f);
+  }
+
+  std::optional<block_store> store_;
+  std::optional<saved_blocks> stored_;  // of the state that the run is in, where it went back to one
+  std::uint64_t state_ = 0;             // crew_words::state that the blocks are of
+  std::vector<std::uint8_t> valid_;     // by block: in the model's part, and of that state
+  std::map<std::int64_t, block_contents> attic_;
+  std::map<std::int64_t, double> squares_;
+  nn::block_range computes_{};
+  std::uint32_t replica_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
+
+// ---- causeway/parallel/impl/block_ownership.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
+
+// Bodies of parallel/block_ownership.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void block_ownership::begin(const nn::model_part& part, std::int64_t layers,
+                                          std::optional<block_store> store) {
+  store_ = std::move(store);
+  if (!valid_.empty()) return;  // restored
+  for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
+}
+
+CAUSEWAY_DECL bool block_ownership::is_ready(const nn::model_part& part, const crew_words& w) const {
+  bool ready = is_at(w);
+  for (std::size_t b = 0; b < valid_.size(); ++b) {
+    ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
+  }
+  return ready;
+}
+
+CAUSEWAY_DECL stage::present_peer block_ownership::described(const crew_words& w, std::int64_t layers) const {
+  stage::present_peer p;
+  p.replica = replica_;
+  p.computes = computes_;
+  for (std::int64_t b = 0; b < layers; ++b) {
+    if (!has(w, b)) continue;
+    if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
+    p.holds.back().last = b + 1;
+    if (w.step == 0) continue;
+    const auto known = squares_.find(b);
+    p.squares.push_back(known != squares_.end() ? known->second : 0);
+  }
+  return p;
+}
+
+CAUSEWAY_DECL void block_ownership::seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
+  computes_ = computes;
+  replica_ = replica;
+}
+
+CAUSEWAY_DECL void block_ownership::went_back(const crew_words& w, const saved_blocks& found) {
+  forget();
+  stored_ = found;
+  state_ = w.state;
+}
+
+CAUSEWAY_DECL void block_ownership::moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
+  squares_ = std::move(squares);
+  state_ = state;
+  attic_.clear();
+  stored_.reset();
+  if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+}
+
+CAUSEWAY_DECL bool block_ownership::has(const crew_words& w, std::int64_t block) const {
+  if (!is_at(w)) return false;
+  return w.step == 0 || is_stored(block) || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
+}
+
+CAUSEWAY_DECL void block_ownership::forget() {
+  stored_.reset();
+  std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+  attic_.clear();
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
+#endif
+
 // ---- causeway/parallel/part_change.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PART_CHANGE_HPP
 #define CAUSEWAY_PARALLEL_PART_CHANGE_HPP
@@ -21431,8 +22488,8 @@ struct block_roads {
 /// an end of the model.
 class part_change {
  public:
-  part_change(block_ownership& held, const crew_words& words, const crew_facts& facts, const stage::layout& to,
-              const block_roads& roads);
+  CAUSEWAY_DECL part_change(block_ownership& held, const crew_words& words, const crew_facts& facts,
+                            const stage::layout& to, const block_roads& roads);
 
   /// Whether anything moves or is made up, at whatever peer.
   [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
@@ -21500,8 +22557,8 @@ class part_change {
     }
   }
 
-  result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
-                        by_block& inward);
+  CAUSEWAY_DECL result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
+                                      by_block& inward);
 
   block_ownership& held_;
   const crew_words& words_;
@@ -21546,85 +22603,6 @@ CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std:
 
 #endif  // CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
 #endif
-
-// ---- causeway/collective/broadcast.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-#define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-
-// One peer's bytes to all others.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-namespace detail {
-
-/// The root sends to everybody: one latency, n-1 times the size on the root's link.
-template <net::Transport T>
-result<void> broadcast_flat(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data) {
-  const net::peer_index self = transport.self();
-  if (self != root) {
-    ops.receive(0, root, part{}, data);
-    return ops.wait_exact(0, root, data.size());
-  }
-  for (net::peer_index p = 0; p < transport.size(); ++p) {
-    if (p != root) ops.send(p, p, part{}, data);
-  }
-  for (net::peer_index p = 0; p < transport.size(); ++p) CAUSEWAY_TRY(ops.finish(p, p));
-  return {};
-}
-
-/// From peer to peer, chunk by chunk: nobody sends more than the size once.
-template <net::Transport T>
-result<void> broadcast_chain(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data,
-                             std::size_t chunk, std::size_t chunks) {
-  const net::peer_index self = transport.self();
-  const std::uint32_t peers = transport.size();
-  const bool first = self == root;
-  const bool last = (self + 1) % peers == root;
-  const net::peer_index left = (self + peers - 1) % peers;
-  const net::peer_index right = (self + 1) % peers;
-  const auto piece = [&](std::size_t k) { return data.subspan(k * chunk, std::min(chunk, data.size() - k * chunk)); };
-  for (std::size_t k = 0; k < chunks && !first; ++k) ops.receive(k, left, part{0, k}, piece(k));
-  for (std::size_t k = 0; k < chunks; ++k) {
-    if (!first) CAUSEWAY_TRY(ops.wait_exact(k, left, piece(k).size()));
-    if (!last) ops.send(chunks + k, right, part{0, k}, piece(k));
-  }
-  for (std::size_t k = 0; k < chunks; ++k) CAUSEWAY_TRY(ops.finish(chunks + k, right));
-  return {};
-}
-
-}  // namespace detail
-
-/// `data` of `root` replaces everybody's; all give as many bytes. Up to options.one_shot_bytes the root sends to each peer
-/// (1 latency, (n-1) size bytes); beyond, the bytes go along a chain of the peers in chunks (n-1 latencies, each peer sends
-/// at most the size once). Errors name the peer that was waited for.
-template <net::Transport T>
-result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<std::byte> data,
-                       const collective_options& options = {}) {
-  CAUSEWAY_EXPECT(root < transport.size());
-  if (data.empty() || transport.size() == 1) return {};
-  collective_workspace own;
-  auto& places = (options.workspace != nullptr ? *options.workspace : own).operations();
-  if (data.size() <= options.one_shot_bytes) {
-    flight<T> ops{transport, id, options.deadline, places, transport.size()};
-    return detail::broadcast_flat(transport, ops, root, data);
-  }
-  const std::size_t chunk = std::max(options.chunk_bytes, std::size_t{1});
-  const std::size_t chunks = (data.size() + chunk - 1) / chunk;
-  flight<T> ops{transport, id, options.deadline, places, 2 * chunks};
-  return detail::broadcast_chain(transport, ops, root, data, chunk, chunks);
-}
-
-/// As above, for values of a trivially copyable type. All peers must have the same byte order.
-template <net::Transport T, class V>
-  requires(std::is_trivially_copyable_v<V> && !std::same_as<V, std::byte>)
-result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<V> values,
-                       const collective_options& options = {}) {
-  return broadcast(transport, id, root, std::as_writable_bytes(values), options);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
 
 // ---- causeway/tensor/scratch.hpp ----
 #ifndef CAUSEWAY_TENSOR_SCRATCH_HPP
@@ -22154,13 +23132,13 @@ CAUSEWAY_DECL error wrong_token(const token_limits& l, std::string_view what, st
 }  // namespace detail
 
 /// Inputs must make `batch` sequences of 1 to context tokens, each in [0, vocabulary).
-[[nodiscard]] CAUSEWAY_DECL result<void> check_inputs(const token_limits& l, const micro_batch& b);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_inputs(const token_limits& l, const micro_batch& b);
 
 /// There must be one target for each input, below the vocabulary.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_targets(const token_limits& l, const micro_batch& b);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_targets(const token_limits& l, const micro_batch& b);
 
 /// Activations that another stage sent must be f32 [inputs, width].
-[[nodiscard]] CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
+CAUSEWAY_DECL [[nodiscard]] result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
                                                         std::int64_t width);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
@@ -22249,7 +23227,7 @@ struct pipeline_talk {
   net::message_id id;  ///< of consecutive channels, one for each kind
   collective::collective_options options;
 
-  [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept;
 };
 
 namespace detail {
@@ -22260,14 +23238,25 @@ enum talk_kind : std::uint32_t {
   norm_kind,
   table_kind = 5,
   base_kind = 7,
-  round_kind = 9
+  round_kind = 9,
+  losses_kind = 10
 };  // a gather takes two
 
-/// One message each way between first and last rank.
-CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const std::byte> mine,
-                                     std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk);
+/// The rank as far from the other end as this one is from its own.
+CAUSEWAY_DECL [[nodiscard]] net::peer_index mirror_of(const collective::group_view& view);
 
-[[nodiscard]] CAUSEWAY_DECL bool is_an_end(const collective::group_view& view);
+/// One message each way between a rank and its mirror.
+CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
+                                         std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk);
+
+/// What the rank in the second half of the pipeline has becomes what its mirror has.
+CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values, const pipeline_talk& talk);
+
+CAUSEWAY_DECL [[nodiscard]] bool is_an_end(const collective::group_view& view);
+
+/// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
+CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
+                                            const pipeline_talk& talk);
 
 }  // namespace detail
 
@@ -22277,15 +23266,25 @@ struct part_agreement {
   std::int64_t layers = 0;
   std::uint32_t chunks = 1;
   std::uint64_t step = 0;  ///< that it goes on after: the stages must be given the same batches from here on
+  plan::stage_path path = plan::stage_path::round;
 };
 
-/// Checks that all ranks agree and that their parts, stage after stage, make the whole model. `talk` must not depend on the
-/// step. 16 bytes a chunk and 16 more from and to everybody.
+namespace detail {
+
+/// Of the gathered rows, those of the stages that a micro-batch `way` of `shape` goes through.
+CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
+                                       const part_agreement& mine);
+
+}  // namespace detail
+
+/// Checks that all ranks agree and that their parts, stage after stage, make the whole model (twice, where there are two
+/// ways). `talk` must not depend on the step. 16 bytes a chunk and 16 more from and to everybody.
 CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
                                           std::span<const nn::block_range> chunks, const pipeline_talk& talk);
 
-/// The loss, which the last rank knows, on all ranks. 8 bytes to each.
-CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk);
+/// The loss, which rank `from` knows, on all ranks; without `from` the sum of what ranks know. 8 bytes to each.
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
+                                              const pipeline_talk& talk);
 
 /// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
 CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk);
@@ -22294,6 +23293,16 @@ CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, doubl
 /// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
 CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
                                     std::vector<float>& other, const pipeline_talk& talk);
+
+/// On every rank, where each has the same stages as its mirror: gradients ← theirs + its own, the same bits on both.
+/// `other` is memory for what the mirror sends. Bytes: the gradients, each way.
+CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
+                                      std::vector<float>& other, const pipeline_talk& talk);
+
+/// There: parameters that are not those of the mirror become those of the rank in the first half; whether they have
+/// changed. 8 bytes each way, and the parameters once where they differ.
+CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
+                                        const pipeline_talk& talk);
 
 /// Of the first and the last rank, whether `mine` is true at either; false on the others. A byte each way.
 CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_talk& talk);
@@ -22324,9 +23333,12 @@ CAUSEWAY_DECL net::message_id pipeline_talk::on(std::uint32_t kind) const noexce
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
-CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const std::byte> mine,
-                                     std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk) {
-  const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
+CAUSEWAY_DECL net::peer_index mirror_of(const collective::group_view& view) { return view.size() - 1 - view.self(); }
+
+CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
+                                         std::span<std::byte> theirs, const net::message_id& id,
+                                         const pipeline_talk& talk) {
+  const net::peer_index other = mirror_of(view);
   const auto inward = view.receive(other, id, theirs);
   const auto outward = view.send(other, id, mine);
   const auto sent = view.wait(outward, talk.options.deadline);
@@ -22334,13 +23346,64 @@ CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<con
   if (!sent) return sent.error();
   if (!got) return got.error();
   if (*got != theirs.size()) {
-    return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
+    return fail(errc::protocol, "rank " + std::to_string(other), "it sent parameters or gradients of another size");
   }
   return {};
 }
 
+CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values, const pipeline_talk& talk) {
+  const net::peer_index other = mirror_of(view);
+  const auto id = talk.on(table_kind + 1);
+  const auto op = view.self() < other ? view.send(other, id, std::as_bytes(values))
+                                      : view.receive(other, id, std::as_writable_bytes(values));
+  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, talk.options.deadline));
+  if (moved == values.size_bytes()) return {};
+  return fail(errc::protocol, "rank " + std::to_string(other), "it sent parameters of another size");
+}
+
 CAUSEWAY_DECL bool is_an_end(const collective::group_view& view) {
   return view.self() == 0 || view.self() + 1 == view.size();
+}
+
+CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
+                                            const pipeline_talk& talk) {
+  std::vector<double> all(view.size(), mine);
+  if (view.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(view, talk.on(kind), std::as_bytes(std::span{&mine, 1}),
+                                        std::as_writable_bytes(std::span{all}), talk.options));
+  }
+  double sum = 0;
+  for (const double value : all) sum += value;
+  return sum;
+}
+
+CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
+                                       const part_agreement& mine) {
+  std::int64_t next = 0;
+  for (std::uint32_t v = 0; v < plan::virtual_stages(shape); ++v) {
+    const plan::stage_place place = plan::place_of(shape, v, way);
+    const auto rank = "rank " + std::to_string(place.rank);
+    const std::int64_t* at = all.data() + place.rank * (2 + 2 * std::size_t{shape.chunks});
+    if (std::memcmp(at, &mine.hash, sizeof mine.hash) != 0) {
+      return fail(errc::wrong_model, rank,
+                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
+    }
+    if (at[1] != static_cast<std::int64_t>(mine.step)) {
+      return fail(errc::diverged, rank,
+                  "it is at step " + std::to_string(at[1]) + ", this peer at step " + std::to_string(mine.step) +
+                      "; start all stages from checkpoints of the same step");
+    }
+    const nn::block_range held{at[2 + 2 * place.chunk], at[3 + 2 * place.chunk]};
+    if (held.first != next) {
+      return fail(errc::wrong_model, rank,
+                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
+                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
+    }
+    next = held.last;
+  }
+  if (next == mine.layers) return {};
+  return fail(errc::wrong_model, "pipeline",
+              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
@@ -22367,75 +23430,63 @@ CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const pa
     CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::parts_kind), std::as_bytes(own),
                                         std::as_writable_bytes(std::span{all}), talk.options));
   }
-  std::int64_t next = 0;
-  for (std::size_t v = 0; v < std::size_t{view.size()} * chunks.size(); ++v) {
-    const std::size_t rank = v % view.size();
-    const std::int64_t* at = all.data() + row * rank;
-    if (at[0] != own[0]) {
-      return fail(errc::wrong_model, "rank " + std::to_string(rank),
-                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
-    }
-    if (at[1] != own[1]) {
-      return fail(errc::diverged, "rank " + std::to_string(rank),
-                  "it is at step " + std::to_string(at[1]) + ", this peer at step " + std::to_string(own[1]) +
-                      "; start all stages from checkpoints of the same step");
-    }
-    const nn::block_range held{at[2 + 2 * (v / view.size())], at[3 + 2 * (v / view.size())]};
-    if (held.first != next) {
-      return fail(errc::wrong_model, "rank " + std::to_string(rank),
-                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
-                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
-    }
-    next = held.last;
+  // a micro-batch of each way; there is one way unless the path says otherwise
+  const plan::schedule shape{view.size(), mine.chunks, 2, true, {}, mine.path};
+  for (std::uint32_t way = 0; way < (mine.path == plan::stage_path::two_ways ? 2U : 1U); ++way) {
+    CAUSEWAY_TRY(detail::check_parts(shape, way, all, mine));
   }
-  if (next == mine.layers) return {};
-  return fail(errc::wrong_model, "pipeline",
-              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
+  return {};
 }
 
-CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk) {
-  CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::loss_kind), view.size() - 1, std::span{&loss, 1}, talk.options));
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
+                                              const pipeline_talk& talk) {
+  if (!from) return detail::sum_over_ranks(view, loss, detail::losses_kind, talk);
+  CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::loss_kind), *from, std::span{&loss, 1}, talk.options));
   return loss;
 }
 
 CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk) {
-  std::vector<double> all(view.size(), squares);
-  if (view.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::norm_kind), std::as_bytes(std::span{&squares, 1}),
-                                        std::as_writable_bytes(std::span{all}), talk.options));
-  }
-  double sum = 0;
-  for (const double s : all) sum += s;
+  CAUSEWAY_ASSIGN(const double sum, detail::sum_over_ranks(view, squares, detail::norm_kind, talk));
   return static_cast<float>(std::sqrt(sum));
 }
 
 CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
                                     std::vector<float>& other, const pipeline_talk& talk) {
-  if (!detail::is_an_end(view)) return {};
-  other.resize(table.size());
-  CAUSEWAY_TRY(detail::swap_ends(view, std::as_bytes(table), std::as_writable_bytes(std::span{other}),
-                                 talk.on(detail::table_kind), talk));
-  kernels::add(pool, table.data(), table.data(), other.data(), static_cast<std::int64_t>(table.size()));
+  return detail::is_an_end(view) ? add_copies(view, pool, table, other, talk) : result<void>{};
+}
+
+CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
+                                      std::vector<float>& other, const pipeline_talk& talk) {
+  other.resize(gradients.size());
+  CAUSEWAY_TRY(detail::swap_mirrored(view, std::as_bytes(gradients), std::as_writable_bytes(std::span{other}),
+                                     talk.on(detail::table_kind), talk));
+  kernels::add(pool, gradients.data(), gradients.data(), other.data(), static_cast<std::int64_t>(gradients.size()));
   return {};
+}
+
+CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
+                                        const pipeline_talk& talk) {
+  hasher h;
+  h.add(std::as_bytes(parameters));
+  const std::uint64_t mine = h.finish();
+  std::uint64_t theirs = 0;
+  CAUSEWAY_TRY(detail::swap_mirrored(view, std::as_bytes(std::span{&mine, 1}),
+                                     std::as_writable_bytes(std::span{&theirs, 1}), talk.on(detail::round_kind), talk));
+  if (mine == theirs) return false;
+  CAUSEWAY_TRY(detail::copy_mirrored(view, parameters, talk));
+  return view.self() > detail::mirror_of(view);
 }
 
 CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_talk& talk) {
   if (!detail::is_an_end(view)) return false;
   const std::byte own{mine ? std::uint8_t{1} : std::uint8_t{0}};
   std::byte other{};
-  CAUSEWAY_TRY(detail::swap_ends(view, {&own, 1}, {&other, 1}, talk.on(detail::round_kind), talk));
+  CAUSEWAY_TRY(detail::swap_mirrored(view, {&own, 1}, {&other, 1}, talk.on(detail::round_kind), talk));
   return mine || other != std::byte{};
 }
 
 CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
-  if (!detail::is_an_end(view)) return {};
-  const bool sends = view.self() == 0;
-  const auto id = talk.on(detail::table_kind + 1);
-  const auto op =
-      sends ? view.send(view.size() - 1, id, std::as_bytes(table)) : view.receive(0, id, std::as_writable_bytes(table));
-  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, talk.options.deadline));
-  if (moved == table.size_bytes()) return {};
-  return fail(errc::protocol, "rank 0", "it sent a token table of another size");
+  return detail::is_an_end(view) ? detail::copy_mirrored(view, table, talk) : result<void>{};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -22508,6 +23559,13 @@ concept ActivationCodec = std::movable<A> && std::default_initializable<A> && St
   { a.commit_step() } -> std::same_as<result<void>>;
   { fixed.agreement() } -> std::same_as<std::uint64_t>;
 };
+
+/// Whether a codec remembers what crossed before. Of one that is chosen at run time its `remembers()` says so.
+template <ActivationCodec A>
+[[nodiscard]] constexpr bool remembers(const A& codec) {
+  if constexpr (requires { codec.remembers(); }) return codec.remembers();
+  return A::traits.stateful;
+}
 
 /// Of codecs with traits.uses_base: `leave_outside(pool, width, rows)` turns rows of embedding tables into the rows of the
 /// tables that `base` is made of, on one peer; the others get them from it.
@@ -22633,7 +23691,7 @@ class embedding_base {
   }
 
   /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
-  result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
+  CAUSEWAY_DECL result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
 
  private:
   template <class Model>
@@ -27472,10 +28530,10 @@ struct adapter_shape {
   [[nodiscard]] bool has(linear_map map) const noexcept { return has(static_cast<std::size_t>(map)); }
 
   /// Whether the sizes have all of its maps.
-  [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept;
 
   /// Values of a block. Precondition: it fits.
-  [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept;
 
   friend bool operator==(const adapter_shape&, const adapter_shape&) = default;
 };
@@ -27486,13 +28544,13 @@ struct block_tuning {
   adapter_shape adapters{};  ///< beside its linear maps
 
   /// Values of a block. Precondition: the adapters fit.
-  [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept;
   /// What a request's limit counts them as: rows of `width`.
-  [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept;
 };
 
 /// errc::invalid_argument where a rank is none or makes no map smaller, no map is chosen, or alpha is no positive number.
-[[nodiscard]] CAUSEWAY_DECL result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes);
+CAUSEWAY_DECL [[nodiscard]] result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes);
 
 /// A block's adapters as its maps take them; none where `down` is empty. A factor is part of `up`.
 struct block_adapters {
@@ -27506,7 +28564,7 @@ struct block_adapters {
 };
 
 /// Of values and gradients that lie as adapter_shape says; null gradients: nobody wants them. The memory must outlive it.
-[[nodiscard]] CAUSEWAY_DECL block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes,
+CAUSEWAY_DECL [[nodiscard]] block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes,
                                                        const float* values, float* gradients) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
@@ -27730,7 +28788,7 @@ struct memory_estimate {
   std::size_t logits = 0;                ///< one chunk of the output layer
   std::size_t scratch = 0;               ///< packed operands and partial sums of kernels
 
-  [[nodiscard]] std::size_t total() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t total() const noexcept;
 };
 
 /// What an estimate depends on.
@@ -27744,7 +28802,7 @@ struct model_sizes {
   bool recompute = false;
 };
 
-[[nodiscard]] CAUSEWAY_DECL memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept;
+CAUSEWAY_DECL [[nodiscard]] memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
 
@@ -28477,8 +29535,8 @@ struct mail_setup {
   time_point deadline = no_deadline;
   const embedding_base* base = nullptr;  ///< where the codec uses one
   std::uint32_t rank = 0;                ///< of the schedule
-  /// Micro-batches that go different ways: who has which virtual stage, [micro-batch][stage]: rank in the view. A rank may
-  /// have several; between those nothing is sent. None: the ranks of the view are those of the schedule.
+  /// Micro-batches that go different ways: who has which virtual stage, [micro-batch][stage]: rank in the view. None: the
+  /// ranks of the view are those of the schedule. Between stages of one rank nothing is sent.
   const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
 };
 
@@ -28503,6 +29561,17 @@ class stage_mail {
   ~stage_mail() {
     for (line& l : lines_) cancel(l.expected);
     cancel(sent_);
+  }
+
+  /// Whether what `op` gives goes to another stage of this rank: then it is not for the mail.
+  [[nodiscard]] bool stays(const plan::operation& op) const {
+    return plan::target_of(setup_.schedule, setup_.rank, op) && target_of(op) == view_.self();
+  }
+
+  /// Whether `op` has an input from another rank.
+  [[nodiscard]] bool has_input(const plan::operation& op) const {
+    const auto source = plan::source_of(setup_.schedule, setup_.rank, op);
+    return source && rank_of(plan::virtual_stage(setup_.schedule, *source), op.micro_batch) != view_.self();
   }
 
   /// Whether the input of `op` from another rank is there; true if it needs none.
@@ -28577,22 +29646,18 @@ class stage_mail {
   [[nodiscard]] static std::size_t line_of(const plan::operation& op) noexcept {
     return 2 * std::size_t{op.chunk} + (op.kind == plan::work::forward ? 0 : 1);
   }
-  [[nodiscard]] bool has_input(const plan::operation& op) const noexcept {
-    const auto source = plan::source_of(setup_.schedule, setup_.rank, op);
-    if (!source || setup_.routes == nullptr) return source.has_value();
-    return (*setup_.routes)[op.micro_batch][plan::virtual_stage(setup_.schedule, *source)] != view_.self();
-  }
   // Ranks of the view.
+  [[nodiscard]] std::uint32_t rank_of(std::uint32_t stage, std::uint32_t micro_batch) const {
+    return setup_.routes != nullptr ? (*setup_.routes)[micro_batch][stage]
+                                    : plan::place_of(setup_.schedule, stage, micro_batch).rank;
+  }
   [[nodiscard]] std::uint32_t source_of(const line& l, std::uint32_t micro_batch) const {
-    const bool forward = l.way == stage::direction::forward;
-    const std::uint32_t stage = forward ? l.edge : l.edge + 1;
-    return setup_.routes != nullptr ? (*setup_.routes)[micro_batch][stage] : plan::place_of(setup_.schedule, stage).rank;
+    return rank_of(l.way == stage::direction::forward ? l.edge : l.edge + 1, micro_batch);
   }
   [[nodiscard]] std::uint32_t target_of(const plan::operation& op) const {
     const auto target = plan::target_of(setup_.schedule, setup_.rank, op);
     CAUSEWAY_EXPECT(target.has_value());
-    if (setup_.routes == nullptr) return target->rank;
-    return (*setup_.routes)[op.micro_batch][plan::virtual_stage(setup_.schedule, *target)];
+    return rank_of(plan::virtual_stage(setup_.schedule, *target), op.micro_batch);
   }
   // The boundary that the input of a kind crosses: below the stage for a forward, above it for a backward.
   [[nodiscard]] std::uint32_t edge_of(std::uint32_t rank, plan::work kind, std::uint32_t chunk) const noexcept {
@@ -28761,10 +29826,10 @@ class schedule_cursor {
   };
 
   /// `s` must have passed `check` of schedule_check.hpp. The limit is what the order itself needs at most.
-  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict);
+  CAUSEWAY_DECL schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict);
 
   /// With another limit: at least what the order itself needs; more lets an opportunistic rank run further ahead.
-  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit);
+  CAUSEWAY_DECL schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit);
 
   [[nodiscard]] bool finished() const noexcept { return first_ == order_.size(); }
   [[nodiscard]] const std::vector<operation>& order() const noexcept { return order_; }
@@ -28790,13 +29855,13 @@ class schedule_cursor {
   }
 
   /// The operation of a choice has run.
-  void complete(std::size_t index);
+  CAUSEWAY_DECL void complete(std::size_t index);
 
   /// What the rank holds now.
   [[nodiscard]] const held_memory& held() const noexcept { return held_; }
 
   /// From the first operation again: the next step.
-  void rewind();
+  CAUSEWAY_DECL void rewind();
 
  private:
   // Of a chunk: what must keep its order among itself. A backward is of two of these.
@@ -28811,11 +29876,11 @@ class schedule_cursor {
     }
   }
 
-  [[nodiscard]] std::size_t unit(const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t unit(const operation& op) const noexcept;
 
-  [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const;
+  CAUSEWAY_DECL [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const;
 
-  void skip(const operation& op);
+  CAUSEWAY_DECL void skip(const operation& op);
 
   std::vector<operation> order_;
   std::vector<held_memory> changes_;
@@ -28936,7 +30001,7 @@ class pipeline_pass {
   result<double> run(plan::schedule_cursor& cursor) {
     cursor.rewind();
     while (!cursor.finished()) {
-      const auto next = cursor.next([this](const plan::operation& op) { return mail_.arrived(op); });
+      const auto next = cursor.next([this](const plan::operation& op) { return mail_.arrived(op) && is_given(op); });
       const plan::operation op = cursor.order()[next.index];
       if (!next.ready) {
         CAUSEWAY_TRY(mail_.wait_for(op));
@@ -28957,6 +30022,7 @@ class pipeline_pass {
     std::optional<tape_type> tape;
     nn::stage_pass pass;
     tensor input;  // kept where the activations are computed again
+    tensor given;  // by another stage of this rank, until it is taken
     bool recomputed = false;
   };
 
@@ -28980,7 +30046,7 @@ class pipeline_pass {
     u.tape.emplace(spare_tape());
     tensor boundary;
     if (plan::source_of(setup_.schedule, setup_.rank, op)) {
-      CAUSEWAY_ASSIGN(boundary, taken(*u.tape, op));
+      CAUSEWAY_ASSIGN(boundary, taken(u, op));
     }
     if (u.recomputed) u.input = boundary;
     const auto kind = !setup_.training ? nn::pass_kind::evaluation
@@ -28988,10 +30054,7 @@ class pipeline_pass {
                                        : nn::pass_kind::recorded;
     CAUSEWAY_TRY(compute(op, std::move(boundary), kind));
     loss_ += u.pass.loss;
-    if (u.pass.output.value) {
-      CAUSEWAY_TRY(mail_.send(op, u.pass.output.value.template span<float>()));
-      u.pass.output.value.reset();  // the backward needs only its slot
-    }
+    CAUSEWAY_TRY(pass_on(op, std::move(u.pass.output.value)));  // the backward needs only its slot
     if (kind != nn::pass_kind::recorded) release(u);
     return {};
   }
@@ -29008,13 +30071,13 @@ class pipeline_pass {
     unit& u = unit_of(op);
     tensor d_output;
     if (plan::source_of(setup_.schedule, setup_.rank, op)) {
-      CAUSEWAY_ASSIGN(d_output, taken(*u.tape, op));
+      CAUSEWAY_ASSIGN(d_output, taken(u, op));
     }
     const bool whole = op.kind == plan::work::backward;
     auto d_input = whole ? model_.backward_stage(*u.tape, u.pass, std::move(d_output))
                          : model_.backward_inputs(*u.tape, u.pass, std::move(d_output));
     if (!d_input) return std::move(d_input).error();
-    if (*d_input) CAUSEWAY_TRY(mail_.send(op, d_input->template span<float>()));
+    CAUSEWAY_TRY(pass_on(op, *std::move(d_input)));
     if (whole) release(u);
     return {};
   }
@@ -29036,10 +30099,31 @@ class pipeline_pass {
     return {};
   }
 
-  // The input of an operation from another rank, in memory of the model.
-  result<tensor> taken(tape_type& tape, const plan::operation& op) {
+  // The unit of this rank that an operation's output goes to.
+  [[nodiscard]] unit& next_unit(const plan::operation& op) {
+    const auto target = plan::target_of(setup_.schedule, setup_.rank, op);
+    return unit_of({op.kind, op.micro_batch, target->chunk});
+  }
+
+  // Whether an input from a stage of this rank is there, if there is such a one.
+  [[nodiscard]] bool is_given(const plan::operation& op) {
+    const bool needed = plan::source_of(setup_.schedule, setup_.rank, op) && !mail_.has_input(op);
+    return !needed || unit_of(op).given;
+  }
+
+  // What an operation gives, if it gives anything, to the stage that needs it.
+  result<void> pass_on(const plan::operation& op, tensor values) {
+    if (!values) return {};
+    if (!mail_.stays(op)) return mail_.send(op, values.template span<float>());
+    next_unit(op).given = std::move(values);
+    return {};
+  }
+
+  // The input of an operation, in memory of the model.
+  result<tensor> taken(unit& u, const plan::operation& op) {
+    if (!mail_.has_input(op)) return std::exchange(u.given, tensor{});
     const std::int64_t rows = setup_.whole.tokens() / setup_.schedule.micro_batches;
-    tensor values = tape.make(dtype::f32, {rows, model_.width()});
+    tensor values = u.tape->make(dtype::f32, {rows, model_.width()});
     CAUSEWAY_TRY(mail_.take(op, values.template span<float>()));
     return values;
   }
@@ -29085,57 +30169,58 @@ namespace detail {
 inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
 
 /// An empty schedule of these sizes, or why there is none.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
+CAUSEWAY_DECL [[nodiscard]] result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
                                                             std::uint32_t micro_batches);
 
 /// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
-[[nodiscard]] CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
 
 /// 1F1B with backwards in halves: rank r runs `times` (p - 1 - r) forwards ahead, and stays `times` r weight gradients
 /// behind.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches,
+CAUSEWAY_DECL [[nodiscard]] result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches,
                                                        std::uint32_t times);
 
 }  // namespace detail
 
 /// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards. Holds the activations of all micro-batches.
 /// Bubble with equal stages: (p - 1) / (m + p - 1) of the step, for p ranks and m micro-batches.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// Forwards alone, chunk by chunk: an evaluation.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
-                                                           std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
+                                                           std::uint32_t micro_batches,
+                                                           stage_path path = stage_path::round);
 
 /// PipeDream-flush (Narayanan et al., ICML 2021), "1F1B": rank r runs p - 1 - r forwards ahead, then alternates. The bubble
 /// of GPipe, but at most p - r sets of activations on rank r.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// Interleaved 1F1B (Narayanan et al., SC 2021; the order of Megatron-LM): each rank holds `chunks` parts of the model, and
 /// micro-batches go through them in groups of `ranks`. `micro_batches` must be a multiple of `ranks`.
 /// Bubble: (p - 1) / (v m + p - 1) of the step for v chunks, at up to 2 (p - 1 - r) + (v - 1) p + 1 activations of 1 / v
 /// the size.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks,
+CAUSEWAY_DECL [[nodiscard]] result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks,
                                                          std::uint32_t micro_batches);
 
 /// ZB-H1 (Qi et al., ICLR 2024, arXiv 2401.10241): 1F1B with backwards in halves. Only the input gradient keeps the stage
 /// before waiting; rank r stays r weight gradients behind and runs them where 1F1B has its last bubble. Every rank holds up
 /// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
 /// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// ZB-H2 (the same paper): twice as many forwards ahead, and twice as many weight gradients behind, fill the first bubble,
 /// too. Between its first operation and its last rank 0 waits (p - 1)(F + I - 2W) seconds, and not at all where that is 0:
 /// when all three take the same time, say. For m >= 2p - 1, equal stages and W <= F; above that as if W were F. The step as
 /// a whole takes (p - 1) max(F, F + I - 2W) longer than its work, since ranks begin one after another; they go on with the
 /// next step likewise. Up to 2p - 1 sets of activations on every rank.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// ZB-V (the same paper, section 6; the order is that of PyTorch's ScheduleZBVZeroBubble): a folded pipeline of two chunks
 /// of half the size on each rank, so that rank 0 has the first stage and the last. When F, I and W take the same time, a
 /// rank works without a pause from its first operation to its last, for m >= 2p - 1 and equal stages, in half the memory of
 /// ZB-H2: up to 2p sets of activations of half the size, as rank 0 of 1F1B. The step as a whole takes p - 1 forwards of a
 /// chunk longer than its work.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
 /// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
@@ -29150,11 +30235,11 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
 
 /// A stretch of that stream: its first `micro_batches`, all of which come to their end. No flush in between, `flushes` is
 /// false; the bubble is that of filling the pipeline once. The order is that of 1F1B: only the updates differ.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// The same schedule with activations recomputed: forwards store only their input, and a recompute stands right before each
 /// backward (or input gradient), but not where the forward itself stands there. GPipe's and Megatron's checkpoints.
-[[nodiscard]] CAUSEWAY_DECL schedule with_recompute(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] schedule with_recompute(const schedule& s);
 
 /// The part of a step in which each rank waits with equal stages and no cost of links: (p - 1) / (v m + p - 1), of gpipe
 /// and one_f_one_b for v = 1 chunk and of interleaved.
@@ -29283,11 +30368,15 @@ CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_ba
   return s;
 }
 
-CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches,
+                                             stage_path path) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
+  s.path = path;
   for (auto& order : s.orders) {
     for (std::uint32_t c = 0; c < chunks; ++c) {
-      for (std::uint32_t m = 0; m < micro_batches; ++m) order.push_back({work::forward, m, c});
+      for (std::uint32_t m = 0; m < micro_batches; ++m) {
+        if (goes_through(s, m, c)) order.push_back({work::forward, m, c});
+      }
     }
   }
   return s;
@@ -29331,7 +30420,7 @@ CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t
 
 CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 2, micro_batches));
-  s.folded = true;
+  s.path = stage_path::folded;
   for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::folded_order{ranks, r, micro_batches}.write();
   return s;
 }
@@ -29383,19 +30472,19 @@ namespace detail {
 /// Runs all ranks of a pipeline of the shape (ranks, chunks, micro-batches) of a schedule; its orders are not read.
 class pipeline_clock {
  public:
-  pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise);
+  CAUSEWAY_DECL pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise);
 
   static constexpr double never = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] double now() const noexcept { return now_; }
-  [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept;
 
   /// When the input of an operation is there, if its sender has begun with it, on links without queues or jitter; else
   /// `never`. 0 for what needs no input from elsewhere.
-  [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept;
 
   /// Seconds that an operation takes, without jitter.
-  [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept;
 
   /// Until nothing happens any more: `choose(rank)` gives an optional operation whenever a rank is free and something may
   /// have changed for it; `started(rank, timed_operation)` learns what has begun.
@@ -29412,7 +30501,7 @@ class pipeline_clock {
   }
 
   /// Asks this rank again at this moment.
-  void wake(std::uint32_t rank);
+  CAUSEWAY_DECL void wake(std::uint32_t rank);
 
  private:
   struct state {
@@ -29422,27 +30511,28 @@ class pipeline_clock {
   };
   using event = std::pair<double, std::uint32_t>;  // when, rank
 
-  void wake(double when, std::uint32_t rank);
+  CAUSEWAY_DECL void wake(double when, std::uint32_t rank);
 
-  [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept;
 
-  timed_operation start(std::uint32_t rank, const operation& op);
+  CAUSEWAY_DECL timed_operation start(std::uint32_t rank, const operation& op);
 
   // All ranks for which something happens at the next moment, in their order.
-  bool take_events(std::vector<std::uint32_t>& awake);
+  CAUSEWAY_DECL bool take_events(std::vector<std::uint32_t>& awake);
 
-  void finish(std::uint32_t rank);
+  CAUSEWAY_DECL void finish(std::uint32_t rank);
 
   // The end of a message's way. Messages of all chunks share the link from this rank to that one.
-  double send(std::uint32_t rank, const stage_place& target, const operation& op);
+  CAUSEWAY_DECL double send(std::uint32_t rank, const stage_place& target, const operation& op);
 
-  [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept;
 
   // Seconds for which a message occupies its link.
-  [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target,
+                                              const operation& op) const noexcept;
 
   // Ranks are on a ring: each has a link to the next and one to the one before; with two ranks these are the same.
-  [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept;
 
   const schedule& shape_;
   const stage_costs& costs_;
@@ -29580,14 +30670,14 @@ constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigne
 /// Walks one rank's order and remembers what each micro-batch and chunk has been through.
 class rank_order_check {
  public:
-  rank_order_check(const schedule& s, std::size_t rank);
+  CAUSEWAY_DECL rank_order_check(const schedule& s, std::size_t rank);
 
-  [[nodiscard]] result<void> run();
+  CAUSEWAY_DECL [[nodiscard]] result<void> run();
 
  private:
-  [[nodiscard]] result<void> take(std::size_t position, const operation& op);
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t position, const operation& op);
 
-  [[nodiscard]] result<void> complete(std::size_t unit) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> complete(std::size_t unit) const;
 
   const schedule& s_;
   std::size_t rank_;
@@ -29597,37 +30687,37 @@ class rank_order_check {
 /// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
 class deadlock_check {
  public:
-  explicit deadlock_check(const schedule& s);
+  CAUSEWAY_DECL explicit deadlock_check(const schedule& s);
 
-  [[nodiscard]] result<void> run();
+  CAUSEWAY_DECL [[nodiscard]] result<void> run();
 
  private:
   // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
-  [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept;
 
-  void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake);
+  CAUSEWAY_DECL void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake);
 
-  [[nodiscard]] error stuck(std::uint32_t rank) const;
+  CAUSEWAY_DECL [[nodiscard]] error stuck(std::uint32_t rank) const;
 
   const schedule& s_;
   std::vector<std::size_t> next_;
   std::vector<bool> there_;
 };
 
-[[nodiscard]] CAUSEWAY_DECL result<void> check_sizes(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_sizes(const schedule& s);
 
 }  // namespace detail
 
 /// Whether each rank adds up each chunk's gradients in the order of the micro-batches: both the input's and the weights'.
-[[nodiscard]] CAUSEWAY_DECL result<void> keeps_order(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] result<void> keeps_order(const schedule& s);
 
 /// Whether a schedule can be run: each micro-batch goes forward once and backward once (whole or in halves) through each
 /// chunk of each rank, in the order of keeps_order if it `flushes`; and no ranks wait for each other in a circle.
 /// Gives what each rank holds at most. Errors name the rank, the position in its order, and the operation.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<held_memory>> check(const schedule& s);
 
 /// Also whether no rank holds more than `bound` at any time.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound);
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
@@ -29665,6 +30755,8 @@ CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const op
   if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
   if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
     return wrong("the schedule has no such micro-batch or chunk");
+  if (!goes_through(s_, op.micro_batch, op.chunk))
+    return wrong("its micro-batch goes the other way, through the other chunk");
   unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
   if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
   if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
@@ -29680,6 +30772,10 @@ CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const op
 }
 
 CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
+  if (!goes_through(s_, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                    static_cast<std::uint32_t>(unit / s_.micro_batches))) {
+    return {};
+  }
   const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
   const auto missing = [&](work kind) {
     const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
@@ -29740,7 +30836,10 @@ CAUSEWAY_DECL result<void> check_sizes(const schedule& s) {
     return fail(errc::invalid_argument, "schedule",
                 "has orders for " + std::to_string(s.orders.size()) + " of " + std::to_string(s.ranks) + " ranks");
   }
-  const std::uint64_t units = std::uint64_t{s.chunks} * s.micro_batches;
+  const bool both = s.path == stage_path::two_ways;
+  if (both && (s.chunks != 2 || s.ranks % 2 != 0))
+    return fail(errc::invalid_argument, "schedule", "two ways need an even number of ranks, and two chunks on each");
+  const std::uint64_t units = std::uint64_t{both ? 1 : s.chunks} * s.micro_batches;
   for (std::size_t r = 0; r < s.orders.size(); ++r) {
     if (s.orders[r].size() / 2 < units) {  // also keeps what follows from allocating more than the caller did
       return fail(errc::invalid_argument, "rank " + std::to_string(r),
@@ -29757,7 +30856,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL result<void> keeps_order(const schedule& s) {
   for (std::size_t r = 0; r < s.orders.size(); ++r) {
-    std::vector<std::uint32_t> inputs(s.chunks), weights(s.chunks);  // the micro-batch that comes next
+    std::vector<std::uint32_t> inputs(s.chunks);  // the micro-batch that comes next
+    if (s.path == stage_path::two_ways && s.chunks == 2) inputs[1] = first_back(s);
+    std::vector<std::uint32_t> weights = inputs;
     for (std::size_t i = 0; i < s.orders[r].size(); ++i) {
       const operation& op = s.orders[r][i];
       if (op.chunk >= s.chunks) return detail::wrong_operation(s, r, i, "the schedule has no such chunk");
@@ -29830,16 +30931,16 @@ struct timeline {
   std::uint32_t chunks = 1;
 
   /// Seconds in which a rank computes. Recomputing counts.
-  [[nodiscard]] double busy(std::uint32_t rank) const;
+  CAUSEWAY_DECL [[nodiscard]] double busy(std::uint32_t rank) const;
   /// The part of the makespan in which a rank does nothing.
   [[nodiscard]] double bubble(std::uint32_t rank) const { return makespan > 0 ? 1 - busy(rank) / makespan : 0; }
   /// The part of all ranks' time in which they compute.
-  [[nodiscard]] double efficiency() const;
+  CAUSEWAY_DECL [[nodiscard]] double efficiency() const;
 };
 
 /// The timeline of a schedule. Errors: those of `check` for the schedule and for the costs; a limit below what an order
 /// needs. Cost: O(operations log ranks) in strict order.
-[[nodiscard]] CAUSEWAY_DECL result<timeline> timeline_of(const schedule& s, const stage_costs& costs,
+CAUSEWAY_DECL [[nodiscard]] result<timeline> timeline_of(const schedule& s, const stage_costs& costs,
                                                          const timeline_options& options = {});
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
@@ -29929,30 +31030,30 @@ struct list_rule {
 /// One rank's progress, and its next operation by a rule.
 class list_scheduler {
  public:
-  list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank);
+  CAUSEWAY_DECL list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank);
 
-  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
  private:
   struct progress {  // of a chunk: how many micro-batches
     std::uint32_t forward = 0, input = 0, weight = 0;
   };
 
-  [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const;
 
-  static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end);
+  CAUSEWAY_DECL static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end);
 
   // Room for the chunks behind this one stays free, so that the oldest micro-batch always comes to its end.
-  [[nodiscard]] bool has_room(std::uint32_t chunk) const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_room(std::uint32_t chunk) const;
 
-  [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const;
 
-  [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const;
+  CAUSEWAY_DECL [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const;
 
   // Whether a gradient arrives while this would run.
-  [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const;
+  CAUSEWAY_DECL [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const;
 
-  [[nodiscard]] operation take(const operation& op);
+  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op);
 
   greedy_options options_;
   list_rule rule_;
@@ -29961,18 +31062,18 @@ class list_scheduler {
   std::uint32_t held_ = 0;      // sets of activations
 };
 
-[[nodiscard]] CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& costs,
+CAUSEWAY_DECL [[nodiscard]] schedule list_schedule(const schedule& shape, const stage_costs& costs,
                                                    const greedy_options& options, const list_rule& rule);
 
 /// The same stages, with links that take `factor` times as long.
-[[nodiscard]] CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor);
+CAUSEWAY_DECL [[nodiscard]] stage_costs with_links(const stage_costs& costs, double factor);
 
 /// The orders of all rules on links of all speeds; the first is for the links as they are.
-[[nodiscard]] CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
+CAUSEWAY_DECL [[nodiscard]] std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
                                                                  const greedy_options& options);
 
 /// The schedule with a closed form for such a pipeline, if there is one that fits its room.
-[[nodiscard]] CAUSEWAY_DECL std::optional<schedule> closed_form(const greedy_options& o);
+CAUSEWAY_DECL [[nodiscard]] std::optional<schedule> closed_form(const greedy_options& o);
 
 }  // namespace detail
 
@@ -29980,7 +31081,7 @@ class list_scheduler {
 /// with several chunks, or one_f_one_b, where these fit the room. Gradients keep the order of micro-batches. Errors: sizes
 /// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
 /// rules.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> greedy(const stage_costs& costs, const greedy_options& options);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> greedy(const stage_costs& costs, const greedy_options& options);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
@@ -30164,12 +31265,12 @@ class varuna_rule {
   varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
       : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
 
-  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
  private:
-  [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const;
 
-  [[nodiscard]] operation take(const operation& op);
+  CAUSEWAY_DECL [[nodiscard]] operation take(const operation& op);
 
   std::uint32_t rank_;
   bool last_;
@@ -30185,7 +31286,7 @@ class varuna_rule {
 /// The order that the rule writes on the costs of one stage per rank, when no rank stores more than `stored_inputs`. Twice
 /// as many as ranks make it as short as 1F1B with recomputation on equal stages without links; slow links want more.
 /// Errors: costs that do not fit; no room for an input.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
+CAUSEWAY_DECL [[nodiscard]] result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
                                                     std::uint32_t stored_inputs);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
@@ -30251,6 +31352,170 @@ CAUSEWAY_DECL result<schedule> varuna(const stage_costs& costs, std::uint32_t mi
 #endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
 #endif
 
+// ---- causeway/plan/two_way_schedules.hpp ----
+#ifndef CAUSEWAY_PLAN_TWO_WAY_SCHEDULES_HPP
+#define CAUSEWAY_PLAN_TWO_WAY_SCHEDULES_HPP
+
+// Schedules that send micro-batches into a pipeline from both of its ends at once (stage_path::two_ways), so that the waits
+// of one way are filled with the work of the other. Price: every stage is on two ranks. As in schedules.hpp the backwards
+// of a chunk run in the order of its micro-batches.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+namespace detail {
+
+/// An empty schedule of two ways, or why there is none: ranks and micro-batches must be even.
+CAUSEWAY_DECL [[nodiscard]] result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks,
+                                                            std::uint32_t micro_batches);
+
+}  // namespace detail
+
+/// Chimera (Li and Hoefler, SC 2021, arXiv 2107.06925): units of p micro-batches, half of them each way; each way's
+/// operations stand two slots apart, so that those of the two ways never meet. Units follow each other by direct
+/// concatenation (section 3.5): the next one begins in the last waits of the one before. With equal stages and F = B each
+/// rank waits p - 2 slots of a step, in (p - 2) / (2 m + p - 2) of its time; with B >= F a step of one unit (m = p) takes
+/// p F + (2 p - 2) B, and further units wait in between. From p / 2 + 1 (at the ends) to p sets of activations (in the
+/// middle), and two stages' parameters. `ranks` and `micro_batches` must be even. Forward doubling and backward halving,
+/// the paper's other two ways to join units, change the size of micro-batches and are not here.
+CAUSEWAY_DECL [[nodiscard]] result<schedule> chimera(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// DualPipe (DeepSeek-AI 2024, arXiv 2412.19437; the order of the authors' program): a forward of one way is followed by a
+/// backward of the other, and weight gradients that are put off fill the end. The authors compute such a pair at once, to
+/// hide their communication, F&B seconds; a rank here runs one after the other, and what the first gives leaves before the
+/// second. Equal stages: each rank waits (p / 2 - 1)(F + B - 2W) for F = B - W >= W; with pairs as one operation it is the
+/// paper's (p / 2 - 1)(F&B + B - 3W). p + 1 sets of activations on every rank, and two stages' parameters. `ranks` must be
+/// even, and `micro_batches` even and at least twice as many.
+CAUSEWAY_DECL [[nodiscard]] result<schedule> dual_pipe(std::uint32_t ranks, std::uint32_t micro_batches);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TWO_WAY_SCHEDULES_HPP
+
+// ---- causeway/plan/impl/two_way_schedules.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
+#define CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
+
+// Bodies of plan/two_way_schedules.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 2, micro_batches));
+  s.path = stage_path::two_ways;
+  if (ranks % 2 == 0 && micro_batches % 2 == 0) return s;
+  return fail(errc::invalid_argument, name,
+              "goes both ways through an even number of ranks with an even number of micro-batches, not through " +
+                  std::to_string(ranks) + " with " + std::to_string(micro_batches) + "; change them, or use one_f_one_b");
+}
+
+/// The order of one rank of Chimera, from the slots in which its operations stand where F = B = 1.
+class chimera_order {
+ public:
+  chimera_order(const schedule& s, std::uint32_t rank) : s_{s}, rank_{rank} {}
+
+  std::vector<operation> write() {
+    for (std::uint32_t i = 0; i < first_back(s_); ++i) {
+      const std::uint64_t begin = std::uint64_t{2} * s_.ranks * (i / half()) + std::uint64_t{2} * (i % half());
+      add(begin, i, 0);
+      add(begin, first_back(s_) + i, 1);
+    }
+    std::sort(slots_.begin(), slots_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<operation> order;
+    for (const auto& [slot, op] : slots_) order.push_back(op);
+    return order;
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t half() const noexcept { return s_.ranks / 2; }
+  void add(std::uint64_t begin, std::uint32_t micro_batch, std::uint32_t chunk) {
+    const std::uint32_t stage = virtual_stage(s_, {rank_, chunk});
+    slots_.push_back({begin + stage, {work::forward, micro_batch, chunk}});
+    slots_.push_back({begin + 2 * s_.ranks - 1 - stage, {work::backward, micro_batch, chunk}});
+  }
+
+  const schedule& s_;
+  std::uint32_t rank_;
+  std::vector<std::pair<std::uint64_t, operation>> slots_;
+};
+
+/// The order of one rank of DualPipe. A rank's near way is the one that has its shorter part behind it: 0 in the first half
+/// of the ranks, 1 in the second.
+class dual_pipe_order {
+ public:
+  dual_pipe_order(const schedule& s, std::uint32_t rank)
+      : near_{rank < s.ranks / 2 ? 0U : 1U},
+        inside_{std::min(rank, s.ranks - 1 - rank)},
+        to_middle_{s.ranks / 2 - 1 - inside_},
+        pairs_{s.micro_batches / 2 - s.ranks + inside_ + 1},
+        next_forward_{0, first_back(s)},
+        next_backward_{next_forward_} {}
+
+  std::vector<operation> write() {
+    const std::uint32_t far = 1 - near_;
+    for (std::uint32_t i = 0; i < 2 * to_middle_; ++i) forward(near_);
+    for (std::uint32_t i = 0; i <= inside_; ++i) forward(near_), forward(far);
+    for (std::uint32_t i = 0; i < to_middle_; ++i) input(far), weight(), forward(far);
+    for (std::uint32_t i = 0; i < pairs_; ++i) forward(near_), backward(far), forward(far), backward(near_);
+    for (std::uint32_t i = 0; i < to_middle_; ++i) backward(far), forward(far), backward(near_);
+    // of the 2 inside + 2 backwards that are left, the second half puts its weight gradients off
+    for (std::uint32_t i = 0; i < 2 * inside_ + 2; ++i) {
+      const std::uint32_t way = i % 2 == 0 ? far : near_;
+      if (i <= inside_) backward(way);
+      if (i > inside_) input(way);
+    }
+    for (std::uint32_t i = 0; i < to_middle_; ++i) weight(), input(near_);
+    while (!put_off_.empty()) weight();
+    return std::move(order_);
+  }
+
+ private:
+  void forward(std::uint32_t chunk) { order_.push_back({work::forward, next_forward_[chunk]++, chunk}); }
+  void backward(std::uint32_t chunk) { order_.push_back({work::backward, next_backward_[chunk]++, chunk}); }
+  void input(std::uint32_t chunk) {
+    put_off_.push_back({work::weight_gradient, next_backward_[chunk], chunk});
+    order_.push_back({work::input_gradient, next_backward_[chunk]++, chunk});
+  }
+  void weight() {
+    order_.push_back(put_off_.front());
+    put_off_.pop_front();
+  }
+
+  std::uint32_t near_;
+  std::uint32_t inside_;     // ranks between this one and the nearer end
+  std::uint32_t to_middle_;  // and to the middle of the pipeline
+  std::uint32_t pairs_;
+  std::array<std::uint32_t, 2> next_forward_, next_backward_;
+  std::deque<operation> put_off_;
+  std::vector<operation> order_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL result<schedule> chimera(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_two_ways("chimera", ranks, micro_batches));
+  for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::chimera_order{s, r}.write();
+  return s;
+}
+
+CAUSEWAY_DECL result<schedule> dual_pipe(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_two_ways("dual_pipe", ranks, micro_batches));
+  if (micro_batches / 2 < ranks) {
+    return fail(errc::invalid_argument, "dual_pipe",
+                "needs twice as many micro-batches as ranks, which are " + std::to_string(ranks) + ", not " +
+                    std::to_string(micro_batches) + "; change them, or use chimera");
+  }
+  for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::dual_pipe_order{s, r}.write();
+  return s;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
+#endif
+
 // ---- causeway/stage/schedules.hpp ----
 #ifndef CAUSEWAY_STAGE_SCHEDULES_HPP
 #define CAUSEWAY_STAGE_SCHEDULES_HPP
@@ -30260,6 +31525,7 @@ CAUSEWAY_DECL result<schedule> varuna(const stage_costs& costs, std::uint32_t mi
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
+/// - `path()`, if it has one: which chunks a rank holds. Without it, plan::stage_path::round.
 /// - `make(ranks, micro_batches)`: the order of every rank, or why there is none with these numbers.
 /// - `chunks()`: parts of the model that every rank holds.
 /// - `order()`: whether a rank may run what is ready while it waits for what is next.
@@ -30273,13 +31539,20 @@ concept Schedule = std::movable<S> && std::default_initializable<S> && requires(
   { s.make(n, n) } -> std::same_as<result<plan::schedule>>;
 };
 
+/// How micro-batches go through the chunks of a schedule.
+template <Schedule S>
+[[nodiscard]] constexpr plan::stage_path path_of(const S& s) {
+  if constexpr (requires { s.path(); }) return s.path();
+  return plan::stage_path::round;
+}
+
 /// All forwards, then all backwards (Huang et al., NeurIPS 2019).
 struct gpipe {
   static constexpr std::string_view name = "gpipe";
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// One forward, one backward, with a flush (Narayanan et al., ICML 2021).
@@ -30288,7 +31561,7 @@ struct one_f_one_b {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// 1F1B with several chunks of the model on each rank (Narayanan et al., SC 2021). Micro-batches must be a multiple of the
@@ -30310,7 +31583,7 @@ struct zero_bubble {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// ZB-H2: no bubble at all where forwards, input and weight gradients take the same time, for twice the activations (the
@@ -30320,13 +31593,46 @@ struct zero_bubble_h2 {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+};
+
+/// ZB-V: no such bubble, for the activations of 1F1B: two chunks on each rank, so that the first has both ends of the model
+/// (the same paper).
+struct zero_bubble_v {
+  static constexpr std::string_view name = "zero_bubble_v";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
+  [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::folded; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+};
+
+/// Micro-batches from both ends at once: half of 1F1B's bubble, for twice the parameters (Li and Hoefler, SC 2021). An even
+/// number of ranks and of micro-batches.
+struct chimera {
+  static constexpr std::string_view name = "chimera";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
+  [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::two_ways; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+};
+
+/// From both ends, too, with weight gradients that fill the end (DeepSeek-AI 2024). At least twice as many micro-batches as
+/// ranks.
+struct dual_pipe {
+  static constexpr std::string_view name = "dual_pipe";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
+  [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::two_ways; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  CAUSEWAY_DECL [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 namespace detail {
 
 /// Costs of one stage a rank: the given ones, or stages that are all alike and links that cost nothing.
-[[nodiscard]] CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks);
+CAUSEWAY_DECL [[nodiscard]] result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks);
 
 }  // namespace detail
 
@@ -30340,7 +31646,7 @@ struct varuna {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::opportunistic; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const;
 };
 
 /// The shortest order that list scheduling finds on an explicit model of delays and bandwidths, as CrossPipe does
@@ -30353,7 +31659,7 @@ struct crosspipe {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const;
 };
 
 /// Another schedule whose ranks, while they wait for an input, run what is ready. `ahead` micro-batches more than the order
@@ -30366,7 +31672,8 @@ struct opportunistic : Base {
 };
 
 static_assert(Schedule<gpipe> && Schedule<one_f_one_b> && Schedule<interleaved<>>);
-static_assert(Schedule<zero_bubble> && Schedule<zero_bubble_h2>);
+static_assert(Schedule<zero_bubble> && Schedule<zero_bubble_h2> && Schedule<zero_bubble_v>);
+static_assert(Schedule<chimera> && Schedule<dual_pipe>);
 static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<one_f_one_b>>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
@@ -30396,6 +31703,18 @@ CAUSEWAY_DECL result<plan::schedule> zero_bubble::make(std::uint32_t ranks, std:
 
 CAUSEWAY_DECL result<plan::schedule> zero_bubble_h2::make(std::uint32_t ranks, std::uint32_t micro_batches) {
   return plan::zero_bubble_h2(ranks, micro_batches);
+}
+
+CAUSEWAY_DECL result<plan::schedule> zero_bubble_v::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::zero_bubble_v(ranks, micro_batches);
+}
+
+CAUSEWAY_DECL result<plan::schedule> chimera::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::chimera(ranks, micro_batches);
+}
+
+CAUSEWAY_DECL result<plan::schedule> dual_pipe::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::dual_pipe(ranks, micro_batches);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
@@ -30495,24 +31814,31 @@ result<double> pass_batch(Context& ctx, collective::group_view& view, Codec& cod
   return run.run(cursor);
 }
 
+/// The rank that knows the loss of all micro-batches; none where there are two ways, and the first and the last rank know
+/// that of half of them each.
+[[nodiscard]] constexpr std::optional<std::uint32_t> loss_rank(const plan::schedule& s) noexcept {
+  if (s.path == plan::stage_path::two_ways) return std::nullopt;
+  return plan::place_of(s, plan::virtual_stages(s) - 1).rank;
+}
+
 /// The mean loss over the batch of `setup`, on all peers of the pipeline. `stages`: how they tell each other.
 template <class Context, class Codec>
 result<double> run_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
                          const pass_setup& setup, const batch_talk& talk, const pipeline_talk& stages) {
   CAUSEWAY_ASSIGN(const double sum, pass_batch(ctx, view, codec, cursor, setup, talk));
-  CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, stages));
+  CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, loss_rank(setup.schedule), stages));
   return all / static_cast<double>(setup.whole.tokens());
 }
 
 /// The mean loss over `b`, forward only and without dropout, in `micro_batches` pieces that divide its sequences;
-/// boundaries cross as f32. `chunks`: the blocks of each of this rank's chunks.
+/// boundaries cross as f32. `chunks`: the blocks of each of this rank's chunks, through which batches go as `path` says.
 template <class Context>
 result<double> evaluate_batch(Context& ctx, collective::group_view& view, std::span<const nn::block_range> chunks,
                               std::uint32_t micro_batches, const batch& b, const batch_talk& talk,
-                              const pipeline_talk& stages) {
+                              const pipeline_talk& stages, plan::stage_path path = plan::stage_path::round) {
   stage::plain exact;
   CAUSEWAY_ASSIGN(const plan::schedule forwards,
-                  plan::forwards_only(view.size(), static_cast<std::uint32_t>(chunks.size()), micro_batches));
+                  plan::forwards_only(view.size(), static_cast<std::uint32_t>(chunks.size()), micro_batches, path));
   plan::schedule_cursor cursor{forwards, view.self(), plan::run_order::strict};
   return run_batch(ctx, view, exact, cursor, {forwards, view.self(), chunks, b, 0.0F, false}, talk, stages);
 }
@@ -30520,6 +31846,717 @@ result<double> evaluate_batch(Context& ctx, collective::group_view& view, std::s
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_PIPELINE_BATCH_HPP
+
+// ---- causeway/parallel/block_savers.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_SAVERS_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_SAVERS_HPP
+
+// Which peer saves a block that several hold: in each storage the first of those that reach it. Machines may share one
+// storage or have one each, and nobody needs to say which it is.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// For the trainer's thread.
+class block_savers {
+ public:
+  CAUSEWAY_DECL void begin(block_store store);
+  /// None: nothing is saved.
+  [[nodiscard]] const std::optional<block_store>& store() const noexcept { return store_; }
+  [[nodiscard]] bool saves() const noexcept { return store_.has_value(); }
+
+  /// The identity of this peer's storage, for crew_member; 0: it has none, or cannot reach it. Looked at until peers have
+  /// met once: by then whoever wrote last has written. `fresh`: another number on each peer.
+  CAUSEWAY_DECL std::uint64_t identity(std::uint64_t fresh, const log_sink& log);
+
+  /// Who is there, and what they said.
+  CAUSEWAY_DECL void met(const crew_facts& facts);
+
+  /// Whether `self`, among the holders of a block, is the one that saves it. Ids; equal lists on all peers.
+  CAUSEWAY_DECL [[nodiscard]] bool is_first(const std::vector<std::uint64_t>& holders, std::uint64_t self) const;
+
+  /// What is saved where this peer looks; nothing where it has no storage.
+  CAUSEWAY_DECL result<saved_states> found(std::int64_t layers);
+
+ private:
+  std::optional<block_store> store_;
+  std::map<std::uint64_t, std::uint64_t> storage_of_;  // by id of the peer
+  std::uint64_t own_ = 0;
+  unsigned looked_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_SAVERS_HPP
+
+// ---- causeway/parallel/impl/block_savers.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_SAVERS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_SAVERS_IPP
+
+// Bodies of parallel/block_savers.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void block_savers::begin(block_store store) { store_ = std::move(store); }
+
+CAUSEWAY_DECL std::uint64_t block_savers::identity(std::uint64_t fresh, const log_sink& log) {
+  if (!store_ || (own_ != 0 && looked_ > 1)) return own_;
+  const auto id = store_->identity(fresh | 1U);
+  if (!id && looked_ == 0) log(severity::warning, "blocks cannot be saved: " + id.error().text());
+  ++looked_;
+  return own_ = id ? *id : 0;
+}
+
+CAUSEWAY_DECL void block_savers::met(const crew_facts& facts) {
+  storage_of_.clear();
+  for (std::size_t p = 0; p < facts.gathered.peers.size(); ++p) {
+    storage_of_[facts.gathered.peers[p].id] = facts.storages[p];
+  }
+}
+
+CAUSEWAY_DECL bool block_savers::is_first(const std::vector<std::uint64_t>& holders, std::uint64_t self) const {
+  for (const std::uint64_t holder : holders) {
+    const auto at = storage_of_.find(holder);
+    if (at != storage_of_.end() && at->second == own_) return holder == self;
+  }
+  return false;
+}
+
+CAUSEWAY_DECL result<saved_states> block_savers::found(std::int64_t layers) {
+  return store_ ? store_->found(layers) : result<saved_states>{saved_states{}};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_SAVERS_IPP
+#endif
+
+// ---- causeway/parallel/saved_rounds.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
+#define CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
+
+// The shared state of a run of pipelines in a store of blocks: each block by the first of its holders, and what the
+// communication policy keeps alike, if anything, as one block more, behind the last.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// `blocks` is a shared_blocks of a peer that is there; `self` its id.
+struct saved_rounds {
+  block_savers savers{};
+
+  /// What a whole state consists of: a model's blocks, and one more where the policy keeps something alike.
+  [[nodiscard]] static std::int64_t units(std::int64_t layers, const crew_state& state) {
+    return layers + (state.alike.empty() ? 0 : 1);
+  }
+  result<saved_states> found(std::int64_t layers, const crew_state& state) { return savers.found(units(layers, state)); }
+
+  /// What this peer is the first to hold of those that reach its storage, if it has one.
+  result<void> save(auto& blocks, block_ownership& held, const stage::layout& l, const crew_words& words,
+                    const crew_state& state, std::uint64_t self) {
+    CAUSEWAY_TRY(save_if(blocks, held, words, [&](std::int64_t b) { return savers.is_first(l.holders(b), self); }));
+    if (state.alike.empty() || !savers.saves() || !savers.is_first(l.seated(), self)) return {};
+    block_store store = *savers.store();
+    return store.save(words, blocks.model().blocks(), as_numbers(state));
+  }
+
+  /// Blocks of the state that the run is in, as far as this peer has it, and `ours(block)` says so. A peer that is alone
+  /// may save any.
+  template <class Ours>
+  result<void> save_if(auto& blocks, block_ownership& held, const crew_words& words, Ours&& ours) {
+    if (!savers.saves()) return {};
+    for (const nn::block_range& r : held.described(words, blocks.model().blocks()).holds) {
+      for (std::int64_t b = r.first; b < r.last; ++b) {
+        if (blocks.model().part().holds(b) && ours(b)) CAUSEWAY_TRY(held.save(blocks, b, words));
+      }
+    }
+    return {};
+  }
+
+  /// The run went back to `words`, of which `found` is here. Whether what the policy keeps alike is, and was put back.
+  result<bool> load(const saved_states& found, const crew_words& words, std::int64_t layers, block_ownership& held,
+                    const crew_state& state) {
+    const saved_blocks here = blocks_of(found, words);
+    held.went_back(words, here);
+    if (!here.has(layers)) return false;
+    block_store store = *savers.store();
+    std::vector<float> alike = as_numbers(state);
+    CAUSEWAY_TRY(store.load(words, layers, alike));
+    put_numbers(state, alike);
+    return true;
+  }
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
+
+// ---- causeway/parallel/seat_work.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SEAT_WORK_HPP
+#define CAUSEWAY_PARALLEL_SEAT_WORK_HPP
+
+// What one seat of a layout does with a batch: in which order, with whom, and on which of the batch's micro-batches. In a
+// layout without empty seats each pipeline works by itself; with empty seats all pipelines work together, and each
+// micro-batch goes its own way through them.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+struct seat_work {
+  plan::schedule schedule;                         ///< of its pipeline; with routes its own order only
+  std::uint32_t rank = 0;                          ///< its stage
+  std::vector<std::uint64_t> peers;                ///< of its pipeline; with routes of all
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: place in `peers`; none: all go through `peers`
+  std::uint32_t first = 0;                         ///< micro-batch of the batch that is the schedule's first
+  std::uint32_t window = 1;                        ///< boundary tensors that may arrive before one is taken
+};
+
+namespace detail {
+
+CAUSEWAY_DECL [[nodiscard]] seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at,
+                                                       plan::schedule s);
+
+CAUSEWAY_DECL [[nodiscard]] seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
+                                                     plan::routed_schedule s);
+
+}  // namespace detail
+
+/// A step of training, for a seat of a layout that has passed its check. No micro-batches: nothing to do. Errors: those of
+/// the schedule.
+template <stage::Schedule Order, stage::Recovery Recovery>
+result<seat_work> work_of(const stage::layout& l, const stage::layout::place& at, const Order& order,
+                          const Recovery& recovery) {
+  if (l.has_empty_seats()) {
+    if constexpr (stage::Rerouting<Recovery>) {
+      CAUSEWAY_ASSIGN(plan::routed_schedule s, recovery.order(l));
+      return detail::work_on_routes(l, at, std::move(s));
+    } else {
+      return fail(errc::invalid_argument, "layout", "it has empty seats, for which the recovery policy has no order");
+    }
+  }
+  const stage::replica& mine = l.replicas[at.replica];
+  plan::schedule s{1, 1, 0, true, {}};
+  if (mine.micro_batches > 0) {
+    CAUSEWAY_ASSIGN(s, order.make(static_cast<std::uint32_t>(mine.seats.size()), mine.micro_batches));
+  }
+  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
+  if (mine.micro_batches > 0) w.window = window_of(w.schedule, order);
+  return w;
+}
+
+/// Forwards only.
+CAUSEWAY_DECL [[nodiscard]] result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at);
+
+/// A batch for a seat.
+struct seat_batch {
+  const batch& whole;               ///< of all pipelines
+  std::uint32_t micro_batches = 1;  ///< of it
+  nn::block_range computes;
+  float grad_scale = 0;
+  bool training = true;
+  std::span<const std::uint64_t> dropout{};  ///< of each micro-batch of the work's schedule; none in evaluation
+};
+
+/// Does the work. `transport` is to all peers of the attempt, `index_of` its number of each. Of `talk` everything counts
+/// but window and routes. Returns the sum of the losses of the tokens whose last stage is here.
+template <class Context, class Codec, stage::Schedule Order>
+result<double> pass_seat(Context& ctx, net::any_transport& transport,
+                         const std::map<std::uint64_t, net::peer_index>& index_of, Codec& codec, const seat_work& work,
+                         const Order& order, const seat_batch& b, batch_talk talk) {
+  const plan::schedule& s = work.schedule;
+  if (s.micro_batches == 0) return 0.0;
+  const std::int64_t sequences = b.whole.sequences / b.micro_batches;
+  const batch piece = b.whole.slice(work.first * sequences, s.micro_batches * sequences);
+  std::vector<net::peer_index> peers;
+  for (const std::uint64_t id : work.peers) peers.push_back(index_of.at(id));
+  collective::group_view view{transport, std::move(peers)};
+  auto cursor = cursor_of(s, work.rank, order);
+  talk.window = work.window;
+  talk.routes = work.routes.empty() ? nullptr : &work.routes;
+  const std::array chunk{b.computes};
+  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunk, piece, b.grad_scale, b.training, b.dropout}, talk);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SEAT_WORK_HPP
+
+// ---- causeway/parallel/impl/seat_work.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
+
+// Bodies of parallel/seat_work.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
+
+CAUSEWAY_DECL seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at, plan::schedule s) {
+  seat_work w{std::move(s), static_cast<std::uint32_t>(at.rank), {}, {}, l.first_micro_batch(at.replica), 1};
+  for (const stage::seat& seat : l.replicas[at.replica].seats) w.peers.push_back(seat.peer);
+  return w;
+}
+
+CAUSEWAY_DECL seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at, plan::routed_schedule s) {
+  seat_work w;
+  w.peers = l.seated();
+  const auto stages = static_cast<std::uint32_t>(s.stages()), micro_batches = static_cast<std::uint32_t>(s.routes.size());
+  w.schedule = {stages, 1, micro_batches, true, std::vector<std::vector<plan::operation>>(stages)};
+  w.rank = static_cast<std::uint32_t>(at.rank);
+  const auto self = std::find(w.peers.begin(), w.peers.end(), l.replicas[at.replica].seats[at.rank].peer);
+  std::vector<plan::operation>& order = w.schedule.orders[w.rank];
+  order = std::move(s.orders[static_cast<std::size_t>(self - w.peers.begin())]);
+  for (plan::operation& op : order) op.chunk = 0;  // the only one on this peer
+  std::int64_t held = 1;
+  for (std::size_t p = 0; p < s.orders.size(); ++p) held = std::max(held, plan::peak_activations(s, p));
+  w.window =
+      static_cast<std::uint32_t>(std::min<std::size_t>(static_cast<std::size_t>(held) * l.replicas.size(), micro_batches));
+  w.routes = std::move(s.routes);
+  return w;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at) {
+  constexpr std::uint32_t ahead = 2;  // boundary tensors from each peer
+  if (l.has_empty_seats()) {
+    seat_work w = detail::work_on_routes(l, at, plan::routed_forwards(l.routes(), l.seated().size()));
+    w.window = ahead * static_cast<std::uint32_t>(l.replicas.size());
+    return w;
+  }
+  const stage::replica& mine = l.replicas[at.replica];
+  plan::schedule s{1, 1, 0, true, {}};
+  if (mine.micro_batches > 0) {
+    CAUSEWAY_ASSIGN(s, plan::forwards_only(static_cast<std::uint32_t>(mine.seats.size()), 1, mine.micro_batches));
+  }
+  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
+  w.window = ahead;
+  return w;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
+#endif
+
+// ---- causeway/parallel/shared_blocks.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
+#define CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
+
+// What a block consists of where pipelines move blocks between peers. Where replicas take steps of their own it is not the
+// live parameters, which are a replica's, but the shared ones, with the state of both optimizers: so a block can be given
+// away in the middle of a round. Where they make all steps together the live parameters are what is shared.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// A context for block_ownership and part_change in which all that a block takes along are rows: the shared parameters, the
+/// inner optimizer's moments, which the new holder goes on with, and what the communication policy keeps. Of a policy that
+/// keeps no rows: the live parameters and the moments.
+template <class Context>
+class shared_blocks {
+ public:
+  shared_blocks(Context& ctx, const crew_state& state) : ctx_{ctx}, state_{state} {}
+
+  [[nodiscard]] auto& model() { return ctx_.model(); }
+  [[nodiscard]] std::span<float> parameters() {
+    const auto kept = rows();
+    return kept.empty() ? ctx_.parameters() : kept.front();
+  }
+  void parameters_changed() { ctx_.parameters_changed(); }
+
+  struct optimizers {
+    std::vector<std::span<float>> rows;
+    [[nodiscard]] std::vector<std::span<float>> moments() const { return rows; }
+  };
+  [[nodiscard]] optimizers inner() {
+    optimizers all;
+    for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back(moment);
+    const auto kept = rows();
+    if (!kept.empty()) all.rows.insert(all.rows.end(), kept.begin() + 1, kept.end());
+    return all;
+  }
+
+  /// As training_context's; the communication policy's rows follow.
+  result<void> hold(nn::model_part part, std::uint64_t steps) {
+    const auto segments = model().parameters().segments();
+    const std::vector<parameter_segment> before{segments.begin(), segments.end()};
+    CAUSEWAY_TRY(ctx_.hold(std::move(part), steps));
+    return state_.divide ? state_.divide(before) : result<void>{};
+  }
+
+  /// The live parameters become the shared ones.
+  void begin_from_shared() {
+    const auto shared = parameters();
+    std::copy(shared.begin(), shared.end(), ctx_.parameters().begin());
+    parameters_changed();
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::span<float>> rows() const {
+    return state_.rows ? state_.rows() : std::vector<std::span<float>>{};
+  }
+
+  Context& ctx_;
+  const crew_state& state_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
+
+// ---- causeway/parallel/unsound_steps.hpp ----
+#ifndef CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
+#define CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
+
+// What a peer of elastic pipelines does when it comes to values that are not finite, though what it was sent is: it takes
+// the blame. The membership has it sit out, and the others lay the pipelines out without it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// errc::non_finite where the loss or the norm of the gradient is not finite: such a gradient goes into no sum.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_sound(double loss, float norm);
+
+/// Of one peer. Thread safety: none.
+class unsound_steps {
+ public:
+  /// The step came to values that are not finite, here, and so many of this peer's blocks are not finite and given up.
+  /// errc::corrupt: an attempt without this peer may go through. errc::diverged: its blocks are sound, and it happened for
+  /// the fourth time in this step, so it would to everybody.
+  CAUSEWAY_DECL [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks,
+                                          const log_sink& log);
+
+ private:
+  static constexpr std::uint32_t most_times = 3;
+  std::uint64_t step_ = 0;
+  std::uint32_t times_ = 0;  // in that step, from sound parameters
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
+
+// ---- causeway/parallel/impl/unsound_steps.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
+
+// Bodies of parallel/unsound_steps.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<void> check_sound(double loss, float norm) {
+  if (std::isfinite(loss) && std::isfinite(norm)) return {};
+  return fail(errc::non_finite, "this stage", "its loss or gradient is not finite");
+}
+
+CAUSEWAY_DECL error unsound_steps::judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks,
+                                         const log_sink& log) {
+  if (std::exchange(step_, step) != step) times_ = 0;
+  if (spoilt_blocks == 0 && ++times_ > most_times) {
+    return fail(errc::diverged, why.where,
+                why.message + ", " + std::to_string(times_) +
+                    " times from sound parameters: lower the learning rate, clip gradients, or look at this machine's "
+                    "memory");
+  }
+  const std::string lost = "; so are " + std::to_string(spoilt_blocks) + " of its blocks, which it gives up";
+  log(severity::warning, "step " + std::to_string(step + 1) + ": " + why.text() + (spoilt_blocks > 0 ? lost : "") +
+                             "; the others go on without this peer until it is sound");
+  return fail(errc::corrupt, why.where, why.message);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
+#endif
+
+// ---- causeway/parallel/pipeline_peer.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_PEER_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_PEER_HPP
+
+// What a peer of pipelines does that are laid out anew when peers come and go, whatever their replicas exchange and when:
+// it takes part in attempts, meets the others, takes its seat in a layout, fetches the blocks that belong there, computes,
+// and goes back to what is saved when nobody has a block any more.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// One peer. For the trainer's thread; stays where it is once it began.
+struct pipeline_peer {
+  /// Kinds of messages on the channel of state; a gather takes two.
+  enum channel : std::uint32_t {
+    facts_channel = 0,
+    progress_channel = 2,
+    sums_channel = 4,
+    alike_channel = 6,
+    move_channel = 8,
+    source_channel = 9,
+    done_channel = 10,
+    here_channel = 12,
+    saved_channel = 14
+  };
+
+  std::shared_ptr<crew> group;
+  block_ownership held{};
+  saved_rounds saved{};
+  crew_attempt attempt{};  ///< the one under way
+  stage::layout layout{};
+  std::map<std::uint64_t, net::peer_index> index_of{};  ///< by id: the transport's number of each peer of the attempt
+  const stage::seat* seat = nullptr;                    ///< in `layout`; none: this peer is spare
+  stage::layout::place place{};
+  unsound_steps unsound{};
+  std::string said{};  ///< what this peer waits for
+  std::uint64_t received_blocks = 0;
+  std::uint64_t made_up_blocks = 0;
+
+  [[nodiscard]] const crew_words& words() const { return group->words(); }
+  [[nodiscard]] std::uint64_t identity() const { return group->identity(); }
+
+  // ---- attempts ---------------------------------------------------------------------------------------------------------
+
+  /// `elastic`: the trainer's environment has a membership. `chunks`: the schedule's.
+  CAUSEWAY_DECL result<void> check(std::string_view who, bool elastic, std::int64_t micro_batches,
+                                   std::uint32_t chunks) const;
+  CAUSEWAY_DECL void begin(const nn::model_part& part, std::int64_t layers, const std::optional<io::any_storage>& storage,
+                           const std::string& folder);
+
+  /// Waits for one. Whether it is another than before.
+  CAUSEWAY_DECL result<bool> begin_attempt();
+
+  /// `number`: of what the attempt does several times.
+  CAUSEWAY_DECL [[nodiscard]] net::message_id named(channel kind, std::uint64_t number = 0) const;
+  [[nodiscard]] collective::collective_options how(auto& ctx) const {
+    collective::collective_options options = ctx.exchange_options();
+    options.deadline = attempt.deadline;
+    return options;
+  }
+  /// `own` of every peer of the attempt, by the transport's numbers.
+  template <class T>
+  result<std::vector<T>> of_everybody(auto& ctx, channel kind, const T& own, std::uint64_t number = 0) const {
+    return of_all(*attempt.transport, named(kind, number), own, how(ctx));
+  }
+
+  // ---- who holds what ---------------------------------------------------------------------------------------------------
+
+  /// What this peer says of itself.
+  CAUSEWAY_DECL [[nodiscard]] crew_member described(std::int64_t layers, const log_sink& log);
+  /// The same of everybody: who is there from now on.
+  CAUSEWAY_DECL result<crew_facts> gather(const net::message_id& id, const crew_member& own, const crew_agreement& ours,
+                                          const collective::collective_options& options);
+  /// Equal on peers that can be stages of one pipeline.
+  template <class Recovery, class Schedule, class Codec>
+  [[nodiscard]] static crew_agreement agreement(auto& ctx, std::string_view who, std::int64_t micro_batches,
+                                                const Recovery& recovery, const Codec& codec) {
+    hasher h;
+    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name)).add_value(hash_text(who));
+    h.add_value(hash_text(Recovery::name)).add_value(recovery.interval());
+    h.add_value(codec.agreement()).add_value(micro_batches);
+    return {h.finish(), ctx.model().blocks(), static_cast<std::uint32_t>(micro_batches)};
+  }
+
+  /// errc::cancelled: the attempt comes to nothing, and the membership begins another, ever later. Any other error that
+  /// more peers would not mend is `why` itself. `what` waits.
+  CAUSEWAY_DECL [[nodiscard]] error wait_for_more(const log_sink& log, const std::string& what, const error& why);
+
+  /// The newest state that the peers find saved whole between them: they vote on it as on a step, and those who find blocks
+  /// of it have them again. Whether this peer has what the policy keeps alike, too. Errors: as wait_for_more.
+  result<bool> go_back(auto& ctx, const std::string& what, const error& why) {
+    const std::int64_t layers = ctx.model().blocks();
+    CAUSEWAY_ASSIGN(const saved_states found, saved.found(layers, group->state()));
+    CAUSEWAY_ASSIGN(const auto everywhere, of_everybody(ctx, saved_channel, found));
+    CAUSEWAY_TRY(vote_for_saved(everywhere, layers, ctx.step(), ctx.log(), what, why));
+    return saved.load(found, words(), layers, held, group->state());
+  }
+
+  /// This peer takes its seat in `layout`. Whether it has all that it computes with there.
+  CAUSEWAY_DECL bool sit_down(std::int64_t layers, const nn::model_part& part);
+  /// What that needs comes, what others need goes. `blocks`: a shared_blocks. `ready`: as sit_down said.
+  result<void> fetch(auto& blocks, const crew_facts& facts, bool ready, std::uint64_t number = 0) {
+    const nn::model_part part = seat != nullptr ? nn::model_part{seat->held()} : blocks.model().part();
+    part_change change{held,
+                       words(),
+                       facts,
+                       layout,
+                       {*attempt.transport, named(move_channel, number), named(source_channel, number), attempt.deadline}};
+    if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(blocks, part, ready));
+    received_blocks += change.received();
+    made_up_blocks += change.made_up_here();
+    return {};
+  }
+
+  // ---- what a seat does -------------------------------------------------------------------------------------------------
+
+  /// A step of training over the layout's part of a batch: the loss summed over the tokens whose last stage is here. `step`
+  /// names the boundaries.
+  template <stage::Schedule Order, stage::Recovery Recovery, class Codec>
+  result<double> train(auto& ctx, const Order& order, const Recovery& recovery, Codec& codec, const batch& b,
+                       std::int64_t micro_batches, float scale, std::uint64_t step) {
+    const auto gradients = ctx.gradients();
+    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
+    if (seat == nullptr) return 0.0;
+    CAUSEWAY_ASSIGN(const seat_work work, work_of(layout, place, order, recovery));
+    const auto dropout = dropout_of(ctx.step(), work.first, work.schedule.micro_batches);
+    const seat_batch share{b, static_cast<std::uint32_t>(micro_batches), seat->computes, scale, true, dropout};
+    return pass_seat(ctx, *attempt.transport, index_of, codec, work, order, share, boundaries(ctx.step(), step));
+  }
+  CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> dropout_of(std::uint64_t step, std::uint32_t first,
+                                                                           std::uint32_t count);
+  CAUSEWAY_DECL [[nodiscard]] batch_talk boundaries(std::uint64_t seed, std::uint64_t step) const;
+
+  /// Forwards only, in `l`, where this peer is at `at`; boundaries cross as f32.
+  result<double> forward_only(auto& ctx, const stage::layout& l, const stage::layout::place& at, const batch& b,
+                              std::uint32_t pieces, std::uint64_t step) {
+    CAUSEWAY_ASSIGN(const seat_work work, forwards_of(l, at));
+    stage::plain exact;
+    return pass_seat(ctx, *attempt.transport, index_of, exact, work, stage::one_f_one_b{},
+                     {b, pieces, seat->computes, 0.0F, false},
+                     {.channel = evaluation_channel, .step = step, .deadline = attempt.deadline});
+  }
+
+  /// The exchange of what this peer's seat has with all who hold the same blocks, each by its pipeline's part of a batch. A
+  /// spare peer's is with itself. Of a layout whose pipelines are cut alike.
+  CAUSEWAY_DECL [[nodiscard]] crew_entry entry() const;
+
+  /// Values that are not finite: see unsound_steps.
+  error blame_itself(auto& ctx, const error& why) {
+    shared_blocks blocks{ctx, group->state()};
+    return unsound.judge(ctx.step(), why, held.drop_spoilt(blocks), ctx.log());
+  }
+
+  /// The shared state of the blocks that this peer is the first to hold of those that reach its storage, if there is one.
+  result<void> save_blocks(auto& ctx) {
+    shared_blocks blocks{ctx, group->state()};
+    return saved.save(blocks, held, layout, words(), group->state(), identity());
+  }
+
+ private:
+  // Two consecutive ones.
+  static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
+
+  CAUSEWAY_DECL result<void> vote_for_saved(std::span<const saved_states> everywhere, std::int64_t layers,
+                                            std::uint64_t step, const log_sink& log, const std::string& what,
+                                            const error& why);
+};
+
+/// errc::not_found for blocks that nobody who is there has.
+CAUSEWAY_DECL [[nodiscard]] error missing(const nn::block_range& blocks);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_PEER_HPP
+
+// ---- causeway/parallel/impl/pipeline_peer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_PIPELINE_PEER_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PIPELINE_PEER_IPP
+
+// Bodies of parallel/pipeline_peer.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elastic, std::int64_t micro_batches,
+                                                std::uint32_t chunks) const {
+  if (group == nullptr || !elastic) {
+    return fail(errc::invalid_argument, std::string{who},
+                "it needs a membership: give it and environment::group the same crew_group");
+  }
+  CAUSEWAY_TRY(check_micro_batches(who, micro_batches));
+  if (chunks == 1) return {};
+  return fail(errc::unsupported, std::string{who}, "a rank has one chunk here; use another schedule");
+}
+
+CAUSEWAY_DECL void pipeline_peer::begin(const nn::model_part& part, std::int64_t layers,
+                                        const std::optional<io::any_storage>& storage, const std::string& folder) {
+  if (storage) saved.savers.begin(block_store{*storage, folder});
+  held.begin(part, layers, saved.savers.store());
+}
+
+CAUSEWAY_DECL result<bool> pipeline_peer::begin_attempt() {
+  const std::uint32_t before = attempt.attempt;
+  const std::uint64_t round = attempt.round;
+  CAUSEWAY_ASSIGN(attempt, group->begin_attempt());
+  return attempt.attempt != before || attempt.round != round;
+}
+
+CAUSEWAY_DECL net::message_id pipeline_peer::named(channel kind, std::uint64_t number) const {
+  return {.channel = collective::channels::state + kind, .step = mix(attempt.round, number), .parent = attempt.parent};
+}
+
+CAUSEWAY_DECL crew_member pipeline_peer::described(std::int64_t layers, const log_sink& log) {
+  crew_member own{held.described(words(), layers), {}};
+  own.peer.id = identity();
+  own.storage = saved.savers.identity(mix(identity(), attempt.parent), log);
+  return own;
+}
+
+CAUSEWAY_DECL result<crew_facts> pipeline_peer::gather(const net::message_id& id, const crew_member& own,
+                                                       const crew_agreement& ours,
+                                                       const collective::collective_options& options) {
+  CAUSEWAY_ASSIGN(crew_facts facts, gather_facts(*attempt.transport, id, own, ours, options));
+  index_of.clear();
+  for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of[facts.gathered.peers[p].id] = facts.index_of[p];
+  saved.savers.met(facts);
+  facts.gathered.step = words().step;
+  facts.gathered.state = words().state;
+  facts.gathered.history = words().history;
+  return facts;
+}
+
+CAUSEWAY_DECL error pipeline_peer::wait_for_more(const log_sink& log, const std::string& what, const error& why) {
+  if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
+  if (why.message != said) log(severity::warning, what + " waits: " + why.text());
+  said = why.message;
+  return fail(errc::cancelled, what, "too few peers are there");
+}
+
+CAUSEWAY_DECL result<void> pipeline_peer::vote_for_saved(std::span<const saved_states> everywhere, std::int64_t layers,
+                                                         std::uint64_t step, const log_sink& log, const std::string& what,
+                                                         const error& why) {
+  const auto newest = newest_together(everywhere, saved_rounds::units(layers, group->state()));
+  if (!newest) return wait_for_more(log, what, why);
+  const bool back = step != newest->step;
+  const std::string from = back ? "back from step " + std::to_string(step) + " to step " : "on from step ";
+  log(back ? severity::warning : severity::info,
+      why.where + ": no peer has them any more; going " + from + std::to_string(newest->step) + ", which is saved");
+  return group->propose(*newest);
+}
+
+CAUSEWAY_DECL bool pipeline_peer::sit_down(std::int64_t layers, const nn::model_part& part) {
+  said.clear();
+  seat = layout.find(identity(), &place);
+  if (seat == nullptr) return true;
+  const nn::model_part wanted{seat->held()};
+  return wanted.ranges(layers) == part.ranges(layers) && held.is_ready(wanted, words());
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t step, std::uint32_t first,
+                                                                   std::uint32_t count) {
+  constexpr std::uint64_t stream = 0x656C7069;
+  std::vector<std::uint64_t> all;
+  for (std::uint32_t m = 0; m < count; ++m) all.push_back(mix(step, first + m, stream));
+  return all;
+}
+
+CAUSEWAY_DECL batch_talk pipeline_peer::boundaries(std::uint64_t seed, std::uint64_t step) const {
+  return {.channel = collective::channels::activations, .step = step, .seed = seed, .deadline = attempt.deadline};
+}
+
+CAUSEWAY_DECL crew_entry pipeline_peer::entry() const {
+  crew_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}};
+  if (seat == nullptr) return entry;
+  stage_holders same = holders_of_stage(layout, place.rank);
+  entry.holders.clear();
+  for (const std::uint64_t id : same.peers) entry.holders.push_back(index_of.at(id));
+  entry.shares = std::move(same.shares);
+  return entry;
+}
+
+CAUSEWAY_DECL error missing(const nn::block_range& blocks) {
+  return fail(errc::not_found, "blocks " + nn::model_part::text(blocks),
+              "no peer that is there has them; the run goes on when one that has them is back");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_PIPELINE_PEER_IPP
+#endif
 
 // ---- causeway/plan/resumed_order.hpp ----
 #ifndef CAUSEWAY_PLAN_RESUMED_ORDER_HPP
@@ -30553,7 +32590,7 @@ struct step_progress {
   [[nodiscard]] std::size_t micro_batches() const noexcept { return units.empty() ? 0 : units.front().size(); }
 
   /// Of a step that nobody has begun, with a rank for each stage.
-  [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches);
+  CAUSEWAY_DECL [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches);
 };
 
 /// What one rank does, in which order; an operation's chunk is its stage.
@@ -30569,9 +32606,9 @@ inline constexpr double forward_takes = 1, backward_takes = 2;  // about
 
 class resumed_clock {
  public:
-  explicit resumed_clock(const step_progress& p);
+  CAUSEWAY_DECL explicit resumed_clock(const step_progress& p);
 
-  [[nodiscard]] result<std::vector<rank_plan>> run();
+  CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> run();
 
  private:
   struct row {
@@ -30581,25 +32618,25 @@ class resumed_clock {
     double begin = 0;
     operation op{};
     // gradients first, then the micro-batch that came in first, then the stage nearer the loss
-    [[nodiscard]] auto rank() const;
+    CAUSEWAY_DECL [[nodiscard]] auto rank() const;
   };
 
-  static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
+  CAUSEWAY_DECL static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
 
   // Activations that fit: as in 1F1B.
   [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
 
-  void pass_by(std::size_t s);
+  CAUSEWAY_DECL void pass_by(std::size_t s);
 
-  [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
 
-  [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
 
-  [[nodiscard]] std::vector<rank_plan> ended();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<rank_plan> ended();
 
-  [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
+  CAUSEWAY_DECL [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
 
-  void take(const candidate& c);
+  CAUSEWAY_DECL void take(const candidate& c);
 
   const step_progress& p_;
   step_progress left_;
@@ -30613,12 +32650,12 @@ class resumed_clock {
 
 /// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
 /// ranks never say.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
 
 /// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
 /// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
 /// rank's stage before gives.
-[[nodiscard]] CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+CAUSEWAY_DECL [[nodiscard]] std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
                                                                 std::span<const std::uint32_t> missing, bool all);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
@@ -30857,7 +32894,7 @@ class step_snapshot final : public any_step_snapshot {
 };
 
 /// What a peer says of its work, decoded: `stages` rows of `micro_batches`. errc::protocol, errc::corrupt.
-[[nodiscard]] CAUSEWAY_DECL result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(
+CAUSEWAY_DECL [[nodiscard]] result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(
     std::span<const std::byte> bytes, std::size_t micro_batches);
 
 /// The work of everybody, by the transport's numbers; nothing of who has none. 2 bytes for each micro-batch of a pipeline,
@@ -31079,154 +33116,6 @@ class kept_pass {
 
 #endif  // CAUSEWAY_PARALLEL_KEPT_PASS_HPP
 
-// ---- causeway/parallel/seat_work.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SEAT_WORK_HPP
-#define CAUSEWAY_PARALLEL_SEAT_WORK_HPP
-
-// What one seat of a layout does with a batch: in which order, with whom, and on which of the batch's micro-batches. In a
-// layout without empty seats each pipeline works by itself; with empty seats all pipelines work together, and each
-// micro-batch goes its own way through them.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-struct seat_work {
-  plan::schedule schedule;                         ///< of its pipeline; with routes its own order only
-  std::uint32_t rank = 0;                          ///< its stage
-  std::vector<std::uint64_t> peers;                ///< of its pipeline; with routes of all
-  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: place in `peers`; none: all go through `peers`
-  std::uint32_t first = 0;                         ///< micro-batch of the batch that is the schedule's first
-  std::uint32_t window = 1;                        ///< boundary tensors that may arrive before one is taken
-};
-
-namespace detail {
-
-[[nodiscard]] CAUSEWAY_DECL seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at,
-                                                       plan::schedule s);
-
-[[nodiscard]] CAUSEWAY_DECL seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
-                                                     plan::routed_schedule s);
-
-}  // namespace detail
-
-/// A step of training, for a seat of a layout that has passed its check. No micro-batches: nothing to do. Errors: those of
-/// the schedule.
-template <stage::Schedule Order, stage::Recovery Recovery>
-result<seat_work> work_of(const stage::layout& l, const stage::layout::place& at, const Order& order,
-                          const Recovery& recovery) {
-  if (l.has_empty_seats()) {
-    if constexpr (stage::Rerouting<Recovery>) {
-      CAUSEWAY_ASSIGN(plan::routed_schedule s, recovery.order(l));
-      return detail::work_on_routes(l, at, std::move(s));
-    } else {
-      return fail(errc::invalid_argument, "layout", "it has empty seats, for which the recovery policy has no order");
-    }
-  }
-  const stage::replica& mine = l.replicas[at.replica];
-  plan::schedule s{1, 1, 0, true, {}};
-  if (mine.micro_batches > 0) {
-    CAUSEWAY_ASSIGN(s, order.make(static_cast<std::uint32_t>(mine.seats.size()), mine.micro_batches));
-  }
-  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
-  if (mine.micro_batches > 0) w.window = window_of(w.schedule, order);
-  return w;
-}
-
-/// Forwards only.
-[[nodiscard]] CAUSEWAY_DECL result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at);
-
-/// A batch for a seat.
-struct seat_batch {
-  const batch& whole;               ///< of all pipelines
-  std::uint32_t micro_batches = 1;  ///< of it
-  nn::block_range computes;
-  float grad_scale = 0;
-  bool training = true;
-  std::span<const std::uint64_t> dropout{};  ///< of each micro-batch of the work's schedule; none in evaluation
-};
-
-/// Does the work. `transport` is to all peers of the attempt, `index_of` its number of each. Of `talk` everything counts
-/// but window and routes. Returns the sum of the losses of the tokens whose last stage is here.
-template <class Context, class Codec, stage::Schedule Order>
-result<double> pass_seat(Context& ctx, net::any_transport& transport,
-                         const std::map<std::uint64_t, net::peer_index>& index_of, Codec& codec, const seat_work& work,
-                         const Order& order, const seat_batch& b, batch_talk talk) {
-  const plan::schedule& s = work.schedule;
-  if (s.micro_batches == 0) return 0.0;
-  const std::int64_t sequences = b.whole.sequences / b.micro_batches;
-  const batch piece = b.whole.slice(work.first * sequences, s.micro_batches * sequences);
-  std::vector<net::peer_index> peers;
-  for (const std::uint64_t id : work.peers) peers.push_back(index_of.at(id));
-  collective::group_view view{transport, std::move(peers)};
-  auto cursor = cursor_of(s, work.rank, order);
-  talk.window = work.window;
-  talk.routes = work.routes.empty() ? nullptr : &work.routes;
-  const std::array chunk{b.computes};
-  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunk, piece, b.grad_scale, b.training, b.dropout}, talk);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SEAT_WORK_HPP
-
-// ---- causeway/parallel/impl/seat_work.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
-#define CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
-
-// Bodies of parallel/seat_work.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
-
-CAUSEWAY_DECL seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at, plan::schedule s) {
-  seat_work w{std::move(s), static_cast<std::uint32_t>(at.rank), {}, {}, l.first_micro_batch(at.replica), 1};
-  for (const stage::seat& seat : l.replicas[at.replica].seats) w.peers.push_back(seat.peer);
-  return w;
-}
-
-CAUSEWAY_DECL seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at, plan::routed_schedule s) {
-  seat_work w;
-  w.peers = l.seated();
-  const auto stages = static_cast<std::uint32_t>(s.stages()), micro_batches = static_cast<std::uint32_t>(s.routes.size());
-  w.schedule = {stages, 1, micro_batches, true, std::vector<std::vector<plan::operation>>(stages)};
-  w.rank = static_cast<std::uint32_t>(at.rank);
-  const auto self = std::find(w.peers.begin(), w.peers.end(), l.replicas[at.replica].seats[at.rank].peer);
-  std::vector<plan::operation>& order = w.schedule.orders[w.rank];
-  order = std::move(s.orders[static_cast<std::size_t>(self - w.peers.begin())]);
-  for (plan::operation& op : order) op.chunk = 0;  // the only one on this peer
-  std::int64_t held = 1;
-  for (std::size_t p = 0; p < s.orders.size(); ++p) held = std::max(held, plan::peak_activations(s, p));
-  w.window =
-      static_cast<std::uint32_t>(std::min<std::size_t>(static_cast<std::size_t>(held) * l.replicas.size(), micro_batches));
-  w.routes = std::move(s.routes);
-  return w;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at) {
-  constexpr std::uint32_t ahead = 2;  // boundary tensors from each peer
-  if (l.has_empty_seats()) {
-    seat_work w = detail::work_on_routes(l, at, plan::routed_forwards(l.routes(), l.seated().size()));
-    w.window = ahead * static_cast<std::uint32_t>(l.replicas.size());
-    return w;
-  }
-  const stage::replica& mine = l.replicas[at.replica];
-  plan::schedule s{1, 1, 0, true, {}};
-  if (mine.micro_batches > 0) {
-    CAUSEWAY_ASSIGN(s, plan::forwards_only(static_cast<std::uint32_t>(mine.seats.size()), 1, mine.micro_batches));
-  }
-  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
-  w.window = ahead;
-  return w;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
-#endif
-
 // ---- causeway/parallel/resumable_step.hpp ----
 #ifndef CAUSEWAY_PARALLEL_RESUMABLE_STEP_HPP
 #define CAUSEWAY_PARALLEL_RESUMABLE_STEP_HPP
@@ -31252,7 +33141,7 @@ struct kept_talk {
 class resumable_step {
  public:
   /// What others are told; `keeps`: the model's part.
-  [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const;
+  CAUSEWAY_DECL [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const;
 
   /// The run has taken the step, or the part of the model is about to change.
   void forget() noexcept { step_.reset(); }
@@ -31271,7 +33160,7 @@ class resumable_step {
   }
 
   /// An earlier attempt did some of it: hears what. `seated`: this peer has a seat in the layout.
-  result<void> resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches);
+  CAUSEWAY_DECL result<void> resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches);
 
   /// Of what all peers of the attempt had done before it; 0: nothing.
   [[nodiscard]] std::uint64_t agreed() const noexcept { return agreed_; }
@@ -31311,10 +33200,10 @@ class resumable_step {
   using step_of = step_snapshot<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
 
   // The peers of a pipeline that are there.
-  [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r);
+  CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r);
 
   // How far the pipeline is, and who does the rest; owners are places in `present`.
-  [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r, const kept_talk& talk) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r, const kept_talk& talk) const;
 
   static void zero(auto& ctx, const nn::block_range& blocks) {
     const auto part = untied_blocks_in(ctx.model(), ctx.gradients(), blocks);
@@ -31446,70 +33335,6 @@ CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::
 #endif  // CAUSEWAY_PARALLEL_IMPL_RESUMABLE_STEP_IPP
 #endif
 
-// ---- causeway/parallel/unsound_steps.hpp ----
-#ifndef CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
-#define CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
-
-// What a peer of elastic pipelines does when it comes to values that are not finite, though what it was sent is: it takes
-// the blame. The membership has it sit out, and the others lay the pipelines out without it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// errc::non_finite where the loss or the norm of the gradient is not finite: such a gradient goes into no sum.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_sound(double loss, float norm);
-
-/// Of one peer. Thread safety: none.
-class unsound_steps {
- public:
-  /// The step came to values that are not finite, here, and so many of this peer's blocks are not finite and given up.
-  /// errc::corrupt: an attempt without this peer may go through. errc::diverged: its blocks are sound, and it happened for
-  /// the fourth time in this step, so it would to everybody.
-  [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks, const log_sink& log);
-
- private:
-  static constexpr std::uint32_t most_times = 3;
-  std::uint64_t step_ = 0;
-  std::uint32_t times_ = 0;  // in that step, from sound parameters
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
-
-// ---- causeway/parallel/impl/unsound_steps.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
-#define CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
-
-// Bodies of parallel/unsound_steps.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL result<void> check_sound(double loss, float norm) {
-  if (std::isfinite(loss) && std::isfinite(norm)) return {};
-  return fail(errc::non_finite, "this stage", "its loss or gradient is not finite");
-}
-
-CAUSEWAY_DECL error unsound_steps::judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks,
-                                         const log_sink& log) {
-  if (std::exchange(step_, step) != step) times_ = 0;
-  if (spoilt_blocks == 0 && ++times_ > most_times) {
-    return fail(errc::diverged, why.where,
-                why.message + ", " + std::to_string(times_) +
-                    " times from sound parameters: lower the learning rate, clip gradients, or look at this machine's "
-                    "memory");
-  }
-  const std::string lost = "; so are " + std::to_string(spoilt_blocks) + " of its blocks, which it gives up";
-  log(severity::warning, "step " + std::to_string(step + 1) + ": " + why.text() + (spoilt_blocks > 0 ? lost : "") +
-                             "; the others go on without this peer until it is sound");
-  return fail(errc::corrupt, why.where, why.message);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
-#endif
-
 // ---- causeway/parallel/elastic_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
@@ -31533,7 +33358,11 @@ struct elastic_pipeline_options {
 /// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which
 /// layout: the same optimisation problem for any number of peers. Every peer is given the same global batch, as a function
 /// of trainer.context().step(). Needs an environment whose group is a crew_group, the same object here, fault::quorum,
-/// comm::every_step, and an inner optimizer whose state can be divided (optim::Divisible).
+/// and an inner optimizer whose state can be divided (optim::Divisible). The trainer stays where it is once it started.
+///
+/// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
+/// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
+/// residual; pipelines are cut alike then (regroup, morph, proactive).
 ///
 /// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, that of a tied
 /// table over those of the first and the last; about 100 bytes from and to everybody. On a change: 12 bytes a parameter of
@@ -31550,13 +33379,14 @@ class elastic_pipeline {
 
  public:
   static constexpr std::string_view name = "elastic_pipeline";
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
-  static constexpr std::uint32_t state_version = 1;
+  static constexpr parallel_traits traits{
+      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .by_blocks = true};
+  static constexpr std::uint32_t state_version = 2;
 
   explicit elastic_pipeline(std::shared_ptr<crew> peers = nullptr, elastic_pipeline_options options = {},
                             Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : crew_{std::move(peers)},
-        options_{options},
+      : peer_{std::move(peers)},
+        options_{std::move(options)},
         recovery_{std::move(recovery)},
         order_{std::move(schedule)},
         codec_{std::move(codec)} {}
@@ -31570,14 +33400,14 @@ class elastic_pipeline {
     CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
     whole_ = b;
     for (;;) {
-      if (crew_->words().step > ctx.step()) return finished_by_others(ctx);
+      if (peer_.words().step > ctx.step()) return finished_by_others(ctx);
       const auto begun = begin_attempt();
       const auto done = begun ? attempt(ctx) : begun;
       if (done) return loss_ / static_cast<double>(b.tokens());
       if (!complete_) return done.error();
-      CAUSEWAY_TRY(crew_->failed(done.error()));  // a gradient that others may have voted for is kept
-      if (taken()) return crew_->words().loss / static_cast<double>(b.tokens());
-      if (begun || begun.error().code != errc::cancelled || crew_->words().step != ctx.step()) continue;
+      CAUSEWAY_TRY(peer_.group->failed(done.error()));  // a gradient that others may have voted for is kept
+      if (taken()) return peer_.words().loss / static_cast<double>(b.tokens());
+      if (begun || begun.error().code != errc::cancelled || peer_.words().step != ctx.step()) continue;
       complete_ = false;  // the trainer clears the gradients
       return done.error();
     }
@@ -31586,7 +33416,7 @@ class elastic_pipeline {
   /// Of the whole model. The run takes the step here: what follows needs nobody else.
   result<float> norm(auto& ctx) {
     while (!taken()) {
-      if (crew_->words().step > ctx.step()) return finished_by_others(ctx);
+      if (peer_.words().step > ctx.step()) return finished_by_others(ctx);
       if (!proposes_) {
         CAUSEWAY_TRY(begin_attempt());
         CAUSEWAY_TRY(attempt(ctx));
@@ -31595,14 +33425,16 @@ class elastic_pipeline {
       }
     }
     complete_ = proposes_ = false;
+    exchanged_at_ = peer_.words().state;
+    if (by_policy()) take_table(ctx);
     kept_.forget();
-    held_.moved_to(crew_->words().state, std::move(squares_.of));
-    return static_cast<float>(crew_->words().norm);
+    peer_.held.moved_to(peer_.words().state, std::move(squares_.of));
+    return static_cast<float>(peer_.words().norm);
   }
 
   /// A disk that fails costs the copy, not the step.
   result<void> after_step(auto& ctx) {
-    const crew_words& words = crew_->words();
+    const crew_words& words = peer_.words();
     if (options_.store_every > 0 && (words.step == 1 || words.step % options_.store_every == 0)) {
       const auto saved = save_blocks(ctx);
       if (!saved) ctx.log()(severity::warning, "blocks were not saved: " + saved.error().text());
@@ -31618,14 +33450,14 @@ class elastic_pipeline {
     CAUSEWAY_TRY(check_batch(name, b, pieces));
     for (;;) {
       const auto begun = begin_attempt();
-      if (crew_->words().step != ctx.step()) {
-        ctx.resume_at(crew_->words().step);
+      if (peer_.words().step != ctx.step()) {
+        ctx.resume_at(peer_.words().step);
         return fail(errc::cancelled, "evaluation", "the others are at step " + std::to_string(ctx.step()));
       }
       const auto sum = begun ? try_to_evaluate(ctx, b, static_cast<std::uint32_t>(pieces)) : result<double>{begun.error()};
       if (!sum) {
-        CAUSEWAY_TRY(crew_->failed(sum.error()));
-        if (!begun && begun.error().code == errc::cancelled && crew_->words().step == ctx.step()) return begun.error();
+        CAUSEWAY_TRY(peer_.group->failed(sum.error()));
+        if (!begun && begun.error().code == errc::cancelled && peer_.words().step == ctx.step()) return begun.error();
         continue;
       }
       turns_.came_to(*sum);
@@ -31637,88 +33469,66 @@ class elastic_pipeline {
 
   /// The blocks that this peer is the first to hold of those that reach its storage, if there is one. A peer that goes
   /// calls it before: once all have gone, the run goes on from there.
-  result<void> save_blocks(auto& ctx) {
-    return save_if(ctx, [&](std::int64_t b) { return savers_.is_first(layout_.holders(b), crew_->identity()); });
-  }
+  result<void> save_blocks(auto& ctx) { return peer_.save_blocks(ctx); }
 
   void serialize(auto& ar) {
-    held_.serialize(ar);
+    peer_.held.serialize(ar);
     codec_.serialize(ar);
+    ar(exchanged_at_, computes_.first, computes_.last, replica_);
   }
 
   /// Of the last attempt, and the peers that took part in it.
-  [[nodiscard]] const stage::layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(index_of_.size()); }
+  [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
+  [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
   /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
-  [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
-  [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return interpolated_blocks_; }
+  [[nodiscard]] std::uint64_t received_blocks() const noexcept { return peer_.received_blocks; }
+  [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return peer_.made_up_blocks; }
   /// Attempts that went on with a step that an earlier one had begun, where the recovery policy keeps work.
   [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
 
  private:
   static constexpr bool keeps_work = stage::WorkKeeping<Recovery>;
   static_assert(keeps_work == Recovery::traits.keeps_work, "see stage::WorkKeeping");
-  // Two consecutive ones for the boundaries of an evaluation.
-  static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
-  // Kinds of messages on the channel of state; a gather takes two.
-  enum channel : std::uint32_t {
-    facts_channel = 0,
-    sums_channel = 4,
-    move_channel = 8,
-    source_channel = 9,
-    progress_channel = 12
-  };
 
   result<void> begin(auto& ctx) {
-    if (crew_ == nullptr || !ctx.elastic()) {
-      return fail(errc::invalid_argument, "elastic pipeline",
-                  "it needs a membership: give it and environment::group the same crew_group");
-    }
-    CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
+    CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
     if (keeps_work && !std::is_same_v<Schedule, stage::one_f_one_b>) {
-      return fail(errc::unsupported, "elastic pipeline",
+      return fail(errc::unsupported, std::string{name},
                   std::string{Recovery::name} + " has an order of its own, 1F1B; use stage::one_f_one_b");
     }
-    if (order_.chunks() != 1)
-      return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
-    if (options_.storage) savers_.begin(block_store{*options_.storage, options_.folder});
-    held_.begin(ctx.model().part(), ctx.model().blocks(), savers_.store());
+    peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
+    peer_.held.seated(computes_, replica_);
+    peer_.group->exchange_by(
+        {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
     return {};
   }
 
   // The peers of an attempt may meet several times.
-  [[nodiscard]] net::message_id named(std::uint32_t on) const {
-    return {.channel = on, .step = mix(attempt_.round, meetings_), .parent = attempt_.parent};
-  }
+  [[nodiscard]] net::message_id named(pipeline_peer::channel kind) const { return peer_.named(kind, meetings_); }
   // Of boundaries, whose ids hold the micro-batch besides.
-  [[nodiscard]] std::uint64_t meeting() const noexcept { return (attempt_.round << 16) + meetings_; }
-  [[nodiscard]] collective::collective_options how(auto& ctx) const {
-    collective::collective_options options = ctx.exchange_options();
-    options.deadline = attempt_.deadline;
-    return options;
-  }
+  [[nodiscard]] std::uint64_t meeting() const noexcept { return (peer_.attempt.round << 16) + meetings_; }
 
   // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left. Loss and norm
   // may be the others' word, when a peer was lost before it had told its own to all. Others may have taken the step in
   // another attempt, whose sums are rounded otherwise: that is another state.
   [[nodiscard]] bool taken() const {
-    const crew_words& now = crew_->words();
+    const crew_words& now = peer_.words();
     return complete_ && now == next_words(now.loss, now.norm);
   }
 
   result<void> propose() {
     proposes_ = false;  // once; the gradient may still be used when others go through with it
     if (!std::isfinite(told_.norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
-    return crew_->propose(told_);
+    return peer_.group->propose(told_);
   }
 
   // This peer's gradient is complete. Equal on all peers of the attempt, and in no attempt with other sums.
   void name_attempt() {
     hasher h;
-    for (const auto& [id, index] : index_of_) h.add_value(id).add_value(index);
-    add_layout(h, layout_).add_value(kept_.agreed()).add_value(crew_->words().state);
-    next_ = {crew_->words().step + 1, h.finish(), 0, crew_->words().history, 0};
-    next_.history.took_step(next_.step, recovery_.interval(), layout_, attempt_.transport->size());
+    for (const auto& [id, index] : peer_.index_of) h.add_value(id).add_value(index);
+    add_layout(h, peer_.layout).add_value(kept_.agreed()).add_value(peer_.words().state);
+    next_ = {peer_.words().step + 1, h.finish(), 0, peer_.words().history, 0};
+    next_.history.took_step(next_.step, recovery_.interval(), peer_.layout, peer_.attempt.transport->size());
     complete_ = true;
   }
 
@@ -31735,17 +33545,19 @@ class elastic_pipeline {
   result<void> attempt(auto& ctx) {
     proposes_ = false;
     if (taken()) {  // the attempt just begun is the next step's
-      loss_ = crew_->words().loss;
+      loss_ = peer_.words().loss;
       return {};
     }
-    complete_ = false;
+    complete_ = computed_ = false;
     codec_.begin_step();
-    if (crew_->words().step != ctx.step()) return finished_by_others(ctx);
+    if (peer_.words().step != ctx.step()) return finished_by_others(ctx);
     CAUSEWAY_ASSIGN(const auto facts, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *facts));
     auto done = compute(ctx);
     if (done) done = check_sound(loss_, ctx.own_norm());
     if (!done) return leave_to_others(ctx, done.error());
+    own_loss_ = loss_;
+    if (by_policy()) return meet_for_exchange(ctx, *facts);
     CAUSEWAY_TRY(sum_gradients(ctx));
     name_attempt();
     CAUSEWAY_TRY(tell_sums(ctx));
@@ -31756,22 +33568,21 @@ class elastic_pipeline {
   error leave_to_others(auto& ctx, const error& why) {
     if (why.code != errc::non_finite) return why;
     kept_.forget();
-    return unsound_.judge(ctx.step(), why, held_.drop_spoilt(ctx), ctx.log());
+    return peer_.blame_itself(ctx, why);
   }
 
   // It goes to their step at once: who is behind when they have ended would wait for their next attempt for ever.
   error finished_by_others(auto& ctx) {
     complete_ = false;
-    ctx.resume_at(crew_->words().step);
-    crew_->finished_by_others();
+    ctx.resume_at(peer_.words().step);
+    peer_.group->finished_by_others();
     return fail(errc::cancelled, "step", "the others have finished it");
   }
 
   result<void> begin_attempt() {
-    const std::uint32_t before = attempt_.attempt;
-    const std::uint64_t round = attempt_.round;
-    CAUSEWAY_ASSIGN(attempt_, crew_->begin_attempt());
-    if (attempt_.attempt != before || attempt_.round != round) meetings_ = 0;
+    CAUSEWAY_ASSIGN(const bool another, peer_.begin_attempt());
+    if (another) meetings_ = 0;
+    computed_ = computed_ && !another;
     return {};
   }
 
@@ -31784,154 +33595,82 @@ class elastic_pipeline {
     if (!facts) return missed_;
     auto made = recovery_.arrange(facts->gathered);
     if (!made || !lost_runs(facts->gathered).empty()) return none;  // the step will wait for peers, or mend it
-    layout_ = std::move(*made);
-    CAUSEWAY_TRY(check_layout(*facts));
-    CAUSEWAY_TRY(take_seat(ctx, *facts));
-    stage::layout shared_out = layout_;
+    CAUSEWAY_TRY(take_seat(ctx, *facts, std::move(*made)));
+    stage::layout shared_out = peer_.layout;
     const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
     for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
-    const auto own = forward_only(ctx, shared_out, b, pieces);
+    const auto own = peer_.seat == nullptr ? result<double>{0.0}
+                                           : peer_.forward_only(ctx, shared_out, peer_.place, b, pieces, meeting());
     const auto sound = own ? check_sound(*own, 0) : result<void>{own.error()};
     if (!sound) return leave_to_others(ctx, sound.error());
-    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, *own));
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::sums_channel, *own, meetings_));
     return std::accumulate(all.begin(), all.end(), 0.0);
-  }
-
-  // This peer's part of it.
-  result<double> forward_only(auto& ctx, const stage::layout& l, const batch& b, std::uint32_t pieces) {
-    if (seat_ == nullptr) return 0.0;
-    CAUSEWAY_ASSIGN(const seat_work work, forwards_of(l, place_));
-    stage::plain exact;
-    return pass_seat(ctx, *attempt_.transport, index_of_, exact, work, stage::one_f_one_b{},
-                     {b, pieces, seat_->computes, 0.0F, false},
-                     {.channel = evaluation_channel, .step = meeting(), .deadline = attempt_.deadline});
   }
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
-  // `own` of every peer of the attempt, by the transport's numbers; once in a meeting.
-  template <class T>
-  result<std::vector<T>> of_everybody(auto& ctx, const T& own) {
-    std::vector<T> all(attempt_.transport->size(), own);
-    if (all.size() > 1) {
-      CAUSEWAY_TRY(collective::all_gather(*attempt_.transport, named(collective::channels::state + sums_channel),
-                                          std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}),
-                                          how(ctx)));
-    }
-    return all;
-  }
-
   // What all peers of the attempt hold, once all are at the same turn. None: the others are past this peer's, and told it
   // what it missed.
   result<std::optional<crew_facts>> meet(auto& ctx, bool trains) {
-    crew_member own{held_.described(crew_->words(), ctx.model().blocks()), {}};
-    own.peer.id = crew_->identity();
-    if (trains) own.peer.begun = kept_.described(crew_->words(), ctx.model().part().ranges(ctx.model().blocks()));
-    turns_.at(crew_->words().state);
+    const std::int64_t layers = ctx.model().blocks();
+    crew_member own = peer_.described(layers, ctx.log());
+    if (trains) own.peer.begun = kept_.described(peer_.words(), ctx.model().part().ranges(layers));
+    turns_.at(peer_.words().state);
     own.turn = turns_.now(trains);
-    own.storage = savers_.identity(mix(crew_->identity(), attempt_.parent), ctx.log());
-    const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
+    const auto ours = pipeline_peer::agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
     for (;;) {
       ++meetings_;
-      CAUSEWAY_ASSIGN(
-          crew_facts facts,
-          gather_facts(*attempt_.transport, named(collective::channels::state + facts_channel), own, ours, how(ctx)));
+      CAUSEWAY_ASSIGN(crew_facts facts, peer_.gather(named(pipeline_peer::facts_channel), own, ours, peer_.how(ctx)));
       if (own.turn.order() < furthest(facts.turns)) {
         missed_ = missed(own.turn, facts.turns);
         return std::optional<crew_facts>{};
       }
       const auto with_us = [&](const crew_turn& t) { return t.order() == own.turn.order(); };
       if (!std::all_of(facts.turns.begin(), facts.turns.end(), with_us)) continue;  // the others come after
-      savers_.met(facts);
-      facts.gathered.step = crew_->words().step;
-      facts.gathered.state = crew_->words().state;
-      facts.gathered.history = crew_->words().history;
       return std::optional{std::move(facts)};
     }
   }
 
   result<void> assemble(auto& ctx, const crew_facts& facts) {
     auto made = recovery_.arrange(facts.gathered);
-    if (!made) return wait_for_more(ctx, made.error());
-    layout_ = std::move(*made);
+    if (!made) return peer_.wait_for_more(ctx.log(), this_step(ctx), made.error());
     if constexpr (keeps_work) resumes_ = recovery_.resumes(facts.gathered);
-    CAUSEWAY_TRY(check_layout(facts));
     for (const nn::block_range& r : lost_runs(facts.gathered)) {
       const bool between = r.first > 0 && r.last < facts.gathered.layers;
       if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
-      return go_back(ctx, facts,
-                     fail(errc::not_found, "blocks " + nn::model_part::text(r),
-                          "no peer that is there has them; the run goes on when one that has them is back"));
+      return go_back(ctx, facts, missing(r));
     }
-    return take_seat(ctx, facts);
+    return take_seat(ctx, facts, std::move(*made));
   }
+  [[nodiscard]] static std::string this_step(auto& ctx) { return "step " + std::to_string(ctx.step() + 1); }
 
-  [[nodiscard]] result<void> check_layout(const crew_facts& facts) const {
-    return layout_.check(facts.gathered.layers, facts.gathered.micro_batches);
-  }
-
-  // Of the state that the run is in, as far as this peer has it. One peer alone may save a block.
-  template <class Ours>
-  result<void> save_if(auto& ctx, Ours&& ours) {
-    if (!savers_.saves()) return {};
-    for (const nn::block_range& r : held_.described(crew_->words(), ctx.model().blocks()).holds) {
-      for (std::int64_t b = r.first; b < r.last; ++b) {
-        if (ours(b) && ctx.model().part().holds(b)) CAUSEWAY_TRY(held_.save(ctx, b, crew_->words()));
-      }
-    }
-    return {};
-  }
-
-  // To the newest state that the peers find saved whole between them: they vote on it as on a step. Who left has saved what
-  // it held; with what is here that may be the state of now.
+  // Who left has saved what it held; with what is here that may be the state of now.
   result<void> go_back(auto& ctx, const crew_facts& facts, const error& why) {
-    const auto ours = [&](std::int64_t b) { return savers_.is_first(facts.gathered.holders(b), crew_->identity()); };
-    if (const auto kept = save_if(ctx, ours); !kept) ctx.log()(severity::warning, kept.error().text());
-    CAUSEWAY_ASSIGN(const saved_states found, savers_.found(ctx.model().blocks()));
-    CAUSEWAY_ASSIGN(const auto everywhere, of_everybody(ctx, found));
-    const auto newest = newest_together(everywhere, ctx.model().blocks());
-    if (!newest) return wait_for_more(ctx, why);
-    const crew_words saved = *newest;
-    const std::string from = ctx.step() == saved.step ? "" : "back from step " + std::to_string(ctx.step()) + " to ";
-    ctx.log()(from.empty() ? severity::info : severity::warning, why.where + ": no peer has them any more; going " + from +
-                                                                     (from.empty() ? "on from step " : "step ") +
-                                                                     std::to_string(saved.step) + ", which is saved");
-    CAUSEWAY_TRY(crew_->propose(saved));
-    held_.went_back(crew_->words(), blocks_of(found, saved));
-    ctx.resume_at(crew_->words().step);
-    crew_->finished_by_others();
-    return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(saved.step));
+    shared_blocks blocks{ctx, peer_.group->state()};
+    const auto ours = [&](std::int64_t b) {
+      return peer_.saved.savers.is_first(facts.gathered.holders(b), peer_.identity());
+    };
+    const auto kept = peer_.saved.save_if(blocks, peer_.held, peer_.words(), ours);
+    if (!kept) ctx.log()(severity::warning, kept.error().text());
+    CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, this_step(ctx), why));
+    exchanged_at_ = alike ? peer_.words().state : 0;
+    if (alike) peer_.group->state().begin_anew();
+    ctx.resume_at(peer_.words().step);
+    peer_.group->finished_by_others();
+    return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(peer_.words().step));
   }
 
-  // The attempt comes to nothing; the membership begins another, ever later.
-  result<void> wait_for_more(auto& ctx, const error& why) {
-    if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
-    if (why.message != said_)
-      ctx.log()(severity::warning, "step " + std::to_string(ctx.step() + 1) + " waits: " + why.text());
-    said_ = why.message;
-    return fail(errc::cancelled, "step", "too few peers are there");
-  }
-
-  result<void> take_seat(auto& ctx, const crew_facts& facts) {
-    said_.clear();
-    index_of_.clear();
-    for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
-    seat_ = layout_.find(crew_->identity(), &place_);
-    const std::int64_t layers = ctx.model().blocks();
-    const nn::model_part part = seat_ != nullptr ? nn::model_part{seat_->held()} : ctx.model().part();
-    const bool same = part.ranges(layers) == ctx.model().part().ranges(layers);
-    const bool ready = same && (seat_ == nullptr || held_.is_ready(part, crew_->words()));
-    part_change change{held_,
-                       crew_->words(),
-                       facts,
-                       layout_,
-                       {*attempt_.transport, named(collective::channels::state + move_channel),
-                        named(collective::channels::state + source_channel), attempt_.deadline}};
+  result<void> take_seat(auto& ctx, const crew_facts& facts, stage::layout made) {
+    peer_.layout = std::move(made);
+    CAUSEWAY_TRY(peer_.layout.check(facts.gathered.layers, facts.gathered.micro_batches));
+    if (by_policy()) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name));
+    shared_blocks blocks{ctx, peer_.group->state()};
+    const bool ready = peer_.sit_down(ctx.model().blocks(), ctx.model().part());
     if (!ready) kept_.forget();
-    if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(ctx, part, ready));
-    received_blocks_ += change.received();
-    interpolated_blocks_ += change.made_up_here();
-    held_.seated(seat_ != nullptr ? seat_->computes : nn::block_range{}, static_cast<std::uint32_t>(place_.replica));
+    CAUSEWAY_TRY(peer_.fetch(blocks, facts, ready, meetings_));
+    computes_ = peer_.seat != nullptr ? peer_.seat->computes : nn::block_range{};
+    replica_ = static_cast<std::uint32_t>(peer_.place.replica);
+    peer_.held.seated(computes_, replica_);
     return {};
   }
 
@@ -31939,66 +33678,53 @@ class elastic_pipeline {
 
   result<void> compute(auto& ctx) {
     if constexpr (keeps_work) return go_on(ctx);
-    const auto gradients = ctx.gradients();
-    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
-    loss_ = 0;
-    if (seat_ == nullptr) return {};
-    CAUSEWAY_ASSIGN(const seat_work work, work_of(layout_, place_, order_, recovery_));
-    const auto dropout = dropout_of(ctx, work.first, work.schedule.micro_batches);
-    CAUSEWAY_ASSIGN(loss_, pass_seat(ctx, *attempt_.transport, index_of_, codec_, work, order_, training_batch(dropout),
-                                     boundaries(ctx)));
+    double tokens = static_cast<double>(whole_.tokens());
+    if (by_policy() && peer_.seat != nullptr) {  // its pipeline's own mean: they are weighed when they are exchanged
+      const std::uint32_t own = peer_.layout.replicas[peer_.place.replica].micro_batches;
+      tokens *= own / static_cast<double>(options_.micro_batches);
+    }
+    const auto scale = 1.0F / static_cast<float>(tokens);
+    CAUSEWAY_ASSIGN(loss_, peer_.train(ctx, order_, recovery_, codec_, whole_, options_.micro_batches, scale, meeting()));
     return {};
   }
 
   // From what earlier attempts at the step have kept.
   result<void> go_on(auto& ctx) requires keeps_work {
     using tape = typename std::remove_cvref_t<decltype(ctx.model())>::tape_type;
-    const kept_talk talk{*attempt_.transport, index_of_, named(collective::channels::state + progress_channel), how(ctx),
-                         boundaries(ctx)};
+    const auto micro_batches = static_cast<std::uint32_t>(options_.micro_batches);
+    const stage::layout& l = peer_.layout;
+    const std::size_t r = peer_.place.replica;
+    const bool sits = peer_.seat != nullptr;
+    const kept_talk talk{*peer_.attempt.transport, peer_.index_of, named(pipeline_peer::progress_channel), peer_.how(ctx),
+                         peer_.boundaries(ctx.step(), meeting())};
     if (resumes_) {
       ++resumed_attempts_;
-      CAUSEWAY_TRY(kept_.resume(talk, seat_ != nullptr, static_cast<std::uint32_t>(options_.micro_batches)));
+      CAUSEWAY_TRY(kept_.resume(talk, sits, micro_batches));
     } else {
-      kept_.template begin<tape>(crew_->words(), layout_, seat_ != nullptr ? &place_ : nullptr);
+      kept_.template begin<tape>(peer_.words(), l, sits ? &peer_.place : nullptr);
     }
     std::vector<std::uint64_t> dropout;
-    if (seat_ != nullptr) {
-      const std::size_t r = place_.replica;
-      dropout = dropout_of(ctx, layout_.first_micro_batch(r), layout_.replicas[r].micro_batches);
-    }
-    CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, layout_, codec_, training_batch(dropout), talk, recovery_.repeats_all()));
+    if (sits) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
+    const seat_batch share{
+        whole_, micro_batches, sits ? peer_.seat->computes : nn::block_range{}, 1.0F / static_cast<float>(whole_.tokens()),
+        true,   dropout};
+    CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, l, codec_, share, talk, recovery_.repeats_all()));
     return {};
   }
 
-  [[nodiscard]] static std::vector<std::uint64_t> dropout_of(auto& ctx, std::uint32_t first, std::uint32_t count) {
-    std::vector<std::uint64_t> all;
-    for (std::uint32_t m = 0; m < count; ++m) all.push_back(mix(ctx.step(), first + m, dropout_stream));
-    return all;
-  }
-  [[nodiscard]] seat_batch training_batch(std::span<const std::uint64_t> dropout) const {
-    const float scale = 1.0F / static_cast<float>(whole_.tokens());
-    return {whole_,
-            static_cast<std::uint32_t>(options_.micro_batches),
-            seat_ != nullptr ? seat_->computes : nn::block_range{},
-            scale,
-            true,
-            dropout};
-  }
-  [[nodiscard]] batch_talk boundaries(auto& ctx) const {
-    return {
-        .channel = collective::channels::activations, .step = meeting(), .seed = ctx.step(), .deadline = attempt_.deadline};
-  }
-
   result<void> sum_gradients(auto& ctx) {
-    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *attempt_.transport, named(collective::channels::gradients), layout_,
-                                         crew_->identity(), index_of_, how(ctx)));
+    net::message_id id = named(pipeline_peer::sums_channel);
+    id.channel = collective::channels::gradients;
+    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *peer_.attempt.transport, id, peer_.layout, peer_.identity(), peer_.index_of,
+                                         peer_.how(ctx)));
     return {};
   }
 
   // Loss and squared norm of the whole, added up in the order of the transport's numbers: the same bits on all peers. Who
   // has heard from everybody knows that every gradient is complete.
   result<void> tell_sums(auto& ctx) {
-    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, std::array{loss_, squares_.first}));
+    const std::array own{own_loss_, squares_.first};
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::sums_channel, own, meetings_));
     loss_ = 0;
     double sum_of_squares = 0;
     for (const auto& [loss, squares] : all) {
@@ -32009,46 +33735,132 @@ class elastic_pipeline {
     return {};
   }
 
-  // Equal on peers that can be stages of one pipeline.
-  [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
-    hasher h;
-    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
-    h.add_value(hash_text(Recovery::name)).add_value(recovery_.interval());
-    h.add_value(codec_.agreement()).add_value(options_.micro_batches);
-    return h.finish();
+  // ---- gradients that are exchanged by the communication policy, among the holders of the same blocks -------------------
+
+  // Else they are added up here.
+  [[nodiscard]] bool by_policy() const { return static_cast<bool>(peer_.group->state().divide); }
+
+  // A table that the first and the last stage share is exchanged by the first alone, which has the last one's part of its
+  // gradient by then. What of it comes back to the last is what the first's exchange came to.
+  result<void> join_tables(auto& ctx) {
+    const auto table = table_in(ctx.model(), ctx.gradients());
+    const auto ends = ends_of_pipeline();
+    if (table.empty() || ends.size() < 2) return {};
+    net::message_id id = named(pipeline_peer::sums_channel);
+    id.channel = collective::channels::gradients;
+    CAUSEWAY_TRY(sum_over(*peer_.attempt.transport, id, ends, peer_.index_of, table, peer_.how(ctx)));
+    if (peer_.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
+    return {};
+  }
+  result<void> share_tables(auto& ctx) {
+    const auto table = table_in(ctx.model(), std::span{mean_});
+    const auto ends = ends_of_pipeline();
+    if (table.empty() || ends.size() < 2) return {};
+    collective::group_view view{*peer_.attempt.transport,
+                                {peer_.index_of.at(ends.front()), peer_.index_of.at(ends.back())}};
+    return collective::broadcast(view, named(pipeline_peer::here_channel), net::peer_index{0}, table, peer_.how(ctx));
+  }
+  // Into the gradient that the policy has left.
+  void take_table(auto& ctx) {
+    const auto from = table_in(ctx.model(), std::span{mean_});
+    std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
+  }
+  // Of this peer's pipeline: the peers at its first and its last stage, if this is one of them and they are two.
+  [[nodiscard]] std::vector<std::uint64_t> ends_of_pipeline() const {
+    if (peer_.seat == nullptr) return {};
+    const auto& seats = peer_.layout.replicas[peer_.place.replica].seats;
+    if (seats.size() < 2 || (peer_.place.rank > 0 && peer_.place.rank + 1 < seats.size())) return {};
+    return {seats.front().peer, seats.back().peer};
   }
 
-  static constexpr std::uint64_t dropout_stream = 0x656C7069;
+  // Everybody has its pipeline's gradient. Who did not take part in the run's last step takes what the policy keeps alike;
+  // what an exchange remembers counts where all who hold the same blocks have the same.
+  result<void> meet_for_exchange(auto& ctx, const crew_facts& facts) {
+    const crew_state& kept = peer_.group->state();
+    const auto own = described_for_exchange(own_loss_, exchanged_at_, kept);
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own, meetings_));
+    if (const auto taken = bring_up(ctx, all, own); !taken) {
+      return taken.error().code == errc::not_found ? go_back(ctx, facts, taken.error()) : taken;
+    }
+    const crew_entry entry = peer_.entry();
+    const auto as_ours = [&](net::peer_index holder) { return all[holder].memory == own.memory; };
+    if (!std::all_of(entry.holders.begin(), entry.holders.end(), as_ours)) CAUSEWAY_TRY(kept.forget());
+    loss_ = 0;
+    for (const exchange_share& s : all) loss_ += s.loss;
+    CAUSEWAY_TRY(join_tables(ctx));
+    computed_ = true;
+    return {};
+  }
 
-  std::shared_ptr<crew> crew_;
+  result<void> bring_up(auto& ctx, std::span<const exchange_share> all, const exchange_share& own) {
+    const auto has = [&](const exchange_share& s) { return s.state == peer_.words().state; };
+    if (std::all_of(all.begin(), all.end(), has)) return {};
+    const crew_state& kept = peer_.group->state();
+    CAUSEWAY_TRY(take_alike(*peer_.attempt.transport, named(pipeline_peer::alike_channel), kept, has(own), peer_.how(ctx)));
+    if (has(own)) return {};
+    kept.begin_anew();
+    ctx.resume_at(peer_.words().step, true);  // the step under way counts
+    exchanged_at_ = peer_.words().state;
+    return {};
+  }
+
+  // In an attempt that is another than the one whose gradient the policy has, that is computed again, and the policy's row
+  // made again.
+  result<crew_entry> enter(auto& ctx) {
+    if (!by_policy()) return crew_entry{};
+    if (!taken()) {
+      if (peer_.words().step > ctx.step()) return finished_by_others(ctx);
+      CAUSEWAY_TRY(begin_attempt());
+    }
+    if (taken()) {
+      known_ = true;
+      return crew_entry{.known = mean_};
+    }
+    if (computed_) return peer_.entry();
+    CAUSEWAY_TRY(attempt(ctx));
+    peer_.group->begin_exchange_again();
+    return fail(errc::cancelled, "step", "its gradient was computed again, in another attempt");
+  }
+
+  // The mean is here. The run takes the step with it, or it is tried again.
+  result<void> exchanged(auto& ctx, std::span<const float> mean) {
+    if (!by_policy() || std::exchange(known_, false)) return {};
+    CAUSEWAY_EXPECT(mean.size() == ctx.gradients().size());
+    mean_.assign(mean.begin(), mean.end());
+    CAUSEWAY_TRY(share_tables(ctx));
+    if (const auto sound = check_sound(loss_, ctx.norm_of(mean_)); !sound) return leave_to_others(ctx, sound.error());
+    squares_ = squares_of(ctx, std::span{mean_}, peer_.layout, peer_.identity());
+    name_attempt();
+    CAUSEWAY_TRY(tell_sums(ctx));
+    CAUSEWAY_TRY(propose());
+    if (taken()) return {};
+    return fail(errc::cancelled, "step", "the others have finished it");
+  }
+
+  pipeline_peer peer_;
   elastic_pipeline_options options_;
   Recovery recovery_;
   Schedule order_;
   Codec codec_;
-  block_ownership held_;
   resumable_step kept_;   // of a step under way, where the policy keeps it
   bool resumes_ = false;  // the attempt under way goes on with it
 
   batch whole_;
-  crew_attempt attempt_;
   std::uint64_t meetings_ = 0;  // in this attempt
   crew_turns turns_;
   double missed_ = 0;  // an evaluation that others are through with
-  stage::layout layout_;
-  std::map<std::uint64_t, net::peer_index> index_of_;  // by id
-  block_savers savers_;
-  const stage::seat* seat_ = nullptr;  // in layout_; none: spare
-  stage::layout::place place_;
-  double loss_ = 0;
+  double loss_ = 0, own_loss_ = 0;
   block_squares squares_;
+  std::uint64_t exchanged_at_ = 0;  // names the state that what the policy keeps is of
+  bool computed_ = false;           // this attempt's gradient, which the policy is to exchange
+  std::vector<float> mean_;         // what that came to
+  bool known_ = false;              // it is given out as what the run has
+  nn::block_range computes_{};      // here, when this peer sat down last
+  std::uint32_t replica_ = 0;
   crew_words next_;        // after the step of the last complete attempt, without loss and norm
   crew_words told_;        // likewise with them: what this peer would propose
   bool complete_ = false;  // the gradients are those of the whole batch
   bool proposes_ = false;  // and the attempt that made them so is under way
-  std::string said_;
-  unsound_steps unsound_;
-  std::uint64_t received_blocks_ = 0;
-  std::uint64_t interpolated_blocks_ = 0;
   std::uint64_t resumed_attempts_ = 0;
 };
 static_assert(ParallelismPolicy<elastic_pipeline<>>);
@@ -32076,7 +33888,7 @@ struct block_cost {
   double memory = 0;      ///< bytes of parameters, gradients and optimizer state
   double activation = 0;  ///< bytes kept for the backward pass, for each micro-batch under way
 
-  block_cost& operator+=(const block_cost& o) noexcept;
+  CAUSEWAY_DECL block_cost& operator+=(const block_cost& o) noexcept;
 };
 
 /// A model as it can be cut.
@@ -32100,9 +33912,9 @@ struct stage_split {
   double slowest = 0;  ///< of the stages: seconds, or parameters, or blocks, as the split was made
 
   [[nodiscard]] std::size_t stages() const noexcept { return first_block.size(); }
-  [[nodiscard]] std::size_t end(std::size_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t end(std::size_t stage) const;
   /// As parallel::pipeline takes them: the first block of each stage but the first.
-  [[nodiscard]] std::vector<std::int64_t> cuts() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::int64_t> cuts() const;
 };
 
 /// The blocks [from, to) of `model` as a stage, with the embedding and the head where it holds them.
@@ -32149,11 +33961,11 @@ stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
 /// Sums over runs of blocks in constant time.
 class stage_sums {
  public:
-  explicit stage_sums(const model_cost& model);
+  CAUSEWAY_DECL explicit stage_sums(const model_cost& model);
 
-  [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
+  CAUSEWAY_DECL [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
 
-  [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
+  CAUSEWAY_DECL [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
 
  private:
   const model_cost& model_;
@@ -32334,9 +34146,9 @@ struct pipeline_template {
   double slowest = 0;     ///< seconds: of the stages
 
   /// Seconds that `micro_batches` take; 0 for none.
-  [[nodiscard]] double seconds(std::size_t micro_batches) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double seconds(std::size_t micro_batches) const noexcept;
   /// How many micro-batches are through in `limit` seconds, at most `most`. The inverse of `seconds`.
-  [[nodiscard]] std::size_t within(double limit, std::size_t most) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t within(double limit, std::size_t most) const noexcept;
 };
 
 /// Templates of consecutive sizes.
@@ -32347,17 +34159,17 @@ struct template_set {
   [[nodiscard]] std::size_t smallest() const { return templates.front().peers; }  ///< n0
   [[nodiscard]] std::size_t largest() const { return templates.back().peers; }
   [[nodiscard]] bool has(std::size_t peers) const { return peers >= smallest() && peers <= largest(); }
-  [[nodiscard]] const pipeline_template& of(std::size_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] const pipeline_template& of(std::size_t peers) const;
 };
 
 namespace detail {
 
 class template_cutter {
  public:
-  template_cutter(const model_cost& model, const template_peers& peers, std::size_t micro_batches);
+  CAUSEWAY_DECL template_cutter(const model_cost& model, const template_peers& peers, std::size_t micro_batches);
 
   /// The best template of `n` peers; no stages: the model does not fit, or has too few blocks.
-  [[nodiscard]] pipeline_template best(std::size_t n);
+  CAUSEWAY_DECL [[nodiscard]] pipeline_template best(std::size_t n);
 
  private:
   struct point {
@@ -32368,14 +34180,14 @@ class template_cutter {
 
   std::vector<point>& at(std::size_t block, std::size_t used) { return points_[block * width_ + used]; }
 
-  [[nodiscard]] double stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const;
+  CAUSEWAY_DECL [[nodiscard]] double stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const;
 
   /// Blocks [0, b) on exactly u accelerators, for all b and u; a peer's next stage never reaches into the next peer.
-  void fill(std::size_t n);
+  CAUSEWAY_DECL void fill(std::size_t n);
 
-  void add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine);
+  CAUSEWAY_DECL void add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine);
 
-  static void keep(std::vector<point>& front, const point& p);
+  CAUSEWAY_DECL static void keep(std::vector<point>& front, const point& p);
 
   stage_sums sums_;
   std::size_t blocks_;
@@ -32569,22 +34381,22 @@ class link_matrix {
   link_matrix() = default;
 
   /// The same link everywhere, and nothing to pay from a device to itself.
-  explicit link_matrix(std::size_t devices, const link_cost& everywhere = {});
+  CAUSEWAY_DECL explicit link_matrix(std::size_t devices, const link_cost& everywhere = {});
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const;
+  CAUSEWAY_DECL [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const;
 
   /// One direction.
-  void set(std::size_t from, std::size_t to, const link_cost& link);
+  CAUSEWAY_DECL void set(std::size_t from, std::size_t to, const link_cost& link);
 
-  void set_both(std::size_t a, std::size_t b, const link_cost& link);
+  CAUSEWAY_DECL void set_both(std::size_t a, std::size_t b, const link_cost& link);
 
   /// Seconds for `bytes` there and as many back, halved: what a direction costs on average.
-  [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const;
+  CAUSEWAY_DECL [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const;
 
   /// The links between devices, where this matrix is one of regions and device i stands in region `region_of[i]`.
-  [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const;
+  CAUSEWAY_DECL [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const;
 
  private:
   std::size_t size_ = 0;
@@ -32719,14 +34531,14 @@ namespace detail {
 /// One number of stages at one micro-batch size.
 class varuna_try {
  public:
-  varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size);
+  CAUSEWAY_DECL varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size);
 
-  [[nodiscard]] result<varuna_plan> run(std::size_t stages) const;
+  CAUSEWAY_DECL [[nodiscard]] result<varuna_plan> run(std::size_t stages) const;
 
  private:
-  [[nodiscard]] stage_costs costs_of(const stage_split& split) const;
+  CAUSEWAY_DECL [[nodiscard]] stage_costs costs_of(const stage_split& split) const;
 
-  [[nodiscard]] double average_seconds(const varuna_plan& plan) const;
+  CAUSEWAY_DECL [[nodiscard]] double average_seconds(const varuna_plan& plan) const;
 
   const varuna_calibration& calibration_;
   const varuna_options& options_;
@@ -32895,12 +34707,12 @@ class morph {
   static constexpr std::string_view name = "morph";
   static constexpr recovery_traits traits{};
 
-  explicit morph(morph_options options = {});
+  CAUSEWAY_DECL explicit morph(morph_options options = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
  private:
   morph_options options_;
@@ -33073,7 +34885,8 @@ namespace detail {
 class preemption_draws {
  public:
   /// `lost` of `available` instances, of which `shape` uses the first ones and the others are spare.
-  preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost, const liveput_options& o);
+  CAUSEWAY_DECL preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost,
+                                 const liveput_options& o);
 
   /// The mean of `f(alive instances of each stage)`.
   template <class F>
@@ -33087,10 +34900,10 @@ class preemption_draws {
   }
 
   /// Seconds to go on as `next`.
-  [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const;
+  CAUSEWAY_DECL [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const;
 
   /// The part of the draws in which nothing is left of some stage.
-  [[nodiscard]] double lost_share() const;
+  CAUSEWAY_DECL [[nodiscard]] double lost_share() const;
 
  private:
   pipeline_shape shape_;
@@ -33262,7 +35075,7 @@ struct recovery_job {
 
   [[nodiscard]] double samples() const { return static_cast<double>(micro_batches * micro_batch); }
   /// Of one sample on one peer that does all the model and never waits.
-  [[nodiscard]] double sample_seconds() const;
+  CAUSEWAY_DECL [[nodiscard]] double sample_seconds() const;
 };
 
 /// What becomes of the step that is under way.
@@ -33296,7 +35109,7 @@ inline constexpr double no_step = std::numeric_limits<double>::infinity();
 class cut_job {
  public:
   /// The slowest stage is as quick as can be. errc::invalid_argument: more stages than blocks.
-  static result<cut_job> make(const recovery_job& job, std::size_t stages);
+  CAUSEWAY_DECL static result<cut_job> make(const recovery_job& job, std::size_t stages);
 
   [[nodiscard]] const recovery_job& job() const { return *job_; }
   [[nodiscard]] std::size_t stages() const { return costs_.stages.size(); }
@@ -33306,13 +35119,13 @@ class cut_job {
   [[nodiscard]] double load_seconds() const { return state_ / job_->read_bytes_per_second; }
 
   /// A ring all-reduce of the largest stage over `replicas`.
-  [[nodiscard]] double average_seconds(std::size_t replicas) const;
+  CAUSEWAY_DECL [[nodiscard]] double average_seconds(std::size_t replicas) const;
 
   /// The micro-batches of the pipeline with the most, of `replicas`.
   [[nodiscard]] std::size_t share(std::size_t replicas) const { return (job_->micro_batches + replicas - 1) / replicas; }
 
   /// A step of `replicas` whole pipelines in 1F1B.
-  [[nodiscard]] double step_seconds(std::size_t replicas) const;
+  CAUSEWAY_DECL [[nodiscard]] double step_seconds(std::size_t replicas) const;
 
  private:
   cut_job() = default;
@@ -33417,13 +35230,13 @@ namespace detail {
 /// What steps of a model take in different shapes. The job must outlive it.
 class shape_speeds {
  public:
-  shape_speeds(const plan::recovery_job& job, double device_memory);
+  CAUSEWAY_DECL shape_speeds(const plan::recovery_job& job, double device_memory);
 
   /// Seconds of a step; infinite where the model does not fit, or a pipeline would have no micro-batch.
-  double seconds(const plan::pipeline_shape& s);
+  CAUSEWAY_DECL double seconds(const plan::pipeline_shape& s);
 
   /// For at most so many peers; 0 x 0 if they are too few. Of several, the one with the fewest stages.
-  plan::pipeline_shape quickest(std::size_t peers);
+  CAUSEWAY_DECL plan::pipeline_shape quickest(std::size_t peers);
 
  private:
   const plan::recovery_job& job_;
@@ -33443,30 +35256,31 @@ class proactive {
   static constexpr std::string_view name = "proactive";
   static constexpr recovery_traits traits{};
 
-  explicit proactive(proactive_options options = {});
+  CAUSEWAY_DECL explicit proactive(proactive_options options = {});
 
   [[nodiscard]] std::uint64_t interval() const noexcept { return options_.interval; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
  private:
-  [[nodiscard]] result<plan::recovery_job> job_for(const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::recovery_job> job_for(const gathering& g) const;
 
   // Of the last step; none before the first, and where the history is of another run.
-  [[nodiscard]] plan::pipeline_shape last_shape(const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] plan::pipeline_shape last_shape(const gathering& g) const;
 
-  static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages);
+  CAUSEWAY_DECL static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages);
 
   // Whether every seat of so many pipelines has its peer.
-  static bool stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas);
+  CAUSEWAY_DECL static bool stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas);
 
-  [[nodiscard]] result<plan::pipeline_shape> planned(const gathering& g, const plan::recovery_job& job,
-                                                     const plan::pipeline_shape& now) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::pipeline_shape> planned(const gathering& g, const plan::recovery_job& job,
+                                                                   const plan::pipeline_shape& now) const;
 
-  [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job, const plan::pipeline_shape& now) const;
+  CAUSEWAY_DECL [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job,
+                                                                    const plan::pipeline_shape& now) const;
 
   // That more than `there` peers are needed for; one more where no number would do.
-  [[nodiscard]] std::int64_t fewest_peers(detail::shape_speeds& speeds, std::size_t there) const;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t fewest_peers(detail::shape_speeds& speeds, std::size_t there) const;
 
   static constexpr std::uint64_t liveput_stream = 0x6C697665;
 
@@ -33638,24 +35452,25 @@ class redundant {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
  private:
   // The pipelines as they were, with neighbours in the place of who is gone; none if one of them cannot be mended.
-  [[nodiscard]] std::optional<layout> mended(const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<layout> mended(const gathering& g) const;
 
-  [[nodiscard]] std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row,
-                                                        std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row,
+                                                                      std::int64_t layers) const;
 
   // Who becomes the first may fetch the lost first stage, which the last has.
-  [[nodiscard]] bool can_have(const present_peer& p, const nn::block_range& r, const present_peer& last) const;
+  CAUSEWAY_DECL [[nodiscard]] bool can_have(const present_peer& p, const nn::block_range& r,
+                                            const present_peer& last) const;
 
   // Whether whole pipelines can be made of as many as there are, where now peers do two stages.
-  [[nodiscard]] bool can_fill(const layout& standing, const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] bool can_fill(const layout& standing, const gathering& g) const;
 
-  [[nodiscard]] layout with_shadows(layout l) const;
+  CAUSEWAY_DECL [[nodiscard]] layout with_shadows(layout l) const;
 
-  [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s, const std::vector<seat>& seats) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s, const std::vector<seat>& seats) const;
 
   std::int64_t stages_;
   first_stage first_;
@@ -33803,7 +35618,7 @@ class redundant_forward {
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
   [[nodiscard]] bool repeats_all() const noexcept { return repeat_ == repeat_forwards::all; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
   [[nodiscard]] bool resumes(const gathering& g) const { return resumed(g).has_value(); }
 
@@ -33812,14 +35627,14 @@ class redundant_forward {
 
   // The layout in which most of those who are there have begun the step, with empty seats for who is lost. None: nobody
   // has, or a stage is gone with its shadow.
-  [[nodiscard]] static std::optional<layout> resumed(const gathering& g);
+  CAUSEWAY_DECL [[nodiscard]] static std::optional<layout> resumed(const gathering& g);
 
-  [[nodiscard]] static std::uint64_t most_begun(const gathering& g);
+  CAUSEWAY_DECL [[nodiscard]] static std::uint64_t most_begun(const gathering& g);
 
   // False: what it says does not go with what the others say.
-  static bool put(std::vector<row>& rows, const present_peer& p);
+  CAUSEWAY_DECL static bool put(std::vector<row>& rows, const present_peer& p);
 
-  [[nodiscard]] static std::optional<std::vector<seat>> seats_of(const row& r, std::int64_t layers);
+  CAUSEWAY_DECL [[nodiscard]] static std::optional<std::vector<seat>> seats_of(const row& r, std::int64_t layers);
 
   repeat_forwards repeat_;
   redundant anew_;
@@ -33926,36 +35741,37 @@ class reroute {
   static constexpr recovery_traits traits{};
 
   /// `costs`: of the stages and the links between them, equal on all peers; none: stages are alike, links cost nothing.
-  explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {});
+  CAUSEWAY_DECL explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
   /// What all peers of a layout with empty seats do: their places are those of layout::seated.
-  [[nodiscard]] result<plan::routed_schedule> order(const layout& l) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::routed_schedule> order(const layout& l) const;
 
   /// What its forwards and backwards take, by the costs.
-  [[nodiscard]] result<double> seconds(const layout& l) const;
+  CAUSEWAY_DECL [[nodiscard]] result<double> seconds(const layout& l) const;
 
  private:
   using grid = std::vector<std::vector<std::uint64_t>>;  // [replica][stage]: peer
 
   // Pipelines of which somebody is left, with those who sat there and have what they compute. Others are spare.
-  static grid last_seats(const gathering& g, const std::vector<nn::block_range>& row,
-                         std::vector<const present_peer*>& spare);
+  CAUSEWAY_DECL static grid last_seats(const gathering& g, const std::vector<nn::block_range>& row,
+                                       std::vector<const present_peer*>& spare);
 
   // Who holds most of what is missing goes first.
-  static void fill(grid& seats, const std::vector<nn::block_range>& row, std::vector<const present_peer*>& spare);
+  CAUSEWAY_DECL static void fill(grid& seats, const std::vector<nn::block_range>& row,
+                                 std::vector<const present_peer*>& spare);
 
-  static std::size_t filled(const grid& seats, std::size_t stage);
-  [[nodiscard]] bool has_all_stages(const grid& seats) const;
+  CAUSEWAY_DECL static std::size_t filled(const grid& seats, std::size_t stage);
+  CAUSEWAY_DECL [[nodiscard]] bool has_all_stages(const grid& seats) const;
 
   // Until no stage has two peers more than another.
-  void even_out(grid& seats) const;
+  CAUSEWAY_DECL void even_out(grid& seats) const;
 
-  [[nodiscard]] result<plan::routed_step> step_of(const layout& l) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::routed_step> step_of(const layout& l) const;
 
   std::int64_t stages_;
   plan::stage_costs costs_;
@@ -34123,12 +35939,12 @@ double least_time(std::span<const pipeline_template* const> kinds, std::size_t m
 /// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
 class template_knapsack {
  public:
-  template_knapsack(const template_set& set, std::size_t peers, std::size_t least);
+  CAUSEWAY_DECL template_knapsack(const template_set& set, std::size_t peers, std::size_t least);
 
   /// The most micro-batches, or `none`.
-  std::size_t solve(double limit, std::size_t most);
+  CAUSEWAY_DECL std::size_t solve(double limit, std::size_t most);
 
-  [[nodiscard]] std::vector<std::size_t> sizes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sizes() const;
 
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
@@ -34281,12 +36097,12 @@ class templates {
   static constexpr std::string_view name = "templates";
   static constexpr recovery_traits traits{};
 
-  explicit templates(templates_options options = {});
+  CAUSEWAY_DECL explicit templates(templates_options options = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
  private:
   templates_options options_;
@@ -34361,7 +36177,7 @@ struct oobleck_options {
   std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: the last resort
 };
 using oobleck = parallel::elastic_pipeline<stage::recovery::templates, stage::one_f_one_b>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] oobleck make(const oobleck_options& o);
+CAUSEWAY_DECL [[nodiscard]] oobleck make(const oobleck_options& o);
 
 /// Varuna's job morphing (Athlur et al., EuroSys 2022): another number of stages and pipelines whenever peers come and go,
 /// with the same global batch, and its schedule in each. The paper loads a checkpoint when it morphs; here blocks are
@@ -34374,7 +36190,7 @@ struct varuna_morphing_options {
   std::uint64_t store_every = 100;           ///< steps between copies there
 };
 using varuna_morphing = parallel::elastic_pipeline<stage::recovery::morph, stage::varuna>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] varuna_morphing make(const varuna_morphing_options& o);
+CAUSEWAY_DECL [[nodiscard]] varuna_morphing make(const varuna_morphing_options& o);
 
 /// Parcae (Duan et al., NSDI 2024): the number of stages and pipelines that is expected to train most over the next
 /// intervals, given how many peers the run had so far, which of them may go, and what a change costs; changed before peers
@@ -34388,7 +36204,7 @@ struct parcae_options {
   std::uint64_t store_every = 100;            ///< steps between copies there
 };
 using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one_f_one_b>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] parcae make(const parcae_options& o);
+CAUSEWAY_DECL [[nodiscard]] parcae make(const parcae_options& o);
 
 /// Bamboo (Thorpe et al., NSDI 2023): every peer holds its successor's stage too, repeats its forwards in idle time and
 /// keeps their activations. When the successor is lost, its predecessor does what is left of both stages, and the step goes
@@ -34404,7 +36220,7 @@ struct bamboo_options {
   std::uint64_t store_every = 100;  ///< steps between copies there
 };
 using bamboo = parallel::elastic_pipeline<stage::recovery::redundant_forward, stage::one_f_one_b>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] bamboo make(const bamboo_options& o);
+CAUSEWAY_DECL [[nodiscard]] bamboo make(const bamboo_options& o);
 
 /// ReCycle (Gandhi et al., SOSP 2024): a lost peer's micro-batches go to the peers of the same stage in other pipelines,
 /// while its own pipeline goes on with its other stages. No block moves, and no peer has to be spare; backwards are split,
@@ -34418,7 +36234,7 @@ struct recycle_options {
   std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: for when a stage's last peer is lost
 };
 using recycle = parallel::elastic_pipeline<stage::recovery::reroute, stage::one_f_one_b>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] recycle make(const recycle_options& o);
+CAUSEWAY_DECL [[nodiscard]] recycle make(const recycle_options& o);
 
 /// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two
 /// neighbours, weighted by the squared norms of their gradients (the authors' code: by the clipped norms). Not here: the
@@ -34431,7 +36247,7 @@ struct checkfree_options {
   std::int64_t stages = 4;                  ///< of each pipeline
 };
 using checkfree = parallel::elastic_pipeline<stage::recovery::neighbour_init, stage::one_f_one_b>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] checkfree make(const checkfree_options& o);
+CAUSEWAY_DECL [[nodiscard]] checkfree make(const checkfree_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -34446,36 +36262,36 @@ CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] checkfree make(const checkfree_options&
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED oobleck make(const oobleck_options& o) {
+CAUSEWAY_DECL oobleck make(const oobleck_options& o) {
   return oobleck{o.peers,
                  {.micro_batches = o.micro_batches, .storage = o.storage},
                  stage::recovery::templates{{o.failures, o.most_peers, o.model, o.kind}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED varuna_morphing make(const varuna_morphing_options& o) {
+CAUSEWAY_DECL varuna_morphing make(const varuna_morphing_options& o) {
   return varuna_morphing{o.peers,
                          {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                          stage::recovery::morph{o.search}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED parcae make(const parcae_options& o) {
+CAUSEWAY_DECL parcae make(const parcae_options& o) {
   return parcae{o.peers,
                 {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                 stage::recovery::proactive{o.plan}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED bamboo make(const bamboo_options& o) {
+CAUSEWAY_DECL bamboo make(const bamboo_options& o) {
   return bamboo{o.peers,
                 {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                 stage::recovery::redundant_forward{o.stages}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED recycle make(const recycle_options& o) {
+CAUSEWAY_DECL recycle make(const recycle_options& o) {
   return recycle{
       o.peers, {.micro_batches = o.micro_batches, .storage = o.storage}, stage::recovery::reroute{o.stages, o.costs}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED checkfree make(const checkfree_options& o) {
+CAUSEWAY_DECL checkfree make(const checkfree_options& o) {
   return checkfree{o.peers, {.micro_batches = o.micro_batches}, stage::recovery::neighbour_init{o.stages}};
 }
 
@@ -34548,8 +36364,8 @@ class fabric {
   virtual void post(peer_index link, std::vector<std::byte> message, bool bulk = false) = 0;
   /// Asks for on_wake at `when`; replaces what was asked for before. no_deadline: never.
   virtual void wake_at(time_point when) = 0;
-  /// Ends all data operations of epochs before `epoch` with errc::cancelled, forgets kept messages of those epochs, and
-  /// from now on drops and counts (frames_rejected) what still arrives of them.
+  /// Ends all data operations of epochs before `epoch`, of its kind (net/epochs.hpp), with errc::cancelled, forgets kept
+  /// messages of those epochs, and from now on drops and counts (frames_rejected) what still arrives of them.
   virtual void cancel_before(std::uint32_t epoch) = 0;
 
   /// Runs `work` without the lock, beside everything else: for what may block for seconds, such as fsync. What is given
@@ -34698,7 +36514,7 @@ using expert_id = std::uint64_t;
 /// sides[i] places on axis i. 1 to 16 axes, fewer than 2^63 places in all.
 class expert_grid {
  public:
-  explicit expert_grid(std::vector<std::uint32_t> sides);
+  CAUSEWAY_DECL explicit expert_grid(std::vector<std::uint32_t> sides);
 
   [[nodiscard]] std::size_t axes() const noexcept { return sides_.size(); }
   [[nodiscard]] std::span<const std::uint32_t> sides() const noexcept { return sides_; }
@@ -34707,7 +36523,7 @@ class expert_grid {
   [[nodiscard]] std::size_t heads() const noexcept { return heads_; }
   /// Places that share the first axis + 1 coordinates.
   [[nodiscard]] std::uint64_t below(std::size_t axis) const noexcept { return below_[axis]; }
-  [[nodiscard]] std::uint32_t coordinate(expert_id e, std::size_t axis) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t coordinate(expert_id e, std::size_t axis) const noexcept;
 
  private:
   std::vector<std::uint32_t> sides_;
@@ -34727,20 +36543,20 @@ concept ExpertDirectory = requires(const D& d, expert_id prefix, std::size_t axi
 /// All entries in one place. Not safe to share between threads while it changes.
 class expert_directory {
  public:
-  explicit expert_directory(expert_grid grid);
+  CAUSEWAY_DECL explicit expert_directory(expert_grid grid);
 
   [[nodiscard]] const expert_grid& grid() const noexcept { return grid_; }
   [[nodiscard]] std::size_t size() const noexcept { return alive_.size(); }
-  [[nodiscard]] bool contains(expert_id e) const;
+  CAUSEWAY_DECL [[nodiscard]] bool contains(expert_id e) const;
 
   /// The expert is there until then, or longer if it was said before. Precondition: a place of the grid.
-  void announce(expert_id e, time_point until = no_deadline);
+  CAUSEWAY_DECL void announce(expert_id e, time_point until = no_deadline);
   /// The expert did not answer.
-  void remove(expert_id e);
+  CAUSEWAY_DECL void remove(expert_id e);
   /// Forgets whoever did not announce itself again.
-  void expire(time_point now);
+  CAUSEWAY_DECL void expire(time_point now);
 
-  void extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
+  CAUSEWAY_DECL void extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
 
  private:
   expert_grid grid_;
@@ -34863,10 +36679,10 @@ CAUSEWAY_DECL void read(net::byte_reader& in, answer& m);
 
 }  // namespace detail
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As envelope::open; values that are not finite are refused as well.
-[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::expert_wire
 
@@ -35237,10 +37053,10 @@ struct expert_mixture_options {
 };
 
 /// Of all layers: the layer is the first coordinate.
-[[nodiscard]] CAUSEWAY_DECL stage::expert_grid grid_of(const expert_mixture_options& o);
+CAUSEWAY_DECL [[nodiscard]] stage::expert_grid grid_of(const expert_mixture_options& o);
 
 /// What messages carry: equal on peers that understand each other.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t agreement(const expert_mixture_options& o);
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t agreement(const expert_mixture_options& o);
 
 struct expert_host_options {
   expert_mixture_options mixture{};
@@ -35427,7 +37243,8 @@ struct expert_question {
 /// One thread calls; events come as the fabric has them.
 class expert_client final : private net::fabric_events {
  public:
-  static result<std::unique_ptr<expert_client>> create(std::shared_ptr<net::fabric> fabric, expert_client_options options);
+  CAUSEWAY_DECL static result<std::unique_ptr<expert_client>> create(std::shared_ptr<net::fabric> fabric,
+                                                                     expert_client_options options);
   expert_client(const expert_client&) = delete;
   expert_client& operator=(const expert_client&) = delete;
   ~expert_client() override { fabric_->attach(nullptr); }
@@ -35435,13 +37252,13 @@ class expert_client final : private net::fabric_events {
   [[nodiscard]] const expert_mixture_options& mixture() const noexcept { return options_.mixture; }
 
   /// Waits until that many experts have announced themselves; false when the deadline came first.
-  result<bool> wait_for_experts(std::size_t count, time_point deadline);
+  CAUSEWAY_DECL result<bool> wait_for_experts(std::size_t count, time_point deadline);
   /// Who is known to be alive, on the grid of all layers.
-  [[nodiscard]] stage::expert_directory alive();
+  CAUSEWAY_DECL [[nodiscard]] stage::expert_directory alive();
 
   /// Asks all at once, and waits for the answers, `width` values for each item, into `out`. Says which items have one;
   /// `out` has the others' as they were. Who did not answer in time is not asked again before it announces itself.
-  result<std::vector<std::uint8_t>> ask(const expert_question& q, std::span<float> out);
+  CAUSEWAY_DECL result<std::vector<std::uint8_t>> ask(const expert_question& q, std::span<float> out);
 
  private:
   /// A request under way: items of one expert.
@@ -35452,32 +37269,33 @@ class expert_client final : private net::fabric_events {
     bool over = false;
   };
 
-  expert_client(std::shared_ptr<net::fabric> fabric, expert_client_options options);
+  CAUSEWAY_DECL expert_client(std::shared_ptr<net::fabric> fabric, expert_client_options options);
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(options_.mixture.width); }
 
   /// Items by expert, and by row within one.
-  [[nodiscard]] static std::vector<std::size_t> by_expert(const expert_question& q);
+  CAUSEWAY_DECL [[nodiscard]] static std::vector<std::size_t> by_expert(const expert_question& q);
 
-  void send_all(const expert_question& q);
+  CAUSEWAY_DECL void send_all(const expert_question& q);
 
-  void send(const expert_question& q, std::vector<std::size_t> items);
+  CAUSEWAY_DECL void send(const expert_question& q, std::vector<std::size_t> items);
 
-  void take(const expert_question& q, const piece& p, std::vector<std::uint8_t>& answered, std::span<float> out);
-  void forget(stage::expert_id e);
+  CAUSEWAY_DECL void take(const expert_question& q, const piece& p, std::vector<std::uint8_t>& answered,
+                          std::span<float> out);
+  CAUSEWAY_DECL void forget(stage::expert_id e);
 
   // ---- net::fabric_events
 
   void on_up(net::peer_index, net::peer_id, const std::string&) override {}
-  CAUSEWAY_DECL void on_down(net::peer_index link, const error&) override;
+  CAUSEWAY_INLINE void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  CAUSEWAY_DECL void on_wake() override;
+  CAUSEWAY_INLINE void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_INLINE void on_wake() override;
 
-  void learn(net::peer_index link, const expert_wire::announcement& a);
+  CAUSEWAY_DECL void learn(net::peer_index link, const expert_wire::announcement& a);
 
   /// Answers that come late, or that nobody asked this peer for, find nothing here.
-  void note(net::peer_index link, expert_wire::answer a);
+  CAUSEWAY_DECL void note(net::peer_index link, expert_wire::answer a);
 
   std::shared_ptr<net::fabric> fabric_;
   expert_client_options options_;
@@ -35605,7 +37423,7 @@ CAUSEWAY_DECL void expert_client::forget(stage::expert_id e) {
   holders_.erase(e);
 }
 
-CAUSEWAY_DECL void expert_client::on_down(net::peer_index link, const error&) {
+CAUSEWAY_INLINE void expert_client::on_down(net::peer_index link, const error&) {
   for (auto& [number, p] : under_way_) p.over = p.over || p.link == link;
   std::vector<stage::expert_id> gone;
   for (const auto& [expert, holder] : holders_) {
@@ -35614,14 +37432,14 @@ CAUSEWAY_DECL void expert_client::on_down(net::peer_index link, const error&) {
   for (const stage::expert_id e : gone) forget(e);
 }
 
-CAUSEWAY_DECL void expert_client::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+CAUSEWAY_INLINE void expert_client::on_control(net::peer_index link, std::span<const std::byte> bytes) {
   auto m = expert_wire::decode(run_, bytes);
   if (!m) return fabric_->close(link, m.error().message);
   if (const auto* const a = std::get_if<expert_wire::announcement>(&*m)) return learn(link, *a);
   if (auto* const a = std::get_if<expert_wire::answer>(&*m)) return note(link, std::move(*a));
 }
 
-CAUSEWAY_DECL void expert_client::on_wake() {
+CAUSEWAY_INLINE void expert_client::on_wake() {
   for (const std::string& a : options_.dial) fabric_->dial(a);
   fabric_->wake_at(fabric_->now() + options_.redial);
 }
@@ -35686,7 +37504,7 @@ struct product_key_options {
 namespace detail {
 
 /// A total order: no two experts are equal.
-[[nodiscard]] CAUSEWAY_DECL bool better(const expert_choice& a, const expert_choice& b) noexcept;
+[[nodiscard]] CAUSEWAY_INLINE bool better(const expert_choice& a, const expert_choice& b) noexcept;
 
 }  // namespace detail
 
@@ -35733,8 +37551,8 @@ CAUSEWAY_DECL void weigh_experts_backward(const expert_choices& choices, std::sp
 class product_key_gate {
  public:
   /// errc::invalid_argument for options that cannot work.
-  static result<product_key_gate> create(std::int64_t width, const expert_grid& grid,
-                                         const product_key_options& options = {});
+  CAUSEWAY_DECL static result<product_key_gate> create(std::int64_t width, const expert_grid& grid,
+                                                       const product_key_options& options = {});
 
   [[nodiscard]] const product_key_options& options() const noexcept { return options_; }
   [[nodiscard]] std::span<float> weights() noexcept { return weights_; }
@@ -35767,19 +37585,19 @@ class product_key_gate {
   }
 
   /// Adds to the gradients of W, and to `dx` [rows, width], from `d_scores`, one for each choice.
-  void backward(thread_pool& pool, std::span<const float> x, const expert_choices& choices, std::span<const float> d_scores,
-                std::span<float> dx);
+  CAUSEWAY_DECL void backward(thread_pool& pool, std::span<const float> x, const expert_choices& choices,
+                              std::span<const float> d_scores, std::span<float> dx);
 
   void serialize(auto& ar) { ar(weights_); }
 
  private:
-  product_key_gate(std::int64_t width, const expert_grid& grid, const product_key_options& options);
+  CAUSEWAY_DECL product_key_gate(std::int64_t width, const expert_grid& grid, const product_key_options& options);
 
-  [[nodiscard]] std::size_t rows_of(std::span<const float> x) const;
-  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
+  CAUSEWAY_DECL [[nodiscard]] std::size_t rows_of(std::span<const float> x) const;
+  CAUSEWAY_DECL static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
 
   /// scores_ ← the gradient of all scores [rows, heads]: a choice's goes to its place on every axis.
-  void spread(const expert_choices& choices, std::span<const float> d_scores);
+  CAUSEWAY_DECL void spread(const expert_choices& choices, std::span<const float> d_scores);
 
   expert_grid grid_;
   product_key_options options_;
@@ -35802,7 +37620,7 @@ class product_key_gate {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
-CAUSEWAY_DECL bool better(const expert_choice& a, const expert_choice& b) noexcept {
+CAUSEWAY_INLINE bool better(const expert_choice& a, const expert_choice& b) noexcept {
   return a.score != b.score ? a.score > b.score : a.expert < b.expert;
 }
 
@@ -35932,7 +37750,7 @@ class layer_directory {
   layer_directory(const stage::expert_directory& all, const stage::expert_grid& grid, std::uint32_t layer)
       : all_{all}, grid_{grid}, layer_{layer} {}
   [[nodiscard]] const stage::expert_grid& grid() const noexcept { return grid_; }
-  void extensions(stage::expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
+  CAUSEWAY_DECL void extensions(stage::expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
 
  private:
   const stage::expert_directory& all_;
@@ -35956,26 +37774,28 @@ struct expert_pass {
 class expert_layer {
  public:
   /// `client` outlives the layer. errc::invalid_argument for a gate that cannot work or a layer that is none.
-  static result<expert_layer> create(expert_client& client, const stage::product_key_options& gate = {},
-                                     std::uint32_t layer = 0);
+  CAUSEWAY_DECL static result<expert_layer> create(expert_client& client, const stage::product_key_options& gate = {},
+                                                   std::uint32_t layer = 0);
 
   /// y = Σ w·f(x) for x [rows, width]; zero for rows of which no expert answered. errc::timeout where that is all of them:
   /// nobody is there to be trained.
-  result<expert_pass> forward(thread_pool& pool, std::span<const float> x, std::span<float> y);
+  CAUSEWAY_DECL result<expert_pass> forward(thread_pool& pool, std::span<const float> x, std::span<float> y);
 
   /// dx ← the gradient by x where dy is that by y; adds to the gate's gradients. Experts move by themselves.
-  result<void> backward(thread_pool& pool, const expert_pass& pass, std::span<const float> dy, std::span<float> dx);
+  CAUSEWAY_DECL result<void> backward(thread_pool& pool, const expert_pass& pass, std::span<const float> dy,
+                                      std::span<float> dx);
 
   [[nodiscard]] stage::product_key_gate& gate() noexcept { return gate_; }
   /// Rows whose backward an expert did not answer.
   [[nodiscard]] std::uint64_t lost_backwards() const noexcept { return lost_; }
 
  private:
-  expert_layer(expert_client& client, const stage::expert_grid& grid, std::uint32_t layer, stage::product_key_gate gate);
+  CAUSEWAY_DECL expert_layer(expert_client& client, const stage::expert_grid& grid, std::uint32_t layer,
+                             stage::product_key_gate gate);
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(client_->mixture().width); }
 
-  result<void> choose(thread_pool& pool, expert_pass& pass);
+  CAUSEWAY_DECL result<void> choose(thread_pool& pool, expert_pass& pass);
 
   expert_client* client_;
   stage::expert_grid grid_;
@@ -36143,24 +37963,24 @@ class expert_gpt {
   using backend_type = kernels::cpu_backend;
 
   /// `client` outlives the model. errc::invalid_argument for sizes that cannot work.
-  static result<expert_gpt> create(const expert_gpt_options& options, expert_client& client,
-                                   backend_type backend = backend_type{});
+  CAUSEWAY_DECL static result<expert_gpt> create(const expert_gpt_options& options, expert_client& client,
+                                                 backend_type backend = backend_type{});
 
   [[nodiscard]] parameter_store& parameters() noexcept { return engine_->store; }
   [[nodiscard]] backend_type& backend() noexcept { return engine_->backend; }
   /// Of the gate that experts of block l are chosen by, and what was lost there.
   [[nodiscard]] expert_layer& layer(std::size_t l) noexcept { return engine_->layers[l]; }
 
-  [[nodiscard]] std::uint64_t config_hash() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t config_hash() const;
 
   /// Fresh parameters, a function of the seed.
-  void initialize(std::uint64_t seed);
+  CAUSEWAY_DECL void initialize(std::uint64_t seed);
 
   /// As nn::language_model; errc::timeout where no expert of a block answered. Experts that were asked before have moved.
-  result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                                  std::int64_t sequences, float scale, std::uint64_t);
-  result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                          std::int64_t sequences);
+  CAUSEWAY_DECL result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                                std::int64_t sequences, float scale, std::uint64_t);
+  CAUSEWAY_DECL result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                        std::int64_t sequences);
 
  private:
   using tape_type = autograd::tape<backend_type>;
@@ -36172,10 +37992,11 @@ class expert_gpt {
 
   // Everything, in one place that stays when the model moves: the tape points into it.
   struct engine {
-    engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given, backend_type b);
-    [[nodiscard]] block declare(nn::declaration& d, std::size_t l);
-    std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const;
-    [[nodiscard]] autograd::parameter at(std::size_t segment);
+    CAUSEWAY_DECL engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given,
+                         backend_type b);
+    CAUSEWAY_DECL [[nodiscard]] block declare(nn::declaration& d, std::size_t l);
+    CAUSEWAY_DECL std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const;
+    CAUSEWAY_DECL [[nodiscard]] autograd::parameter at(std::size_t segment);
 
     expert_gpt_options options;
     std::int64_t width;
@@ -36190,17 +38011,17 @@ class expert_gpt {
     std::optional<error> failed;  // an expert layer's, in the pass under way
   };
 
-  expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> layers,
-             backend_type backend);
+  CAUSEWAY_DECL expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> layers,
+                           backend_type backend);
 
-  result<double> run(const nn::micro_batch& b, bool training);
+  CAUSEWAY_DECL result<double> run(const nn::micro_batch& b, bool training);
 
-  double pass(const nn::micro_batch& b);
+  CAUSEWAY_DECL double pass(const nn::micro_batch& b);
 
-  [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x);
+  CAUSEWAY_DECL [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x);
 
   /// What the experts of block l make of x. Their failure is kept: a tape cannot tell of it.
-  [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x);
+  CAUSEWAY_DECL [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x);
 
   std::unique_ptr<engine> engine_;
 };
@@ -36373,7 +38194,7 @@ struct learning_at_home_options {
   std::uint32_t local_steps = 100;
 };
 using learning_at_home = comm::rounds<axis::every, axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] learning_at_home make(const learning_at_home_options& o);
+CAUSEWAY_DECL [[nodiscard]] learning_at_home make(const learning_at_home_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -36388,7 +38209,7 @@ CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] learning_at_home make(const learning_at
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED learning_at_home make(const learning_at_home_options& o) {
+CAUSEWAY_DECL learning_at_home make(const learning_at_home_options& o) {
   return learning_at_home{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
 }
 
@@ -36443,17 +38264,17 @@ CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal g
 /// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
 class subset_search {
  public:
-  subset_search(const link_costs& links, bool by_sum, double limit);
+  CAUSEWAY_DECL subset_search(const link_costs& links, bool by_sum, double limit);
 
   /// What the best ring costs, and its order from peer 0 on.
-  [[nodiscard]] std::pair<double, ring_list> ring() const;
+  CAUSEWAY_DECL [[nodiscard]] std::pair<double, ring_list> ring() const;
 
  private:
   [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
-  [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
+  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
   [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
 
-  void extend(std::uint32_t set, std::uint32_t j);
+  CAUSEWAY_DECL void extend(std::uint32_t set, std::uint32_t j);
 
   const link_costs& links_;
   bool by_sum_;
@@ -36471,19 +38292,19 @@ CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_in
 /// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
 class local_search {
  public:
-  local_search(const link_costs& links, ring_goal goal, ring_list order);
+  CAUSEWAY_DECL local_search(const link_costs& links, ring_goal goal, ring_list order);
 
   [[nodiscard]] const ring_list& order() const noexcept { return order_; }
   [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
 
  private:
-  bool reverse_runs();
+  CAUSEWAY_DECL bool reverse_runs();
 
-  bool move_runs();
+  CAUSEWAY_DECL bool move_runs();
 
-  bool move_run(std::size_t first, std::size_t length, std::size_t to);
+  CAUSEWAY_DECL bool move_run(std::size_t first, std::size_t length, std::size_t to);
 
-  bool keep_if_better();
+  CAUSEWAY_DECL bool keep_if_better();
 
   const link_costs& links_;
   ring_goal goal_;
@@ -36719,18 +38540,19 @@ struct linked_groups {
   std::vector<double> costs{};  ///< as collective::link_costs has them: seconds of a row, say. Equal on all peers
   double explore = 0.1;         ///< ε: above 0, for peers of good links would never meet the others
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 
  private:
   /// Takes `count` peers out of those that are left.
-  [[nodiscard]] std::vector<net::peer_index> take_group(std::vector<net::peer_index>& left, std::size_t count,
-                                                        std::uint32_t peers, rng& draw) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> take_group(std::vector<net::peer_index>& left, std::size_t count,
+                                                                      std::uint32_t peers, rng& draw) const;
 
-  [[nodiscard]] double worst(const std::vector<net::peer_index>& group, net::peer_index p, std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] double worst(const std::vector<net::peer_index>& group, net::peer_index p,
+                                           std::uint32_t peers) const;
 };
 
 static_assert(Group<linked_groups>);
@@ -36814,7 +38636,8 @@ CAUSEWAY_DECL double linked_groups::worst(const std::vector<net::peer_index>& gr
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-/// NoLoCo (Kolehmainen et al. 2025): every 50 steps random pairs, and an outer step that also pulls toward the partner.
+/// NoLoCo (Kolehmainen et al. 2025): every 50 steps random pairs, and an outer step that also pulls toward the partner. Its
+/// dynamic pipeline routing, which mixes replicas between these steps, is `random_routes` of parallel::pipeline_options.
 struct noloco_options {
   std::uint32_t local_steps = 50;
   std::uint32_t group_size = 2;
@@ -36822,7 +38645,7 @@ struct noloco_options {
 };
 using noloco = comm::rounds<axis::every, axis::random_groups, axis::pseudo_gradient_and_anchor, axis::gather_mean<>,
                             axis::gossip_nesterov>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] noloco make(const noloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] noloco make(const noloco_options& o);
 
 /// Moshpit SGD (Ryabinin et al. 2021): every τ steps parameters are averaged along one axis of a grid of peers.
 struct moshpit_sgd_options {
@@ -36831,7 +38654,7 @@ struct moshpit_sgd_options {
   std::uint32_t dimensions = 2;
 };
 using moshpit_sgd = comm::rounds<axis::every, axis::grid, axis::parameters, axis::split_mean<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] moshpit_sgd make(const moshpit_sgd_options& o);
+CAUSEWAY_DECL [[nodiscard]] moshpit_sgd make(const moshpit_sgd_options& o);
 
 /// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own, one with a
 /// good link but for a share ε of random ones, and each counts by its samples. Who pulls from whom is mutual here. Measure
@@ -36845,7 +38668,7 @@ struct bacombo_options {
 };
 using bacombo =
     comm::rounds<axis::every, axis::linked_groups, axis::parameters, axis::balanced, axis::gather_mean<>, axis::by_samples>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] bacombo make(const bacombo_options& o);
+CAUSEWAY_DECL [[nodiscard]] bacombo make(const bacombo_options& o);
 
 /// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines
 /// inside a cluster are not this policy's.
@@ -36855,7 +38678,7 @@ struct ravnest_options {
 };
 using ravnest =
     comm::rounds<axis::every, axis::two_level_mean<axis::quantised_ring<compress::none>>, axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] ravnest make(const ravnest_options& o);
+CAUSEWAY_DECL [[nodiscard]] ravnest make(const ravnest_options& o);
 
 /// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index: order
 /// the peers by measured links (collective/ring_order.hpp) first.
@@ -36865,7 +38688,7 @@ struct netstorm_options {
   std::vector<net::peer_index> roots{0, 1, 2, 3};
 };
 using netstorm = comm::rounds<axis::every, axis::gradient, axis::balanced, axis::tree_mean<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] netstorm make(const netstorm_options& o);
+CAUSEWAY_DECL [[nodiscard]] netstorm make(const netstorm_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -36880,28 +38703,28 @@ CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] netstorm make(const netstorm_options& o
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED noloco make(const noloco_options& o) {
+CAUSEWAY_DECL noloco make(const noloco_options& o) {
   return noloco{axis::every{o.local_steps}, axis::random_groups{o.group_size}, axis::pseudo_gradient_and_anchor{},
                 axis::gather_mean<>{}, axis::gossip_nesterov{o.outer}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED moshpit_sgd make(const moshpit_sgd_options& o) {
+CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o) {
   return moshpit_sgd{axis::every{o.local_steps}, axis::grid{o.side, o.dimensions}, axis::parameters{},
                      axis::split_mean<>{}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED bacombo make(const bacombo_options& o) {
+CAUSEWAY_DECL bacombo make(const bacombo_options& o) {
   return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore},
                  axis::parameters{},         axis::balanced{o.segments},
                  axis::gather_mean<>{},      axis::by_samples{}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED ravnest make(const ravnest_options& o) {
+CAUSEWAY_DECL ravnest make(const ravnest_options& o) {
   return ravnest{axis::every{o.local_steps}, axis::two_level_mean<axis::quantised_ring<compress::none>>{o.clusters},
                  axis::outer<optim::sgd>{1.0F}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED netstorm make(const netstorm_options& o) {
+CAUSEWAY_DECL netstorm make(const netstorm_options& o) {
   return netstorm{axis::every{1}, axis::gradient{}, axis::balanced{o.shares}, axis::tree_mean<>{o.arity, o.roots}};
 }
 
@@ -36937,12 +38760,12 @@ class growing {
 
   explicit growing(growing_options options = {}) : options_{options}, steps_{options.local_steps} {}
 
-  [[nodiscard]] result<void> check(std::size_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return steps_; }
 
   /// Of the learning rate, `since` inner steps after the last exchange.
-  [[nodiscard]] float rate_factor(std::uint32_t since) const;
+  CAUSEWAY_DECL [[nodiscard]] float rate_factor(std::uint32_t since) const;
 
   result<void> exchanged(auto&, const exchange_report& report) {
     if (report.movement <= options_.tolerance) {
@@ -37017,13 +38840,13 @@ struct penalty_options {
 /// Then d = x − mean; mean += α·d; variance = (1−α)(variance + α·d·(x − mean)). None among the first `warm_up` is one.
 class outlier_detector {
  public:
-  [[nodiscard]] bool is_outlier(double value, const penalty_options& o) const;
-  void update(double value, const penalty_options& o);
+  CAUSEWAY_DECL [[nodiscard]] bool is_outlier(double value, const penalty_options& o) const;
+  CAUSEWAY_DECL void update(double value, const penalty_options& o);
 
   void serialize(auto& ar) { ar(mean_, variance_, count_, scores_); }
 
  private:
-  [[nodiscard]] double score(double value, const penalty_options& o) const;
+  CAUSEWAY_DECL [[nodiscard]] double score(double value, const penalty_options& o) const;
 
   double mean_ = 0;
   double variance_ = 0;
@@ -37044,17 +38867,17 @@ class penalised_exchange {
   static constexpr collective::exchange_traits traits{
       .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = true};
 
-  explicit penalised_exchange(penalty_options options);
+  CAUSEWAY_DECL explicit penalised_exchange(penalty_options options);
 
-  result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
-                     const compress::message_context& ctx);
-  result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
-                    const compress::message_context& ctx);
-  result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
-                      const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
+                                   const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
+                                  const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
+                                    const compress::message_context& ctx);
   /// All three for a peer that is its whole group: it has nobody to send to.
-  result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx);
-  void cancel();
+  CAUSEWAY_DECL result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx);
+  CAUSEWAY_DECL void cancel();
 
   void serialize(auto& ar) { ar(detector_, has_norm_, norm_, round_); }
 
@@ -37062,12 +38885,12 @@ class penalised_exchange {
   // In place of a norm: of a row that counts as zeros, and of a peer that only listens.
   static constexpr float out = -1, silent = -2;
 
-  [[nodiscard]] result<void> check() const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check() const;
   /// Whether this peer's row counts.
-  [[nodiscard]] result<bool> judge(const collective::exchange_row& row, const compress::message_context& ctx);
-  void clip(std::span<float> row, thread_pool& pool) const;
-  [[nodiscard]] float weight_of(net::peer_index self) const;
-  [[nodiscard]] collective::exchange_row weighted(const collective::exchange_row& row);
+  CAUSEWAY_DECL [[nodiscard]] result<bool> judge(const collective::exchange_row& row, const compress::message_context& ctx);
+  CAUSEWAY_DECL void clip(std::span<float> row, thread_pool& pool) const;
+  CAUSEWAY_DECL [[nodiscard]] float weight_of(net::peer_index self) const;
+  CAUSEWAY_DECL [[nodiscard]] collective::exchange_row weighted(const collective::exchange_row& row);
 
   penalty_options options_;
   outlier_detector detector_;
@@ -37272,8 +39095,10 @@ class every_step {
 
  public:
   static constexpr std::string_view name = "every_step";
-  static constexpr comm_traits traits{
-      .tolerates = peers::elastic, .needs_global_step = true, .sums_gradients = std::is_same_v<Codec, compress::none>};
+  static constexpr comm_traits traits{.tolerates = peers::elastic,
+                                      .needs_global_step = true,
+                                      .sums_gradients = std::is_same_v<Codec, compress::none>,
+                                      .moves_with_blocks = !std::is_same_v<Codec, compress::none>};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
@@ -37298,6 +39123,14 @@ class every_step {
     ctx.resume_at(++steps_);
     return {};
   }
+
+  // Where blocks of the model move between peers: nothing is kept for a parameter.
+  [[nodiscard]] std::vector<std::span<float>> block_rows() requires(traits.moves_with_blocks) { return {}; }
+  result<void> divide(auto&, std::span<const parameter_segment>) requires(traits.moves_with_blocks) { return {}; }
+
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return {}; }
+  result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
+
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();
     std::fill(gradients.begin(), gradients.end(), 0.0F);
@@ -37600,12 +39433,12 @@ struct diloco_options {
   float outer_momentum = 0.9F;
 };
 using diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] diloco make(const diloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] diloco make(const diloco_options& o);
 
 /// OpenDiLoCo (Jaghouar et al. 2024): DiLoCo with fp16 pseudo-gradients.
 struct open_diloco_options : diloco_options {};
 using open_diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::all_reduce<compress::fp16>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] open_diloco make(const open_diloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] open_diloco make(const open_diloco_options& o);
 
 /// INTELLECT-1 / PRIME (Jaghouar et al. 2024): DiLoCo every 100 steps, with 8-bit codes of a range 6σ wide and codebooks
 /// that travel, around a ring whose ends are equal bit for bit. The part inside a site (FSDP) is not this policy's.
@@ -37615,7 +39448,7 @@ struct intellect1_options {
   float outer_momentum = 0.9F;
 };
 using intellect1 = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::quantised_ring<compress::sigma_int8>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] intellect1 make(const intellect1_options& o);
+CAUSEWAY_DECL [[nodiscard]] intellect1 make(const intellect1_options& o);
 
 /// MuLoCo (Thérien et al. 2025): DiLoCo with inner Muon (give the trainer optim::muon; theirs has momentum 0.9 and no
 /// Nesterov), error feedback, and 2 bits with a codebook for each row of the hidden matrices; embeddings, head and vectors
@@ -37629,14 +39462,14 @@ struct muloco_options {
 };
 using muloco = comm::rounds<axis::every, axis::outer<optim::nesterov>,
                             axis::gather_mean<compress::codebook_rows<2>, collective::recoded<>>, axis::error_feedback>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] muloco make(const muloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] muloco make(const muloco_options& o);
 
 /// Local SGD (Stich 2019): parameters are averaged every H steps.
 struct local_sgd_options {
   std::uint32_t local_steps = 20;
 };
 using local_sgd = comm::rounds<axis::every, axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] local_sgd make(const local_sgd_options& o);
+CAUSEWAY_DECL [[nodiscard]] local_sgd make(const local_sgd_options& o);
 
 /// FedAvg (McMahan et al. 2017, algorithm 1): a share C of the peers is drawn for each round, trains `local_steps` batches
 /// (E epochs of its data) and is averaged by its samples; the others rest, and send no row.
@@ -37645,7 +39478,7 @@ struct fedavg_options {
   double share = 1.0;
 };
 using fedavg = comm::rounds<axis::every, axis::outer<optim::sgd>, axis::sampled_peers, axis::split_mean<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] fedavg make(const fedavg_options& o);
+CAUSEWAY_DECL [[nodiscard]] fedavg make(const fedavg_options& o);
 
 /// Photon (Sani et al. 2024): small batches with a high inner rate, sampled peers as in FedAvg, an outer momentum (FedMom;
 /// momentum 0 and rate 1 is FedAvg). 64 to 512 local steps: as many times less traffic.
@@ -37656,7 +39489,7 @@ struct photon_options {
   float outer_momentum = 0.0F;
 };
 using photon = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::sampled_peers, axis::split_mean<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] photon make(const photon_options& o);
+CAUSEWAY_DECL [[nodiscard]] photon make(const photon_options& o);
 
 /// Co-learning (Xu et al. 2019): averaging, with rounds that double when the model moves by less than a tolerance, each a
 /// cycle of the learning rate: it falls exponentially, and begins anew with the next round. That it falls to a quarter is a
@@ -37665,7 +39498,7 @@ struct co_learning_options {
   axis::growing_options rounds{.local_steps = 20, .most = 1280, .factor = 2, .tolerance = 0.01, .cycle_end = 0.25F};
 };
 using co_learning = comm::rounds<axis::growing, axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] co_learning make(const co_learning_options& o);
+CAUSEWAY_DECL [[nodiscard]] co_learning make(const co_learning_options& o);
 
 /// DES-LOC (Iacob et al. 2025): parameters and both moments of the inner optimizer are averaged, each with a period of its
 /// own. The inner optimizer must have moments (optim::adamw).
@@ -37675,7 +39508,7 @@ struct des_loc_options {
   std::uint32_t second_moment_every = 192;
 };
 using des_loc = comm::rounds<axis::periods, axis::parameters_and_moments, axis::split_mean<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] des_loc make(const des_loc_options& o);
+CAUSEWAY_DECL [[nodiscard]] des_loc make(const des_loc_options& o);
 
 /// EDiT (Cheng et al. 2024): local steps, then layer by layer an outer step on pseudo-gradients with a penalty: one that is
 /// an outlier among its worker's own counts for nothing, longer ones count less than shorter ones, the sum is clipped;
@@ -37693,7 +39526,7 @@ struct edit_options {
   float outer_momentum = 0.9F;
 };
 using edit = comm::rounds<axis::every, axis::consecutive, axis::penalised_mean, axis::outer_unless_zero<optim::nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] edit make(const edit_options& o);
+CAUSEWAY_DECL [[nodiscard]] edit make(const edit_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -37708,55 +39541,55 @@ CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] edit make(const edit_options& o);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED diloco make(const diloco_options& o) {
+CAUSEWAY_DECL diloco make(const diloco_options& o) {
   return diloco{axis::every{o.local_steps},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED open_diloco make(const open_diloco_options& o) {
+CAUSEWAY_DECL open_diloco make(const open_diloco_options& o) {
   return open_diloco{axis::every{o.local_steps},
                      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
                      axis::all_reduce<compress::fp16>{}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED intellect1 make(const intellect1_options& o) {
+CAUSEWAY_DECL intellect1 make(const intellect1_options& o) {
   return intellect1{axis::every{o.local_steps},
                     axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
                     axis::quantised_ring<compress::sigma_int8>{}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED muloco make(const muloco_options& o) {
+CAUSEWAY_DECL muloco make(const muloco_options& o) {
   return muloco{axis::every{o.local_steps},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
                 axis::gather_mean<compress::codebook_rows<2>, collective::recoded<>>{},
                 axis::error_feedback{o.error_decay, 1.0F}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED local_sgd make(const local_sgd_options& o) {
+CAUSEWAY_DECL local_sgd make(const local_sgd_options& o) {
   return local_sgd{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED fedavg make(const fedavg_options& o) {
+CAUSEWAY_DECL fedavg make(const fedavg_options& o) {
   return fedavg{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}, axis::sampled_peers{o.share},
                 axis::split_mean<>{}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED photon make(const photon_options& o) {
+CAUSEWAY_DECL photon make(const photon_options& o) {
   return photon{axis::every{o.local_steps},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
                 axis::sampled_peers{o.share}, axis::split_mean<>{}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED co_learning make(const co_learning_options& o) {
+CAUSEWAY_DECL co_learning make(const co_learning_options& o) {
   return co_learning{axis::growing{o.rounds}, axis::outer<optim::sgd>{1.0F}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED des_loc make(const des_loc_options& o) {
+CAUSEWAY_DECL des_loc make(const des_loc_options& o) {
   return des_loc{axis::periods{{o.parameters_every, o.first_moment_every, o.second_moment_every}},
                  axis::parameters_and_moments{}, axis::split_mean<>{}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED edit make(const edit_options& o) {
+CAUSEWAY_DECL edit make(const edit_options& o) {
   const axis::penalty_options penalty{
       .decay = o.decay, .warm_up = o.warm_up, .threshold = o.threshold, .temperature = o.temperature, .clip = o.clip};
   return edit{
@@ -37785,7 +39618,7 @@ using module_paths = std::vector<std::vector<std::uint32_t>>;
 
 /// The paths through levels of `versions` modules, peer by peer and again from the first when all are taken, the last level
 /// changing first. In front there is a fragment that all share, as axis::consecutive has it.
-[[nodiscard]] CAUSEWAY_DECL module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers);
+CAUSEWAY_DECL [[nodiscard]] module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers);
 
 /// For comm::rounds: the peers that have the same version of a fragment. All peers start with equal parameters, as versions
 /// of a level do that were copied from one model trained before; they part when their data do.
@@ -37801,12 +39634,12 @@ struct module_groups {
   /// shorter than one of few (DiPaCo, section 2.7).
   bool lengthen = false;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const;
-  [[nodiscard]] result<void> check_fragments(std::size_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_fragments(std::size_t count) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
-  [[nodiscard]] float weight(const group_question& q) const;
-  [[nodiscard]] float length(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] float weight(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] float length(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -37909,7 +39742,7 @@ struct dipaco_options {
 };
 using dipaco =
     comm::rounds<axis::every, axis::consecutive, axis::module_groups, axis::split_mean<>, axis::outer<optim::nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dipaco make(const dipaco_options& o);
+CAUSEWAY_DECL [[nodiscard]] dipaco make(const dipaco_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -37924,7 +39757,7 @@ CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dipaco make(const dipaco_options& o);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED dipaco make(const dipaco_options& o) {
+CAUSEWAY_DECL dipaco make(const dipaco_options& o) {
   return dipaco{axis::every{o.local_steps}, axis::consecutive{o.blocks_per_level},
                 axis::module_groups{o.paths, o.weights, o.lengthen}, axis::split_mean<>{},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
@@ -38025,7 +39858,7 @@ struct snoo_options {
   float outer_momentum = 0.9F;
 };
 using snoo = optim::snoo<optim::adamw>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] snoo make(const snoo_options& o);
+CAUSEWAY_DECL [[nodiscard]] snoo make(const snoo_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -38040,7 +39873,7 @@ CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] snoo make(const snoo_options& o);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED snoo make(const snoo_options& o) {
+CAUSEWAY_DECL snoo make(const snoo_options& o) {
   return snoo{
       {.local_steps = o.local_steps, .outer_learning_rate = o.outer_learning_rate, .outer_momentum = o.outer_momentum}};
 }
@@ -38074,16 +39907,17 @@ class by_change {
   static constexpr part decides = part::trigger;
   static constexpr bool watches_movement = true;
 
-  explicit by_change(by_change_options options = {});
+  CAUSEWAY_DECL explicit by_change(by_change_options options = {});
 
   [[nodiscard]] const by_change_options& options() const noexcept { return options_; }
 
   /// N for a link on which an exchange of one fragment takes `exchange_seconds`, of which `share` is to be used (CoCoDC's
   /// γ): N = share · H · t_step / t_exchange, at least one for each fragment and at most one a step.
-  [[nodiscard]] static std::uint32_t exchanges_for(std::uint32_t local_steps, double step_seconds, double exchange_seconds,
-                                                   std::size_t fragments, double share = 1);
+  CAUSEWAY_DECL [[nodiscard]] static std::uint32_t exchanges_for(std::uint32_t local_steps, double step_seconds,
+                                                                 double exchange_seconds, std::size_t fragments,
+                                                                 double share = 1);
 
-  [[nodiscard]] result<void> check(std::size_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t count) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
@@ -38105,7 +39939,7 @@ class by_change {
   [[nodiscard]] bool chosen(std::size_t f) const noexcept { return chosen_ == f; }
 
   /// The same where the exchange before it is over: up to the step in which the next one is due, and how many that are.
-  std::uint32_t step_to_next(std::size_t count);
+  CAUSEWAY_DECL std::uint32_t step_to_next(std::size_t count);
 
   result<void> exchanged(auto&, const exchange_report& report) {
     if (report.fragment < turns_.size()) {
@@ -38137,7 +39971,7 @@ class by_change {
 
   [[nodiscard]] std::size_t slots(std::size_t count) const { return options_.exchanges == 0 ? count : options_.exchanges; }
 
-  [[nodiscard]] bool comes_before(const turn& a, const turn& b) const;
+  CAUSEWAY_DECL [[nodiscard]] bool comes_before(const turn& a, const turn& b) const;
 
   by_change_options options_;
   std::vector<turn> turns_;
@@ -38393,7 +40227,7 @@ struct streaming_diloco_options {
 };
 using streaming_diloco = comm::rounds<axis::staggered, axis::strided, axis::gather_mean<compress::e3m0>, axis::delayed,
                                       axis::outer<optim::nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] streaming_diloco make(const streaming_diloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] streaming_diloco make(const streaming_diloco_options& o);
 
 /// Eager updates for DiLoCo (Kale et al. 2025): the exchange has a whole round; a peer's own part of the outer gradient is
 /// fresh, the others' is one round old. Where rounds are short and move far, that and a momentum of 0.9 swing: use less.
@@ -38403,7 +40237,7 @@ struct eager_diloco_options {
   float outer_momentum = 0.9F;
 };
 using eager_diloco = comm::rounds<axis::every, axis::eager, axis::split_mean<>, axis::outer<optim::nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] eager_diloco make(const eager_diloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] eager_diloco make(const eager_diloco_options& o);
 
 /// CoCoDC (Zhu et al. 2025): Streaming DiLoCo with delay compensation of the steps that were taken meanwhile, and fragments
 /// that take turns by how much they change. How many exchanges the link carries is measured before:
@@ -38420,7 +40254,7 @@ struct cocodc_options {
 };
 using cocodc =
     comm::rounds<axis::by_change, axis::strided, axis::split_mean<>, axis::compensated, axis::outer<optim::nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] cocodc make(const cocodc_options& o);
+CAUSEWAY_DECL [[nodiscard]] cocodc make(const cocodc_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -38435,19 +40269,19 @@ CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] cocodc make(const cocodc_options& o);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED streaming_diloco make(const streaming_diloco_options& o) {
+CAUSEWAY_DECL streaming_diloco make(const streaming_diloco_options& o) {
   return streaming_diloco{
       axis::staggered{o.local_steps}, axis::strided{o.blocks_in_fragment}, axis::gather_mean<compress::e3m0>{},
       axis::delayed{o.overlap_steps, o.local_share},
       axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED eager_diloco make(const eager_diloco_options& o) {
+CAUSEWAY_DECL eager_diloco make(const eager_diloco_options& o) {
   return eager_diloco{axis::every{o.local_steps}, axis::eager{}, axis::split_mean<>{},
                       axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED cocodc make(const cocodc_options& o) {
+CAUSEWAY_DECL cocodc make(const cocodc_options& o) {
   return cocodc{axis::by_change{{.local_steps = o.local_steps, .exchanges = o.exchanges}},
                 axis::strided{o.blocks_in_fragment}, axis::split_mean<>{}, axis::compensated{o.overlap_steps, o.lambda},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
@@ -38520,7 +40354,7 @@ class arrival_statistics {
   explicit arrival_statistics(const arrival_options& options) : options_{options} {}
 
   /// One more arrival took `took`. Negative times count as 0.
-  void observe(duration took) noexcept;
+  CAUSEWAY_DECL void observe(duration took) noexcept;
 
   /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
   void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
@@ -38530,7 +40364,7 @@ class arrival_statistics {
   [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
 
   /// mean + K deviations, within floor and cap.
-  [[nodiscard]] duration patience() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] duration patience() const noexcept;
 
   /// The deadline of something that starts at `now`.
   [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
@@ -38541,7 +40375,7 @@ class arrival_statistics {
   }
 
  private:
-  static duration from_seconds(double s) noexcept;
+  CAUSEWAY_DECL static duration from_seconds(double s) noexcept;
 
   arrival_options options_;
   double mean_ = 0;
@@ -38808,14 +40642,14 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 class weight_stash {
  public:
   /// Keeps `values` as those of `step`, which is later than all that are kept. Moves 8 bytes a parameter.
-  void keep(thread_pool& pool, std::uint64_t step, std::span<const float> values);
+  CAUSEWAY_DECL void keep(thread_pool& pool, std::uint64_t step, std::span<const float> values);
 
   /// Exchanges `values` with those of `step`; doing so again undoes it. False, and nothing done, if none are kept of it.
   /// Moves 16 bytes a parameter.
-  bool swap(thread_pool& pool, std::uint64_t step, std::span<float> values);
+  CAUSEWAY_DECL bool swap(thread_pool& pool, std::uint64_t step, std::span<float> values);
 
   /// Versions of steps before `step` are not needed any more. The memory of one is kept for the next.
-  void forget_before(std::uint64_t step);
+  CAUSEWAY_DECL void forget_before(std::uint64_t step);
 
   [[nodiscard]] std::size_t size() const noexcept { return versions_.size(); }
 
@@ -39110,14 +40944,17 @@ struct pipeline_options {
   std::vector<std::vector<net::peer_index>> placement{};
   /// The first block of every virtual stage but the first, rising. None: blocks are spread evenly.
   std::vector<std::int64_t> cuts{};
+  /// Stages of different replicas are paired anew for every micro-batch, at random (NoLoCo): parallel/random_routes.hpp.
+  bool random_routes = false;
 };
 
 /// Where a peer is.
 struct pipeline_place {
   std::uint32_t replica = 0;
   std::uint32_t rank = 0;
-  std::vector<net::peer_index> pipeline;  ///< the peers of its pipeline, by rank
-  std::vector<net::peer_index> group;     ///< the peers of all pipelines that hold the same stage, by replica
+  std::vector<net::peer_index> pipeline;             ///< the peers of its pipeline, by rank
+  std::vector<net::peer_index> group;                ///< the peers of all pipelines that hold the same stage, by replica
+  std::vector<std::vector<net::peer_index>> rows{};  ///< [replica][rank]: everybody
 
   [[nodiscard]] std::uint32_t ranks() const noexcept { return static_cast<std::uint32_t>(pipeline.size()); }
   [[nodiscard]] std::uint32_t replicas() const noexcept { return static_cast<std::uint32_t>(group.size()); }
@@ -39128,23 +40965,30 @@ namespace detail {
 inline error wrong_placement(const std::string& what) { return fail(errc::invalid_argument, "pipeline placement", what); }
 
 /// The placement that `o` means for `peers` peers.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
                                                                                            std::uint32_t peers);
 
 /// Every replica has the same number of ranks, every peer one place.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows,
+CAUSEWAY_DECL [[nodiscard]] result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows,
                                                          std::uint32_t peers);
 
 }  // namespace detail
 
 /// Where `self` of `peers` peers is.
-[[nodiscard]] CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
+CAUSEWAY_DECL [[nodiscard]] result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
                                                             std::uint32_t peers);
 
-/// The blocks of a rank, for a model of `layers` blocks and a schedule with `chunks` parts on each rank: chunk c of rank p
-/// is virtual stage c · ranks + p.
-[[nodiscard]] CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at,
-                                                           std::int64_t layers, std::uint32_t chunks = 1);
+/// The blocks of each chunk of a rank, for a model of `layers` blocks and a schedule with `chunks` parts on each rank,
+/// which micro-batches go through as `path` says.
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<nn::block_range>> chunks_of(const pipeline_options& o,
+                                                                           const pipeline_place& at, std::int64_t layers,
+                                                                           std::uint32_t chunks = 1,
+                                                                           plan::stage_path path = plan::stage_path::round);
+
+/// What of the model that is: the same blocks, where chunks that stand one after another are one range.
+CAUSEWAY_DECL [[nodiscard]] result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at,
+                                                           std::int64_t layers, std::uint32_t chunks = 1,
+                                                           plan::stage_path path = plan::stage_path::round);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
@@ -39201,12 +41045,15 @@ CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::pe
     at.pipeline = rows[replica];
   }
   for (const auto& row : rows) at.group.push_back(row[at.rank]);
+  at.rows = rows;
   return at;
 }
 
-CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at, std::int64_t layers,
-                                             std::uint32_t chunks) {
-  const std::int64_t stages = std::int64_t{at.ranks()} * chunks;
+CAUSEWAY_DECL result<std::vector<nn::block_range>> chunks_of(const pipeline_options& o, const pipeline_place& at,
+                                                             std::int64_t layers, std::uint32_t chunks,
+                                                             plan::stage_path path) {
+  const plan::schedule shape{at.ranks(), chunks, 1, true, {}, path};
+  const std::int64_t stages = path == plan::stage_path::two_ways ? at.ranks() : std::int64_t{at.ranks()} * chunks;
   std::vector<std::int64_t> starts{0};
   starts.insert(starts.end(), o.cuts.begin(), o.cuts.end());
   if (o.cuts.empty()) {
@@ -39222,10 +41069,26 @@ CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pi
                     " stages of one block or more; give one rising cut for every stage but the first, or use fewer stages");
   }
   std::vector<nn::block_range> ranges;
-  for (std::size_t v = at.rank; v < static_cast<std::size_t>(stages); v += at.ranks()) {
+  for (std::uint32_t c = 0; c < chunks; ++c) {
+    const std::size_t v = plan::virtual_stage(shape, {at.rank, c});
     ranges.push_back({starts[v], starts[v + 1]});
   }
-  nn::model_part part{std::move(ranges)};
+  return ranges;
+}
+
+CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at, std::int64_t layers,
+                                             std::uint32_t chunks, plan::stage_path path) {
+  CAUSEWAY_ASSIGN(std::vector<nn::block_range> ranges, chunks_of(o, at, layers, chunks, path));
+  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<nn::block_range> apart;
+  for (const nn::block_range& r : ranges) {
+    if (!apart.empty() && apart.back().last == r.first) {
+      apart.back().last = r.last;
+    } else {
+      apart.push_back(r);
+    }
+  }
+  nn::model_part part{std::move(apart)};
   CAUSEWAY_TRY(part.check(layers));
   return part;
 }
@@ -39496,6 +41359,111 @@ static_assert(ParallelismPolicy<async_pipeline<>>);
 
 #endif  // CAUSEWAY_PARALLEL_ASYNC_PIPELINE_HPP
 
+// ---- causeway/parallel/random_routes.hpp ----
+#ifndef CAUSEWAY_PARALLEL_RANDOM_ROUTES_HPP
+#define CAUSEWAY_PARALLEL_RANDOM_ROUTES_HPP
+
+// Replicas of a pipeline whose stages are paired anew for every micro-batch: at each boundary a random permutation says to
+// which replica's next stage each replica's stage sends. Every peer has one micro-batch in each place of its order, as with
+// fixed pairs, and gradients go back the way that activations came. (Kolehmainen et al., NoLoCo, 2025, "dynamic pipeline
+// routing"; github.com/jkolehm/noloco 006b799, dipaco_pipeline.py.)
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// The same on all peers that are given the same seed. A regular value.
+class random_routes {
+ public:
+  random_routes() = default;
+  /// `replicas` of `stages` each.
+  CAUSEWAY_DECL random_routes(std::uint32_t replicas, std::uint32_t stages, std::uint64_t seed);
+
+  /// [replica]: to which replica's stage + 1 that replica's `stage` sends this micro-batch of a step.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> next(std::uint64_t step, std::uint32_t micro_batch,
+                                                              std::uint32_t stage) const;
+
+  /// [stage]: the replica whose stage is on the way that goes through `stage` of `replica`.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> way(std::uint64_t step, std::uint32_t micro_batch,
+                                                             std::uint32_t replica, std::uint32_t stage) const;
+
+ private:
+  std::uint32_t replicas_ = 1, stages_ = 1;
+  std::uint64_t seed_ = 0;
+};
+
+/// The targets of the micro-batches that come to a last stage: those of the replicas where they began. Called by the last
+/// stages of all replicas (`last_stages`: by replica), each with its own replica's batch; `targets` is as long as that.
+/// Bytes: 4 for each token that began elsewhere.
+CAUSEWAY_DECL result<void> swap_targets(collective::group_view& last_stages, const random_routes& routes,
+                                        std::uint32_t stages, std::uint32_t micro_batches, const batch& mine,
+                                        std::vector<std::int32_t>& targets, const pipeline_talk& talk);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_RANDOM_ROUTES_HPP
+
+// ---- causeway/parallel/impl/random_routes.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_RANDOM_ROUTES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_RANDOM_ROUTES_IPP
+
+// Bodies of parallel/random_routes.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL random_routes::random_routes(std::uint32_t replicas, std::uint32_t stages, std::uint64_t seed)
+    : replicas_{replicas}, stages_{stages}, seed_{seed} {}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> random_routes::next(std::uint64_t step, std::uint32_t micro_batch,
+                                                             std::uint32_t stage) const {
+  return axis::detail::shuffled(replicas_, rng{seed_, mix(step, micro_batch, stage)});
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> random_routes::way(std::uint64_t step, std::uint32_t micro_batch,
+                                                            std::uint32_t replica, std::uint32_t stage) const {
+  std::vector<std::uint32_t> through(stages_, replica);
+  for (std::uint32_t s = stage; s + 1 < stages_; ++s) through[s + 1] = next(step, micro_batch, s)[through[s]];
+  for (std::uint32_t s = stage; s > 0; --s) {
+    const auto to = next(step, micro_batch, s - 1);
+    through[s - 1] = static_cast<std::uint32_t>(std::find(to.begin(), to.end(), through[s]) - to.begin());
+  }
+  return through;
+}
+
+CAUSEWAY_DECL result<void> swap_targets(collective::group_view& last_stages, const random_routes& routes,
+                                        std::uint32_t stages, std::uint32_t micro_batches, const batch& mine,
+                                        std::vector<std::int32_t>& targets, const pipeline_talk& talk) {
+  const std::uint32_t self = last_stages.self();
+  const std::size_t piece = mine.targets.size() / micro_batches;
+  targets.assign(mine.targets.begin(), mine.targets.end());
+  std::vector<std::pair<net::operation, std::size_t>> pending;  // with the bytes that it must move
+  for (std::uint32_t m = 0; m < micro_batches; ++m) {
+    const std::uint32_t from = routes.way(talk.id.step, m, self, stages - 1).front();
+    const std::uint32_t to = routes.way(talk.id.step, m, self, 0).back();
+    if (from == self) continue;  // then `to` is, too
+    net::message_id id = talk.on(detail::losses_kind);
+    id.step = (id.step << most_micro_batch_bits) | m;
+    const auto room = std::as_writable_bytes(std::span{targets}.subspan(m * piece, piece));
+    pending.emplace_back(last_stages.receive(from, id, room), room.size());
+    pending.emplace_back(last_stages.send(to, id, std::as_bytes(mine.targets.subspan(m * piece, piece))), room.size());
+  }
+  result<void> all;
+  for (const auto& [op, bytes] : pending) {
+    const auto moved = last_stages.wait(op, talk.options.deadline);
+    if (!all) continue;
+    if (!moved) all = moved.error();
+    if (moved && *moved != bytes) {
+      all = fail(errc::protocol, "pipeline",
+                 "another replica sent targets of another number; give all replicas equal batches");
+    }
+  }
+  return all;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_RANDOM_ROUTES_IPP
+#endif
+
 // ---- causeway/parallel/pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_PIPELINE_HPP
@@ -39508,12 +41476,15 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// Gradient of the mean loss over a pipeline's batch; every peer of it is given the same batch (the first stage reads the
 /// inputs, the last the targets). With `stage::plain` loss and gradients have the bits of the unsplit model over the same
-/// micro-batches; only a tied token table is added up in another order: output layer first, then embedding.
-/// Build each peer's model with `part_of(options, place_in(options, self, peers), layers, schedule.chunks())`.
+/// micro-batches; only a tied token table is added up in another order: output layer first, then embedding. Where
+/// micro-batches go two ways, gradients and losses are summed way by way. Build each peer's model with `part_of(options,
+/// place_in(options, self, peers), layers, schedule.chunks(), path)`, with the path of stage::path_of(schedule); without
+/// one for a schedule whose chunks go round.
 ///
 /// Bytes per step and boundary: micro-batches × what the codec makes of [tokens, width], each way; a tied table once more
-/// each way between first and last rank. Memory: activations as the schedule says, of micro-batches.
-/// The norm by which gradients are clipped is that of the whole model, so that every stage clips alike.
+/// each way between first and last rank; all gradients, where each stage is on two ranks. Memory: activations as the
+/// schedule says, of micro-batches. The norm by which gradients are clipped is that of the whole model, so that every stage
+/// clips alike.
 template <stage::Schedule Schedule = stage::one_f_one_b, stage::ActivationCodec Codec = stage::plain>
 class pipeline {
  public:
@@ -39539,8 +41510,10 @@ class pipeline {
     const float scale = 1.0F / static_cast<float>(b.tokens());
     auto view = view_of(ctx);
     const time_point begin = ctx.clock().now();
-    auto loss = run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                          mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
+    auto loss = options_.random_routes
+                    ? run_routed(ctx, view, b, scale, dropout)
+                    : run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
+                                mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
     if (loss) batch_times_.observe(ctx.clock().now() - begin);
     return loss;
   }
@@ -39548,15 +41521,20 @@ class pipeline {
   /// Over all stages; the gradients of a tied table are added up first. 8 bytes to every peer of the pipeline.
   result<float> norm(auto& ctx) {
     auto view = view_of(ctx);
-    if (!completed_) CAUSEWAY_TRY(tie_gradients(ctx, view));
+    if (!completed_) CAUSEWAY_TRY(complete_gradients(ctx, view));
     completed_ = true;
     return norm_of_pipeline(view, squares(ctx), talk(ctx));
   }
 
   /// What this step taught the codec counts from now on. After a round of either, first and last rank hold the same tied
   /// table again, the first one's: exchanges of the two groups add up in different orders, and where fragments take turns
-  /// the table is not due at both at once.
+  /// the table is not due at both at once. So do the two copies of a stage, where micro-batches go two ways.
   result<void> after_step(auto& ctx) {
+    if (has_copies() && place_.replicas() > 1 && ctx.round() != round_) {
+      auto view = view_of(ctx);
+      CAUSEWAY_ASSIGN(const bool moved, align_copies(view, ctx.parameters(), talk(ctx)));
+      if (moved) ctx.parameters_changed();
+    }
     if (has_tied_table(ctx)) {
       auto view = view_of(ctx);
       CAUSEWAY_ASSIGN(const bool moved, at_either_end(view, ctx.round() != round_, talk(ctx)));
@@ -39576,7 +41554,7 @@ class pipeline {
     CAUSEWAY_TRY(check_batch(name, b, pieces));
     auto view = view_of(ctx);
     return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b, mail(ctx, evaluation_channel),
-                          talk(ctx));
+                          talk(ctx), schedule_.path);
   }
 
   void serialize(auto& ar) { codec_.serialize(ar); }
@@ -39596,11 +41574,11 @@ class pipeline {
     }
     CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.world().size()));
     CAUSEWAY_TRY(make_schedule());
-    chunks_ = ctx.model().part().ranges(ctx.model().blocks());
+    CAUSEWAY_ASSIGN(chunks_, chunks_in(ctx.model()));
     ctx.form_group(place_.group);
     auto view = view_of(ctx);
-    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks, ctx.step()}, chunks_,
-                                {{.channel = first_channel + 4}, ctx.exchange_options()}));
+    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks, ctx.step(), schedule_.path},
+                                chunks_, {{.channel = first_channel + 4}, ctx.exchange_options()}));
     round_ = ctx.round();
     if constexpr (stage::UsesBase<Codec>) {
       if (place_.ranks() > 1) return base_.share(view, ctx.pool(), ctx.model(), codec_, talk(ctx));
@@ -39611,13 +41589,12 @@ class pipeline {
   result<void> make_schedule() {
     CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
     CAUSEWAY_ASSIGN(schedule_, order_.make(place_.ranks(), static_cast<std::uint32_t>(options_.micro_batches)));
-    if (schedule_.folded) {
+    if (stage::remembers(codec_) && has_copies()) {
       return fail(errc::unsupported, "pipeline",
-                  "a schedule whose chunks go forth and back over the ranks is for plans only; use one that is not folded");
+                  "samples go the one way now and the other way later, which an activation codec that remembers them can't "
+                  "follow; use stage::plain or stage::coded, or a schedule of one way");
     }
-    if (schedule_.chunks > 1 && place_.ranks() == 1) {
-      return fail(errc::invalid_argument, "pipeline", "one peer alone has one chunk of the model; use another schedule");
-    }
+    if (options_.random_routes) CAUSEWAY_TRY(check_routes());
     cursor_ = cursor_of(schedule_, place_.rank, order_);
     window_ = window_of(schedule_, order_);
     return {};
@@ -39640,29 +41617,94 @@ class pipeline {
     return std::min(ctx.exchange_options().deadline, batch_times_.deadline(ctx.clock().now()));
   }
 
+  result<void> check_routes() const {
+    const auto no = [](const char* why) -> result<void> { return fail(errc::unsupported, "pipeline random routes", why); };
+    if (schedule_.chunks > 1) return no("replicas swap whole stages; use a schedule with one chunk on each rank");
+    if (stage::remembers(codec_)) {
+      return no(
+          "samples go other ways in every step, which an activation codec that remembers them can't follow; use "
+          "stage::plain or stage::coded");
+    }
+    if (Codec::traits.uses_base) return no("the codec knows the embedding of this replica's tokens only; use another one");
+    return {};
+  }
+
+  // As run_batch, where the stages before and behind are of other replicas in each micro-batch. The loss is that of the
+  // micro-batches that end in this pipeline.
+  result<double> run_routed(auto& ctx, collective::group_view& view, const batch& b, float scale,
+                            std::span<const std::uint64_t> dropout) {
+    const std::uint32_t ranks = place_.ranks();
+    const random_routes routes{place_.replicas(), ranks, ctx.options().seed};
+    std::vector<std::vector<std::uint32_t>> peers(schedule_.micro_batches);
+    for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) {
+      peers[m] = routes.way(ctx.step(), m, place_.replica, place_.rank);
+      for (std::uint32_t s = 0; s < ranks; ++s) peers[m][s] = place_.rows[peers[m][s]][s];
+    }
+    batch routed = b;
+    if (place_.rank + 1 == ranks) {
+      collective::group_view last_stages{ctx.world(), place_.group};
+      CAUSEWAY_TRY(swap_targets(last_stages, routes, ranks, schedule_.micro_batches, b, routed_targets_, talk(ctx)));
+      routed.targets = routed_targets_;
+    }
+    std::vector<net::peer_index> everybody(ctx.world().size());
+    std::iota(everybody.begin(), everybody.end(), net::peer_index{0});
+    collective::group_view all{ctx.world(), std::move(everybody)};
+    batch_talk boundaries = mail(ctx, first_channel);
+    boundaries.seed = 0;  // both sides of a boundary must have the same
+    boundaries.routes = &peers;
+    CAUSEWAY_ASSIGN(const double sum,
+                    pass_batch(ctx, all, codec_, *cursor_, {schedule_, place_.rank, chunks_, routed, scale, true, dropout},
+                               boundaries));
+    CAUSEWAY_ASSIGN(const double loss, loss_of_pipeline(view, sum, loss_rank(schedule_), talk(ctx)));
+    return loss / static_cast<double>(b.tokens());
+  }
+
+  // The blocks of this rank's chunks. A part that was cut otherwise is for all ranks to agree on, if it can be told apart.
+  result<std::vector<nn::block_range>> chunks_in(const auto& model) const {
+    const nn::model_part& part = model.part();
+    if (schedule_.path == plan::stage_path::round && place_.ranks() > 1) return part.ranges(model.blocks());
+    auto chunks = chunks_of(options_, place_, model.blocks(), schedule_.chunks, schedule_.path);
+    for (std::size_t c = 0; chunks && c < chunks->size(); ++c) {
+      if (part.holds((*chunks)[c])) continue;
+      return fail(errc::wrong_model, "pipeline",
+                  "this peer's model lacks blocks " + nn::model_part::text((*chunks)[c]) +
+                      "; build it with parallel::part_of, with the chunks and the path of the schedule");
+    }
+    return chunks;
+  }
+
   // Equal on peers that can be stages of one pipeline.
   [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
     hasher h;
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
-    h.add_value(codec_.agreement()).add_value(options_.micro_batches);
+    h.add_value(codec_.agreement())
+        .add_value(options_.micro_batches)
+        .add_value(schedule_.path)
+        .add_value(options_.random_routes);
     return h.finish();
   }
 
+  // Whether each stage is on two ranks, this one and its mirror.
+  [[nodiscard]] bool has_copies() const noexcept { return schedule_.path == plan::stage_path::two_ways; }
+  // Whether this is one of two ranks that hold the ends of the model, and a table which is part of both.
   [[nodiscard]] bool has_tied_table(auto& ctx) const {
-    return place_.ranks() > 1 && ctx.model().tied_table() != nn::not_held;
+    return schedule_.path == plan::stage_path::round && place_.ranks() > 1 && ctx.model().tied_table() != nn::not_held;
   }
   [[nodiscard]] std::span<float> tied(auto& ctx, std::span<float> flat) const {
     const auto& s = ctx.model().parameters().segments()[ctx.model().tied_table()];
     return flat.subspan(static_cast<std::size_t>(s.offset), static_cast<std::size_t>(s.size()));
   }
 
-  result<void> tie_gradients(auto& ctx, collective::group_view& view) {
+  result<void> complete_gradients(auto& ctx, collective::group_view& view) {
+    if (has_copies()) return add_copies(view, ctx.pool(), ctx.gradients(), other_end_, talk(ctx));
     if (!has_tied_table(ctx)) return {};
     return add_ends(view, ctx.pool(), tied(ctx, ctx.gradients()), other_end_, talk(ctx));
   }
 
-  // The squared norm of this rank's gradient; a tied table counts on the first rank only.
+  // The squared norm of this rank's gradient; a tied table counts on the first rank only, the second copy of a stage
+  // nowhere.
   [[nodiscard]] double squares(auto& ctx) const {
+    if (has_copies() && place_.rank >= place_.ranks() / 2) return 0;
     if (!has_tied_table(ctx) || place_.rank == 0) {
       const double all = ctx.own_norm();
       return all * all;
@@ -39681,12 +41723,13 @@ class pipeline {
   plan::schedule schedule_;
   std::optional<plan::schedule_cursor> cursor_;
   std::vector<nn::block_range> chunks_;
-  embedding_base base_;           // empty where the codec uses none
-  std::vector<float> other_end_;  // a tied table's gradient of the other end
+  std::vector<std::int32_t> routed_targets_;  // of the micro-batches that other replicas began
+  embedding_base base_;                       // empty where the codec uses none
+  std::vector<float> other_end_;  // a tied table's gradient of the other end; all gradients, where a stage has two copies
   net::arrival_statistics batch_times_{{.floor = std::chrono::minutes{10}, .cap = std::chrono::hours{24}}};
   std::uint64_t round_ = 0;
   std::uint32_t window_ = 1;
-  bool completed_ = false;  // this step's gradients of a tied table are added up
+  bool completed_ = false;  // this step's gradients of a tied table, or of both copies, are added up
 };
 static_assert(ParallelismPolicy<pipeline<>>);
 
@@ -39718,9 +41761,9 @@ struct placement {
   std::vector<std::size_t> devices;  ///< stage by stage
 
   [[nodiscard]] std::size_t stages() const noexcept { return replicas == 0 ? 0 : devices.size() / replicas; }
-  [[nodiscard]] std::size_t device(std::size_t stage, std::size_t replica) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t device(std::size_t stage, std::size_t replica) const;
   /// The devices that hold `stage`.
-  [[nodiscard]] std::span<const std::size_t> group(std::size_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] std::span<const std::size_t> group(std::size_t stage) const;
 
   friend bool operator==(const placement&, const placement&) = default;
 };
@@ -40138,23 +42181,23 @@ struct sample_buffer {
   std::vector<std::uint8_t> bytes;
   std::uint32_t tag = 0;  ///< a hash of the bytes, never 0: what two sides compare
 
-  void seal() noexcept;
+  CAUSEWAY_DECL void seal() noexcept;
   void serialize(auto& ar) { ar(bytes, tag); }
 };
 
 class sample_buffers {
  public:
   /// The committed buffer, or null.
-  [[nodiscard]] const sample_buffer* find(const sample_key& key) const;
+  CAUSEWAY_DECL [[nodiscard]] const sample_buffer* find(const sample_key& key) const;
   /// Whether a buffer is there or will be after the step.
-  [[nodiscard]] bool knows(const sample_key& key) const;
+  CAUSEWAY_DECL [[nodiscard]] bool knows(const sample_key& key) const;
 
-  void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place);
-  void forget_staged();
-  void commit();
+  CAUSEWAY_DECL void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place);
+  CAUSEWAY_DECL void forget_staged();
+  CAUSEWAY_DECL void commit();
 
   /// All of an edge.
-  void forget(std::uint32_t edge);
+  CAUSEWAY_DECL void forget(std::uint32_t edge);
 
   /// Committed: number of buffers, and their bytes. A step in progress keeps a second copy of those that it changes.
   [[nodiscard]] std::size_t size() const noexcept { return buffers_.size(); }
@@ -40519,7 +42562,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 namespace detail {
 
 /// [replica][rank] of a planner's placement, whose devices are peers.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::vector<net::peer_index>> rows_of(const plan::placement& where);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<net::peer_index>> rows_of(const plan::placement& where);
 
 }  // namespace detail
 
@@ -40532,7 +42575,7 @@ struct varuna_options {
   std::uint32_t stored_inputs = 0;  ///< at most, on each rank; 0: twice the ranks
 };
 using varuna = parallel::pipeline<stage::varuna, stage::coded<compress::fp16>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] varuna make(const varuna_options& o);
+CAUSEWAY_DECL [[nodiscard]] varuna make(const varuna_options& o);
 
 /// DTFM (Yuan et al., NeurIPS 2022): GPipe on the placement that plan::plan_dtfm finds on measured links, with half
 /// precision on the wire.
@@ -40542,7 +42585,7 @@ struct dtfm_options {
   std::uint32_t ranks = 0;  ///< where there is no placement
 };
 using dtfm = parallel::pipeline<stage::gpipe, stage::coded<compress::fp16>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dtfm make(const dtfm_options& o);
+CAUSEWAY_DECL [[nodiscard]] dtfm make(const dtfm_options& o);
 
 /// AQ-SGD (Wang et al., NeurIPS 2022): activations as quantised changes since the sample's last visit, gradients quantised
 /// directly. Needs samples that come again: batches with `samples`, and a sampler without shifted grid.
@@ -40552,7 +42595,7 @@ struct aq_sgd_pipeline_options {
   std::size_t memory_limit = std::size_t{1} << 30U;  ///< bytes of the samples' buffers on a peer
 };
 using aq_sgd_pipeline = parallel::pipeline<stage::gpipe, stage::delta<4, 8, compress::fp16>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] aq_sgd_pipeline make(const aq_sgd_pipeline_options& o);
+CAUSEWAY_DECL [[nodiscard]] aq_sgd_pipeline make(const aq_sgd_pipeline_options& o);
 
 /// CrossPipe (2025): the order that list scheduling finds on an explicit model of delays and bandwidths, with backwards in
 /// halves. Derived from the paper's model, not from its solver.
@@ -40563,7 +42606,7 @@ struct crosspipe_options {
   std::uint32_t activations = 0;  ///< micro-batches that a rank may hold; 0: twice the ranks
 };
 using crosspipe = parallel::pipeline<stage::crosspipe, stage::coded<compress::bf16>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] crosspipe make(const crosspipe_options& o);
+CAUSEWAY_DECL [[nodiscard]] crosspipe make(const crosspipe_options& o);
 
 /// FusionLLM (Tang et al. 2024): GPipe over peers of unequal links, each of which sends the largest values, as many as it
 /// carries in the time that all take. Its cut by measured devices is plan::stage_split, given as `cuts`.
@@ -40575,7 +42618,7 @@ struct fusion_llm_options {
   std::vector<std::int64_t> cuts{};  ///< first block of every stage but the first; none: even
 };
 using fusion_llm = parallel::pipeline<stage::gpipe, stage::adaptive_top_k<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] fusion_llm make(const fusion_llm_options& o);
+CAUSEWAY_DECL [[nodiscard]] fusion_llm make(const fusion_llm_options& o);
 
 /// NAG-PP (Ajanthan et al., ICML 2025): stages that never wait for a flush, late gradients, and an inner optim::nadam whose
 /// look-ahead makes up for the delay. Backwards use the parameters of their forward, as the authors' program does; without
@@ -40587,7 +42630,7 @@ struct nag_pp_options {
   std::uint32_t ahead = 0;  ///< micro-batches in flight on each boundary besides one: hides latency, delays gradients
 };
 using nag_pp = parallel::async_pipeline<stage::plain>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] nag_pp make(const nag_pp_options& o);
+CAUSEWAY_DECL [[nodiscard]] nag_pp make(const nag_pp_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -40616,31 +42659,31 @@ CAUSEWAY_DECL std::vector<std::vector<net::peer_index>> rows_of(const plan::plac
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED varuna make(const varuna_options& o) {
+CAUSEWAY_DECL varuna make(const varuna_options& o) {
   return varuna{{.micro_batches = o.micro_batches, .ranks = o.ranks}, stage::varuna{o.costs, o.stored_inputs}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED dtfm make(const dtfm_options& o) {
+CAUSEWAY_DECL dtfm make(const dtfm_options& o) {
   return dtfm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .placement = detail::rows_of(o.where)}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED aq_sgd_pipeline make(const aq_sgd_pipeline_options& o) {
+CAUSEWAY_DECL aq_sgd_pipeline make(const aq_sgd_pipeline_options& o) {
   return aq_sgd_pipeline{{.micro_batches = o.micro_batches, .ranks = o.ranks},
                          {},
                          stage::delta<4, 8, compress::fp16>{{.memory_limit = o.memory_limit}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED crosspipe make(const crosspipe_options& o) {
+CAUSEWAY_DECL crosspipe make(const crosspipe_options& o) {
   return crosspipe{{.micro_batches = o.micro_batches, .ranks = o.ranks}, stage::crosspipe{o.costs, o.activations}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED fusion_llm make(const fusion_llm_options& o) {
+CAUSEWAY_DECL fusion_llm make(const fusion_llm_options& o) {
   return fusion_llm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .cuts = o.cuts},
                     {},
                     stage::adaptive_top_k<>{{.ratio = o.ratio, .speeds = o.speeds}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED nag_pp make(const nag_pp_options& o) {
+CAUSEWAY_DECL nag_pp make(const nag_pp_options& o) {
   return nag_pp{{.cut = {.micro_batches = o.micro_batches, .ranks = o.ranks}, .stashing = o.stashing, .ahead = o.ahead}};
 }
 
@@ -40867,13 +42910,13 @@ class gpt_family {
   using options_type = gpt_options;
   static constexpr std::string_view name = "gpt2";
 
-  [[nodiscard]] static result<void> validate(const gpt_options& o);
+  CAUSEWAY_DECL [[nodiscard]] static result<void> validate(const gpt_options& o);
 
   /// The linear maps of a block.
-  [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept;
+  CAUSEWAY_DECL [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept;
 
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
-  gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {});
+  CAUSEWAY_DECL gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {});
 
   [[nodiscard]] const gpt_options& options() const noexcept { return options_; }
   [[nodiscard]] float dropout() const noexcept { return options_.dropout; }
@@ -40886,7 +42929,7 @@ class gpt_family {
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, positions_}; }
 
-  void hash_into(hasher& h) const noexcept;
+  CAUSEWAY_DECL void hash_into(hasher& h) const noexcept;
 
   /// Tokens to the residual stream, [batch·T, width].
   template <class Backend>
@@ -40918,7 +42961,7 @@ class gpt_family {
   }
 
   /// What a block keeps for `rows` tokens in operands of `size` bytes.
-  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
 
  private:
   // A linear map or a norm takes two segments: weight, bias.
@@ -40926,10 +42969,10 @@ class gpt_family {
     std::size_t norm1 = 0, qkv = 0, projection = 0, norm2 = 0, up = 0, down = 0;
   };
 
-  void declare_block(declaration& d, std::int64_t i);
-  std::size_t declare_norm(declaration& d, const std::string& prefix) const;
-  static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs, std::int64_t inputs,
-                                    float deviation);
+  CAUSEWAY_DECL void declare_block(declaration& d, std::int64_t i);
+  CAUSEWAY_DECL std::size_t declare_norm(declaration& d, const std::string& prefix) const;
+  CAUSEWAY_DECL static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs,
+                                                  std::int64_t inputs, float deviation);
 
   /// Queries, keys and values.
   template <class Backend>
@@ -41119,41 +43162,41 @@ struct span_directory_options {
 /// Copyable; no thread safety.
 class span_directory {
  public:
-  explicit span_directory(std::int64_t layers = 1, const span_directory_options& options = {});
+  CAUSEWAY_DECL explicit span_directory(std::int64_t layers = 1, const span_directory_options& options = {});
 
   [[nodiscard]] std::int64_t layers() const noexcept { return layers_; }
   /// Servers that say they serve something, banned ones too.
-  [[nodiscard]] std::size_t size() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t size() const noexcept;
 
   /// Precondition: blocks of the model. What was measured is believed less with every announcement, so that a server that
   /// was slow is tried again some day.
-  void announced(net::peer_id id, const span_offer& offer, time_point until);
+  CAUSEWAY_DECL void announced(net::peer_id id, const span_offer& offer, time_point until);
   /// It serves nothing before it announces itself again. Its failures are remembered for a time.
-  void gone(net::peer_id id);
+  CAUSEWAY_DECL void gone(net::peer_id id);
   /// So with whoever did not announce itself again.
-  void expire(time_point now);
+  CAUSEWAY_DECL void expire(time_point now);
 
   /// A small message went there and back.
-  void probed(net::peer_id id, double seconds);
+  CAUSEWAY_DECL void probed(net::peer_id id, double seconds);
   /// A request was sent; `answered` or `failed` follows. `work`: rows times blocks, a backward counted twice.
-  void asked(net::peer_id id, double work);
+  CAUSEWAY_DECL void asked(net::peer_id id, double work);
   /// It need not answer any more.
-  void dropped(net::peer_id id, double work);
+  CAUSEWAY_DECL void dropped(net::peer_id id, double work);
   /// Whether it has as many requests of ours as it takes at once.
-  [[nodiscard]] bool full(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool full(net::peer_id id) const;
   /// It took so long: what was not computing was the way there and back, for each row.
-  void answered(net::peer_id id, double work, double rows, double seconds);
+  CAUSEWAY_DECL void answered(net::peer_id id, double work, double rows, double seconds);
   /// Not chosen for a time, which doubles with every failure in a row; those of requests that were under way count as one.
-  void failed(net::peer_id id, double work, time_point now);
+  CAUSEWAY_DECL void failed(net::peer_id id, double work, time_point now);
   /// When the first ban ends; no_deadline where nobody is banned.
-  [[nodiscard]] time_point next_return(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] time_point next_return(time_point now) const;
 
   /// The quickest chain through `blocks`, forward and backward; empty where some block has no server that
   /// can be asked. Ties: fewer hops first, then the lower id. O(blocks² · servers).
-  [[nodiscard]] span_chain route(nn::block_range blocks, const span_need& need, time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] span_chain route(nn::block_range blocks, const span_need& need, time_point now) const;
 
   /// The first block of `blocks` that nobody can be asked for; its end where there is none.
-  [[nodiscard]] std::int64_t first_missing(nn::block_range blocks, time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t first_missing(nn::block_range blocks, time_point now) const;
 
  private:
   static constexpr double unreachable = std::numeric_limits<double>::infinity();
@@ -41173,15 +43216,16 @@ class span_directory {
     span_hop hop{};
   };
 
-  [[nodiscard]] server* find(net::peer_id id);
-  [[nodiscard]] double mixed(double old, double fresh) const;
+  CAUSEWAY_DECL [[nodiscard]] server* find(net::peer_id id);
+  CAUSEWAY_DECL [[nodiscard]] double mixed(double old, double fresh) const;
   /// For those of whom nothing is known: the mean of the others.
-  [[nodiscard]] double usual_trip() const;
-  static void withdraw(server& s);
-  static void done(server& s, double work);
-  [[nodiscard]] static bool usable(const server& s, time_point now);
+  CAUSEWAY_DECL [[nodiscard]] double usual_trip() const;
+  CAUSEWAY_DECL static void withdraw(server& s);
+  CAUSEWAY_DECL static void done(server& s, double work);
+  CAUSEWAY_DECL [[nodiscard]] static bool usable(const server& s, time_point now);
   /// Forward and backward: the way twice, and three times the computing, since a backward computes the forward again.
-  [[nodiscard]] static double cost_of(const server& s, double usual_trip, std::int64_t rows, std::int64_t blocks);
+  CAUSEWAY_DECL [[nodiscard]] static double cost_of(const server& s, double usual_trip, std::int64_t rows,
+                                                    std::int64_t blocks);
 
   std::int64_t layers_;
   span_directory_options options_;
@@ -41400,7 +43444,7 @@ struct request {
   [[nodiscard]] std::int64_t rows() const noexcept { return std::int64_t{sequences} * tokens; }
   [[nodiscard]] nn::block_tuning tuning() const noexcept { return {prompts, adapters}; }
   /// Rows times blocks; a backward computes the forward too.
-  [[nodiscard]] double work() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double work() const noexcept;
 };
 
 /// To be sent back at once.
@@ -41417,8 +43461,8 @@ using message = std::variant<announcement, addresses, request, probe, echo>;
 inline constexpr std::byte not_here{0};    ///< it holds other blocks by now, or has no memory
 inline constexpr std::byte not_finite{1};  ///< what comes out is not finite
 
-[[nodiscard]] CAUSEWAY_DECL net::message_id request_id(std::uint64_t number);
-[[nodiscard]] CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number);
+CAUSEWAY_DECL [[nodiscard]] net::message_id request_id(std::uint64_t number);
+CAUSEWAY_DECL [[nodiscard]] net::message_id answer_id(std::uint64_t number);
 
 namespace detail {
 
@@ -41445,10 +43489,10 @@ inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>
 
 }  // namespace detail
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As envelope::open.
-[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire
 
@@ -41597,11 +43641,11 @@ CAUSEWAY_DECL void add_throughput(std::vector<double>& sums, const nn::block_ran
 }  // namespace detail
 
 /// Rows a second through each block.
-[[nodiscard]] CAUSEWAY_DECL std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers);
+CAUSEWAY_DECL [[nodiscard]] std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers);
 
 /// Where `count` blocks in a row are worst off: their throughputs, lowest first, are the least in lexicographic order; the
 /// first such place. Precondition: 1 <= count <= blocks.
-[[nodiscard]] CAUSEWAY_DECL std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count);
+CAUSEWAY_DECL [[nodiscard]] std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count);
 
 namespace detail {
 
@@ -41613,7 +43657,7 @@ CAUSEWAY_DECL bool settle_span(std::vector<served_span>& spans, std::size_t i, s
 /// Where the server `self` of `spans` should begin instead; none where it stays: its place is the best, or the swarm would
 /// have a gap meanwhile, or the least throughput would not become more than 1 / quality of what it is, when all move until
 /// nobody wants to. Petals' quality is 0.75. Rounds in which all may move are at most as many as there are spans.
-[[nodiscard]] CAUSEWAY_DECL std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
+CAUSEWAY_DECL [[nodiscard]] std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
                                                                      std::int64_t layers, double quality = 0.75);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
@@ -41756,26 +43800,26 @@ class block_request_handler : protected net::fabric_events {
     std::size_t most_bytes_a_row = 0;  ///< encoded
   };
 
-  block_request_handler(std::shared_ptr<net::fabric> fabric, block_server_options options, const model_limits& limits,
-                        log_sink log);
+  CAUSEWAY_DECL block_request_handler(std::shared_ptr<net::fabric> fabric, block_server_options options,
+                                      const model_limits& limits, log_sink log);
   ~block_request_handler() override = default;
 
-  void listen();
+  CAUSEWAY_DECL void listen();
 
   /// Says to everybody what is held; nothing while nothing is.
-  void announce();
+  CAUSEWAY_DECL void announce();
 
   /// What other servers hold, and this one.
-  [[nodiscard]] std::vector<stage::served_span> spans();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<stage::served_span> spans();
 
   /// The request is answered, or will not be.
-  void finished(const admitted_request& r);
-  [[nodiscard]] bool connected(const admitted_request& r) const;
+  CAUSEWAY_DECL void finished(const admitted_request& r);
+  CAUSEWAY_DECL [[nodiscard]] bool connected(const admitted_request& r) const;
 
   /// Nothing of it is heard or answered any more.
-  void send_away(net::peer_index link, const std::string& why);
+  CAUSEWAY_DECL void send_away(net::peer_index link, const std::string& why);
 
-  [[nodiscard]] double throughput() const;
+  CAUSEWAY_DECL [[nodiscard]] double throughput() const;
 
   std::shared_ptr<net::fabric> fabric_;
   block_server_options options_;
@@ -41798,31 +43842,31 @@ class block_request_handler : protected net::fabric_events {
     time_point until;
   };
 
-  void forget(net::peer_index link);
+  CAUSEWAY_DECL void forget(net::peer_index link);
 
   void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(limits_.run, m)); }
 
-  void announce(net::peer_index link);
+  CAUSEWAY_DECL void announce(net::peer_index link);
 
   /// Why it is not let in; empty where it is.
-  [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const;
 
   // ---- net::fabric_events
 
-  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_INLINE void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
   void on_down(net::peer_index link, const error&) override { forget(link); }
   void on_unreachable(const std::string&, const error&) override {}
-  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  CAUSEWAY_DECL void on_wake() override;
+  CAUSEWAY_INLINE void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_INLINE void on_wake() override;
 
-  void take(net::peer_index link, const block_wire::request& r);
-  void take(net::peer_index link, const block_wire::announcement& a);
-  void take(net::peer_index, const block_wire::addresses& a);
-  void take(net::peer_index link, const block_wire::probe& p);
-  void take(net::peer_index, const block_wire::echo&);
+  CAUSEWAY_DECL void take(net::peer_index link, const block_wire::request& r);
+  CAUSEWAY_DECL void take(net::peer_index link, const block_wire::announcement& a);
+  CAUSEWAY_DECL void take(net::peer_index, const block_wire::addresses& a);
+  CAUSEWAY_DECL void take(net::peer_index link, const block_wire::probe& p);
+  CAUSEWAY_DECL void take(net::peer_index, const block_wire::echo&);
 
-  void learn(const std::string& address);
-  void tell_addresses(net::peer_index link);
+  CAUSEWAY_DECL void learn(const std::string& address);
+  CAUSEWAY_DECL void tell_addresses(net::peer_index link);
 
   std::map<net::peer_index, session> sessions_;
   std::map<net::peer_index, other_server> others_;
@@ -41925,20 +43969,20 @@ CAUSEWAY_DECL std::string block_request_handler::objection(const session& s, con
   return {};
 }
 
-CAUSEWAY_DECL void block_request_handler::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
+CAUSEWAY_INLINE void block_request_handler::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
   sessions_[link] = {++last_session_, id, 0, 0, address};
   tell_addresses(link);
   announce(link);
 }
 
-CAUSEWAY_DECL void block_request_handler::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+CAUSEWAY_INLINE void block_request_handler::on_control(net::peer_index link, std::span<const std::byte> bytes) {
   if (!sessions_.contains(link)) return;  // it was sent away
   auto m = block_wire::decode(limits_.run, bytes);
   if (!m) return send_away(link, m.error().message);
   std::visit([&](auto& what) { take(link, what); }, *m);
 }
 
-CAUSEWAY_DECL void block_request_handler::on_wake() {
+CAUSEWAY_INLINE void block_request_handler::on_wake() {
   for (const std::string& a : addresses_) fabric_->dial(a);
   announce();
   fabric_->wake_at(fabric_->now() + options_.heartbeat);
@@ -42101,7 +44145,7 @@ class parcel_mail {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-[[nodiscard]] CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values);
+CAUSEWAY_DECL [[nodiscard]] bool all_finite(thread_pool& pool, std::span<const float> values);
 
 /// What messages carry: equal on peers that understand each other.
 template <stage::ActivationCodec Codec>
@@ -42651,7 +44695,7 @@ class block_server final : private block_request_handler {
       const time_point now = fabric_->now();
       for (const admitted_request& r : broken) finished(r);
       send_late_away(now);
-      std::erase_if(ready_, [this](const auto& r) { return !connected(r.request); });
+      std::erase_if(ready_, [this](const auto& r) { return !this->connected(r.request); });
       for (auto& a : arrived) {
         if (connected(a.what)) ready_.push_back({a.what, std::move(a.bytes)});
       }
@@ -42811,21 +44855,21 @@ class block_server_directory : protected net::fabric_events {
   block_server_directory& operator=(const block_server_directory&) = delete;
 
   /// Waits until every block is served; false when the deadline came first.
-  result<bool> wait_for_blocks(time_point deadline);
+  CAUSEWAY_DECL result<bool> wait_for_blocks(time_point deadline);
   /// A copy of what is known of servers.
-  [[nodiscard]] stage::span_directory directory();
+  CAUSEWAY_DECL [[nodiscard]] stage::span_directory directory();
 
  protected:
-  block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers,
-                         block_client_options options, log_sink log);
+  CAUSEWAY_DECL block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers,
+                                       block_client_options options, log_sink log);
   ~block_server_directory() override = default;
 
-  void listen();
+  CAUSEWAY_DECL void listen();
 
-  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
   void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(run_, m)); }
 
-  [[nodiscard]] error nobody_there(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] error nobody_there(time_point now) const;
 
   std::shared_ptr<net::fabric> fabric_;
   block_client_options options_;
@@ -42838,17 +44882,17 @@ class block_server_directory : protected net::fabric_events {
  private:
   // ---- net::fabric_events
 
-  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
-  CAUSEWAY_DECL void on_down(net::peer_index link, const error&) override;
+  CAUSEWAY_INLINE void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  CAUSEWAY_INLINE void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  CAUSEWAY_DECL void on_wake() override;
+  CAUSEWAY_INLINE void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_INLINE void on_wake() override;
 
-  void hear(net::peer_index link, const block_wire::announcement& a);
-  void hear(net::peer_index, const block_wire::addresses& a);
-  void hear(net::peer_index, const block_wire::request&);
-  void hear(net::peer_index link, const block_wire::probe& p);
-  void hear(net::peer_index link, const block_wire::echo& e);
+  CAUSEWAY_DECL void hear(net::peer_index link, const block_wire::announcement& a);
+  CAUSEWAY_DECL void hear(net::peer_index, const block_wire::addresses& a);
+  CAUSEWAY_DECL void hear(net::peer_index, const block_wire::request&);
+  CAUSEWAY_DECL void hear(net::peer_index link, const block_wire::probe& p);
+  CAUSEWAY_DECL void hear(net::peer_index link, const block_wire::echo& e);
 
   [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
 
@@ -42922,12 +44966,12 @@ CAUSEWAY_DECL error block_server_directory::nobody_there(time_point now) const {
                   " is served by nobody who answers; start a server that holds it");
 }
 
-CAUSEWAY_DECL void block_server_directory::on_up(net::peer_index link, net::peer_id id, const std::string&) {
+CAUSEWAY_INLINE void block_server_directory::on_up(net::peer_index link, net::peer_id id, const std::string&) {
   links_[link] = id;
   post(link, block_wire::probe{mark()});
 }
 
-CAUSEWAY_DECL void block_server_directory::on_down(net::peer_index link, const error&) {
+CAUSEWAY_INLINE void block_server_directory::on_down(net::peer_index link, const error&) {
   down_.insert(link);
   news_ = true;
   const auto found = links_.find(link);
@@ -42936,13 +44980,13 @@ CAUSEWAY_DECL void block_server_directory::on_down(net::peer_index link, const e
   links_.erase(found);
 }
 
-CAUSEWAY_DECL void block_server_directory::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+CAUSEWAY_INLINE void block_server_directory::on_control(net::peer_index link, std::span<const std::byte> bytes) {
   auto m = block_wire::decode(run_, bytes);
   if (!m) return fabric_->close(link, m.error().message);
   std::visit([&](auto& what) { hear(link, what); }, *m);
 }
 
-CAUSEWAY_DECL void block_server_directory::on_wake() {
+CAUSEWAY_INLINE void block_server_directory::on_wake() {
   for (const std::string& a : addresses_) fabric_->dial(a);
   for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
   fabric_->wake_at(fabric_->now() + options_.heartbeat);
@@ -42984,7 +45028,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 class block_passage {
  public:
   /// Before the first of `layers` blocks; `x`: the encoded rows that go into it.
-  block_passage(std::int64_t layers, shared_bytes x);
+  CAUSEWAY_DECL block_passage(std::int64_t layers, shared_bytes x);
 
   /// What to ask next of hop.server: the gradient (`backward`), else the output.
   struct question {
@@ -43002,18 +45046,18 @@ class block_passage {
   [[nodiscard]] nn::block_range unrouted() const noexcept { return {at_, goal_}; }
 
   /// The way back begins: `dy`, the encoded gradient of what came out. Precondition: arrived.
-  void turn_back(shared_bytes dy);
+  CAUSEWAY_DECL void turn_back(shared_bytes dy);
 
   /// `chain` goes through `unrouted()`. On the way back the last hop of it is not asked for its output, which is not
   /// needed.
-  [[nodiscard]] question next(const stage::span_chain& chain);
+  CAUSEWAY_DECL [[nodiscard]] question next(const stage::span_chain& chain);
 
   /// The output of the hop that `next` named.
-  void took_output(const stage::span_hop& asked, shared_bytes y);
+  CAUSEWAY_DECL void took_output(const stage::span_hop& asked, shared_bytes y);
   /// The gradient of its input.
-  void took_gradient(shared_bytes dx);
+  CAUSEWAY_DECL void took_gradient(shared_bytes dx);
   /// Who was asked for a gradient does not answer: another chain is needed, from what went into it.
-  void lost_gradient();
+  CAUSEWAY_DECL void lost_gradient();
 
  private:
   struct hop {
@@ -43021,7 +45065,7 @@ class block_passage {
     shared_bytes x;  // what went into it
   };
 
-  void pass(const stage::span_hop& where, shared_bytes y);
+  CAUSEWAY_DECL void pass(const stage::span_hop& where, shared_bytes y);
 
   std::int64_t layers_;
   std::int64_t at_ = 0;  // x_ goes into this block
@@ -43430,7 +45474,8 @@ struct tuning_options {
 class tuned_parameters {
  public:
   /// errc::invalid_argument for sizes that cannot work, before memory is taken for them.
-  static result<tuned_parameters> create(const tuning_options& o, const span_model& model, std::int64_t context);
+  CAUSEWAY_DECL static result<tuned_parameters> create(const tuning_options& o, const span_model& model,
+                                                       std::int64_t context);
 
   [[nodiscard]] parameter_store& store() noexcept { return store_; }
   /// What servers are told of it.
@@ -43442,12 +45487,12 @@ class tuned_parameters {
   [[nodiscard]] std::uint64_t hash() const { return hasher{}.add_value(store_.layout_hash()).add_value(factor_).finish(); }
 
   /// Prompts like embeddings of tokens, and zeros before the blocks; of adapters A with variance 1/inputs, and B zero.
-  void initialize(thread_pool& pool, std::uint64_t seed);
+  CAUSEWAY_DECL void initialize(thread_pool& pool, std::uint64_t seed);
 
   /// The values as servers get them, [layers, tuning().values]: alpha/rank is part of B.
-  void gather(std::vector<float>& tuned);
+  CAUSEWAY_DECL void gather(std::vector<float>& tuned);
   /// Adds the gradients of what `gather` gave.
-  void add_gradients(std::span<const float> d_tuned);
+  CAUSEWAY_DECL void add_gradients(std::span<const float> d_tuned);
 
  private:
   // A part of a block's values.
@@ -43458,16 +45503,16 @@ class tuned_parameters {
     float factor = 1.0F;
   };
 
-  tuned_parameters(const tuning_options& o, const span_model& model);
+  CAUSEWAY_DECL tuned_parameters(const tuning_options& o, const span_model& model);
 
-  [[nodiscard]] result<void> check_count() const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_count() const;
 
-  void declare();
+  CAUSEWAY_DECL void declare();
 
-  void declare_adapter(std::int64_t block, std::size_t map);
+  CAUSEWAY_DECL void declare_adapter(std::int64_t block, std::size_t map);
 
-  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, float deviation,
-                  std::int64_t block = -1);
+  CAUSEWAY_DECL std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                float deviation, std::int64_t block = -1);
 
   span_model model_;
   nn::block_tuning tuning_{};
@@ -43779,8 +45824,8 @@ template <class Options>
 
 }  // namespace detail
 
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] result<petals_finetune> make(const petals_finetune_options& o);
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] result<petals_lora> make(const petals_lora_options& o);
+CAUSEWAY_DECL [[nodiscard]] result<petals_finetune> make(const petals_finetune_options& o);
+CAUSEWAY_DECL [[nodiscard]] result<petals_lora> make(const petals_lora_options& o);
 
 /// The servers of both.
 using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family>, stage::coded<compress::block_int8>>;
@@ -43798,11 +45843,11 @@ using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED result<petals_finetune> make(const petals_finetune_options& o) {
+CAUSEWAY_DECL result<petals_finetune> make(const petals_finetune_options& o) {
   return detail::tuned_by(o, {.prompts = o.prompts, .adapters = {}});
 }
 
-CAUSEWAY_DECL_WHERE_CALLED result<petals_lora> make(const petals_lora_options& o) {
+CAUSEWAY_DECL result<petals_lora> make(const petals_lora_options& o) {
   return detail::tuned_by(o, {.prompts = {}, .adapters = o.adapters});
 }
 
@@ -43828,10 +45873,10 @@ class subspace_basis {
 
   /// Random directions (uniform numbers made orthonormal; the paper does not say how U starts): 4 · rank² · width
   /// operations. errc::invalid_argument unless 1 <= rank <= width.
-  static result<subspace_basis> random(std::uint64_t seed, std::int64_t width, std::int64_t rank);
+  CAUSEWAY_DECL static result<subspace_basis> random(std::uint64_t seed, std::int64_t width, std::int64_t rank);
 
   /// The span of `vectors`, one after another, `width` values each. errc::non_finite where one is not finite.
-  static result<subspace_basis> spanned_by(std::vector<float> vectors, std::int64_t width);
+  CAUSEWAY_DECL static result<subspace_basis> spanned_by(std::vector<float> vectors, std::int64_t width);
 
   [[nodiscard]] bool empty() const noexcept { return vectors_.empty(); }
   [[nodiscard]] std::size_t width() const noexcept { return width_; }
@@ -43840,24 +45885,25 @@ class subspace_basis {
   [[nodiscard]] std::span<const float> vectors() const noexcept { return vectors_; }
 
   /// z = x·U: x is [rows, width], z [rows, rank].
-  void coordinates(thread_pool& pool, scratch& memory, std::size_t rows, const float* x, float* z) const;
+  CAUSEWAY_DECL void coordinates(thread_pool& pool, scratch& memory, std::size_t rows, const float* x, float* z) const;
 
   /// x = base + z·Uᵀ; `base` is [rows, width], or null for zeros.
-  void expand(thread_pool& pool, scratch& memory, std::size_t rows, const float* z, const float* base, float* x) const;
+  CAUSEWAY_DECL void expand(thread_pool& pool, scratch& memory, std::size_t rows, const float* z, const float* base,
+                            float* x) const;
 
   /// W = W·U·Uᵀ for W of `rows` rows of `width` values: embedding tables, biases. What is left of each row lies in the
   /// subspace. 4 · rank operations a value; bits do not depend on the machine.
-  void project_rows(thread_pool& pool, std::span<float> matrix) const;
+  CAUSEWAY_DECL void project_rows(thread_pool& pool, std::span<float> matrix) const;
 
   /// W = U·Uᵀ·W for W of `width` rows: weights [outputs, inputs] of the layers that write into the residual stream, whose
   /// outputs then lie in the subspace.
-  void project_columns(thread_pool& pool, std::span<float> matrix) const;
+  CAUSEWAY_DECL void project_columns(thread_pool& pool, std::span<float> matrix) const;
 
   void serialize(auto& ar) { ar(vectors_, width_); }
 
  private:
-  static result<void> validate(std::int64_t width, std::int64_t rank);
-  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
+  CAUSEWAY_DECL static result<void> validate(std::int64_t width, std::int64_t rank);
+  CAUSEWAY_DECL static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
 
   std::vector<float> vectors_;
   std::uint64_t width_ = 0;
@@ -44216,32 +46262,33 @@ class subspace_adamw {
  public:
   static constexpr std::string_view name = "subspace_adamw";
 
-  subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces, optim::adamw_options options = {});
+  CAUSEWAY_DECL subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces,
+                               optim::adamw_options options = {});
 
-  void reset(std::int64_t length);
+  CAUSEWAY_DECL void reset(std::int64_t length);
 
-  void step(thread_pool& pool, parameter_view view, optim::step_options step);
+  CAUSEWAY_DECL void step(thread_pool& pool, parameter_view view, optim::step_options step);
 
   [[nodiscard]] const subspace_basis& basis() const noexcept { return basis_; }
 
   /// Takes another basis, between steps: projects the confined pieces and their first moments on it. Where there are
   /// row_changes, `initial` is what the parameters were before training, in the same layout; elsewhere it may be empty.
-  void use(thread_pool& pool, parameter_view view, subspace_basis basis, std::span<const float> initial = {});
+  CAUSEWAY_DECL void use(thread_pool& pool, parameter_view view, subspace_basis basis, std::span<const float> initial = {});
 
   void serialize(auto& ar) { ar(first_, second_, clock_, basis_); }
 
  private:
-  [[nodiscard]] const confined_pieces* find(std::string_view segment) const;
+  CAUSEWAY_DECL [[nodiscard]] const confined_pieces* find(std::string_view segment) const;
 
-  void project(thread_pool& pool, confined what, std::span<float> matrix) const;
+  CAUSEWAY_DECL void project(thread_pool& pool, confined what, std::span<float> matrix) const;
 
-  void step_confined(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
-                     const kernels::adamw_coefficients& coefficients);
+  CAUSEWAY_DECL void step_confined(thread_pool& pool, const parameter_view& view, const parameter_segment& segment,
+                                   confined what, const kernels::adamw_coefficients& coefficients);
 
-  void take_squares(thread_pool& pool, const parameter_segment& segment, confined what);
+  CAUSEWAY_DECL void take_squares(thread_pool& pool, const parameter_segment& segment, confined what);
 
-  void update(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
-              const kernels::detail::adamw_factors& c);
+  CAUSEWAY_DECL void update(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
+                            const kernels::detail::adamw_factors& c);
 
   optim::adamw_options options_;
   subspace_basis basis_;
@@ -44398,7 +46445,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 /// The parameters that write into the residual stream: attention's output projection and the second matrix of the
 /// feed-forward part, with their biases, and the tables of tokens and positions.
-[[nodiscard]] CAUSEWAY_DECL std::vector<confined_pieces> residual_writers();
+CAUSEWAY_DECL [[nodiscard]] std::vector<confined_pieces> residual_writers();
 
 /// Puts the confined pieces of `parameters` into the subspace; tables stay as they are. Before training, on every peer.
 CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
@@ -44466,7 +46513,7 @@ struct protocol_models_options {
   std::uint64_t seed = 0;  ///< of the directions: the same on all peers
 };
 using protocol_models = parallel::pipeline<stage::gpipe, stage::subspace<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] protocol_models make(const protocol_models_options& o);
+CAUSEWAY_DECL [[nodiscard]] protocol_models make(const protocol_models_options& o);
 
 /// Puts the parameters of an nn::gpt or nn::llama, or of a part of one, into the subspace, and gives the inner optimizer
 /// that keeps them there. Before training; not for a checkpoint that is resumed, whose parameters are in it.
@@ -44492,7 +46539,7 @@ template <class Model>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED protocol_models make(const protocol_models_options& o) {
+CAUSEWAY_DECL protocol_models make(const protocol_models_options& o) {
   return protocol_models{
       {.micro_batches = o.micro_batches, .ranks = o.ranks}, {}, stage::subspace<>{{.rank = o.rank, .seed = o.seed}}};
 }
@@ -44705,7 +46752,7 @@ CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m);
 }  // namespace swarm_wire
 
 /// The answer of a peer that has `table`; empty if it has none of that step.
-[[nodiscard]] CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& asked,
+CAUSEWAY_DECL [[nodiscard]] swarm_wire::table_piece answer(const swarm_wire::table_request& asked,
                                                            std::span<const float> table, std::uint64_t version);
 
 /// Thread safety: none; the fabric's lock serves. Memory: one table. 2 MiB are under way.
@@ -44714,23 +46761,23 @@ class swarm_table_fetch {
   static constexpr std::uint32_t window = 8;  // pieces asked for and not here
 
   /// `length` values of that step. What is there of it already stays.
-  void want(std::uint64_t step, std::size_t length);
+  CAUSEWAY_DECL void want(std::uint64_t step, std::size_t length);
   /// What is there of another step is of no use.
-  void keep_only(std::uint64_t step);
+  CAUSEWAY_DECL void keep_only(std::uint64_t step);
 
   /// Wanted, not here, and nobody is asked.
   [[nodiscard]] bool looks_for_a_source() const noexcept { return wanted_ && !complete() && source_ == 0; }
   /// Asks that peer from the beginning: sums that two peers have may be rounded differently.
-  void ask(net::peer_id from);
+  CAUSEWAY_DECL void ask(net::peer_id from);
   /// To whom `take_requests` are to be sent.
   [[nodiscard]] net::peer_id source() const noexcept { return source_; }
-  [[nodiscard]] std::vector<swarm_wire::table_request> take_requests();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<swarm_wire::table_request> take_requests();
 
   /// True: with this piece it is whole. What was not asked for, or is there already, is passed over.
-  bool take(net::peer_id from, const swarm_wire::table_piece& p);
-  void lost(net::peer_id peer);
+  CAUSEWAY_DECL bool take(net::peer_id from, const swarm_wire::table_piece& p);
+  CAUSEWAY_DECL void lost(net::peer_id peer);
   /// Whether it had nothing, though it said otherwise; until `forgive`.
-  [[nodiscard]] bool refused(net::peer_id peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool refused(net::peer_id peer) const;
   void forgive() { refused_.clear(); }
 
   [[nodiscard]] bool has(std::uint64_t step) const noexcept { return wanted_ && step_ == step && complete(); }
@@ -44738,8 +46785,8 @@ class swarm_table_fetch {
   [[nodiscard]] std::span<const float> values() const noexcept { return values_; }
 
  private:
-  [[nodiscard]] std::uint32_t pieces() const noexcept;
-  [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t pieces() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept;
   [[nodiscard]] bool complete() const noexcept { return got_ > 0 && got_ == pieces(); }
 
   bool wanted_ = false;
@@ -44898,21 +46945,21 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 class batch_set {
  public:
   batch_set() = default;
-  explicit batch_set(std::uint32_t size);
+  CAUSEWAY_DECL explicit batch_set(std::uint32_t size);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] bool has(std::uint32_t m) const noexcept { return m < size_ && (words_[m / 64U] >> (m % 64U) & 1U) != 0; }
-  void add(std::uint32_t m);
-  void remove(std::uint32_t m);
-  [[nodiscard]] std::uint32_t count() const noexcept;
+  CAUSEWAY_DECL void add(std::uint32_t m);
+  CAUSEWAY_DECL void remove(std::uint32_t m);
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t count() const noexcept;
   /// Precondition: of equal size.
-  [[nodiscard]] bool meets(const batch_set& other) const noexcept;
-  void unite(const batch_set& other) noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool meets(const batch_set& other) const noexcept;
+  CAUSEWAY_DECL void unite(const batch_set& other) noexcept;
   friend bool operator==(const batch_set&, const batch_set&) = default;
 
-  void write(net::byte_writer& out) const;
+  CAUSEWAY_DECL void write(net::byte_writer& out) const;
   /// Allocates no more than the input backs; bits beyond the size are refused.
-  static batch_set read(net::byte_reader& in);
+  CAUSEWAY_DECL static batch_set read(net::byte_reader& in);
 
  private:
   std::uint32_t size_ = 0;
@@ -45083,10 +47130,10 @@ CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
 
 }  // namespace detail
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As envelope::open.
-[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
 
@@ -45336,29 +47383,29 @@ struct swarm_plan {
 /// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
 /// table; the first peer that has the first stage's part adds it to whatever else it puts in.
-[[nodiscard]] CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
+CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
 /// What each peer weighs in a mean over all micro-batches, where parts are means over those of each; somebody's sum all.
-[[nodiscard]] CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
+CAUSEWAY_DECL [[nodiscard]] std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
 class swarm_gradients {
  public:
-  void begin(std::uint64_t step);
+  CAUSEWAY_DECL void begin(std::uint64_t step);
   [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
-  void keep_sum(std::uint64_t step, std::vector<float> sum);
+  CAUSEWAY_DECL void keep_sum(std::uint64_t step, std::vector<float> sum);
   /// Precondition: it has one.
   [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
   /// Another one for every sum.
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
 
   /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it.
-  void put_in(swarm_part part, std::span<float> gradients);
+  CAUSEWAY_DECL void put_in(swarm_part part, std::span<float> gradients);
   /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
-  void add_part(std::span<const float> part, std::span<float> table);
+  CAUSEWAY_DECL void add_part(std::span<const float> part, std::span<float> table);
   /// `table`: the place of `add_part`, or empty.
-  void restore(std::span<float> gradients, std::span<float> table = {});
+  CAUSEWAY_DECL void restore(std::span<float> gradients, std::span<float> table = {});
 
  private:
   std::vector<float> own_, own_table_, sum_;
@@ -45366,9 +47413,9 @@ class swarm_gradients {
   std::uint64_t version_ = 0;
 };
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const swarm_holding& h);
 
-[[nodiscard]] CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<swarm_holding> decode_holding(std::span<const std::byte> bytes);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
@@ -45517,53 +47564,53 @@ struct swarm_shipment {
 /// Outputs and input gradients are kept until the turn ends: a peer that stands in for a lost neighbour needs them.
 class swarm_station {
  public:
-  swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages);
+  CAUSEWAY_DECL swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages);
 
   /// `counted`: what this peer has contributed before; of the same size, or empty for nothing.
-  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
+  CAUSEWAY_DECL void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
 
   // ---- events ----------------------------------------------------------------------------------------------------------
 
   /// A path, or a later version of it. What is kept here goes to neighbours that stand in for others.
-  void take(const swarm_wire::order& o);
+  CAUSEWAY_DECL void take(const swarm_wire::order& o);
 
   /// A tensor from a neighbouring stage; it may come before the order. An input is of this stage's pass; a gradient, of the
   /// pass of the stage above: that stage may have begun anew from the output that is kept here, never the other way round.
-  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0);
+  CAUSEWAY_DECL void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0);
 
   /// What had arrived is of no use. Gives whom it is to come from; it may come again.
-  net::peer_id refuse(std::uint32_t micro_batch, bool backward);
+  CAUSEWAY_DECL net::peer_id refuse(std::uint32_t micro_batch, bool backward);
 
   /// Whether a tensor for this micro-batch is to come from that peer, as far as the orders say.
-  [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const;
+  CAUSEWAY_DECL [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const;
 
   /// A connection to this peer was made again: what it may have missed is sent once more.
-  void connected(net::peer_id peer);
+  CAUSEWAY_DECL void connected(net::peer_id peer);
 
   /// Another driver: what it does not hear about in a report does not happen.
-  void drop_orders();
+  CAUSEWAY_DECL void drop_orders();
 
   /// The gradient was cleared.
-  void drop_contributions();
+  CAUSEWAY_DECL void drop_contributions();
   /// The driver took this peer for lost, and has given all of it to others.
-  void forget();
+  CAUSEWAY_DECL void forget();
   /// What has been contributed since the turn began is in this peer's parameters now; or, with false, what was counted
   /// before is not in them any more.
-  void settle(bool counts);
+  CAUSEWAY_DECL void settle(bool counts);
 
   // ---- work ------------------------------------------------------------------------------------------------------------
 
   /// Gradients first: they let go of memory. Then in the order of arrival.
-  [[nodiscard]] std::optional<swarm_task> next() const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_task> next() const;
 
   /// The forward of a task is computed; `output`: null on the last stage. Of no use if the micro-batch has begun anew.
-  void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0);
+  CAUSEWAY_DECL void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0);
 
   /// The gradient of the micro-batch is in this peer's, whichever pass it is of; `d_input`: null on the first stage, and in
   /// an evaluation.
-  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0);
+  CAUSEWAY_DECL void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0);
 
-  [[nodiscard]] std::vector<swarm_shipment> take_shipments();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<swarm_shipment> take_shipments();
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
@@ -45575,10 +47622,10 @@ class swarm_station {
   /// Micro-batches in the gradient: contributed since the turn began.
   [[nodiscard]] std::uint32_t pending() const noexcept { return done_.count() - counted_.count(); }
   /// Micro-batches that wait for this peer.
-  [[nodiscard]] std::uint32_t queued() const;
-  [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t queued() const;
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const;
   /// What the gradients of micro-batches computed forward are waited for from.
-  [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const;
 
  private:
   struct received {
@@ -45597,21 +47644,21 @@ class swarm_station {
     std::uint64_t pass = 0;
 
     // An input of the new pass may have come before the order.
-    void begin_anew(std::uint64_t from);
+    CAUSEWAY_DECL void begin_anew(std::uint64_t from);
   };
 
-  slot& at(std::uint32_t micro_batch);
+  CAUSEWAY_DECL slot& at(std::uint32_t micro_batch);
 
-  [[nodiscard]] bool ready_forth(const slot& s) const;
+  CAUSEWAY_DECL [[nodiscard]] bool ready_forth(const slot& s) const;
   [[nodiscard]] bool ready_back(const slot& s) const { return s.forwarded && (stage_ + 1 == stages_ || s.d_output.bytes); }
 
   // Of the next stage that the path passes, or of the one before. 0: none.
-  [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const;
-  [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const;
 
-  [[nodiscard]] bool needs_again(const slot& s, bool above) const;
+  CAUSEWAY_DECL [[nodiscard]] bool needs_again(const slot& s, bool above) const;
 
-  void ship(std::uint32_t micro_batch, const slot& s, bool backward);
+  CAUSEWAY_DECL void ship(std::uint32_t micro_batch, const slot& s, bool backward);
 
   net::peer_id self_;
   std::uint32_t stage_;
@@ -46427,14 +48474,14 @@ struct swarm_move {
 };
 
 /// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
-[[nodiscard]] CAUSEWAY_DECL double load_of(const std::vector<balanced_peer>& stage);
+CAUSEWAY_DECL [[nodiscard]] double load_of(const std::vector<balanced_peer>& stage);
 
 /// Where a newcomer helps most: a stage that nobody serves, else the one with the longest queues.
-[[nodiscard]] CAUSEWAY_DECL std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages);
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages);
 
 /// Nobody moves where queues differ by less than `hysteresis` micro-batches per peer, and no stage loses its last peer. The
 /// least useful peer of a stage is the slowest; of those with equal speed, the one with the highest id.
-[[nodiscard]] CAUSEWAY_DECL std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
+CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
                                                                   double hysteresis);
 
 /// A peer's own queue: how many micro-batches waited, on average, whenever it began with one. Of this turn, or of the one
@@ -46442,9 +48489,9 @@ struct swarm_move {
 /// and then nothing waits.
 class queue_meter {
  public:
-  void begin_turn();
+  CAUSEWAY_DECL void begin_turn();
   /// `waiting`: without the one that is begun.
-  void began(std::size_t waiting);
+  CAUSEWAY_DECL void began(std::size_t waiting);
   [[nodiscard]] double mean() const { return begun_ > 0 ? mean_of_turn() : before_; }
 
  private:
@@ -46456,15 +48503,15 @@ class queue_meter {
 /// Queues as peers told of them since the last comparison.
 class queue_watch {
  public:
-  void saw(net::peer_id id, double queued);
+  CAUSEWAY_DECL void saw(net::peer_id id, double queued);
   void looked() { ++looks_; }
-  [[nodiscard]] double mean(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] double mean(net::peer_id id) const;
   /// Whether it is time to compare; the first time one period after the first question.
-  bool due(time_point now, duration every);
+  CAUSEWAY_DECL bool due(time_point now, duration every);
   /// Other peers serve than before, or others' stages: what was seen so far says nothing of them, and a comparison that is
   /// due soon waits for half a period.
-  void changed(time_point now, duration every);
-  void clear();
+  CAUSEWAY_DECL void changed(time_point now, duration every);
+  CAUSEWAY_DECL void clear();
 
  private:
   std::map<net::peer_id, double> sums_;
@@ -46584,38 +48631,38 @@ struct server {
 class roster {
  public:
   /// `smoothing`: weight of the newest measurement in the moving average of a peer's seconds.
-  explicit roster(std::uint32_t stages = 1, double smoothing = 0.3);
+  CAUSEWAY_DECL explicit roster(std::uint32_t stages = 1, double smoothing = 0.3);
 
   [[nodiscard]] std::uint32_t stages() const noexcept { return static_cast<std::uint32_t>(stages_.size()); }
   [[nodiscard]] std::span<const server> at(std::uint32_t stage) const { return stages_[stage]; }
 
   /// The peer says that it serves `stage`: a ban ends, and it leaves the stage that it served before.
-  void announced(net::peer_id id, std::uint32_t stage);
+  CAUSEWAY_DECL void announced(net::peer_id id, std::uint32_t stage);
 
-  void gone(net::peer_id id);
+  CAUSEWAY_DECL void gone(net::peer_id id);
 
   /// It is not chosen before it has been announced again.
-  void ban(net::peer_id id);
+  CAUSEWAY_DECL void ban(net::peer_id id);
 
   /// A micro-batch took it so long.
-  void measured(net::peer_id id, double seconds);
+  CAUSEWAY_DECL void measured(net::peer_id id, double seconds);
 
   /// A boundary tensor takes so many seconds between the two, whichever way. 0 where nothing was measured.
-  void link(net::peer_id a, net::peer_id b, double seconds);
-  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
+  CAUSEWAY_DECL void link(net::peer_id a, net::peer_id b, double seconds);
+  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
 
   /// Those that may be chosen.
-  [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const;
 
   /// Of a peer, or the mean of its stage's known ones while it has shown nothing; 1 where nobody has.
-  [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const;
 
  private:
   static bool before(const server& s, net::peer_id id) noexcept { return s.id < id; }
-  static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b);
+  CAUSEWAY_DECL static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b);
 
-  void erase(std::uint32_t stage, net::peer_id id);
-  [[nodiscard]] server* find(net::peer_id id);
+  CAUSEWAY_DECL void erase(std::uint32_t stage, net::peer_id id);
+  CAUSEWAY_DECL [[nodiscard]] server* find(net::peer_id id);
 
   std::vector<std::vector<server>> stages_;
   std::map<std::pair<net::peer_id, net::peer_id>, double> delays_;
@@ -47139,48 +49186,48 @@ struct swarm_neighbour {
 /// Thread safety: none; the fabric's lock serves.
 class swarm_table {
  public:
-  swarm_table(net::peer_id self, std::uint32_t stages);
+  CAUSEWAY_DECL swarm_table(net::peer_id self, std::uint32_t stages);
 
-  void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
+  CAUSEWAY_DECL void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
   /// Who is down is forgotten where many are known: strangers come with new ids for ever.
-  void down(net::peer_id id);
-  void take(net::peer_id from, const swarm_wire::status& s, time_point now);
+  CAUSEWAY_DECL void down(net::peer_id id);
+  CAUSEWAY_DECL void take(net::peer_id from, const swarm_wire::status& s, time_point now);
 
   /// A round trip ends, if it was this peer that began it.
-  void echoed(net::peer_id from, std::uint64_t mark, time_point now);
+  CAUSEWAY_DECL void echoed(net::peer_id from, std::uint64_t mark, time_point now);
   [[nodiscard]] static std::uint64_t mark_of(time_point t) { return static_cast<std::uint64_t>(t.since_start.count()); }
 
   /// Those that were measured since the last call.
-  [[nodiscard]] swarm_wire::delays take_delays();
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::delays take_delays();
   /// Somebody else is to be told all of them.
-  void tell_delays_again();
+  CAUSEWAY_DECL void tell_delays_again();
 
   /// Another one after everything that somebody said anew, but for queues and speeds.
   [[nodiscard]] std::uint64_t changes() const noexcept { return changes_; }
 
   /// Up to `count` of those who are connected, others with every call: all in turn.
-  [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count);
 
   /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
-  void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
-  [[nodiscard]] std::optional<double> squares(std::uint32_t stage, std::uint64_t step) const;
+  CAUSEWAY_DECL void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<double> squares(std::uint32_t stage, std::uint64_t step) const;
 
   /// Of all stages; nothing while one of them is missing.
-  [[nodiscard]] std::optional<double> squares(std::uint64_t step) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<double> squares(std::uint64_t step) const;
   /// Somebody is so far ahead that nobody speaks of this step's sums any more.
-  [[nodiscard]] bool left_behind(std::uint64_t step) const;
+  CAUSEWAY_DECL [[nodiscard]] bool left_behind(std::uint64_t step) const;
 
   /// Whether a connected peer of the stage has the sum of the step.
-  [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const;
 
   /// Connected, and has the weights of its stage.
-  [[nodiscard]] bool serves(net::peer_id id) const;
-  [[nodiscard]] bool anybody_serves(std::uint32_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] bool serves(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_serves(std::uint32_t stage) const;
 
-  [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const;
-  [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
-  [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
-  [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
 
   struct driver_choice {
     net::peer_id id = 0;
@@ -47188,20 +49235,20 @@ class swarm_table {
   };
   /// Who says that it drives, with the highest term; of two with the same, the one with the lower id. `self`: this peer's
   /// own claim, term 0 if it has none.
-  [[nodiscard]] driver_choice driver(std::uint32_t own_term) const;
+  CAUSEWAY_DECL [[nodiscard]] driver_choice driver(std::uint32_t own_term) const;
   /// Whether this peer, which serves the first stage, comes before all others that could drive.
-  [[nodiscard]] bool first_in_line() const;
+  CAUSEWAY_DECL [[nodiscard]] bool first_in_line() const;
 
   [[nodiscard]] std::map<net::peer_id, swarm_neighbour>& peers() noexcept { return peers_; }
   [[nodiscard]] const std::map<net::peer_id, swarm_neighbour>& peers() const noexcept { return peers_; }
-  [[nodiscard]] net::peer_id at(net::peer_index link) const;
-  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id at(net::peer_index link) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const;
   /// The highest that was heard of.
   [[nodiscard]] std::uint32_t term() const noexcept { return term_; }
   void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
 
  private:
-  static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
+  CAUSEWAY_DECL static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
 
   static constexpr std::size_t most_known = 4096;
 
@@ -47400,7 +49447,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// To be used with the fabric's lock held.
 class swarm_talk {
  protected:
-  swarm_talk(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log);
+  CAUSEWAY_DECL swarm_talk(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log);
   ~swarm_talk() = default;
 
   /// `bulk`: others pass first.
@@ -47418,24 +49465,24 @@ class swarm_talk {
   void announce() { tell_all(own_status()); }
   /// That this peer is still there: to the driver, from the driver to all, else to a few in turn. What changes goes to all
   /// (`announce`), so in a swarm of n peers nobody hears more than the driver, n messages a heartbeat.
-  void announce_to(std::vector<net::peer_id> some);
+  CAUSEWAY_DECL void announce_to(std::vector<net::peer_id> some);
   /// After which silence a peer is given up. Who speaks to a few in turn comes to each of n others in every n / few-th
   /// heartbeat; driver and followers hear each other in every one.
-  [[nodiscard]] duration silence_of(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] duration silence_of(net::peer_id id) const;
 
-  [[nodiscard]] swarm_wire::status own_status() const;
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::status own_status() const;
 
-  void greet(net::peer_id id, const std::string& address);
+  CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
 
-  void learn(const swarm_wire::addresses& a);
+  CAUSEWAY_DECL void learn(const swarm_wire::addresses& a);
 
   /// Looks for who is not connected, and gives up who is silent.
-  void look_around_for_peers(time_point now);
+  CAUSEWAY_DECL void look_around_for_peers(time_point now);
 
   /// Asks these for an echo.
-  void probe(const std::vector<net::peer_id>& some, time_point now);
+  CAUSEWAY_DECL void probe(const std::vector<net::peer_id>& some, time_point now);
 
-  [[nodiscard]] std::string describe_swarm() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_swarm() const;
 
   static constexpr std::size_t few = 8;
 
@@ -47597,20 +49644,20 @@ class swarm_ends : protected swarm_talk {
   }
 
   /// A step, or an evaluation before it.
-  void begin_ends(std::uint64_t step);
+  CAUSEWAY_DECL void begin_ends(std::uint64_t step);
 
   /// These are the parameters after so many steps, committed: the last stage gives their table from now on.
-  void gives_table(std::uint64_t steps, std::span<const float> parameters);
+  CAUSEWAY_DECL void gives_table(std::uint64_t steps, std::span<const float> parameters);
 
   /// The parameters are a committed state's; `adopted` as in swarm_round::committed. Whether anybody cares.
-  bool holds_committed(bool adopted);
+  CAUSEWAY_DECL bool holds_committed(bool adopted);
 
   /// What the other end has for this step is here.
   [[nodiscard]] bool other_end_is_here() const { return in_training() && fetched_.has(step()); }
 
   /// The last stage exchanges once one of its peers has the first stage's part, or the whole sum; and in order to find out
   /// that others have committed the step.
-  [[nodiscard]] bool may_sum() const;
+  CAUSEWAY_DECL [[nodiscard]] bool may_sum() const;
 
   /// What this peer of the last stage could add.
   [[nodiscard]] bool has_part() const { return is_last_of_tied() && other_end_is_here(); }
@@ -47619,18 +49666,18 @@ class swarm_ends : protected swarm_talk {
   /// The first stage steps when the last has committed the step, and its table is here. The optimizer moves nothing of it
   /// then: the table is taken over as it is.
   [[nodiscard]] bool may_step() const { return !is_first_of_tied() || other_end_is_here(); }
-  void leave_table_out(std::span<float> gradients) const;
-  void put_table_into_parameters();
+  CAUSEWAY_DECL void leave_table_out(std::span<float> gradients) const;
+  CAUSEWAY_DECL void put_table_into_parameters();
 
   /// After every event.
-  void ask_the_other_end();
+  CAUSEWAY_DECL void ask_the_other_end();
   /// In an exchange nobody has the part, and this peer is the first: it asks, whoever should have.
-  void asks_itself();
+  CAUSEWAY_DECL void asks_itself();
 
-  void heard(net::peer_id from, const swarm_wire::table_request& r);
-  void heard(net::peer_id from, const swarm_wire::table_piece& p);
+  CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_request& r);
+  CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_piece& p);
 
-  [[nodiscard]] std::string describe_ends() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_ends() const;
 
   swarm_gradients gradients_;
   swarm_tied_table tied_;
@@ -47646,14 +49693,14 @@ class swarm_ends : protected swarm_talk {
   }
 
   // One peer's asking serves its stage: the first of those who are in this turn.
-  [[nodiscard]] bool first_of_its_stage() const;
+  CAUSEWAY_DECL [[nodiscard]] bool first_of_its_stage() const;
 
   // The first stage asks when it has its own sum: it can step then, once the last stage has.
-  [[nodiscard]] bool lacks_something() const;
+  CAUSEWAY_DECL [[nodiscard]] bool lacks_something() const;
 
   // Any of those who say that they have it, another one for each peer that asks.
-  [[nodiscard]] net::peer_id whom_to_ask() const;
-  [[nodiscard]] bool has_it(const swarm_wire::status& s) const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id whom_to_ask() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_it(const swarm_wire::status& s) const;
 
   std::vector<float> given_;  // the table after `committed_` steps
   bool asks_whoever_is_first_ = false;
@@ -48360,17 +50407,17 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// For the trainer's thread, without the fabric's lock; `any_done` with it.
 class swarm_mail {
  public:
-  explicit swarm_mail(net::fabric& fabric);
+  CAUSEWAY_DECL explicit swarm_mail(net::fabric& fabric);
 
   using arrival = parcel_mail<swarm_wire::parcel>::arrival;
 
-  void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes);
+  CAUSEWAY_DECL void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes);
   /// `most`: bytes of the boundary tensor, or more.
-  void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most);
+  CAUSEWAY_DECL void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most);
 
   /// What has come, whole. What broke is passed over: its sender sends it again, or another peer does.
-  [[nodiscard]] std::vector<arrival> collect();
-  [[nodiscard]] bool any_done() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<arrival> collect();
+  CAUSEWAY_DECL [[nodiscard]] bool any_done() const;
 
   /// What belongs to earlier steps is no longer received.
   void forget_before(std::uint64_t turn) { fabric_.cancel_before(epoch_of(turn)); }
@@ -48378,8 +50425,8 @@ class swarm_mail {
   void clear() { mail_.clear(); }
 
  private:
-  static std::uint32_t epoch_of(std::uint64_t turn) noexcept;
-  static net::message_id id_of(const swarm_wire::parcel& p);
+  CAUSEWAY_DECL static std::uint32_t epoch_of(std::uint64_t turn) noexcept;
+  CAUSEWAY_DECL static net::message_id id_of(const swarm_wire::parcel& p);
 
   net::fabric& fabric_;
   parcel_mail<swarm_wire::parcel> mail_;
@@ -48995,24 +51042,24 @@ class least_load {
  public:
   static constexpr std::string_view name = "least_load";
 
-  explicit least_load(least_load_options options = {});
+  CAUSEWAY_DECL explicit least_load(least_load_options options = {});
 
   void begin(const step_size&, const roster&) {}
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t);
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
   /// Accumulated so far; 0 for a peer that was never seen.
-  [[nodiscard]] double load(std::uint32_t stage, net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] double load(std::uint32_t stage, net::peer_id id) const;
 
  private:
   // Who is new enters, who has gone is forgotten: when it comes back it is new.
-  void admit(std::uint32_t stage, const roster& known);
+  CAUSEWAY_DECL void admit(std::uint32_t stage, const roster& known);
 
   // Before anybody of the stage has shown its speed, loads count micro-batches. From then on they are seconds: else who got
   // one more of the first would get nothing for as long as the others take to make up for whole seconds.
-  void take_unit(std::uint32_t stage, const roster& known);
+  CAUSEWAY_DECL void take_unit(std::uint32_t stage, const roster& known);
 
   least_load_options options_;
   rng random_;
@@ -49035,7 +51082,7 @@ class random {
 
   void begin(const step_size& size, const roster&) { step_ = size.step; }
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
@@ -49135,16 +51182,16 @@ namespace detail {
 /// A directed graph with integer capacities; its flow of least cost. Costs are at least 0.
 class flow_graph {
  public:
-  explicit flow_graph(std::size_t vertices);
+  CAUSEWAY_DECL explicit flow_graph(std::size_t vertices);
 
-  void connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost);
+  CAUSEWAY_DECL void connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost);
 
   /// Sends up to `wanted` units, one by one on the shortest path of what is left; gives how many went. Each is optimal for
   /// its number (Busacker and Gowen, 1960). Cost: O(wanted · vertices · arcs).
-  std::uint32_t send(std::size_t source, std::size_t sink, std::uint32_t wanted);
+  CAUSEWAY_DECL std::uint32_t send(std::size_t source, std::size_t sink, std::uint32_t wanted);
 
   /// Takes one unit of the flow out, and gives the vertices that it passes.
-  std::vector<std::size_t> take_path(std::size_t source, std::size_t sink);
+  CAUSEWAY_DECL std::vector<std::size_t> take_path(std::size_t source, std::size_t sink);
 
  private:
   struct arc {
@@ -49155,7 +51202,7 @@ class flow_graph {
   [[nodiscard]] std::uint32_t flow(std::size_t a) const { return arcs_[a ^ 1U].room; }
 
   // Bellman-Ford, because what flows back has a negative cost. The tolerance keeps rounding from going in circles.
-  bool shortest(std::size_t source, std::size_t sink);
+  CAUSEWAY_DECL bool shortest(std::size_t source, std::size_t sink);
 
   std::vector<arc> arcs_;
   std::vector<std::vector<std::size_t>> out_;
@@ -49166,7 +51213,7 @@ class flow_graph {
 
 /// How many micro-batches each peer carries so that all are through as soon as possible: the shares in the shortest time T
 /// for which Σ ⌊T / seconds⌋ reaches `micro_batches`. What is over at that T is left with the peers, as room to choose.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds,
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds,
                                                                       std::uint32_t micro_batches);
 
 /// Peers carry what they can in the time of the step (`shares_in_time` of their stage); among all ways to share it out, the
@@ -49178,22 +51225,22 @@ class min_cost_flow {
  public:
   static constexpr std::string_view name = "min_cost_flow";
 
-  void begin(const step_size& size, const roster& known);
+  CAUSEWAY_DECL void begin(const step_size& size, const roster& known);
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
  private:
   // Every peer is two vertices with an arc between them that has its capacity.
-  void plan(const step_size& size, const roster& known, const std::vector<std::vector<server>>& peers);
+  CAUSEWAY_DECL void plan(const step_size& size, const roster& known, const std::vector<std::vector<server>>& peers);
 
-  static std::vector<std::uint32_t> capacities(const roster& known, std::uint32_t stage, const std::vector<server>& peers,
-                                               std::uint32_t micro_batches);
+  CAUSEWAY_DECL static std::vector<std::uint32_t> capacities(const roster& known, std::uint32_t stage,
+                                                             const std::vector<server>& peers, std::uint32_t micro_batches);
 
   // The flow says how many take which path; one after the other they would all queue at one peer while others idle. So each
   // path's k-th of n micro-batches is started at (k + 1/2) / n of the step.
-  void interleave();
+  CAUSEWAY_DECL void interleave();
 
   std::vector<path> paths_;                                   // planned, by micro-batch
   std::vector<std::map<net::peer_id, std::uint32_t>> given_;  // by stage: micro-batches of this step
@@ -49410,7 +51457,7 @@ struct swarm_options {
   log_sink log{};
 };
 using swarm = parallel::swarm<stage::coded<compress::block_int8>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] swarm make(const swarm_options& o);
+CAUSEWAY_DECL [[nodiscard]] swarm make(const swarm_options& o);
 
 /// DiLoCo-SWARM: SWARM's stages and wiring, but the peers of a stage take H steps of AdamW on what passed through them and
 /// then an outer step of Nesterov on the mean of what they moved (DiLoCo, arXiv 2311.08105, with its 0.7 and 0.9), instead
@@ -49427,9 +51474,9 @@ struct diloco_swarm_options {
   log_sink log{};
 };
 using diloco_swarm = parallel::local_swarm<stage::coded<compress::block_int8>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] diloco_swarm make(const diloco_swarm_options& o);
+CAUSEWAY_DECL [[nodiscard]] diloco_swarm make(const diloco_swarm_options& o);
 /// The trainer's communication policy.
-[[nodiscard]] CAUSEWAY_DECL comm::periodic<> rounds_of(const diloco_swarm_options& o);
+CAUSEWAY_DECL [[nodiscard]] comm::periodic<> rounds_of(const diloco_swarm_options& o);
 
 /// GWTF (Go With The Flow: Blagoev et al. 2025): paths of a whole step at once, so that peers carry what they can in its
 /// time and the sum of computation and measured link delays is least. The paper's peers find a flow among themselves, by
@@ -49440,7 +51487,7 @@ struct gwtf_options {
   log_sink log{};
 };
 using gwtf = parallel::swarm<stage::plain>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] gwtf make(const gwtf_options& o);
+CAUSEWAY_DECL [[nodiscard]] gwtf make(const gwtf_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -49455,11 +51502,11 @@ CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] gwtf make(const gwtf_options& o);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED swarm make(const swarm_options& o) {
+CAUSEWAY_DECL swarm make(const swarm_options& o) {
   return detail::swarm_of<swarm>(o.fabric, o.peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
 }
 
-CAUSEWAY_DECL_WHERE_CALLED diloco_swarm make(const diloco_swarm_options& o) {
+CAUSEWAY_DECL diloco_swarm make(const diloco_swarm_options& o) {
   parallel::swarm_options peer = o.peer;
   peer.local_steps = o.local_steps;
   return detail::swarm_of<diloco_swarm>(o.fabric, peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
@@ -49470,7 +51517,7 @@ CAUSEWAY_DECL comm::periodic<> rounds_of(const diloco_swarm_options& o) {
                           optim::nesterov{{.momentum = o.momentum}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED gwtf make(const gwtf_options& o) {
+CAUSEWAY_DECL gwtf make(const gwtf_options& o) {
   return detail::swarm_of<gwtf>(o.fabric, o.peer, stage::routing::min_cost_flow{}, o.log);
 }
 

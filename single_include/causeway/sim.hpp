@@ -43,13 +43,16 @@
 #endif
 
 // Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
-// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>). As part
+// of the headers they are templates without parameters, so that a compiler instantiates what a body needs only where it is
+// called. CAUSEWAY_INLINE is for those that cannot be templates: virtual functions, destructors, copies, and what is passed
+// as a pointer.
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
-#define CAUSEWAY_DECL_WHERE_CALLED
+#define CAUSEWAY_INLINE
 #else
-#define CAUSEWAY_DECL inline
-#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
+#define CAUSEWAY_DECL template <class...>
+#define CAUSEWAY_INLINE inline
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__
@@ -325,25 +328,25 @@ struct link {
 
 class link_map {
  public:
-  explicit link_map(const link_options& otherwise);
+  CAUSEWAY_DECL explicit link_map(const link_options& otherwise);
 
-  void add_host(std::uint32_t region);
+  CAUSEWAY_DECL void add_host(std::uint32_t region);
 
   /// The line from `from` to `to`. It stays where it is.
-  link& between(host_index from, host_index to);
+  CAUSEWAY_DECL link& between(host_index from, host_index to);
 
-  void set(host_index from, host_index to, const link_options& options);
+  CAUSEWAY_DECL void set(host_index from, host_index to, const link_options& options);
 
-  void set_region(std::uint32_t from, std::uint32_t to, const link_options& options);
+  CAUSEWAY_DECL void set_region(std::uint32_t from, std::uint32_t to, const link_options& options);
 
-  void slow(host_index from, host_index to, double bytes_per_s);
+  CAUSEWAY_DECL void slow(host_index from, host_index to, double bytes_per_s);
 
   /// Grows with every change of a line's options: what was worked out from them is out of date.
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
   void changed() noexcept { ++version_; }
 
  private:
-  [[nodiscard]] const link_options& rule(const link& l) const;
+  CAUSEWAY_DECL [[nodiscard]] const link_options& rule(const link& l) const;
 
   link_options otherwise_;
   std::vector<std::uint32_t> regions_;
@@ -670,7 +673,7 @@ class solo_transport {
   static constexpr std::uint32_t size() noexcept { return 1; }
   static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
-  static result<std::size_t> wait(operation, time_point);
+  CAUSEWAY_DECL static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
@@ -684,7 +687,7 @@ concept KnowsItself = requires(const T& t) {
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
-  any_transport();
+  CAUSEWAY_DECL any_transport();
 
   /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
   /// for conversions to this type again.
@@ -694,8 +697,8 @@ class any_transport {
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
@@ -797,7 +800,7 @@ class parcel_stock;
 /// Takes a parcel back to its stock; without one, frees it.
 struct parcel_return {
   parcel_stock* stock = nullptr;
-  void operator()(parcel* p) const;
+  CAUSEWAY_DECL void operator()(parcel* p) const;
 };
 using parcel_ptr = std::unique_ptr<parcel, parcel_return>;
 
@@ -809,9 +812,9 @@ class parcel_stock {
   parcel_stock& operator=(const parcel_stock&) = delete;
 
   /// An empty parcel; its `bytes` may have room already.
-  [[nodiscard]] parcel_ptr make(content what, lane way);
+  CAUSEWAY_DECL [[nodiscard]] parcel_ptr make(content what, lane way);
 
-  void take_back(std::unique_ptr<parcel> p);
+  CAUSEWAY_DECL void take_back(std::unique_ptr<parcel> p);
 
   /// Bytes of memory that wait.
   [[nodiscard]] std::size_t held_bytes() const noexcept { return held_; }
@@ -950,7 +953,7 @@ struct piece {
 struct end_ref {
   std::uint64_t value = 0;  ///< slot (32 bits), generation (31), side (1); 0 names none
 
-  static end_ref make(std::uint32_t slot, std::uint32_t generation, unsigned side);
+  CAUSEWAY_DECL static end_ref make(std::uint32_t slot, std::uint32_t generation, unsigned side);
   [[nodiscard]] std::uint32_t slot() const noexcept { return static_cast<std::uint32_t>(value >> 32U); }
   [[nodiscard]] std::uint32_t generation() const noexcept { return static_cast<std::uint32_t>(value) >> 1U; }
   [[nodiscard]] unsigned side() const noexcept { return static_cast<unsigned>(value & 1U); }
@@ -1099,8 +1102,8 @@ class fabric {
   virtual void post(peer_index link, std::vector<std::byte> message, bool bulk = false) = 0;
   /// Asks for on_wake at `when`; replaces what was asked for before. no_deadline: never.
   virtual void wake_at(time_point when) = 0;
-  /// Ends all data operations of epochs before `epoch` with errc::cancelled, forgets kept messages of those epochs, and
-  /// from now on drops and counts (frames_rejected) what still arrives of them.
+  /// Ends all data operations of epochs before `epoch`, of its kind (net/epochs.hpp), with errc::cancelled, forgets kept
+  /// messages of those epochs, and from now on drops and counts (frames_rejected) what still arrives of them.
   virtual void cancel_before(std::uint32_t epoch) = 0;
 
   /// Runs `work` without the lock, beside everything else: for what may block for seconds, such as fsync. What is given
@@ -1236,21 +1239,21 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 class host_clock {
  public:
   /// `world`: the time of the world, which must not move the pointer.
-  explicit host_clock(std::shared_ptr<const time_point> world);
+  CAUSEWAY_DECL explicit host_clock(std::shared_ptr<const time_point> world);
 
   [[nodiscard]] time_point now() const noexcept { return local(*world_); }
 
   /// What it shows at a moment of the world, if nothing changes until then. Not before the last change.
-  [[nodiscard]] time_point local(time_point world) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] time_point local(time_point world) const noexcept;
 
   /// The first moment of the world at which it shows `local` or more.
-  [[nodiscard]] time_point world(time_point shown) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] time_point world(time_point shown) const noexcept;
 
   /// From now on a second of the world is `rate` seconds here. Precondition: it is above 0.
-  void set_rate(double rate);
+  CAUSEWAY_DECL void set_rate(double rate);
 
   /// Precondition: not back.
-  void jump(duration forward);
+  CAUSEWAY_DECL void jump(duration forward);
 
  private:
   struct state {
@@ -1261,9 +1264,9 @@ class host_clock {
 
   [[nodiscard]] bool exact() const noexcept { return state_->rate == 1 && state_->since == state_->shown; }
 
-  static duration scaled(duration d, double by) noexcept;
+  CAUSEWAY_DECL static duration scaled(duration d, double by) noexcept;
 
-  void hold();
+  CAUSEWAY_DECL void hold();
 
   std::shared_ptr<const time_point> world_;
   std::shared_ptr<state> state_ = std::make_shared<state>();
@@ -1474,7 +1477,7 @@ struct event_label {
 /// The time of a scheduler. Models Clock; stays readable when the scheduler is gone.
 class virtual_clock {
  public:
-  explicit virtual_clock(std::shared_ptr<const time_point> now);
+  CAUSEWAY_DECL explicit virtual_clock(std::shared_ptr<const time_point> now);
   [[nodiscard]] time_point now() const noexcept { return *now_; }
 
  private:
@@ -1488,17 +1491,17 @@ class scheduler {
   using ticket = std::uint64_t;
 
   [[nodiscard]] time_point now() const noexcept { return *now_; }
-  [[nodiscard]] virtual_clock clock() const;
+  CAUSEWAY_DECL [[nodiscard]] virtual_clock clock() const;
   /// What the clocks of hosts are made from.
-  [[nodiscard]] std::shared_ptr<const time_point> shared_now() const;
+  CAUSEWAY_DECL [[nodiscard]] std::shared_ptr<const time_point> shared_now() const;
 
   /// `what` happens at `when`; a time in the past means now. Cost: O(log n).
-  ticket at(time_point when, const event_label& label, std::function<void()> what);
+  CAUSEWAY_DECL ticket at(time_point when, const event_label& label, std::function<void()> what);
 
-  ticket after(duration delay, const event_label& label, std::function<void()> what);
+  CAUSEWAY_DECL ticket after(duration delay, const event_label& label, std::function<void()> what);
 
   /// The event will not happen. Nothing if it has, or was cancelled before.
-  void cancel(ticket t);
+  CAUSEWAY_DECL void cancel(ticket t);
 
   [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
   [[nodiscard]] std::size_t pending() const noexcept { return heap_.size(); }
@@ -1506,13 +1509,13 @@ class scheduler {
   [[nodiscard]] time_point next_time() const noexcept { return heap_.empty() ? no_deadline : heap_.front().when; }
 
   /// Moves on to the next event and lets it happen. There must be one.
-  void run_next();
+  CAUSEWAY_DECL void run_next();
 
   /// Time passes without an event; never back, and not beyond the next one.
-  void advance_to(time_point when);
+  CAUSEWAY_DECL void advance_to(time_point when);
 
   /// Folds something that happens now into the history.
-  void record(const event_label& label) noexcept;
+  CAUSEWAY_DECL void record(const event_label& label) noexcept;
 
   [[nodiscard]] std::uint64_t history_hash() const noexcept { return causeway::detail::scramble(history_); }
   [[nodiscard]] std::uint64_t executed() const noexcept { return executed_; }
@@ -1525,7 +1528,7 @@ class scheduler {
     std::uint64_t sequence = 0;
     std::uint32_t slot = 0;
 
-    [[nodiscard]] bool before(const entry& other) const noexcept;
+    CAUSEWAY_DECL [[nodiscard]] bool before(const entry& other) const noexcept;
   };
 
   struct slot_state {
@@ -1535,17 +1538,17 @@ class scheduler {
     std::uint32_t generation = 1;
   };
 
-  std::uint32_t free_slot();
+  CAUSEWAY_DECL std::uint32_t free_slot();
 
-  void release(std::uint32_t slot);
+  CAUSEWAY_DECL void release(std::uint32_t slot);
 
-  void take_out(std::size_t position);
+  CAUSEWAY_DECL void take_out(std::size_t position);
 
-  void put(std::size_t position, const entry& e);
+  CAUSEWAY_DECL void put(std::size_t position, const entry& e);
 
-  void rise(std::size_t position);
+  CAUSEWAY_DECL void rise(std::size_t position);
 
-  void sink(std::size_t position);
+  CAUSEWAY_DECL void sink(std::size_t position);
 
   std::shared_ptr<time_point> now_ = std::make_shared<time_point>();
   std::vector<entry> heap_;  // 4-ary: children of i are 4 i + 1 to 4 i + 4
@@ -1710,7 +1713,7 @@ enum standstill : std::uint8_t {
 
 /// A host as its network card and its kernel are: there whether or not a process runs.
 struct machine {
-  explicit machine(std::shared_ptr<const time_point> now);
+  CAUSEWAY_DECL explicit machine(std::shared_ptr<const time_point> now);
 
   host_options options;
   host_clock clock;
@@ -1736,7 +1739,7 @@ struct machine {
 
 class transit {
  public:
-  transit(const world_options& options, scheduler& events);
+  CAUSEWAY_DECL transit(const world_options& options, scheduler& events);
   transit(const transit&) = delete;
   transit& operator=(const transit&) = delete;
 
@@ -1746,13 +1749,13 @@ class transit {
   [[nodiscard]] machine& at(host_index host) { return machines_[host]; }
   [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(machines_.size()); }
 
-  void add_host(const host_options& options);
+  CAUSEWAY_DECL void add_host(const host_options& options);
 
   /// The connection that an end belongs to, if it still exists.
-  [[nodiscard]] connection* find(end_ref e);
+  CAUSEWAY_DECL [[nodiscard]] connection* find(end_ref e);
 
   /// A connection from `from` (side 0) to `to` (side 1).
-  end_ref connect(host_index from, socket_owner* dialer, host_index to, socket_owner* listener);
+  CAUSEWAY_DECL end_ref connect(host_index from, socket_owner* dialer, host_index to, socket_owner* listener);
 
   /// Calls `visit(connection, end)` for each end at `host`, open or not, of the connections that are not over.
   template <class F>
@@ -1770,32 +1773,32 @@ class transit {
   [[nodiscard]] std::size_t open_connections() const noexcept { return connections_.size() - free_.size(); }
 
   /// Nothing that is on its way arrives any more.
-  void clear(connection& c);
+  CAUSEWAY_DECL void clear(connection& c);
 
   /// What is on its way but control messages is lost, and nobody notices yet.
-  void lose_data(connection& c);
+  CAUSEWAY_DECL void lose_data(connection& c);
 
   /// A draw. Nothing is drawn for what cannot happen, so that a fault changes no history but its own.
   [[nodiscard]] bool happens(double chance) { return chance > 0 && static_cast<double>(random_.uniform()) < chance; }
 
-  [[nodiscard]] duration up_to(duration most);
+  CAUSEWAY_DECL [[nodiscard]] duration up_to(duration most);
 
-  [[nodiscard]] std::size_t connections_of(host_index host);
+  CAUSEWAY_DECL [[nodiscard]] std::size_t connections_of(host_index host);
 
   /// Whether the host has no descriptor left for another connection.
-  [[nodiscard]] bool is_full(host_index host);
+  CAUSEWAY_DECL [[nodiscard]] bool is_full(host_index host);
 
-  void send(end_ref e, parcel_ptr message);
+  CAUSEWAY_DECL void send(end_ref e, parcel_ptr message);
 
   /// Gives up a message whose last piece is not on the wire yet. The receiver is told if it has seen a part of it.
-  void abort(end_ref e, std::uint32_t operation);
+  CAUSEWAY_DECL void abort(end_ref e, std::uint32_t operation);
 
   /// The receiver at `e` has no room for data, or has it again.
-  void pause(end_ref e, bool yes);
+  CAUSEWAY_DECL void pause(end_ref e, bool yes);
 
-  void freeze(host_index host, standstill why = standstill::stopped);
+  CAUSEWAY_DECL void freeze(host_index host, standstill why = standstill::stopped);
 
-  void thaw(host_index host, unsigned causes = standstill::stopped);
+  CAUSEWAY_DECL void thaw(host_index host, unsigned causes = standstill::stopped);
 
   /// `what` happens in the host's process: now, or when it runs again.
   template <class F>
@@ -1808,54 +1811,54 @@ class transit {
   }
 
   /// A line carries packets again: what it held back comes out when its senders try again.
-  void healed(host_index from, host_index to, duration black);
+  CAUSEWAY_DECL void healed(host_index from, host_index to, duration black);
 
   /// Senders that meet a black hole try again ever less often.
-  duration retry_delay(duration black);
+  CAUSEWAY_DECL duration retry_delay(duration black);
 
   /// One way, one packet.
-  duration flight_time(const link& l);
+  CAUSEWAY_DECL duration flight_time(const link& l);
 
   /// A whole message came to the end `e` (the receiver's), or a goodbye.
   std::function<void(end_ref, parcel_ptr)> on_delivery;
 
  private:
-  void enter(machine& m, end_ref e);
+  CAUSEWAY_DECL void enter(machine& m, end_ref e);
 
-  void tidy(machine& m);
+  CAUSEWAY_DECL void tidy(machine& m);
 
-  std::uint32_t free_slot();
+  CAUSEWAY_DECL std::uint32_t free_slot();
 
-  static queue<parcel_ptr>* next_lane(flow& f);
+  CAUSEWAY_DECL static queue<parcel_ptr>* next_lane(flow& f);
 
-  void refresh(flow& f);
+  CAUSEWAY_DECL void refresh(flow& f);
 
-  void pump(flow& f, end_ref e);
+  CAUSEWAY_DECL void pump(flow& f, end_ref e);
 
   /// Queues a flow at its uplink, if there is something that it may send.
-  bool enqueue(flow& f, end_ref e);
+  CAUSEWAY_DECL bool enqueue(flow& f, end_ref e);
 
-  void go_on(end_ref e);
+  CAUSEWAY_DECL void go_on(end_ref e);
 
-  void serve(host_index host);
+  CAUSEWAY_DECL void serve(host_index host);
 
-  void transmit(connection& c, flow& f, end_ref e);
+  CAUSEWAY_DECL void transmit(connection& c, flow& f, end_ref e);
 
-  duration loss_delay(const flow& f, std::uint64_t bytes);
+  CAUSEWAY_DECL duration loss_delay(const flow& f, std::uint64_t bytes);
 
-  void arrive(end_ref e);
+  CAUSEWAY_DECL void arrive(end_ref e);
 
-  void land(flow& f, end_ref e, piece p);
+  CAUSEWAY_DECL void land(flow& f, end_ref e, piece p);
 
-  void release(end_ref e);
+  CAUSEWAY_DECL void release(end_ref e);
 
-  void deliver(end_ref e);
+  CAUSEWAY_DECL void deliver(end_ref e);
 
-  void read(end_ref e);
+  CAUSEWAY_DECL void read(end_ref e);
 
-  void take(flow& f, end_ref e, piece p);
+  CAUSEWAY_DECL void take(flow& f, end_ref e, piece p);
 
-  void acknowledge(flow& f, end_ref e, std::uint64_t bytes);
+  CAUSEWAY_DECL void acknowledge(flow& f, end_ref e, std::uint64_t bytes);
 
   const world_options& options_;
   scheduler& events_;
@@ -1914,7 +1917,7 @@ CAUSEWAY_DECL end_ref transit::connect(host_index from, socket_owner* dialer, ho
   return end;
 }
 
-CAUSEWAY_DECL void transit::free_if_over(end_ref e) {
+CAUSEWAY_INLINE void transit::free_if_over(end_ref e) {
   connection* const c = find(e);
   if (c == nullptr || c->ends[0].open || c->ends[1].open) return;
   const std::uint32_t generation = (c->generation + 1) & 0x7FFFFFFFU;
@@ -2257,7 +2260,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace d
 
 class network {
  public:
-  network(const world_options& options, scheduler& events);
+  CAUSEWAY_DECL network(const world_options& options, scheduler& events);
   network(const network&) = delete;
   network& operator=(const network&) = delete;
 
@@ -2266,51 +2269,52 @@ class network {
   [[nodiscard]] const world_options& options() const noexcept { return options_; }
   [[nodiscard]] scheduler& events() noexcept { return events_; }
 
-  void add_host(const host_options& options);
-  [[nodiscard]] host_index host_called(const std::string& name) const;
+  CAUSEWAY_DECL void add_host(const host_options& options);
+  CAUSEWAY_DECL [[nodiscard]] host_index host_called(const std::string& name) const;
 
-  void listen(host_index host, std::uint32_t port, socket_owner* owner);
+  CAUSEWAY_DECL void listen(host_index host, std::uint32_t port, socket_owner* owner);
 
   /// Tells `owner` on_connected or on_refused, with `tag`. The SYN, its answer and what the dialer then says take one and
   /// a half round trips, and a random delay on top (world_options::connect_delay_*).
-  std::uint64_t dial(host_index from, socket_owner* owner, std::uint64_t tag, host_index to, std::uint32_t port);
+  CAUSEWAY_DECL std::uint64_t dial(host_index from, socket_owner* owner, std::uint64_t tag, host_index to,
+                                   std::uint32_t port);
 
   void cancel_dial(std::uint64_t number) { forget(number); }
 
   /// Lost where the connection is over.
-  void send(end_ref e, parcel_ptr message);
+  CAUSEWAY_DECL void send(end_ref e, parcel_ptr message);
 
   /// Ends a connection from one side. That side hears no more of it; the other does.
-  void close(end_ref e, const std::string& why, bool with_goodbye);
+  CAUSEWAY_DECL void close(end_ref e, const std::string& why, bool with_goodbye);
 
   /// Ends everything that `owner` has: its connections, its dials, its ports.
-  void drop(const socket_owner* owner, host_index host, const std::string& why, bool with_goodbye);
+  CAUSEWAY_DECL void drop(const socket_owner* owner, host_index host, const std::string& why, bool with_goodbye);
 
   /// Whether the other side still holds its end: what a real peer finds out by comparing incarnations.
-  [[nodiscard]] bool far_end_open(end_ref e);
+  CAUSEWAY_DECL [[nodiscard]] bool far_end_open(end_ref e);
 
   [[nodiscard]] bool blocked(host_index from, host_index to) { return transit_.links().between(from, to).blocked(); }
 
   /// Nothing arrives from `from` at `to` any more, until as many unblock calls.
-  void block(host_index from, host_index to);
+  CAUSEWAY_DECL void block(host_index from, host_index to);
 
-  void unblock(host_index from, host_index to);
+  CAUSEWAY_DECL void unblock(host_index from, host_index to);
 
   /// One of the TCP streams of each connection between the two dies: what it carried is lost, control messages still come
   /// until the host `a` notices, a round trip later, and ends the link.
-  void lose_stream(host_index a, host_index b);
+  CAUSEWAY_DECL void lose_stream(host_index a, host_index b);
 
   /// What befalls control messages that arrive at the end `e`.
-  [[nodiscard]] bool befalls(mishap what, end_ref e);
+  CAUSEWAY_DECL [[nodiscard]] bool befalls(mishap what, end_ref e);
 
   /// Tells the process at the other side of a connection from its earlier and later ones. 0: the connection is over.
-  [[nodiscard]] std::uint64_t far_process(end_ref e);
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t far_process(end_ref e);
 
   /// The machine goes dark: nobody is told, nothing answers.
-  void power_off(host_index host);
+  CAUSEWAY_DECL void power_off(host_index host);
 
   /// It answers again: with a reset, to those who still think that they are connected.
-  void power_on(host_index host);
+  CAUSEWAY_DECL void power_on(host_index host);
 
  private:
   struct attempt {
@@ -2324,32 +2328,32 @@ class network {
     scheduler::ticket retry = 0;
   };
 
-  void forget(std::uint64_t number);
+  CAUSEWAY_DECL void forget(std::uint64_t number);
 
-  attempt* find_attempt(std::uint64_t number);
+  CAUSEWAY_DECL attempt* find_attempt(std::uint64_t number);
 
   /// A SYN; again after 1, 3, 7 s while nothing comes back.
-  void knock(std::uint64_t number, duration extra);
+  CAUSEWAY_DECL void knock(std::uint64_t number, duration extra);
 
-  void answer(std::uint64_t number);
+  CAUSEWAY_DECL void answer(std::uint64_t number);
 
-  void establish(std::uint64_t number);
+  CAUSEWAY_DECL void establish(std::uint64_t number);
 
-  void conclude(std::uint64_t number, const error& why);
+  CAUSEWAY_DECL void conclude(std::uint64_t number, const error& why);
 
-  void delivered(end_ref e, parcel_ptr message);
+  CAUSEWAY_DECL void delivered(end_ref e, parcel_ptr message);
 
   /// The smallest change of the last value, whatever its type.
-  static void alter(std::vector<std::byte>& bytes);
+  CAUSEWAY_DECL static void alter(std::vector<std::byte>& bytes);
 
   /// The side `e` ends its connection and is told why; the other hears of it.
-  void give_up(end_ref e, const std::string& why);
+  CAUSEWAY_DECL void give_up(end_ref e, const std::string& why);
 
   /// The side `e` has ended a connection; the news goes its way.
-  void tell_other_side(const connection& c, end_ref e, duration extra);
+  CAUSEWAY_DECL void tell_other_side(const connection& c, end_ref e, duration extra);
 
   /// The end `e` learns that its connection is over.
-  void end_of(end_ref e);
+  CAUSEWAY_DECL void end_of(end_ref e);
 
   const world_options& options_;
   scheduler& events_;
@@ -2657,27 +2661,28 @@ class acquaintance {
 
 class dialer {
  public:
-  dialer(network& net, host_index host, net::peer_id id, std::string address, socket_owner& sockets, acquaintance& owner);
+  CAUSEWAY_DECL dialer(network& net, host_index host, net::peer_id id, std::string address, socket_owner& sockets,
+                       acquaintance& owner);
 
   /// Once for each address at a time; ends with met or not_met.
-  void dial(const std::string& address, const network_address& to);
+  CAUSEWAY_DECL void dial(const std::string& address, const network_address& to);
 
   /// Answers whoever came before now, and from now on everybody at once.
-  void open_doors();
+  CAUSEWAY_DECL void open_doors();
   void close_doors() { open_ = false; }
 
   /// The process is over.
-  void stop();
+  CAUSEWAY_DECL void stop();
 
   // ---- what the network says; false: it is not about meeting -----------------------------------------------------------
 
-  void connected(end_ref end, std::uint64_t tag);
+  CAUSEWAY_DECL void connected(end_ref end, std::uint64_t tag);
 
   void failed(std::uint64_t tag, const error& why) { end_dial(tag, why); }
 
-  bool heard(end_ref end, const parcel& message);
+  CAUSEWAY_DECL bool heard(end_ref end, const parcel& message);
 
-  bool closed(end_ref end, const error& why);
+  CAUSEWAY_DECL bool closed(end_ref end, const error& why);
 
  private:
   struct outgoing {
@@ -2695,29 +2700,29 @@ class dialer {
     std::string address;
   };
 
-  dial_map::iterator find(const std::string& address);
-  dial_map::iterator find(end_ref end);
+  CAUSEWAY_DECL dial_map::iterator find(const std::string& address);
+  CAUSEWAY_DECL dial_map::iterator find(end_ref end);
 
-  void attach(outgoing& o, std::uint64_t tag, end_ref end);
-  void detach(outgoing& o);
+  CAUSEWAY_DECL void attach(outgoing& o, std::uint64_t tag, end_ref end);
+  CAUSEWAY_DECL void detach(outgoing& o);
 
-  void say(end_ref end, content what);
+  CAUSEWAY_DECL void say(end_ref end, content what);
 
-  static std::string text_of(const parcel& message);
+  CAUSEWAY_DECL static std::string text_of(const parcel& message);
 
-  void hear_hello(end_ref end, const parcel& message);
+  CAUSEWAY_DECL void hear_hello(end_ref end, const parcel& message);
 
-  void accept(const greeting& g);
+  CAUSEWAY_DECL void accept(const greeting& g);
 
-  void hear_welcome(end_ref end, const parcel& message);
+  CAUSEWAY_DECL void hear_welcome(end_ref end, const parcel& message);
 
   /// The other side prefers its own dial to ours: that one will come.
-  void hear_refusal(end_ref end);
+  CAUSEWAY_DECL void hear_refusal(end_ref end);
 
   /// Ends a dial without a word.
-  void forget(std::uint64_t tag);
+  CAUSEWAY_DECL void forget(std::uint64_t tag);
 
-  void end_dial(std::uint64_t tag, const error& why);
+  CAUSEWAY_DECL void end_dial(std::uint64_t tag, const error& why);
 
   network& net_;
   host_index host_;
@@ -2958,7 +2963,7 @@ class any_storage {
     requires(!std::same_as<S, any_storage>)
   &&Storage<S> explicit any_storage(S storage) : state_{std::make_shared<model<S>>(std::move(storage))} {}
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer);
+  CAUSEWAY_DECL result<void> write_atomic(const std::string& path, const byte_producer& producer);
   result<byte_vector> read(const std::string& path) { return state_->read(path); }
   result<std::vector<std::string>> list(const std::string& folder) { return state_->list(folder); }
   result<void> remove(const std::string& path) { return state_->remove(path); }
@@ -3222,20 +3227,20 @@ class disk_file {
  public:
   [[nodiscard]] const io::byte_vector& bytes() const noexcept { return bytes_; }
 
-  void truncate(std::size_t page_bytes);
+  CAUSEWAY_DECL void truncate(std::size_t page_bytes);
 
-  void append(std::span<const std::byte> more, std::size_t page_bytes);
+  CAUSEWAY_DECL void append(std::span<const std::byte> more, std::size_t page_bytes);
 
   /// All dirty pages go to the platter, and the length. What an earlier failed sync dropped does not: it is not dirty.
-  void sync();
+  CAUSEWAY_DECL void sync();
 
   /// A sync that fails: some pages are written, the rest are clean from now on all the same, as Linux has it.
-  void lose(const disk_choice& choose);
+  CAUSEWAY_DECL void lose(const disk_choice& choose);
 
-  void crash(const disk_choice& choose, std::size_t page_bytes, std::size_t sector_bytes);
+  CAUSEWAY_DECL void crash(const disk_choice& choose, std::size_t page_bytes, std::size_t sector_bytes);
 
   /// Nothing differs from the platter.
-  void settle();
+  CAUSEWAY_DECL void settle();
 
   void flip(std::uint64_t bit) { bytes_[bit / 8] ^= std::byte{1} << (bit % 8); }
 
@@ -3245,14 +3250,14 @@ class disk_file {
     bool dirty = true;      // false: dropped by a failed sync, so no later one writes it
   };
 
-  void remember(std::size_t page, std::size_t page_bytes);
+  CAUSEWAY_DECL void remember(std::size_t page, std::size_t page_bytes);
 
   // Puts into a page what a crash leaves of it: old, new, or torn between its sectors.
-  void spoil(std::size_t begin, std::size_t page_bytes, std::size_t sector_bytes, const old_page& before,
-             const disk_choice& choose);
+  CAUSEWAY_DECL void spoil(std::size_t begin, std::size_t page_bytes, std::size_t sector_bytes, const old_page& before,
+                           const disk_choice& choose);
 
   // The lengths of the file since the last sync that end inside [begin, end).
-  [[nodiscard]] std::vector<std::size_t> earlier(std::size_t begin, std::size_t end) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> earlier(std::size_t begin, std::size_t end) const;
 
   io::byte_vector bytes_;                  // what processes see
   std::map<std::size_t, old_page> pages_;  // that differ from the platter
@@ -3374,16 +3379,16 @@ class disk_folder {
 
   [[nodiscard]] const names& entries() const noexcept { return entries_; }
 
-  [[nodiscard]] std::uint64_t find(const std::string& name) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t find(const std::string& name) const;
 
-  void apply(change made);
+  CAUSEWAY_DECL void apply(change made);
 
-  void sync();
+  CAUSEWAY_DECL void sync();
 
   /// A sync that fails: each change was written, was dropped for good, or waits for another sync.
-  void lose(const disk_choice& choose);
+  CAUSEWAY_DECL void lose(const disk_choice& choose);
 
-  void crash(const disk_choice& choose);
+  CAUSEWAY_DECL void crash(const disk_choice& choose);
 
   /// Everything that a process sees or a crash may bring back.
   template <class Visit>
@@ -3396,7 +3401,7 @@ class disk_folder {
   }
 
  private:
-  static void apply_to(names& where, const change& made);
+  CAUSEWAY_DECL static void apply_to(names& where, const change& made);
 
   names entries_;
   names durable_;
@@ -3406,43 +3411,43 @@ class disk_folder {
 /// All of a disk's files and folders. Members give 0 or an errno.
 class disk_tree {
  public:
-  disk_tree(std::size_t page_bytes, std::size_t sector_bytes);
+  CAUSEWAY_DECL disk_tree(std::size_t page_bytes, std::size_t sector_bytes);
 
-  int create(const std::string& path, std::uint64_t& inode);
+  CAUSEWAY_DECL int create(const std::string& path, std::uint64_t& inode);
 
-  bool append(std::uint64_t inode, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL bool append(std::uint64_t inode, std::span<const std::byte> bytes);
 
-  bool sync(std::uint64_t inode);
+  CAUSEWAY_DECL bool sync(std::uint64_t inode);
 
-  void lose(std::uint64_t inode, const disk_choice& choose);
+  CAUSEWAY_DECL void lose(std::uint64_t inode, const disk_choice& choose);
 
-  int rename(const std::string& from, const std::string& to);
+  CAUSEWAY_DECL int rename(const std::string& from, const std::string& to);
 
-  int unlink(const std::string& path);
+  CAUSEWAY_DECL int unlink(const std::string& path);
 
-  int make_folder(const std::string& path);
+  CAUSEWAY_DECL int make_folder(const std::string& path);
 
-  int remove_folder(const std::string& path);
+  CAUSEWAY_DECL int remove_folder(const std::string& path);
 
-  int sync_folder(const std::string& path);
+  CAUSEWAY_DECL int sync_folder(const std::string& path);
 
-  void lose_names(const std::string& path, const disk_choice& choose);
+  CAUSEWAY_DECL void lose_names(const std::string& path, const disk_choice& choose);
 
   [[nodiscard]] bool is_folder(const std::string& path) { return folder_at(path) != nullptr; }
 
-  int list(const std::string& path, std::vector<std::string>& names);
+  CAUSEWAY_DECL int list(const std::string& path, std::vector<std::string>& names);
 
-  [[nodiscard]] const io::byte_vector* content(const std::string& path);
+  CAUSEWAY_DECL [[nodiscard]] const io::byte_vector* content(const std::string& path);
 
   /// Bytes of all files that have a name.
-  [[nodiscard]] std::uint64_t used() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t used() const;
 
-  bool flip(const std::string& path, std::uint64_t bit);
+  CAUSEWAY_DECL bool flip(const std::string& path, std::uint64_t bit);
 
   /// Flips the n-th bit of all files that have a name, laid end to end.
-  bool flip_nth(std::uint64_t bit);
+  CAUSEWAY_DECL bool flip_nth(std::uint64_t bit);
 
-  void crash(const disk_choice& choose);
+  CAUSEWAY_DECL void crash(const disk_choice& choose);
 
  private:
   static constexpr std::uint64_t root = 1;
@@ -3453,19 +3458,19 @@ class disk_tree {
   };
 
   // Follows a path to its last part. Empty parts and "." count for nothing.
-  place resolve(const std::string& path);
+  CAUSEWAY_DECL place resolve(const std::string& path);
 
-  disk_folder* inside(const place& at);
+  CAUSEWAY_DECL disk_folder* inside(const place& at);
 
-  disk_folder* folder_at(const std::string& path);
+  CAUSEWAY_DECL disk_folder* folder_at(const std::string& path);
 
-  disk_file* file_at(const std::string& path);
+  CAUSEWAY_DECL disk_file* file_at(const std::string& path);
 
   // The files that processes can find.
-  [[nodiscard]] std::set<std::uint64_t> named() const;
+  CAUSEWAY_DECL [[nodiscard]] std::set<std::uint64_t> named() const;
 
   // Forgets what neither a process nor a crash can bring back.
-  void collect();
+  CAUSEWAY_DECL void collect();
 
   std::size_t page_bytes_;
   std::size_t sector_bytes_;
@@ -3791,28 +3796,28 @@ class disk {
   /// Draws from [0, bound): decides what a crash leaves.
   using chooser = std::function<std::uint64_t(std::uint64_t bound)>;
 
-  explicit disk(disk_options options = {});
+  CAUSEWAY_DECL explicit disk(disk_options options = {});
 
   // ---- what a process may call: io::FileSystem ------------------------------------------------------------------------
 
-  result<file_type> create(const std::string& path);
-  result<void> write(file_type& file, std::span<const std::byte> bytes);
-  result<void> sync(file_type& file);
-  result<void> close(file_type& file);
-  result<void> rename(const std::string& from, const std::string& to);
-  result<void> unlink(const std::string& path);
-  result<void> sync_folder(const std::string& folder);
-  io::folder_state look(const std::string& path);
-  result<void> make_folder(const std::string& path);
-  result<void> remove_folder(const std::string& path);
-  result<std::vector<std::string>> list(const std::string& folder);
-  result<io::byte_vector> read(const std::string& path);
+  CAUSEWAY_DECL result<file_type> create(const std::string& path);
+  CAUSEWAY_DECL result<void> write(file_type& file, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL result<void> sync(file_type& file);
+  CAUSEWAY_DECL result<void> close(file_type& file);
+  CAUSEWAY_DECL result<void> rename(const std::string& from, const std::string& to);
+  CAUSEWAY_DECL result<void> unlink(const std::string& path);
+  CAUSEWAY_DECL result<void> sync_folder(const std::string& folder);
+  CAUSEWAY_DECL io::folder_state look(const std::string& path);
+  CAUSEWAY_DECL result<void> make_folder(const std::string& path);
+  CAUSEWAY_DECL result<void> remove_folder(const std::string& path);
+  CAUSEWAY_DECL result<std::vector<std::string>> list(const std::string& folder);
+  CAUSEWAY_DECL result<io::byte_vector> read(const std::string& path);
   [[nodiscard]] std::uint64_t process_id() const;
 
   // ---- what happens to it ---------------------------------------------------------------------------------------------
 
   /// Replaces the faults and starts their counting anew.
-  void set_faults(const disk_faults& faults);
+  CAUSEWAY_DECL void set_faults(const disk_faults& faults);
 
   /// Writing and fsync take time from now on: `waiter` is asked to let it pass, before the call does anything.
   using waiter = std::function<void(duration)>;
@@ -3825,24 +3830,24 @@ class disk {
 
   /// Power loss and reboot: afterwards the disk holds one of the states that the calls so far allow, drawn from the seed or
   /// by `choose`. Faults and open files are gone.
-  void crash();
-  void crash(const chooser& choose);
+  CAUSEWAY_DECL void crash();
+  CAUSEWAY_DECL void crash(const chooser& choose);
 
   /// The process dies, the machine lives: nothing is lost but open files and faults.
-  void kill();
+  CAUSEWAY_DECL void kill();
 
   /// Flips a bit (modulo the file's length) where it lies on the platter. errc::not_found; an empty file has none.
-  result<void> flip(const std::string& path, std::uint64_t bit);
+  CAUSEWAY_DECL result<void> flip(const std::string& path, std::uint64_t bit);
 
   /// Flips a bit somewhere in the files, drawn from the seed. False if there is not a byte.
-  bool flip_any();
+  CAUSEWAY_DECL bool flip_any();
 
   /// An independent disk in the same state.
-  [[nodiscard]] disk clone() const;
+  CAUSEWAY_DECL [[nodiscard]] disk clone() const;
 
  private:
   struct shared {
-    explicit shared(const disk_options& o);
+    CAUSEWAY_DECL explicit shared(const disk_options& o);
     shared(const shared& other) = default;
 
     disk_options options;
@@ -3857,10 +3862,10 @@ class disk {
     std::uint64_t process = 1;
     bool running = true;
 
-    [[nodiscard]] chooser choice();
-    void next_life();
+    CAUSEWAY_DECL [[nodiscard]] chooser choice();
+    CAUSEWAY_DECL void next_life();
     /// Counts a call that changes something. False: the disk stops now, although this call may yet have taken place.
-    bool count();
+    CAUSEWAY_DECL bool count();
     static bool hits(std::uint64_t& count, std::uint64_t fault) { return ++count == fault; }
   };
 
@@ -3870,13 +3875,13 @@ class disk {
     shared* operator->() const { return state; }
     shared* state;
   };
-  [[nodiscard]] locked open() const;
+  CAUSEWAY_DECL [[nodiscard]] locked open() const;
 
   /// Without the lock: others may use the disk meanwhile.
-  void let_pass(duration d) const;
+  CAUSEWAY_DECL void let_pass(duration d) const;
 
-  static error halted(const std::string& path);
-  static result<void> outcome(int code, const std::string& path, const char* doing);
+  CAUSEWAY_DECL static error halted(const std::string& path);
+  CAUSEWAY_DECL static result<void> outcome(int code, const std::string& path, const char* doing);
 
   std::shared_ptr<std::mutex> mutex_ = std::make_shared<std::mutex>();
   std::shared_ptr<shared> shared_;
@@ -4151,27 +4156,27 @@ struct pending_operation {
 
 class operation_table {
  public:
-  slot_index start(const pending_operation& what);
+  CAUSEWAY_DECL slot_index start(const pending_operation& what);
 
   pending_operation& operator[](slot_index slot) { return slots_[slot]; }
 
   /// Slots so far, used or free.
   [[nodiscard]] slot_index size() const noexcept { return static_cast<slot_index>(slots_.size()); }
 
-  [[nodiscard]] operation handle(slot_index slot) const;
+  CAUSEWAY_DECL [[nodiscard]] operation handle(slot_index slot) const;
 
   /// The slot that a handle names, or `no_slot`.
-  [[nodiscard]] slot_index find(operation handle) const;
+  CAUSEWAY_DECL [[nodiscard]] slot_index find(operation handle) const;
 
   /// Whether it has ended, or was never there.
-  [[nodiscard]] bool done(operation handle) const;
+  CAUSEWAY_DECL [[nodiscard]] bool done(operation handle) const;
 
   void finish(slot_index slot) { slots_[slot].done = true; }
 
-  void finish(slot_index slot, error failure);
+  CAUSEWAY_DECL void finish(slot_index slot, error failure);
 
   /// The outcome of a finished operation; its slot becomes free.
-  result<std::size_t> release(slot_index slot);
+  CAUSEWAY_DECL result<std::size_t> release(slot_index slot);
 
   /// Calls `visit(slot)`, which may finish operations but start none.
   template <class F>
@@ -4265,6 +4270,49 @@ CAUSEWAY_DECL std::string to_text(const message_id& id) {
 #endif  // CAUSEWAY_NET_IMPL_OPERATIONS_IPP
 #endif
 
+// ---- causeway/net/epochs.hpp ----
+#ifndef CAUSEWAY_NET_EPOCHS_HPP
+#define CAUSEWAY_NET_EPOCHS_HPP
+
+// Epochs of data messages are of two kinds. Those of views end with the next view; lasting ones, in the upper half of the
+// numbers, are of conversations that go on while views come and go, and end only with a later lasting one.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+inline constexpr std::uint32_t first_lasting_epoch = std::uint32_t{1} << 31U;
+
+/// The lasting epoch of a round.
+constexpr std::uint32_t lasting_epoch(std::uint64_t round) noexcept {
+  return static_cast<std::uint32_t>(round) | first_lasting_epoch;
+}
+
+/// Which epochs are over, of each kind. A regular value.
+class past_epochs {
+ public:
+  constexpr past_epochs() = default;
+  constexpr explicit past_epochs(std::uint32_t epoch) noexcept { end_before(epoch); }
+
+  /// Epochs before this one are over, of its kind. False: they were already.
+  constexpr bool end_before(std::uint32_t epoch) noexcept {
+    std::uint32_t& first = first_[kind_of(epoch)];
+    if (epoch <= first) return false;
+    first = epoch;
+    return true;
+  }
+  [[nodiscard]] constexpr bool contains(std::uint32_t epoch) const noexcept { return epoch < first_[kind_of(epoch)]; }
+  /// Of each kind the first that is not over.
+  [[nodiscard]] constexpr const std::array<std::uint32_t, 2>& ends() const noexcept { return first_; }
+
+ private:
+  static constexpr std::size_t kind_of(std::uint32_t epoch) noexcept { return epoch < first_lasting_epoch ? 0 : 1; }
+
+  std::array<std::uint32_t, 2> first_{0, first_lasting_epoch};
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_EPOCHS_HPP
+
 // ---- causeway/sim/mailbox.hpp ----
 #ifndef CAUSEWAY_SIM_MAILBOX_HPP
 #define CAUSEWAY_SIM_MAILBOX_HPP
@@ -4282,20 +4330,21 @@ using net::detail::slot_index;
 
 class mailbox {
  public:
-  explicit mailbox(traffic& counters);
+  CAUSEWAY_DECL explicit mailbox(traffic& counters);
 
   /// What errors call the peer of a new link.
-  void add_link(std::string name);
-  void rename(net::peer_index link, std::string name);
+  CAUSEWAY_DECL void add_link(std::string name);
+  CAUSEWAY_DECL void rename(net::peer_index link, std::string name);
   [[nodiscard]] const std::string& name(net::peer_index link) const { return links_[link].name; }
 
   // ---- operations ------------------------------------------------------------------------------------------------------
 
-  slot_index start_send(net::peer_index link, const net::message_id& id, std::size_t bytes, time_point now, bool up);
+  CAUSEWAY_DECL slot_index start_send(net::peer_index link, const net::message_id& id, std::size_t bytes, time_point now,
+                                      bool up);
 
   /// Ends at once if its message is here already; of a lost peer too.
-  slot_index start_receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer, time_point now,
-                           bool up);
+  CAUSEWAY_DECL slot_index start_receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer,
+                                         time_point now, bool up);
 
   [[nodiscard]] net::operation handle(slot_index slot) const { return operations_.handle(slot); }
   [[nodiscard]] slot_index find(net::operation op) const { return operations_.find(op); }
@@ -4305,39 +4354,40 @@ class mailbox {
   result<std::size_t> release(slot_index slot) { return operations_.release(slot); }
 
   /// The last piece of a send is on the wire. False: nobody waits for that.
-  bool sent(slot_index slot, std::size_t header_bytes);
+  CAUSEWAY_DECL bool sent(slot_index slot, std::size_t header_bytes);
 
   /// An operation is given up before it ended. The caller must stop a send on its way.
-  result<std::size_t> give_up(slot_index slot, errc code, const char* why);
+  CAUSEWAY_DECL result<std::size_t> give_up(slot_index slot, errc code, const char* why);
 
   // ---- messages --------------------------------------------------------------------------------------------------------
 
-  void arrived(net::peer_index link, parcel_ptr message);
+  CAUSEWAY_DECL void arrived(net::peer_index link, parcel_ptr message);
 
   // ---- ends ------------------------------------------------------------------------------------------------------------
 
   /// The connection is over: ends all that is under way on it. Whole messages stay and can be received.
-  void fail_link(net::peer_index link, const error& why);
+  CAUSEWAY_DECL void fail_link(net::peer_index link, const error& why);
 
   /// The network is no longer there: nothing of it may be kept.
-  void fail_everything(const error& why);
+  CAUSEWAY_DECL void fail_everything(const error& why);
 
-  /// What belongs to epochs before `epoch` is over: operations end, kept messages go, late ones are refused. Calls
-  /// `stop_send(slot)` for every send that was under way.
+  /// What belongs to epochs before `epoch`, of its kind, is over: operations end, kept messages go, late ones are refused.
+  /// Calls `stop_send(slot)` for every send that was under way.
   template <class F>
   void cancel_before(std::uint32_t epoch, F&& stop_send) {
-    first_epoch_ = std::max(first_epoch_, epoch);
+    past_.end_before(epoch);
+    const net::past_epochs over{epoch};
     for (box& b : links_) {
-      std::erase_if(b.open, [&](slot_index slot) { return operations_[slot].id.epoch < epoch; });
-      std::erase_if(b.given_up, [&](const net::message_id& id) { return id.epoch < epoch; });
+      std::erase_if(b.open, [&](slot_index slot) { return over.contains(operations_[slot].id.epoch); });
+      std::erase_if(b.given_up, [&](const net::message_id& id) { return over.contains(id.epoch); });
       std::erase_if(b.kept, [&](const parcel_ptr& m) {
-        if (m->id.epoch >= epoch) return false;
+        if (!over.contains(m->id.epoch)) return false;
         kept_bytes_ -= cost(*m);
         return true;
       });
     }
     for_each_unfinished([&](slot_index slot) {
-      if (operations_[slot].id.epoch >= epoch) return;
+      if (!over.contains(operations_[slot].id.epoch)) return;
       if (operations_[slot].is_send) stop_send(slot);
       operations_.finish(slot, called_off(operations_[slot].peer));
     });
@@ -4349,7 +4399,7 @@ class mailbox {
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_bytes_; }
   [[nodiscard]] bool wants_anything(net::peer_index link) const { return !links_[link].open.empty(); }
 
-  [[nodiscard]] std::string describe(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe(time_point now) const;
 
  private:
   static constexpr std::size_t remembered_cancels = 256;
@@ -4364,17 +4414,18 @@ class mailbox {
 
   static std::size_t cost(const parcel& m) { return message_cost + m.bytes.size(); }
 
-  static bool matches(const net::message_id& a, const net::message_id& b);
+  CAUSEWAY_DECL static bool matches(const net::message_id& a, const net::message_id& b);
 
-  [[nodiscard]] error called_off(net::peer_index link) const;
+  CAUSEWAY_DECL [[nodiscard]] error called_off(net::peer_index link) const;
 
-  slot_index start(bool is_send, net::peer_index link, const net::message_id& id, std::size_t length, time_point now);
+  CAUSEWAY_DECL slot_index start(bool is_send, net::peer_index link, const net::message_id& id, std::size_t length,
+                                 time_point now);
 
-  slot_index lose(slot_index slot);
+  CAUSEWAY_DECL slot_index lose(slot_index slot);
 
-  bool take_kept(slot_index slot);
+  CAUSEWAY_DECL bool take_kept(slot_index slot);
 
-  void deliver(const parcel& message, slot_index slot);
+  CAUSEWAY_DECL void deliver(const parcel& message, slot_index slot);
 
   template <class F>
   void for_each_unfinished(F&& visit) {
@@ -4386,7 +4437,7 @@ class mailbox {
   traffic& counters_;
   net::detail::operation_table operations_;
   std::deque<box> links_;
-  std::uint32_t first_epoch_ = 0;
+  net::past_epochs past_;
   std::size_t kept_bytes_ = 0;
 };
 
@@ -4453,7 +4504,7 @@ CAUSEWAY_DECL void mailbox::arrived(net::peer_index link, parcel_ptr message) {
   box& b = links_[link];
   counters_.bytes_received += message->wire_bytes;
   ++counters_.frames_received;
-  if (message->id.epoch < first_epoch_) {
+  if (past_.contains(message->id.epoch)) {
     ++counters_.frames_rejected;
     return;
   }
@@ -4523,7 +4574,7 @@ CAUSEWAY_DECL slot_index mailbox::start(bool is_send, net::peer_index link, cons
   if (!known) {
     operations_.finish(slot,
                        fail(errc::invalid_argument, net::detail::peer_name(link), "no such peer, or the peer itself"));
-  } else if (id.epoch < first_epoch_) {
+  } else if (past_.contains(id.epoch)) {
     operations_.finish(slot, called_off(link));
   }
   return slot;
@@ -4622,16 +4673,16 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 /// Stacks of one size, kept for reuse. Not thread-safe. Must outlive the fibers on its stacks.
 class stack_pool {
  public:
-  explicit stack_pool(std::size_t bytes = std::size_t{256} << 10U);
+  CAUSEWAY_DECL explicit stack_pool(std::size_t bytes = std::size_t{256} << 10U);
   stack_pool(const stack_pool&) = delete;
   stack_pool& operator=(const stack_pool&) = delete;
 
   ~stack_pool();
 
   /// The lowest address of `bytes()` usable bytes. Throws std::bad_alloc.
-  [[nodiscard]] std::byte* take();
+  CAUSEWAY_DECL [[nodiscard]] std::byte* take();
 
-  void give_back(std::byte* stack);
+  CAUSEWAY_DECL void give_back(std::byte* stack);
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   /// Stacks taken from the operating system, in use or free.
@@ -4649,7 +4700,7 @@ class stack_pool {
 /// resumed, when it is destroyed: its objects live on its stack.
 class fiber {
  public:
-  fiber(stack_pool& stacks, std::function<void()> body);
+  CAUSEWAY_DECL fiber(stack_pool& stacks, std::function<void()> body);
   fiber(const fiber&) = delete;
   fiber& operator=(const fiber&) = delete;
 
@@ -4661,10 +4712,10 @@ class fiber {
   [[nodiscard]] const std::exception_ptr& failure() const noexcept { return failure_; }
 
   /// From outside: runs the body until it suspends or ends.
-  void resume();
+  CAUSEWAY_DECL void resume();
 
   /// From inside: back to whoever resumed it.
-  void suspend();
+  CAUSEWAY_DECL void suspend();
 
  private:
   // What the C++ ABI keeps per thread: the exceptions that are being handled, and how many are on their way.
@@ -4675,11 +4726,11 @@ class fiber {
 
   static void enter(unsigned high, unsigned low);
 
-  void run();
+  CAUSEWAY_DECL void run();
 
-  void leave();
+  CAUSEWAY_DECL void leave();
 
-  void swap_exceptions() noexcept;
+  CAUSEWAY_DECL void swap_exceptions() noexcept;
 
   stack_pool& stacks_;
   std::byte* stack_;
@@ -4720,7 +4771,7 @@ CAUSEWAY_DECL stack_pool::stack_pool(std::size_t bytes) : page_{static_cast<std:
   bytes_ = (bytes + page_ - 1) / page_ * page_;
 }
 
-CAUSEWAY_DECL stack_pool::~stack_pool() {
+CAUSEWAY_INLINE stack_pool::~stack_pool() {
   for (std::byte* const stack : free_) munmap(stack - page_, bytes_ + page_);
 }
 
@@ -4758,7 +4809,7 @@ CAUSEWAY_DECL fiber::fiber(stack_pool& stacks, std::function<void()> body)
 #endif
 }
 
-CAUSEWAY_DECL fiber::~fiber() {
+CAUSEWAY_INLINE fiber::~fiber() {
   CAUSEWAY_EXPECT(finished_ || !started_);
 #if defined(CAUSEWAY_FIBER_TSAN)
   __tsan_destroy_fiber(tsan_inside_);
@@ -4796,7 +4847,7 @@ CAUSEWAY_DECL void fiber::suspend() {
 #endif
 }
 
-CAUSEWAY_DECL void fiber::enter(unsigned high, unsigned low) {
+CAUSEWAY_INLINE void fiber::enter(unsigned high, unsigned low) {
   auto* const self = reinterpret_cast<fiber*>((std::uintptr_t{high} << 32U) | std::uintptr_t{low});
   self->run();
 }
@@ -4871,7 +4922,7 @@ class endpoint {
 
 /// What all parts of a world share.
 struct core {
-  explicit core(const world_options& o);
+  CAUSEWAY_DECL explicit core(const world_options& o);
 
   world_options options;
   scheduler events;
@@ -4893,8 +4944,8 @@ enum class wake_reason : std::uint8_t {
 
 class process {
  public:
-  process(detail::core& shared, host_index host, std::uint32_t incarnation, io::any_storage storage,
-          std::function<void(process&)> program);
+  CAUSEWAY_DECL process(detail::core& shared, host_index host, std::uint32_t incarnation, io::any_storage storage,
+                        std::function<void(process&)> program);
   process(const process&) = delete;
   process& operator=(const process&) = delete;
 
@@ -4914,12 +4965,12 @@ class process {
   void sleep(duration d) { sleep_till(now() + d); }
 
   /// The same for what takes its time whatever the host's clock says.
-  void sleep_world(duration d);
+  CAUSEWAY_DECL void sleep_world(duration d);
 
-  void sleep_till(time_point when);
+  CAUSEWAY_DECL void sleep_till(time_point when);
 
   /// Takes `nominal` divided by the host's speed; while the process is stopped, nothing gets done.
-  void compute(duration nominal);
+  CAUSEWAY_DECL void compute(duration nominal);
 
   /// A fabric for the peer `id`, at the next free port of this host: "<name>:1", "<name>:2", ... Everything that it starts
   /// ends with this process.
@@ -4927,14 +4978,14 @@ class process {
 
   /// A network of fixed membership: this host must be one of `peers`, and its place among them is its index. Blocks until
   /// all connections stand; errc::timeout names who did not come within `patience`.
-  [[nodiscard]] result<transport> make_transport(std::vector<host_index> peers,
-                                                 duration patience = std::chrono::minutes{10});
+  CAUSEWAY_DECL [[nodiscard]] result<transport> make_transport(std::vector<host_index> peers,
+                                                               duration patience = std::chrono::minutes{10});
 
   /// The host's disk; what is on it stays when the process ends.
   [[nodiscard]] io::any_storage storage() const { return storage_; }
 
   /// Its lines go to the world's log.
-  [[nodiscard]] log_sink log() const;
+  CAUSEWAY_DECL [[nodiscard]] log_sink log() const;
 
   /// The world asked it to end, as with SIGTERM; calls of fabric::block give errc::cancelled.
   [[nodiscard]] bool asked_to_stop() const noexcept { return asked_to_stop_; }
@@ -4945,32 +4996,32 @@ class process {
   wake_reason park(time_point deadline) { return park_until(core_.net.at(host_).clock.world(deadline)); }
 
   /// The same with a time of the world.
-  wake_reason park_until(time_point deadline);
+  CAUSEWAY_DECL wake_reason park_until(time_point deadline);
 
   /// The process goes on, as soon as what happens now is over.
-  void wake();
+  CAUSEWAY_DECL void wake();
 
   [[nodiscard]] detail::core& shared() noexcept { return core_; }
-  void add(detail::endpoint* e);
-  void remove(const detail::endpoint* e);
+  CAUSEWAY_DECL void add(detail::endpoint* e);
+  CAUSEWAY_DECL void remove(const detail::endpoint* e);
 
   // ---- for the world ---------------------------------------------------------------------------------------------------
 
   /// Lets it run until it blocks or ends.
-  void run();
+  CAUSEWAY_DECL void run();
 
   /// Unwinds it. Only from outside of it.
-  void kill();
+  CAUSEWAY_DECL void kill();
 
   /// Its fabrics and transports let go of the world.
-  void let_go(bool killed);
+  CAUSEWAY_DECL void let_go(bool killed);
 
-  void ask_to_stop();
+  CAUSEWAY_DECL void ask_to_stop();
 
   /// Whoever waits looks at the clock again.
-  void clock_changed();
+  CAUSEWAY_DECL void clock_changed();
 
-  void make_ready();
+  CAUSEWAY_DECL void make_ready();
 
   void not_ready() noexcept { ready_ = false; }
 
@@ -5023,7 +5074,7 @@ CAUSEWAY_DECL void process::add(detail::endpoint* e) { endpoints_.push_back(e); 
 
 CAUSEWAY_DECL void process::remove(const detail::endpoint* e) { std::erase(endpoints_, e); }
 
-CAUSEWAY_DECL process::~process() {
+CAUSEWAY_INLINE process::~process() {
   std::erase(core_.ready, this);
   core_.events.cancel(timer_);
 }
@@ -5143,48 +5194,48 @@ class fabric final : public net::fabric,
                      private detail::acquaintance {
  public:
   /// At the first free port of the host from `first_port` on.
-  fabric(process& owner, net::peer_id id, std::uint32_t first_port = 1);
+  CAUSEWAY_DECL fabric(process& owner, net::peer_id id, std::uint32_t first_port = 1);
   fabric(const fabric&) = delete;
   fabric& operator=(const fabric&) = delete;
 
   /// Says goodbye: what was sent before still arrives.
-  CAUSEWAY_DECL ~fabric() override;
+  CAUSEWAY_INLINE ~fabric() override;
 
   [[nodiscard]] net::peer_id id() const override { return id_; }
-  [[nodiscard]] CAUSEWAY_DECL std::string address() const override;
+  [[nodiscard]] CAUSEWAY_INLINE std::string address() const override;
   [[nodiscard]] time_point now() const override { return clock_.now(); }
 
-  CAUSEWAY_DECL void attach(net::fabric_events* events) override;
+  CAUSEWAY_INLINE void attach(net::fabric_events* events) override;
 
-  CAUSEWAY_DECL void dial(const std::string& address) override;
+  CAUSEWAY_INLINE void dial(const std::string& address) override;
 
-  CAUSEWAY_DECL void close(net::peer_index link, const std::string& why) override;
+  CAUSEWAY_INLINE void close(net::peer_index link, const std::string& why) override;
 
-  [[nodiscard]] CAUSEWAY_DECL bool is_up(net::peer_index link) const override;
+  [[nodiscard]] CAUSEWAY_INLINE bool is_up(net::peer_index link) const override;
 
-  CAUSEWAY_DECL void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override;
+  CAUSEWAY_INLINE void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override;
 
-  CAUSEWAY_DECL void wake_at(time_point when) override;
+  CAUSEWAY_INLINE void wake_at(time_point when) override;
 
-  CAUSEWAY_DECL void cancel_before(std::uint32_t epoch) override;
+  CAUSEWAY_INLINE void cancel_before(std::uint32_t epoch) override;
 
   /// All of it happens now; what the disk takes passes before `then`.
-  CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then) override;
+  CAUSEWAY_INLINE void aside(std::function<void()> work, std::function<void()> then) override;
 
-  CAUSEWAY_DECL net::operation send(net::peer_index link, const net::message_id& id,
-                                    std::span<const std::byte> bytes) override;
+  CAUSEWAY_INLINE net::operation send(net::peer_index link, const net::message_id& id,
+                                      std::span<const std::byte> bytes) override;
 
-  CAUSEWAY_DECL net::operation receive(net::peer_index link, const net::message_id& id,
-                                       std::span<std::byte> buffer) override;
+  CAUSEWAY_INLINE net::operation receive(net::peer_index link, const net::message_id& id,
+                                         std::span<std::byte> buffer) override;
 
-  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline) override;
+  CAUSEWAY_INLINE result<std::size_t> wait(net::operation op, time_point deadline) override;
 
   /// Depends on virtual time alone: messages arrive while the process waits or computes, never between two looks.
   [[nodiscard]] bool done(net::operation op) const override { return mail_.ended(op); }
 
-  CAUSEWAY_DECL void locked(const std::function<void()>& what) override;
+  CAUSEWAY_INLINE void locked(const std::function<void()>& what) override;
 
-  CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline) override;
+  CAUSEWAY_INLINE result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
   [[nodiscard]] traffic stats() const override { return counters_; }
   [[nodiscard]] std::string describe_waits() const override { return mail_.describe(now()); }
@@ -5192,13 +5243,13 @@ class fabric final : public net::fabric,
   // ---- beyond the contract ---------------------------------------------------------------------------------------------
 
   /// What errors call the peer of a link; "peer <link>" otherwise.
-  void rename(net::peer_index link, std::string name);
+  CAUSEWAY_DECL void rename(net::peer_index link, std::string name);
   /// Bytes of messages that came before anybody asked for them.
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return mail_.kept_bytes(); }
 
-  CAUSEWAY_DECL void clock_changed() override;
+  CAUSEWAY_INLINE void clock_changed() override;
 
-  CAUSEWAY_DECL void process_ended(bool killed) override;
+  CAUSEWAY_INLINE void process_ended(bool killed) override;
 
  private:
   /// While the process holds the lock. Also undone where it is killed meanwhile.
@@ -5220,7 +5271,7 @@ class fabric final : public net::fabric,
     std::vector<std::pair<time_point, std::vector<std::byte>>> recent;  ///< see world_options::repeat_after_reconnect
   };
 
-  std::string take_port(std::uint32_t port);
+  CAUSEWAY_DECL std::string take_port(std::uint32_t port);
 
   // ---- what the network says -------------------------------------------------------------------------------------------
 
@@ -5228,57 +5279,57 @@ class fabric final : public net::fabric,
 
   void on_refused(std::uint64_t tag, const error& why) override { dialer_.failed(tag, why); }
 
-  CAUSEWAY_DECL void on_message(detail::end_ref end, detail::parcel_ptr message) override;
+  CAUSEWAY_INLINE void on_message(detail::end_ref end, detail::parcel_ptr message) override;
 
-  CAUSEWAY_DECL void on_closed(detail::end_ref end, const error& why) override;
+  CAUSEWAY_INLINE void on_closed(detail::end_ref end, const error& why) override;
 
-  CAUSEWAY_DECL void on_sent(detail::end_ref, std::uint32_t operation) override;
+  CAUSEWAY_INLINE void on_sent(detail::end_ref, std::uint32_t operation) override;
 
   // ---- links -----------------------------------------------------------------------------------------------------------
 
-  CAUSEWAY_DECL bool connected_to(net::peer_id id) override;
+  CAUSEWAY_INLINE bool connected_to(net::peer_id id) override;
 
-  CAUSEWAY_DECL void met(detail::end_ref end, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_INLINE void met(detail::end_ref end, net::peer_id id, const std::string& address) override;
 
-  CAUSEWAY_DECL void not_met(const std::string& address, const error& why) override;
+  CAUSEWAY_INLINE void not_met(const std::string& address, const error& why) override;
 
   /// As many as there are links: the peer has none yet.
-  [[nodiscard]] net::peer_index find_link(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_index find_link(net::peer_id id) const;
 
-  void take_down(net::peer_index link, const std::string& reason);
+  CAUSEWAY_DECL void take_down(net::peer_index link, const std::string& reason);
 
-  void cannot_dial(const std::string& address, const char* why);
+  CAUSEWAY_DECL void cannot_dial(const std::string& address, const char* why);
 
   // ---- messages --------------------------------------------------------------------------------------------------------
 
-  void hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message);
+  CAUSEWAY_DECL void hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message);
 
   /// Up to `most` later, on whatever connection this link then has to the same process.
-  void hear_later(net::peer_index link, detail::end_ref end, duration most, std::vector<std::byte> message);
+  CAUSEWAY_DECL void hear_later(net::peer_index link, detail::end_ref end, duration most, std::vector<std::byte> message);
 
-  void post_now(const peer& to, std::vector<std::byte> message, bool bulk);
+  CAUSEWAY_DECL void post_now(const peer& to, std::vector<std::byte> message, bool bulk);
 
-  void remember(peer& p, const std::vector<std::byte>& message);
+  CAUSEWAY_DECL void remember(peer& p, const std::vector<std::byte>& message);
 
   /// A sender that cannot know what arrived before the break says it again.
-  void repeat(peer& p);
+  CAUSEWAY_DECL void repeat(peer& p);
 
   /// Tells senders to hold data back while more is kept than may be, but not those of whom something is wanted: it may be
   /// behind what is kept.
-  void look_at_room();
+  CAUSEWAY_DECL void look_at_room();
 
-  void stop_send(detail::slot_index slot);
+  CAUSEWAY_DECL void stop_send(detail::slot_index slot);
 
-  result<std::size_t> give_up(detail::slot_index slot, errc code, const char* why);
+  CAUSEWAY_DECL result<std::size_t> give_up(detail::slot_index slot, errc code, const char* why);
 
   // ---- the process -----------------------------------------------------------------------------------------------------
 
   /// Happens as an event of its own at this very time, and not while the process is stopped.
-  void later(std::function<void()> what);
+  CAUSEWAY_DECL void later(std::function<void()> what);
 
-  void look_at_waiting();
+  CAUSEWAY_DECL void look_at_waiting();
 
-  void after_event();
+  CAUSEWAY_DECL void after_event();
 
   process* process_;  // nullptr once it has ended
   detail::core& core_;
@@ -5330,17 +5381,17 @@ CAUSEWAY_DECL fabric::fabric(process& owner, net::peer_id id, std::uint32_t firs
   owner.add(this);
 }
 
-CAUSEWAY_DECL std::string fabric::address() const { return address_; }
+CAUSEWAY_INLINE std::string fabric::address() const { return address_; }
 
 CAUSEWAY_DECL void fabric::rename(net::peer_index link, std::string name) { mail_.rename(link, std::move(name)); }
 
-CAUSEWAY_DECL fabric::~fabric() {
+CAUSEWAY_INLINE fabric::~fabric() {
   if (process_ == nullptr) return;
   process_->remove(this);
   process_ended(false);
 }
 
-CAUSEWAY_DECL void fabric::attach(net::fabric_events* events) {
+CAUSEWAY_INLINE void fabric::attach(net::fabric_events* events) {
   if (process_ == nullptr) return;
   events_ = events;
   if (events_ == nullptr) return dialer_.close_doors();
@@ -5349,7 +5400,7 @@ CAUSEWAY_DECL void fabric::attach(net::fabric_events* events) {
   });
 }
 
-CAUSEWAY_DECL void fabric::dial(const std::string& address) {
+CAUSEWAY_INLINE void fabric::dial(const std::string& address) {
   if (process_ == nullptr) return;
   if (address == address_) return cannot_dial(address, "this is our own address");
   const detail::network_address to = detail::parse_address(core_.net, address);
@@ -5359,7 +5410,7 @@ CAUSEWAY_DECL void fabric::dial(const std::string& address) {
   if (!stands) dialer_.dial(address, to);
 }
 
-CAUSEWAY_DECL void fabric::close(net::peer_index link, const std::string& why) {
+CAUSEWAY_INLINE void fabric::close(net::peer_index link, const std::string& why) {
   if (!is_up(link)) return;
   links_[link].closing = true;
   later([this, link, end = links_[link].end, why] {
@@ -5367,11 +5418,11 @@ CAUSEWAY_DECL void fabric::close(net::peer_index link, const std::string& why) {
   });
 }
 
-CAUSEWAY_DECL bool fabric::is_up(net::peer_index link) const {
+CAUSEWAY_INLINE bool fabric::is_up(net::peer_index link) const {
   return link < links_.size() && links_[link].up && !links_[link].closing;
 }
 
-CAUSEWAY_DECL void fabric::post(net::peer_index link, std::vector<std::byte> message, bool bulk) {
+CAUSEWAY_INLINE void fabric::post(net::peer_index link, std::vector<std::byte> message, bool bulk) {
   CAUSEWAY_EXPECT(message.size() <= net::max_post_bytes);
   if (!is_up(link)) return;
   if (core_.options.repeat_after_reconnect > 0) remember(links_[link], message);
@@ -5384,7 +5435,7 @@ CAUSEWAY_DECL void fabric::post(net::peer_index link, std::vector<std::byte> mes
                   });
 }
 
-CAUSEWAY_DECL void fabric::wake_at(time_point when) {
+CAUSEWAY_INLINE void fabric::wake_at(time_point when) {
   if (process_ == nullptr) return;
   core_.events.cancel(std::exchange(wake_, 0));
   if (when == no_deadline) return;
@@ -5398,13 +5449,13 @@ CAUSEWAY_DECL void fabric::wake_at(time_point when) {
   });
 }
 
-CAUSEWAY_DECL void fabric::cancel_before(std::uint32_t epoch) {
+CAUSEWAY_INLINE void fabric::cancel_before(std::uint32_t epoch) {
   mail_.cancel_before(epoch, [this](detail::slot_index slot) { stop_send(slot); });
   look_at_room();
   look_at_waiting();
 }
 
-CAUSEWAY_DECL void fabric::aside(std::function<void()> work, std::function<void()> then) {
+CAUSEWAY_INLINE void fabric::aside(std::function<void()> work, std::function<void()> then) {
   if (process_ == nullptr) return;
   detail::machine& m = core_.net.at(host_);
   duration took{0};
@@ -5422,8 +5473,8 @@ CAUSEWAY_DECL void fabric::aside(std::function<void()> work, std::function<void(
                   });
 }
 
-CAUSEWAY_DECL net::operation fabric::send(net::peer_index link, const net::message_id& id,
-                                          std::span<const std::byte> bytes) {
+CAUSEWAY_INLINE net::operation fabric::send(net::peer_index link, const net::message_id& id,
+                                            std::span<const std::byte> bytes) {
   const detail::slot_index slot = mail_.start_send(link, id, bytes.size(), now(), is_up(link));
   if (!mail_.done(slot)) {
     detail::parcel_ptr message = core_.net.wires().stock().make(detail::content::data, detail::lane::data);
@@ -5435,13 +5486,14 @@ CAUSEWAY_DECL net::operation fabric::send(net::peer_index link, const net::messa
   return mail_.handle(slot);
 }
 
-CAUSEWAY_DECL net::operation fabric::receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer) {
+CAUSEWAY_INLINE net::operation fabric::receive(net::peer_index link, const net::message_id& id,
+                                               std::span<std::byte> buffer) {
   const detail::slot_index slot = mail_.start_receive(link, id, buffer, now(), is_up(link));
   look_at_room();
   return mail_.handle(slot);
 }
 
-CAUSEWAY_DECL result<std::size_t> fabric::wait(net::operation op, time_point deadline) {
+CAUSEWAY_INLINE result<std::size_t> fabric::wait(net::operation op, time_point deadline) {
   const detail::slot_index slot = mail_.find(op);
   if (slot == net::detail::no_slot) {
     return fail(errc::invalid_argument, "fabric", "waited for an operation that is not under way");
@@ -5457,7 +5509,7 @@ CAUSEWAY_DECL result<std::size_t> fabric::wait(net::operation op, time_point dea
   return mail_.release(slot);
 }
 
-CAUSEWAY_DECL void fabric::locked(const std::function<void()>& what) {
+CAUSEWAY_INLINE void fabric::locked(const std::function<void()>& what) {
   detail::machine& m = core_.net.at(host_);
   {
     const lock_count held{m.locks};
@@ -5468,7 +5520,7 @@ CAUSEWAY_DECL void fabric::locked(const std::function<void()>& what) {
                      [net = &core_.net, host = host_] { net->wires().thaw(host, detail::standstill::disk_held); });
 }
 
-CAUSEWAY_DECL result<bool> fabric::block(const std::function<bool()>& done, time_point deadline) {
+CAUSEWAY_INLINE result<bool> fabric::block(const std::function<bool()>& done, time_point deadline) {
   for (;;) {
     if (process_ == nullptr || process_->asked_to_stop()) {
       return fail(errc::cancelled, "fabric", "this peer was asked to stop");
@@ -5483,11 +5535,11 @@ CAUSEWAY_DECL result<bool> fabric::block(const std::function<bool()>& done, time
   }
 }
 
-CAUSEWAY_DECL void fabric::clock_changed() {
+CAUSEWAY_INLINE void fabric::clock_changed() {
   if (wake_ != 0) wake_at(wake_when_);
 }
 
-CAUSEWAY_DECL void fabric::process_ended(bool killed) {
+CAUSEWAY_INLINE void fabric::process_ended(bool killed) {
   core_.events.cancel(std::exchange(wake_, 0));
   here_.reset();
   dialer_.stop();
@@ -5506,7 +5558,7 @@ CAUSEWAY_DECL std::string fabric::take_port(std::uint32_t port) {
   return detail::address_text(core_.net, host_, port);
 }
 
-CAUSEWAY_DECL void fabric::on_message(detail::end_ref end, detail::parcel_ptr message) {
+CAUSEWAY_INLINE void fabric::on_message(detail::end_ref end, detail::parcel_ptr message) {
   if (dialer_.heard(end, *message)) return;
   const auto link = by_end_.find(end.value);
   if (link == by_end_.end() || links_[link->second].closing) return;
@@ -5522,22 +5574,22 @@ CAUSEWAY_DECL void fabric::on_message(detail::end_ref end, detail::parcel_ptr me
   after_event();
 }
 
-CAUSEWAY_DECL void fabric::on_closed(detail::end_ref end, const error& why) {
+CAUSEWAY_INLINE void fabric::on_closed(detail::end_ref end, const error& why) {
   if (dialer_.closed(end, why)) return;
   if (const auto link = by_end_.find(end.value); link != by_end_.end()) take_down(link->second, why.message);
   after_event();
 }
 
-CAUSEWAY_DECL void fabric::on_sent(detail::end_ref, std::uint32_t operation) {
+CAUSEWAY_INLINE void fabric::on_sent(detail::end_ref, std::uint32_t operation) {
   if (mail_.sent(operation, core_.options.header_bytes)) look_at_waiting();
 }
 
-CAUSEWAY_DECL bool fabric::connected_to(net::peer_id id) {
+CAUSEWAY_INLINE bool fabric::connected_to(net::peer_id id) {
   const net::peer_index link = find_link(id);
   return link < links_.size() && links_[link].up && core_.net.far_end_open(links_[link].end);
 }
 
-CAUSEWAY_DECL void fabric::met(detail::end_ref end, net::peer_id id, const std::string& address) {
+CAUSEWAY_INLINE void fabric::met(detail::end_ref end, net::peer_id id, const std::string& address) {
   const net::peer_index link = find_link(id);
   if (link == links_.size()) {
     links_.emplace_back().id = id;
@@ -5557,7 +5609,7 @@ CAUSEWAY_DECL void fabric::met(detail::end_ref end, net::peer_id id, const std::
   after_event();
 }
 
-CAUSEWAY_DECL void fabric::not_met(const std::string& address, const error& why) {
+CAUSEWAY_INLINE void fabric::not_met(const std::string& address, const error& why) {
   if (events_ != nullptr) events_->on_unreachable(address, why);
   after_event();
 }
@@ -5704,7 +5756,7 @@ struct text_place {
   const std::string& name;
   std::size_t line;
 
-  [[nodiscard]] error wrong(const std::string& what) const;
+  CAUSEWAY_DECL [[nodiscard]] error wrong(const std::string& what) const;
 };
 
 /// Calls `take(line, place)` for each line that holds more than blanks and comments. `name` is for messages.
@@ -5847,31 +5899,31 @@ struct fault {
 };
 
 /// What undoes a fault, if something does.
-[[nodiscard]] CAUSEWAY_DECL bool undoes(const fault& later, const fault& earlier);
+CAUSEWAY_DECL [[nodiscard]] bool undoes(const fault& later, const fault& earlier);
 
 struct fault_plan {
   std::vector<fault> faults;
 
   /// Orders the faults by time; those of one moment keep their order.
-  void sort();
+  CAUSEWAY_DECL void sort();
 
   /// When the last one happens.
-  [[nodiscard]] time_point end() const;
+  CAUSEWAY_DECL [[nodiscard]] time_point end() const;
 
   /// One more than the highest host that is named.
-  [[nodiscard]] std::uint32_t hosts() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t hosts() const;
 
   /// Whether fault `i` undoes an earlier one.
-  [[nodiscard]] bool is_undo(std::size_t i) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_undo(std::size_t i) const;
 
   /// Without fault `i` and without what undoes it, so that what is left is again something that may happen.
-  [[nodiscard]] fault_plan without(std::size_t i) const;
+  CAUSEWAY_DECL [[nodiscard]] fault_plan without(std::size_t i) const;
 
   /// One line per fault; `parse` gives the same plan back, to the bit.
-  [[nodiscard]] std::string text() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string text() const;
 
   /// errc::bad_text names the line; errc::too_large beyond 16 MiB.
-  static result<fault_plan> parse(std::string_view text, const std::string& name = "fault plan");
+  CAUSEWAY_DECL static result<fault_plan> parse(std::string_view text, const std::string& name = "fault plan");
 
   friend bool operator==(const fault_plan&, const fault_plan&) = default;
 };
@@ -6334,33 +6386,33 @@ struct fault_profile {
 };
 
 /// Every kind of fault that messages, disks, clocks and resources have, often enough for a run of a minute to meet some.
-[[nodiscard]] CAUSEWAY_DECL fault_profile hostile_profile();
+CAUSEWAY_DECL [[nodiscard]] fault_profile hostile_profile();
 
 /// Volunteers' machines: each lives 20 minutes in the mean and is gone for 30 to 180 s, one in twenty is three times
 /// slower, and for two minutes an hour the cluster falls in two.
-[[nodiscard]] CAUSEWAY_DECL fault_profile harsh_profile(lifetime life = lifetime::memoryless);
+CAUSEWAY_DECL [[nodiscard]] fault_profile harsh_profile(lifetime life = lifetime::memoryless);
 
 /// Rented servers: each dies once a day and is back in 2 to 10 minutes, one in a hundred is half as slow again, and for
 /// half a minute a day a part of them cannot be reached.
-[[nodiscard]] CAUSEWAY_DECL fault_profile datacentre_profile(lifetime life = lifetime::memoryless);
+CAUSEWAY_DECL [[nodiscard]] fault_profile datacentre_profile(lifetime life = lifetime::memoryless);
 
 /// A plan for hosts 0 to `hosts` - 1. Faults begin and end within [0, horizon): afterwards all hosts run at their speed,
 /// all lines are open, and no disk is full.
-[[nodiscard]] CAUSEWAY_DECL fault_plan random_plan(const fault_profile& profile, std::uint32_t hosts, duration horizon,
+CAUSEWAY_DECL [[nodiscard]] fault_plan random_plan(const fault_profile& profile, std::uint32_t hosts, duration horizon,
                                                    std::uint64_t seed);
 
 /// FoundationDB's swizzle: cuts the hosts of `cut` off from all others one by one, in random order, and connects them again
 /// in another one. Begins at `begin` and takes `length`.
-[[nodiscard]] CAUSEWAY_DECL fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t hosts, time_point begin,
+CAUSEWAY_DECL [[nodiscard]] fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t hosts, time_point begin,
                                                duration length, std::uint64_t seed);
 
 /// A trace of preemptions: CSV `seconds,host,event`, event = preempt or join. A preempted host loses its power. Hosts that
 /// the trace leaves preempted stay so.
-[[nodiscard]] CAUSEWAY_DECL result<fault_plan> parse_preemptions(std::string_view text, const std::string& name = "trace");
+CAUSEWAY_DECL [[nodiscard]] result<fault_plan> parse_preemptions(std::string_view text, const std::string& name = "trace");
 
 /// A draw from the profile's lifetimes. Bathtub: Kadupitiya et al. 2020, F(t) = A (1 - exp(-t/a) + exp((t - b)/c)), with
 /// their shape (a limit of 24 h, a = 1 h, c = 0.8 h, A = 1/2), scaled to `mean`.
-[[nodiscard]] CAUSEWAY_DECL duration draw_lifetime(lifetime life, duration mean, rng& draws);
+CAUSEWAY_DECL [[nodiscard]] duration draw_lifetime(lifetime life, duration mean, rng& draws);
 
 namespace detail {
 
@@ -6376,15 +6428,15 @@ CAUSEWAY_DECL void shuffle(std::vector<std::uint32_t>& items, rng& draws);
 /// for one changes nothing for the others.
 class plan_writer {
  public:
-  plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon, std::uint64_t seed);
+  CAUSEWAY_DECL plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon, std::uint64_t seed);
 
-  fault_plan write();
+  CAUSEWAY_DECL fault_plan write();
 
  private:
   [[nodiscard]] rng draws_of(std::uint64_t purpose, std::uint64_t host) const { return rng{seed_, mix(purpose, host)}; }
 
-  void add(duration at, fault_kind kind, std::vector<std::uint32_t> hosts, std::vector<std::uint32_t> others = {},
-           double amount = 0);
+  CAUSEWAY_DECL void add(duration at, fault_kind kind, std::vector<std::uint32_t> hosts,
+                         std::vector<std::uint32_t> others = {}, double amount = 0);
 
   // Calls `break_it(begin, end)` for one period after another, none past the end of the plan.
   template <class Gap, class Break>
@@ -6401,29 +6453,29 @@ class plan_writer {
     if (mean > duration{0}) periods([&] { return exponential(mean, draws); }, least, most, draws, break_it);
   }
 
-  void kills(std::uint32_t host);
+  CAUSEWAY_DECL void kills(std::uint32_t host);
 
-  void stops(std::uint32_t host);
+  CAUSEWAY_DECL void stops(std::uint32_t host);
 
-  void slow_lines(std::uint32_t host);
+  CAUSEWAY_DECL void slow_lines(std::uint32_t host);
 
-  void disk_faults(std::uint32_t host);
+  CAUSEWAY_DECL void disk_faults(std::uint32_t host);
 
-  [[nodiscard]] std::uint32_t another(std::uint32_t host, rng& draws) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t another(std::uint32_t host, rng& draws) const;
 
-  void messages(std::uint32_t host);
+  CAUSEWAY_DECL void messages(std::uint32_t host);
 
-  void altered_data(std::uint32_t host);
+  CAUSEWAY_DECL void altered_data(std::uint32_t host);
 
-  void slow_disks(std::uint32_t host);
+  CAUSEWAY_DECL void slow_disks(std::uint32_t host);
 
-  void clocks(std::uint32_t host);
+  CAUSEWAY_DECL void clocks(std::uint32_t host);
 
-  void scarcity(std::uint32_t host);
+  CAUSEWAY_DECL void scarcity(std::uint32_t host);
 
-  void stragglers();
+  CAUSEWAY_DECL void stragglers();
 
-  void partitions();
+  CAUSEWAY_DECL void partitions();
 
   fault_profile profile_;
   std::uint32_t hosts_;
@@ -6759,18 +6811,18 @@ struct region_link {
 class link_table {
  public:
   /// Reads CSV; `name` is for messages. errc::bad_text names the line; errc::too_large beyond 16 MiB or 4,096 regions.
-  static result<link_table> parse(std::string_view text, const std::string& name = "link table");
+  CAUSEWAY_DECL static result<link_table> parse(std::string_view text, const std::string& name = "link table");
 
   /// In the order of their first mention.
   [[nodiscard]] const std::vector<std::string>& regions() const noexcept { return regions_; }
 
-  [[nodiscard]] std::optional<std::uint32_t> index_of(std::string_view region) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint32_t> index_of(std::string_view region) const;
 
   /// The link from one region to another, by their places in `regions`; nullptr if the table has none.
-  [[nodiscard]] const region_link* find(std::uint32_t from, std::uint32_t to) const;
+  CAUSEWAY_DECL [[nodiscard]] const region_link* find(std::uint32_t from, std::uint32_t to) const;
 
   /// Pairs of regions that have no link.
-  [[nodiscard]] std::vector<std::pair<std::string, std::string>> missing() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::pair<std::string, std::string>> missing() const;
 
   /// Gives a sim::world these links: region n of the world is region n of the table.
   template <class World>
@@ -6788,9 +6840,9 @@ class link_table {
     std::size_t count = 0;
   };
 
-  static result<columns> read_header(std::string_view line, const detail::text_place& place);
-  result<void> read_row(std::string_view line, const columns& header, const detail::text_place& place);
-  result<std::uint32_t> region(std::string_view name, const detail::text_place& place);
+  CAUSEWAY_DECL static result<columns> read_header(std::string_view line, const detail::text_place& place);
+  CAUSEWAY_DECL result<void> read_row(std::string_view line, const columns& header, const detail::text_place& place);
+  CAUSEWAY_DECL result<std::uint32_t> region(std::string_view name, const detail::text_place& place);
 
   std::vector<std::string> regions_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, region_link> links_;
@@ -6915,19 +6967,19 @@ inline constexpr std::uint32_t first_transport_port = 1001;
 /// Brings fixed peers together: each dials those behind it in the list, again and again until they are there.
 class meeting final : public net::fabric_events {
  public:
-  meeting(fabric& here, std::uint32_t self, std::vector<std::string> addresses);
+  CAUSEWAY_DECL meeting(fabric& here, std::uint32_t self, std::vector<std::string> addresses);
 
-  void begin();
+  CAUSEWAY_DECL void begin();
 
   [[nodiscard]] bool complete() const noexcept { return missing_ == 0; }
   [[nodiscard]] const std::vector<net::peer_index>& links() const noexcept { return links_; }
-  [[nodiscard]] std::string absent() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string absent() const;
 
-  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  CAUSEWAY_INLINE void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
   void on_down(net::peer_index, const error&) override {}
-  CAUSEWAY_DECL void on_unreachable(const std::string& address, const error&) override;
+  CAUSEWAY_INLINE void on_unreachable(const std::string& address, const error&) override;
   void on_control(net::peer_index, std::span<const std::byte>) override {}
-  CAUSEWAY_DECL void on_wake() override;
+  CAUSEWAY_INLINE void on_wake() override;
 
  private:
   fabric& fabric_;
@@ -6944,20 +6996,20 @@ class meeting final : public net::fabric_events {
 /// See process::make_transport. Movable; its destruction says goodbye to the others, who still get what was sent.
 class transport {
  public:
-  transport(std::unique_ptr<fabric> here, std::unique_ptr<detail::meeting> met, net::peer_index self);
+  CAUSEWAY_DECL transport(std::unique_ptr<fabric> here, std::unique_ptr<detail::meeting> met, net::peer_index self);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(meeting_->links().size()); }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(net::operation op, time_point deadline) { return fabric_->wait(op, deadline); }
   [[nodiscard]] bool done(net::operation op) const { return fabric_->done(op); }
   [[nodiscard]] traffic stats() const { return fabric_->stats(); }
 
  private:
   // Peers that do not exist, and this one, are links that do not exist: the fabric says so.
-  [[nodiscard]] net::peer_index link_of(net::peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_index link_of(net::peer_index peer) const;
 
   std::unique_ptr<detail::meeting> meeting_;  // after the fabric, which calls it
   std::unique_ptr<fabric> fabric_;
@@ -6997,7 +7049,7 @@ CAUSEWAY_DECL std::string meeting::absent() const {
   return names;
 }
 
-CAUSEWAY_DECL void meeting::on_up(net::peer_index link, net::peer_id id, const std::string&) {
+CAUSEWAY_INLINE void meeting::on_up(net::peer_index link, net::peer_id id, const std::string&) {
   const auto p = static_cast<std::size_t>(id - 1);
   if (id == 0 || p >= met_.size()) return fabric_.close(link, "not one of this run's peers");
   links_[p] = link;
@@ -7006,12 +7058,12 @@ CAUSEWAY_DECL void meeting::on_up(net::peer_index link, net::peer_id id, const s
   met_[p] = true;
 }
 
-CAUSEWAY_DECL void meeting::on_unreachable(const std::string& address, const error&) {
+CAUSEWAY_INLINE void meeting::on_unreachable(const std::string& address, const error&) {
   again_.push_back(address);
   fabric_.wake_at(fabric_.now() + std::chrono::milliseconds{100});
 }
 
-CAUSEWAY_DECL void meeting::on_wake() {
+CAUSEWAY_INLINE void meeting::on_wake() {
   for (const std::string& address : std::exchange(again_, {})) fabric_.dial(address);
 }
 
@@ -7083,21 +7135,21 @@ struct storage_faults {
 /// Models Storage. Copies share one disk, as two handles to one folder do. Thread-safe.
 class memory_storage {
  public:
-  explicit memory_storage(storage_faults faults = {});
+  CAUSEWAY_DECL explicit memory_storage(storage_faults faults = {});
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer);
+  CAUSEWAY_DECL result<void> write_atomic(const std::string& path, const byte_producer& producer);
 
-  result<byte_vector> read(const std::string& path);
+  CAUSEWAY_DECL result<byte_vector> read(const std::string& path);
 
-  result<std::vector<std::string>> list(const std::string& folder);
+  CAUSEWAY_DECL result<std::vector<std::string>> list(const std::string& folder);
 
-  result<void> remove(const std::string& path);
+  CAUSEWAY_DECL result<void> remove(const std::string& path);
 
   /// Replaces the faults; counting of writes goes on.
-  void set_faults(storage_faults faults);
+  CAUSEWAY_DECL void set_faults(storage_faults faults);
 
   /// Number of writes asked for so far.
-  [[nodiscard]] std::uint64_t writes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t writes() const;
 
  private:
   struct disk {
@@ -7107,9 +7159,9 @@ class memory_storage {
     std::uint64_t writes = 0;
 
     /// Counts a write and does to `content` what the faults say.
-    result<void> spoil(const std::string& path, byte_vector& content);
+    CAUSEWAY_DECL result<void> spoil(const std::string& path, byte_vector& content);
 
-    [[nodiscard]] std::size_t used_beside(const std::string& path) const;
+    CAUSEWAY_DECL [[nodiscard]] std::size_t used_beside(const std::string& path) const;
   };
 
   std::shared_ptr<disk> disk_;
@@ -7227,7 +7279,7 @@ class world {
   using program = std::function<void(process&)>;
   using host_set = std::vector<host_index>;
 
-  explicit world(const world_options& options = {});
+  CAUSEWAY_DECL explicit world(const world_options& options = {});
   world(const world&) = delete;
   world& operator=(const world&) = delete;
 
@@ -7236,7 +7288,7 @@ class world {
 
   // ---- what it is made of ----------------------------------------------------------------------------------------------
 
-  host_index add_host(host_options options = {});
+  CAUSEWAY_DECL host_index add_host(host_options options = {});
 
   [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
   [[nodiscard]] const host_options& options_of(host_index host) { return core_.net.at(host).options; }
@@ -7246,32 +7298,32 @@ class world {
   /// The line from `from` to `to`; the other direction keeps what it has.
   void set_link(host_index from, host_index to, const link_options& o) { core_.net.wires().links().set(from, to, o); }
   /// All lines from hosts of one region to hosts of another (or the same), but those set by set_link.
-  void set_region_link(std::uint32_t from, std::uint32_t to, const link_options& options);
-  [[nodiscard]] link_options link(host_index from, host_index to);
+  CAUSEWAY_DECL void set_region_link(std::uint32_t from, std::uint32_t to, const link_options& options);
+  CAUSEWAY_DECL [[nodiscard]] link_options link(host_index from, host_index to);
   void set_speed(host_index host, double speed) { core_.net.at(host).options.speed = speed; }
   /// The host's disk, from its next process on. None was set: an io::memory_storage.
   void set_storage(host_index host, io::any_storage disk) { seats_[host].disk = std::move(disk); }
   [[nodiscard]] io::any_storage storage(host_index host) { return seats_[host].disk; }
-  void set_log(world_log log);
+  CAUSEWAY_DECL void set_log(world_log log);
 
   // ---- processes -------------------------------------------------------------------------------------------------------
 
   /// Starts a process that runs `main` and ends when it returns. One that runs there already is killed first. An exception
   /// out of `main` comes out of run or run_until.
-  void boot(host_index host, program main);
+  CAUSEWAY_DECL void boot(host_index host, program main);
   /// As boot, with what was booted last.
-  void restart(host_index host);
+  CAUSEWAY_DECL void restart(host_index host);
 
   /// SIGKILL: the process ends between two blocking calls, its memory is freed, and others hear of it one latency later.
-  void kill(host_index host);
+  CAUSEWAY_DECL void kill(host_index host);
   /// The power goes off: as kill, but nobody hears of it before the host is started again.
-  void power_off(host_index host);
+  CAUSEWAY_DECL void power_off(host_index host);
   /// SIGTERM: process::asked_to_stop becomes true, and what blocks in a fabric gives errc::cancelled.
-  void ask_to_stop(host_index host);
+  CAUSEWAY_DECL void ask_to_stop(host_index host);
   /// SIGSTOP: the process stands still; its kernel accepts connections, and bytes up to a socket buffer.
-  void stop(host_index host);
+  CAUSEWAY_DECL void stop(host_index host);
   /// SIGCONT: what came meanwhile happens first.
-  void resume(host_index host);
+  CAUSEWAY_DECL void resume(host_index host);
 
   [[nodiscard]] bool alive(host_index host) const { return seats_[host].running != nullptr; }
   [[nodiscard]] bool stopped(host_index host) { return core_.net.at(host).frozen != 0; }
@@ -7283,51 +7335,51 @@ class world {
 
   /// A black hole in one direction: what is sent waits, and comes out after unblock, with up to a second of delay. Calls
   /// count: as many unblocks as blocks open it again.
-  void block(host_index from, host_index to);
-  void unblock(host_index from, host_index to);
+  CAUSEWAY_DECL void block(host_index from, host_index to);
+  CAUSEWAY_DECL void unblock(host_index from, host_index to);
   /// Blocks every line from `a` to `b`, and back unless `one_way`. heal with the same arguments undoes it.
-  void partition(const host_set& a, const host_set& b, bool one_way = false);
-  void heal(const host_set& a, const host_set& b, bool one_way = false);
+  CAUSEWAY_DECL void partition(const host_set& a, const host_set& b, bool one_way = false);
+  CAUSEWAY_DECL void heal(const host_set& a, const host_set& b, bool one_way = false);
   /// Opens every line, however often it was blocked.
-  void heal_all();
+  CAUSEWAY_DECL void heal_all();
   /// What a connection on this line carries at most from now on; `unlimited` ends it.
-  void slow_link(host_index from, host_index to, double bytes_per_s);
+  CAUSEWAY_DECL void slow_link(host_index from, host_index to, double bytes_per_s);
 
   /// From now on part `chance` of the messages from `from` to `to` meets with it; 0 ends it. Nothing of it changes what is
   /// on other lines.
-  void set_mishap(host_index from, host_index to, mishap what, double chance);
+  CAUSEWAY_DECL void set_mishap(host_index from, host_index to, mishap what, double chance);
   /// One TCP stream of the connections between two hosts dies. Data on its way is lost; control messages, on a stream of
   /// their own, still arrive until the link ends, a round trip later.
-  void lose_stream(host_index a, host_index b);
+  CAUSEWAY_DECL void lose_stream(host_index a, host_index b);
 
   // ---- a host's faults -------------------------------------------------------------------------------------------------
 
   /// A second of the world is `rate` seconds of its clock; 1: as usual.
-  void set_clock_rate(host_index host, double rate);
+  CAUSEWAY_DECL void set_clock_rate(host_index host, double rate);
   /// Its clock goes forward at once, as that of a virtual machine that was held up.
-  void jump_clock(host_index host, duration forward);
+  CAUSEWAY_DECL void jump_clock(host_index host, duration forward);
   /// It has descriptors for so many connections: no dial or accept beyond them. Those that stand stay. 0: no limit.
-  void limit_connections(host_index host, std::uint64_t most);
+  CAUSEWAY_DECL void limit_connections(host_index host, std::uint64_t most);
   /// Its disk takes so long, from now on. The process waits in its call; if it holds the lock of a fabric, nothing reaches
   /// that host meanwhile and nothing leaves it. For sim::disk::set_waiter.
-  void wait_for_disk(host_index host, duration d);
+  CAUSEWAY_DECL void wait_for_disk(host_index host, duration d);
   /// Part `chance` of the messages that arrive there find no memory: the link that they came on ends.
-  void set_no_memory(host_index host, double chance);
+  CAUSEWAY_DECL void set_no_memory(host_index host, double chance);
 
   // ---- time ------------------------------------------------------------------------------------------------------------
 
-  void at(time_point when, std::function<void()> what);
-  void after(duration delay, std::function<void()> what);
+  CAUSEWAY_DECL void at(time_point when, std::function<void()> what);
+  CAUSEWAY_DECL void after(duration delay, std::function<void()> what);
 
   [[nodiscard]] time_point now() const noexcept { return core_.events.now(); }
   [[nodiscard]] any_clock clock() const { return any_clock{core_.events.clock()}; }
 
   /// Runs everything up to and including `end`, and sets the clock to it. False: nothing is left to happen after it.
-  bool run_until(time_point end);
+  CAUSEWAY_DECL bool run_until(time_point end);
   bool run_for(duration d) { return run_until(now() + d); }
 
   /// Runs until nothing is left to happen, or end_run. True: every process has ended; else some wait for ever.
-  bool run();
+  CAUSEWAY_DECL bool run();
 
   /// The run under way returns after the present event.
   void end_run() noexcept { ended_ = true; }
@@ -7359,12 +7411,12 @@ class world {
     }
   }
 
-  void go_on(host_index host, unsigned causes);
+  CAUSEWAY_DECL void go_on(host_index host, unsigned causes);
 
   /// Who waits for its disk with the lock held is cut off, but goes on once the disk is done.
-  [[nodiscard]] bool may_run(host_index host);
+  CAUSEWAY_DECL [[nodiscard]] bool may_run(host_index host);
 
-  void hold_up(host_index host, duration d);
+  CAUSEWAY_DECL void hold_up(host_index host, duration d);
 
   template <class F>
   void change_clock(host_index host, std::uint64_t what, F f) {
@@ -7374,16 +7426,16 @@ class world {
   }
 
   /// Processes are started and ended between events, never inside of one.
-  void soon(host_index host, std::uint64_t what, std::function<void()> f);
+  CAUSEWAY_DECL void soon(host_index host, std::uint64_t what, std::function<void()> f);
 
-  void start(host_index host);
+  CAUSEWAY_DECL void start(host_index host);
 
-  void end_process(host_index host, bool killed);
+  CAUSEWAY_DECL void end_process(host_index host, bool killed);
 
-  void step();
+  CAUSEWAY_DECL void step();
 
   /// Lets every process run that can.
-  void settle();
+  CAUSEWAY_DECL void settle();
 
   detail::core core_;
   std::deque<seat> seats_;
@@ -7409,7 +7461,7 @@ CAUSEWAY_DECL void world::set_log(world_log log) { core_.log = std::move(log); }
 
 CAUSEWAY_DECL void world::after(duration delay, std::function<void()> what) { at(now() + delay, std::move(what)); }
 
-CAUSEWAY_DECL world::~world() {
+CAUSEWAY_INLINE world::~world() {
   for (host_index h = 0; h < seats_.size(); ++h) end_process(h, true);
 }
 

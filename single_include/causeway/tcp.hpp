@@ -43,13 +43,16 @@
 #endif
 
 // Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
-// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>). As part
+// of the headers they are templates without parameters, so that a compiler instantiates what a body needs only where it is
+// called. CAUSEWAY_INLINE is for those that cannot be templates: virtual functions, destructors, copies, and what is passed
+// as a pointer.
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
-#define CAUSEWAY_DECL_WHERE_CALLED
+#define CAUSEWAY_INLINE
 #else
-#define CAUSEWAY_DECL inline
-#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
+#define CAUSEWAY_DECL template <class...>
+#define CAUSEWAY_INLINE inline
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__
@@ -381,7 +384,7 @@ struct endpoint {
   std::uint16_t port = 0;
 
   /// "host:port"; the host in brackets when it is an IPv6 address.
-  [[nodiscard]] std::string text() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string text() const;
 
   friend bool operator==(const endpoint&, const endpoint&) = default;
 };
@@ -467,33 +470,33 @@ class inquiry {
  public:
   /// Dials `address` and asks for the first piece of item 0. errc::unreachable or errc::timeout if nobody answers, else
   /// what the other side says against it.
-  static result<inquiry> open(const endpoint& address, const inquiry_options& options);
+  CAUSEWAY_DECL static result<inquiry> open(const endpoint& address, const inquiry_options& options);
 
   inquiry(inquiry&&) noexcept;
   inquiry& operator=(inquiry&&) noexcept;
   ~inquiry();
 
-  [[nodiscard]] std::uint64_t run_id() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t run_id() const noexcept;
   /// Item 0, of one piece.
   [[nodiscard]] const std::vector<std::byte>& about() const noexcept { return about_; }
 
   /// Reads `length` bytes of `item` from `offset` on, in order, and gives them to `sink`. errc::corrupt if there are fewer.
   /// Item 0 has one piece, however long.
-  result<void> read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
-                    const std::function<result<void>(std::span<const std::byte>)>& sink);
+  CAUSEWAY_DECL result<void> read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
+                                  const std::function<result<void>(std::span<const std::byte>)>& sink);
 
  private:
   struct state;  // what handlers point at: stays where it is when the inquiry moves
 
-  inquiry(endpoint address, const inquiry_options& options);
+  CAUSEWAY_DECL inquiry(endpoint address, const inquiry_options& options);
 
-  result<void> connect();
+  CAUSEWAY_DECL result<void> connect();
 
-  void ask(std::uint32_t item, std::uint64_t offset);
+  CAUSEWAY_DECL void ask(std::uint32_t item, std::uint64_t offset);
 
-  result<std::vector<std::byte>> next_answer();
+  CAUSEWAY_DECL result<std::vector<std::byte>> next_answer();
 
-  result<void> run_until(const std::function<bool()>& done, time_point deadline);
+  CAUSEWAY_DECL result<void> run_until(const std::function<bool()>& done, time_point deadline);
 
   endpoint address_;
   inquiry_options options_;
@@ -565,12 +568,12 @@ class byte_writer {
   }
 
   /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
-  byte_writer& put_bytes(std::span<const std::byte> blob);
+  CAUSEWAY_DECL byte_writer& put_bytes(std::span<const std::byte> blob);
 
   byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
 
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::vector<std::byte> take() && noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> take() && noexcept;
 
  private:
   std::vector<std::byte> bytes_;
@@ -591,11 +594,11 @@ class byte_reader {
   }
 
   /// A blob of at most `limit` bytes behind its u32 length.
-  std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
+  CAUSEWAY_DECL std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
 
   /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
   /// stranger sent can be shown on a terminal.
-  std::string get_text(std::size_t limit);
+  CAUSEWAY_DECL std::string get_text(std::size_t limit);
 
   /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
   void refuse() noexcept { set_failed(state::over_limit); }
@@ -604,14 +607,14 @@ class byte_reader {
   [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
 
   /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
-  [[nodiscard]] result<void> finish(std::string_view what) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> finish(std::string_view what) const;
 
  private:
   enum class state : std::uint8_t { good, truncated, over_limit };
 
-  bool require(std::size_t n) noexcept;
+  CAUSEWAY_DECL bool require(std::size_t n) noexcept;
 
-  void set_failed(state why) noexcept;
+  CAUSEWAY_DECL void set_failed(state why) noexcept;
 
   std::span<const std::byte> rest_;
   state state_ = state::good;
@@ -992,7 +995,7 @@ class solo_transport {
   static constexpr std::uint32_t size() noexcept { return 1; }
   static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
-  static result<std::size_t> wait(operation, time_point);
+  CAUSEWAY_DECL static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
@@ -1006,7 +1009,7 @@ concept KnowsItself = requires(const T& t) {
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
-  any_transport();
+  CAUSEWAY_DECL any_transport();
 
   /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
   /// for conversions to this type again.
@@ -1016,8 +1019,8 @@ class any_transport {
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
@@ -1407,30 +1410,30 @@ class conversation : public std::enable_shared_from_this<conversation> {
   using frame_handler = std::function<void(const frame_header&, std::span<const std::byte>)>;
   using end_handler = std::function<void(const error&)>;
 
-  explicit conversation(tcp::socket socket);
+  CAUSEWAY_DECL explicit conversation(tcp::socket socket);
 
-  void on_end(end_handler handler);
+  CAUSEWAY_DECL void on_end(end_handler handler);
 
   /// Reads one frame of at most `limit` bytes behind its header, within `patience`; then calls `handler`.
-  void next(std::size_t limit, std::chrono::nanoseconds patience, frame_handler handler);
+  CAUSEWAY_DECL void next(std::size_t limit, std::chrono::nanoseconds patience, frame_handler handler);
 
   /// Sends a frame; `then` is called once the kernel has all of it.
-  void say(frame_kind kind, std::uint64_t run_id, peer_index sender, std::span<const std::byte> body,
-           std::function<void()> then = {});
+  CAUSEWAY_DECL void say(frame_kind kind, std::uint64_t run_id, peer_index sender, std::span<const std::byte> body,
+                         std::function<void()> then = {});
 
   /// Says why not, and ends when that is out. Names no run: whoever knows a run's id may join it, so a stranger must not
   /// learn it from its refusal.
-  void refuse(const error& why);
+  CAUSEWAY_DECL void refuse(const error& why);
 
-  void stop();
+  CAUSEWAY_DECL void stop();
 
   /// Hands the socket over. Precondition: no read is under way, everything said is out.
-  tcp::socket release();
+  CAUSEWAY_DECL tcp::socket release();
 
   [[nodiscard]] bool over() const noexcept { return over_; }
   [[nodiscard]] int descriptor() { return static_cast<int>(socket_.native_handle()); }
   [[nodiscard]] const tcp::socket& socket() const noexcept { return socket_; }
-  [[nodiscard]] std::string remote() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string remote() const;
 
  private:
   struct outgoing {
@@ -1438,20 +1441,20 @@ class conversation : public std::enable_shared_from_this<conversation> {
     std::function<void()> then;
   };
 
-  void arm_timer(std::chrono::nanoseconds patience);
+  CAUSEWAY_DECL void arm_timer(std::chrono::nanoseconds patience);
 
-  void read_body(std::size_t limit);
+  CAUSEWAY_DECL void read_body(std::size_t limit);
 
-  void deliver(const frame_header& h);
+  CAUSEWAY_DECL void deliver(const frame_header& h);
 
-  void write_front();
+  CAUSEWAY_DECL void write_front();
 
   /// What we say is not heard any more. If we listen, what the other side said last is still to come: why it left, perhaps.
-  void fall_silent(const std::error_code& failure);
+  CAUSEWAY_DECL void fall_silent(const std::error_code& failure);
 
-  void end_with(const std::error_code& failure);
+  CAUSEWAY_DECL void end_with(const std::error_code& failure);
 
-  void end(const error& why);
+  CAUSEWAY_DECL void end(const error& why);
 
   tcp::socket socket_;
   asio::steady_timer timer_;
@@ -1474,11 +1477,11 @@ class dialer : public std::enable_shared_from_this<dialer> {
   using connect_handler = std::function<void(conversation_ptr)>;
   using failure_handler = std::function<void(const error&)>;
 
-  dialer(asio::io_context& io, endpoint target, connect_handler connected, failure_handler failed = {});
+  CAUSEWAY_DECL dialer(asio::io_context& io, endpoint target, connect_handler connected, failure_handler failed = {});
 
-  void dial();
+  CAUSEWAY_DECL void dial();
 
-  void stop();
+  CAUSEWAY_DECL void stop();
 
   [[nodiscard]] const endpoint& target() const noexcept { return target_; }
   [[nodiscard]] bool busy() const noexcept { return static_cast<bool>(connected_); }
@@ -1489,13 +1492,13 @@ class dialer : public std::enable_shared_from_this<dialer> {
   static constexpr std::chrono::milliseconds first_pause{20};
   static constexpr std::chrono::milliseconds longest_pause{500};
 
-  void connect(std::vector<tcp::endpoint> candidates);
+  CAUSEWAY_DECL void connect(std::vector<tcp::endpoint> candidates);
 
-  void retry(const std::error_code& failure);
+  CAUSEWAY_DECL void retry(const std::error_code& failure);
 
  public:
   /// Pauses, longer each time, and dials.
-  void dial_later();
+  CAUSEWAY_DECL void dial_later();
 
  private:
   tcp::resolver resolver_;
@@ -1546,9 +1549,9 @@ struct inquiry::state {
 CAUSEWAY_DECL inquiry::inquiry(endpoint address, const inquiry_options& options)
     : address_{std::move(address)}, options_{options}, state_{std::make_unique<state>()} {}
 
-CAUSEWAY_DECL inquiry::inquiry(inquiry&&) noexcept = default;
-CAUSEWAY_DECL inquiry& inquiry::operator=(inquiry&&) noexcept = default;
-CAUSEWAY_DECL inquiry::~inquiry() = default;
+CAUSEWAY_INLINE inquiry::inquiry(inquiry&&) noexcept = default;
+CAUSEWAY_INLINE inquiry& inquiry::operator=(inquiry&&) noexcept = default;
+CAUSEWAY_INLINE inquiry::~inquiry() = default;
 
 CAUSEWAY_DECL std::uint64_t inquiry::run_id() const noexcept { return state_->run_id; }
 
@@ -1975,7 +1978,7 @@ class listener {
   ~listener();
 
   // For the functions of this folder.
-  listener(std::unique_ptr<detail::bound_port> bound, endpoint address);
+  CAUSEWAY_DECL listener(std::unique_ptr<detail::bound_port> bound, endpoint address);
   std::unique_ptr<detail::bound_port> port;
 
  private:
@@ -2047,9 +2050,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 CAUSEWAY_DECL listener::listener(std::unique_ptr<detail::bound_port> bound, endpoint address)
     : port{std::move(bound)}, address_{std::move(address)} {}
 
-CAUSEWAY_DECL listener::listener(listener&&) noexcept = default;
-CAUSEWAY_DECL listener& listener::operator=(listener&&) noexcept = default;
-CAUSEWAY_DECL listener::~listener() = default;
+CAUSEWAY_INLINE listener::listener(listener&&) noexcept = default;
+CAUSEWAY_INLINE listener& listener::operator=(listener&&) noexcept = default;
+CAUSEWAY_INLINE listener::~listener() = default;
 
 CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_sink& log) {
   auto io = std::make_unique<asio::io_context>();
@@ -2143,8 +2146,8 @@ class fabric {
   virtual void post(peer_index link, std::vector<std::byte> message, bool bulk = false) = 0;
   /// Asks for on_wake at `when`; replaces what was asked for before. no_deadline: never.
   virtual void wake_at(time_point when) = 0;
-  /// Ends all data operations of epochs before `epoch` with errc::cancelled, forgets kept messages of those epochs, and
-  /// from now on drops and counts (frames_rejected) what still arrives of them.
+  /// Ends all data operations of epochs before `epoch`, of its kind (net/epochs.hpp), with errc::cancelled, forgets kept
+  /// messages of those epochs, and from now on drops and counts (frames_rejected) what still arrives of them.
   virtual void cancel_before(std::uint32_t epoch) = 0;
 
   /// Runs `work` without the lock, beside everything else: for what may block for seconds, such as fsync. What is given
@@ -2237,49 +2240,49 @@ class fabric_core;  // net/asio_core.hpp
 /// connection is given up.
 class asio_fabric final : public fabric {
  public:
-  asio_fabric(listener at, fabric_options options);
+  CAUSEWAY_DECL asio_fabric(listener at, fabric_options options);
   asio_fabric(const asio_fabric&) = delete;
   asio_fabric& operator=(const asio_fabric&) = delete;
-  CAUSEWAY_DECL ~asio_fabric() override;
+  CAUSEWAY_INLINE ~asio_fabric() override;
 
-  [[nodiscard]] CAUSEWAY_DECL peer_id id() const override;
-  [[nodiscard]] CAUSEWAY_DECL std::string address() const override;
+  [[nodiscard]] CAUSEWAY_INLINE peer_id id() const override;
+  [[nodiscard]] CAUSEWAY_INLINE std::string address() const override;
 
-  CAUSEWAY_DECL void attach(fabric_events* events) override;
+  CAUSEWAY_INLINE void attach(fabric_events* events) override;
 
-  [[nodiscard]] CAUSEWAY_DECL time_point now() const override;
-  CAUSEWAY_DECL void dial(const std::string& to) override;
-  CAUSEWAY_DECL void close(peer_index link, const std::string& why) override;
-  [[nodiscard]] CAUSEWAY_DECL bool is_up(peer_index link) const override;
-  CAUSEWAY_DECL void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
-  CAUSEWAY_DECL void wake_at(time_point when) override;
-  CAUSEWAY_DECL void cancel_before(std::uint32_t epoch) override;
-  CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then) override;
+  [[nodiscard]] CAUSEWAY_INLINE time_point now() const override;
+  CAUSEWAY_INLINE void dial(const std::string& to) override;
+  CAUSEWAY_INLINE void close(peer_index link, const std::string& why) override;
+  [[nodiscard]] CAUSEWAY_INLINE bool is_up(peer_index link) const override;
+  CAUSEWAY_INLINE void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
+  CAUSEWAY_INLINE void wake_at(time_point when) override;
+  CAUSEWAY_INLINE void cancel_before(std::uint32_t epoch) override;
+  CAUSEWAY_INLINE void aside(std::function<void()> work, std::function<void()> then) override;
 
   /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
-  CAUSEWAY_DECL operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
-  CAUSEWAY_DECL operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
-  CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline) override;
-  [[nodiscard]] CAUSEWAY_DECL bool done(operation op) const override;
+  CAUSEWAY_INLINE operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
+  CAUSEWAY_INLINE operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
+  CAUSEWAY_INLINE result<std::size_t> wait(operation op, time_point deadline) override;
+  [[nodiscard]] CAUSEWAY_INLINE bool done(operation op) const override;
 
-  CAUSEWAY_DECL void locked(const std::function<void()>& what) override;
-  CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline) override;
+  CAUSEWAY_INLINE void locked(const std::function<void()>& what) override;
+  CAUSEWAY_INLINE result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
-  [[nodiscard]] CAUSEWAY_DECL traffic stats() const override;
-  [[nodiscard]] CAUSEWAY_DECL std::string describe_waits() const override;
+  [[nodiscard]] CAUSEWAY_INLINE traffic stats() const override;
+  [[nodiscard]] CAUSEWAY_INLINE std::string describe_waits() const override;
 
   /// TCP connections for data to a peer that stand.
-  [[nodiscard]] std::size_t streams(peer_index link) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t streams(peer_index link) const;
 
   /// A function that ends the trainer's `wait` and `block`, and all later ones, with errc::cancelled: what a signal's
   /// watcher calls. May be called from any thread, also when the fabric is gone. Connections stay, so that `close` can
   /// flush.
-  [[nodiscard]] std::function<void()> interrupter() const;
+  CAUSEWAY_DECL [[nodiscard]] std::function<void()> interrupter() const;
 
   /// Sends what was posted (but not bulk), says goodbye to everybody, waits up to `close_grace` for theirs, and ends the
   /// thread. No more events come. Operations that were not waited for end with errc::cancelled. The destructor does the
   /// same.
-  void close();
+  CAUSEWAY_DECL void close();
 
  private:
   std::shared_ptr<detail::fabric_core> core_;
@@ -2294,6 +2297,49 @@ CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& w
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_ASIO_FABRIC_HPP
+
+// ---- causeway/net/epochs.hpp ----
+#ifndef CAUSEWAY_NET_EPOCHS_HPP
+#define CAUSEWAY_NET_EPOCHS_HPP
+
+// Epochs of data messages are of two kinds. Those of views end with the next view; lasting ones, in the upper half of the
+// numbers, are of conversations that go on while views come and go, and end only with a later lasting one.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+inline constexpr std::uint32_t first_lasting_epoch = std::uint32_t{1} << 31U;
+
+/// The lasting epoch of a round.
+constexpr std::uint32_t lasting_epoch(std::uint64_t round) noexcept {
+  return static_cast<std::uint32_t>(round) | first_lasting_epoch;
+}
+
+/// Which epochs are over, of each kind. A regular value.
+class past_epochs {
+ public:
+  constexpr past_epochs() = default;
+  constexpr explicit past_epochs(std::uint32_t epoch) noexcept { end_before(epoch); }
+
+  /// Epochs before this one are over, of its kind. False: they were already.
+  constexpr bool end_before(std::uint32_t epoch) noexcept {
+    std::uint32_t& first = first_[kind_of(epoch)];
+    if (epoch <= first) return false;
+    first = epoch;
+    return true;
+  }
+  [[nodiscard]] constexpr bool contains(std::uint32_t epoch) const noexcept { return epoch < first_[kind_of(epoch)]; }
+  /// Of each kind the first that is not over.
+  [[nodiscard]] constexpr const std::array<std::uint32_t, 2>& ends() const noexcept { return first_; }
+
+ private:
+  static constexpr std::size_t kind_of(std::uint32_t epoch) noexcept { return epoch < first_lasting_epoch ? 0 : 1; }
+
+  std::array<std::uint32_t, 2> first_{0, first_lasting_epoch};
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_EPOCHS_HPP
 
 // ---- causeway/net/memory_budget.hpp ----
 #ifndef CAUSEWAY_NET_MEMORY_BUDGET_HPP
@@ -2313,7 +2359,7 @@ class memory_budget {
   void give(std::size_t bytes) noexcept { used_ -= bytes; }
 
   /// `more` bytes would go beyond `times` the limit.
-  [[nodiscard]] bool exceeded(std::size_t more, std::size_t times = 1) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool exceeded(std::size_t more, std::size_t times = 1) const noexcept;
   [[nodiscard]] std::size_t used() const noexcept { return used_; }
 
  private:
@@ -2375,27 +2421,27 @@ struct pending_operation {
 
 class operation_table {
  public:
-  slot_index start(const pending_operation& what);
+  CAUSEWAY_DECL slot_index start(const pending_operation& what);
 
   pending_operation& operator[](slot_index slot) { return slots_[slot]; }
 
   /// Slots so far, used or free.
   [[nodiscard]] slot_index size() const noexcept { return static_cast<slot_index>(slots_.size()); }
 
-  [[nodiscard]] operation handle(slot_index slot) const;
+  CAUSEWAY_DECL [[nodiscard]] operation handle(slot_index slot) const;
 
   /// The slot that a handle names, or `no_slot`.
-  [[nodiscard]] slot_index find(operation handle) const;
+  CAUSEWAY_DECL [[nodiscard]] slot_index find(operation handle) const;
 
   /// Whether it has ended, or was never there.
-  [[nodiscard]] bool done(operation handle) const;
+  CAUSEWAY_DECL [[nodiscard]] bool done(operation handle) const;
 
   void finish(slot_index slot) { slots_[slot].done = true; }
 
-  void finish(slot_index slot, error failure);
+  CAUSEWAY_DECL void finish(slot_index slot, error failure);
 
   /// The outcome of a finished operation; its slot becomes free.
-  result<std::size_t> release(slot_index slot);
+  CAUSEWAY_DECL result<std::size_t> release(slot_index slot);
 
   /// Calls `visit(slot)`, which may finish operations but start none.
   template <class F>
@@ -2525,42 +2571,42 @@ struct inbox_limits {
 
 class inbox {
  public:
-  inbox(operation_table& operations, peer_index peer, const inbox_limits& limits);
+  CAUSEWAY_DECL inbox(operation_table& operations, peer_index peer, const inbox_limits& limits);
 
   /// `name`: of the peer, for messages.
-  inbox(operation_table& operations, std::string name, const inbox_limits& limits);
+  CAUSEWAY_DECL inbox(operation_table& operations, std::string name, const inbox_limits& limits);
   ~inbox() { free(kept_); }
   inbox(const inbox&) = delete;
   inbox& operator=(const inbox&) = delete;
 
   /// A chunk's header came in. An error means that the peer broke the protocol and must be dropped.
-  result<landing> begin_chunk(const frame_header& h);
+  CAUSEWAY_DECL result<landing> begin_chunk(const frame_header& h);
 
   /// Where the bytes of a chunk belong, now; null when nobody wants them any more. To be asked before each piece of it.
-  [[nodiscard]] std::byte* place(const landing& spot) const;
+  CAUSEWAY_DECL [[nodiscard]] std::byte* place(const landing& spot) const;
 
   /// All bytes of a chunk came, and are where `place` said.
-  void end_chunk(const landing& spot);
+  CAUSEWAY_DECL void end_chunk(const landing& spot);
 
   /// The sender gave a message up after `chunk_offset` bytes of it. Its receive ends, and its buffer is the caller's again.
   /// The notice may overtake chunks, and other streams may be in the middle of some: the message is kept until all of them
   /// are over.
-  result<void> abort_message(const frame_header& h);
+  CAUSEWAY_DECL result<void> abort_message(const frame_header& h);
 
   /// A receive was started. Ends it at once when its message is here already.
-  void post(slot_index slot);
+  CAUSEWAY_DECL void post(slot_index slot);
 
   /// A receive is given up: nothing touches its buffer from now on.
-  void cancel(slot_index slot);
+  CAUSEWAY_DECL void cancel(slot_index slot);
 
   /// The connection is over: ends every receive that still misses bytes. Complete messages stay and can be received.
-  void fail_all(const error& why);
+  CAUSEWAY_DECL void fail_all(const error& why);
 
-  /// Drops kept messages of epochs before `epoch`: nobody will ask for them again.
-  void discard_before(std::uint32_t epoch);
+  /// Drops kept messages of epochs before `epoch`, of its kind: nobody will ask for them again.
+  CAUSEWAY_DECL void discard_before(std::uint32_t epoch);
 
   /// The same, and drops what still comes of them.
-  void refuse_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void refuse_before(std::uint32_t epoch);
 
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_; }
   [[nodiscard]] bool wants_anything() const noexcept { return !open_.empty(); }
@@ -2590,50 +2636,50 @@ class inbox {
 
     [[nodiscard]] bool complete() const { return received == expected && (length != 0 || seen_only || discard); }
     [[nodiscard]] bool was_seen(std::uint64_t chunk) const { return seen.empty() ? seen_only : seen[chunk]; }
-    void mark_seen(std::uint64_t chunk);
+    CAUSEWAY_DECL void mark_seen(std::uint64_t chunk);
   };
   using message_map = std::map<std::uint64_t, message>;
 
   static std::size_t cost_of(const message& m) { return message_cost + m.seen.size() / 8; }
 
-  static bool same_conversation(const message_id& a, const message_id& b);
+  CAUSEWAY_DECL static bool same_conversation(const message_id& a, const message_id& b);
 
-  [[nodiscard]] error broken(const char* what) const;
+  CAUSEWAY_DECL [[nodiscard]] error broken(const char* what) const;
 
   /// The message that a header belongs to; a new one is entered and, when its turn has come, matched.
-  result<message*> announce(const frame_header& h, bool aborted = false);
+  CAUSEWAY_DECL result<message*> announce(const frame_header& h, bool aborted = false);
 
   /// Matches every message whose predecessors have all been seen. One that overtook others may be complete already; the
   /// one just announced is still needed by the caller.
-  void match_in_order(std::uint64_t just_announced);
+  CAUSEWAY_DECL void match_in_order(std::uint64_t just_announced);
 
-  void match(message& m);
+  CAUSEWAY_DECL void match(message& m);
 
-  void deliver_to(message& m, slot_index slot);
+  CAUSEWAY_DECL void deliver_to(message& m, slot_index slot);
 
-  result<void> check_chunk(const message& m, const frame_header& h) const;
+  CAUSEWAY_DECL result<void> check_chunk(const message& m, const frame_header& h) const;
 
-  result<void> keep_chunk(message& m, const frame_header& h, landing& spot);
+  CAUSEWAY_DECL result<void> keep_chunk(message& m, const frame_header& h, landing& spot);
 
   /// All peers together keep more than `times` the budget, and this one more than its share.
-  [[nodiscard]] bool crowded(std::size_t after, std::size_t times) const;
-  void keep(std::size_t bytes);
-  void free(std::size_t bytes);
+  CAUSEWAY_DECL [[nodiscard]] bool crowded(std::size_t after, std::size_t times) const;
+  CAUSEWAY_DECL void keep(std::size_t bytes);
+  CAUSEWAY_DECL void free(std::size_t bytes);
 
-  void settle_kept(message& m, std::uint64_t offset);
+  CAUSEWAY_DECL void settle_kept(message& m, std::uint64_t offset);
 
-  void copy_if_filled(const message& m, const kept_chunk& chunk);
+  CAUSEWAY_DECL void copy_if_filled(const message& m, const kept_chunk& chunk);
 
   /// Frees kept chunks but for those that a stream still writes into.
-  void drop_filled(message& m);
+  CAUSEWAY_DECL void drop_filled(message& m);
 
-  void discard(message& m);
+  CAUSEWAY_DECL void discard(message& m);
 
-  void retire_if_complete(message_map::iterator at);
+  CAUSEWAY_DECL void retire_if_complete(message_map::iterator at);
 
-  void retire_if_complete(message_map::iterator at, std::uint64_t frontier);
+  CAUSEWAY_DECL void retire_if_complete(message_map::iterator at, std::uint64_t frontier);
 
-  message_map::iterator erase(message_map::iterator at);
+  CAUSEWAY_DECL message_map::iterator erase(message_map::iterator at);
 
   operation_table* operations_;
   std::string name_;
@@ -2643,7 +2689,7 @@ class inbox {
   std::deque<slot_index> open_;      // receives without a message yet, oldest first
   std::deque<message_id> given_up_;  // receives that were cancelled before their message came
   std::size_t kept_ = 0;
-  std::uint32_t first_epoch_ = 0;  // messages of earlier ones are dropped
+  past_epochs past_;  // messages of these are dropped
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
@@ -2753,17 +2799,18 @@ CAUSEWAY_DECL void inbox::fail_all(const error& why) {
 }
 
 CAUSEWAY_DECL void inbox::discard_before(std::uint32_t epoch) {
+  const past_epochs over{epoch};
   for (auto at = messages_.begin(); at != messages_.end();) {
     const auto here = at++;
-    if (here->second.id.epoch >= epoch || here->second.slot != no_slot || here->first >= frontier_) continue;
+    if (!over.contains(here->second.id.epoch) || here->second.slot != no_slot || here->first >= frontier_) continue;
     discard(here->second);
     retire_if_complete(here);
   }
 }
 
 CAUSEWAY_DECL void inbox::refuse_before(std::uint32_t epoch) {
-  first_epoch_ = epoch;
-  std::erase_if(given_up_, [&](const message_id& old) { return old.epoch < epoch; });
+  past_.end_before(epoch);
+  std::erase_if(given_up_, [&](const message_id& old) { return past_.contains(old.epoch); });
   discard_before(epoch);
 }
 
@@ -2808,7 +2855,7 @@ CAUSEWAY_DECL void inbox::match_in_order(std::uint64_t just_announced) {
 
 CAUSEWAY_DECL void inbox::match(message& m) {
   if (m.discard) return;
-  if (m.id.epoch < first_epoch_) return discard(m);
+  if (past_.contains(m.id.epoch)) return discard(m);
   for (auto at = open_.begin(); at != open_.end(); ++at) {
     if (!same_conversation((*operations_)[*at].id, m.id)) continue;
     const slot_index slot = *at;
@@ -2950,7 +2997,7 @@ class arrival_statistics {
   explicit arrival_statistics(const arrival_options& options) : options_{options} {}
 
   /// One more arrival took `took`. Negative times count as 0.
-  void observe(duration took) noexcept;
+  CAUSEWAY_DECL void observe(duration took) noexcept;
 
   /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
   void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
@@ -2960,7 +3007,7 @@ class arrival_statistics {
   [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
 
   /// mean + K deviations, within floor and cap.
-  [[nodiscard]] duration patience() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] duration patience() const noexcept;
 
   /// The deadline of something that starts at `now`.
   [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
@@ -2971,7 +3018,7 @@ class arrival_statistics {
   }
 
  private:
-  static duration from_seconds(double s) noexcept;
+  CAUSEWAY_DECL static duration from_seconds(double s) noexcept;
 
   arrival_options options_;
   double mean_ = 0;
@@ -3043,8 +3090,8 @@ struct introduction {
   std::string host{};             ///< where it listens; empty: wherever it seems to be
   std::uint16_t port = 0;
 
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<introduction> decode(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
+  CAUSEWAY_DECL static result<introduction> decode(std::span<const std::byte> bytes);
 };
 
 /// The body of `want`: what the peer with the larger id knows of earlier connections.
@@ -3053,8 +3100,8 @@ struct wish {
   std::uint64_t last = 0;   ///< number of the last connection that was taken; 0: none of this incarnation
   std::uint8_t alive = 0;   ///< that one still stands, as far as it knows
 
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<wish> decode(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
+  CAUSEWAY_DECL static result<wish> decode(std::span<const std::byte> bytes);
 };
 
 /// The body of `take`: the answer to a wish.
@@ -3062,8 +3109,8 @@ struct decision {
   std::uint64_t nonce = 0;   ///< of the other side's introduction
   std::uint64_t serial = 0;  ///< the number of the link from now on; 0: we have another connection
 
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<decision> decode(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
+  CAUSEWAY_DECL static result<decision> decode(std::span<const std::byte> bytes);
 };
 
 /// One link among all that there ever were with a peer.
@@ -3080,8 +3127,8 @@ struct stream_request {
   link_key key;
   std::uint32_t index = 0;  ///< from 0; smaller than the number agreed on
 
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<stream_request> decode(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
+  CAUSEWAY_DECL static result<stream_request> decode(std::span<const std::byte> bytes);
 };
 
 /// What the peer with the smaller id knows of its link to the other: for `may_replace`.
@@ -3218,13 +3265,13 @@ class roster {
     bool told = false;               ///< on_up was the last that was told of it
   };
 
-  roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers);
+  CAUSEWAY_DECL roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers);
 
   [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
   place& operator[](peer_index peer) { return places_[peer]; }
   const place& operator[](peer_index peer) const { return places_[peer]; }
 
-  [[nodiscard]] std::optional<peer_index> find(peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<peer_index> find(peer_id id) const;
 
   /// Why we do not talk to this peer; null if we do. `alive(peer)`: its link stands.
   template <class Alive>
@@ -3243,16 +3290,16 @@ class roster {
   }
 
   /// What a peer with a smaller id wants to know.
-  [[nodiscard]] wish wish_for(const introduction& them, bool alive) const;
+  CAUSEWAY_DECL [[nodiscard]] wish wish_for(const introduction& them, bool alive) const;
 
   /// The number of a new connection with a peer with a larger id, or 0 if another one counts. One that was chosen counts
   /// until it is claimed or given back.
-  std::uint64_t choose(const introduction& them, const wish& theirs, bool alive);
+  CAUSEWAY_DECL std::uint64_t choose(const introduction& them, const wish& theirs, bool alive);
 
-  void give_back(peer_id id, std::uint64_t serial);
+  CAUSEWAY_DECL void give_back(peer_id id, std::uint64_t serial);
 
   /// A connection stands; whether it counts. Of those that we chose only the last does.
-  bool claim(peer_id id, std::uint64_t serial);
+  CAUSEWAY_DECL bool claim(peer_id id, std::uint64_t serial);
 
   /// The place of a peer; if it has none a new one, or that of whoever is gone the longest. Null when all are taken.
   template <class Alive>
@@ -3274,11 +3321,11 @@ class roster {
   }
 
   /// A connection became the link of a place.
-  void settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
-              const std::string& dialled);
+  CAUSEWAY_DECL void settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
+                            const std::string& dialled);
 
   /// The place whose link lacks this stream.
-  [[nodiscard]] std::optional<peer_index> lacking(const stream_request& which) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<peer_index> lacking(const stream_request& which) const;
 
  private:
   static constexpr std::size_t most_aliases = 16;
@@ -3465,13 +3512,13 @@ class stranger_log {
   static constexpr std::size_t lines = 5;  ///< in full, every `period`
   static constexpr std::chrono::seconds period{10};
 
-  explicit stranger_log(log_sink sink);
+  CAUSEWAY_DECL explicit stranger_log(log_sink sink);
 
   /// Writes the line, or counts it.
-  void say(time_point now, std::string line);
+  CAUSEWAY_DECL void say(time_point now, std::string line);
 
   /// Tells how many were counted, when the period is over. Call it once in a while.
-  void flush(time_point now);
+  CAUSEWAY_DECL void flush(time_point now);
 
  private:
   log_sink sink_;
@@ -3546,15 +3593,15 @@ class side_thread {
   ~side_thread();
 
   /// Runs later, after all that was pushed before. Where no thread can be started, at once.
-  void push(std::function<void()> work);
+  CAUSEWAY_DECL void push(std::function<void()> work);
 
   /// Blocks until all that was pushed is done. Not from inside of work.
-  void wait_idle();
+  CAUSEWAY_DECL void wait_idle();
 
  private:
-  [[nodiscard]] bool has_thread();
+  CAUSEWAY_DECL [[nodiscard]] bool has_thread();
 
-  void run();
+  CAUSEWAY_DECL void run();
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -3577,7 +3624,7 @@ class side_thread {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
-CAUSEWAY_DECL side_thread::~side_thread() {
+CAUSEWAY_INLINE side_thread::~side_thread() {
   {
     const std::lock_guard lock{mutex_};
     ending_ = true;
@@ -3691,19 +3738,19 @@ struct outgoing_frame {
   std::vector<std::byte> own;  ///< a control message, or the rest of a chunk whose send was cancelled
 
   [[nodiscard]] bool busy() const { return header_left + body_left != 0; }
-  [[nodiscard]] std::array<asio::const_buffer, 2> buffers() const;
+  CAUSEWAY_DECL [[nodiscard]] std::array<asio::const_buffer, 2> buffers() const;
   /// Starts a frame of this header and this content.
-  void begin(frame_header h, std::span<const std::byte> content, bool digest);
+  CAUSEWAY_DECL void begin(frame_header h, std::span<const std::byte> content, bool digest);
   /// The owner of the bytes wants them back.
-  void rescue();
-  void consume(std::size_t n);
+  CAUSEWAY_DECL void rescue();
+  CAUSEWAY_DECL void consume(std::size_t n);
 };
 
 /// One TCP connection of a link, and how far it is in reading and writing.
 struct stream {
   static constexpr std::size_t staging_bytes = std::size_t{16} << 10U;
 
-  explicit stream(tcp::socket s);
+  CAUSEWAY_DECL explicit stream(tcp::socket s);
 
   tcp::socket socket;
   bool open = true;
@@ -3749,39 +3796,39 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 /// Not thread-safe: the transport locks.
 class outbox {
  public:
-  outbox(link_context& shared, std::size_t chunk);
+  CAUSEWAY_DECL outbox(link_context& shared, std::size_t chunk);
   ~outbox() { count_control(0); }
   outbox(const outbox&) = delete;
   outbox& operator=(const outbox&) = delete;
 
-  void send(slot_index slot);
+  CAUSEWAY_DECL void send(slot_index slot);
 
   /// Queues a control message. False when the peer has not taken far too many already.
-  bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk);
+  CAUSEWAY_DECL bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk);
 
   bool take_urgent(outgoing_frame& out) { return take_control(urgent_, out); }
   bool take_bulk(outgoing_frame& out) { return take_control(bulk_, out); }
 
   /// The next chunk of the oldest send.
-  bool take_chunk(outgoing_frame& out);
+  CAUSEWAY_DECL bool take_chunk(outgoing_frame& out);
 
   /// A frame is out. Ends its send when that was the last of it.
-  void written(outgoing_frame& out);
+  CAUSEWAY_DECL void written(outgoing_frame& out);
 
   /// Gives a send up. The streams must rescue what they hold of it. What to tell the peer, if it has seen a part.
-  std::optional<frame_header> cancel(slot_index slot);
+  CAUSEWAY_DECL std::optional<frame_header> cancel(slot_index slot);
 
   /// Ends all sends that no stream has begun the last chunk of.
-  void fail_sends(const error& why);
+  CAUSEWAY_DECL void fail_sends(const error& why);
 
-  void drop_bulk();
+  CAUSEWAY_DECL void drop_bulk();
 
-  void drop_control();
+  CAUSEWAY_DECL void drop_control();
 
   [[nodiscard]] bool has_sends() const noexcept { return !sends_.empty(); }
   [[nodiscard]] bool bulk_may_go() const noexcept { return sends_.empty() && !bulk_.empty(); }
 
-  [[nodiscard]] frame_header header(frame_kind kind) const;
+  CAUSEWAY_DECL [[nodiscard]] frame_header header(frame_kind kind) const;
 
  private:
   struct queued {
@@ -3789,9 +3836,9 @@ class outbox {
     std::vector<std::byte> bytes;
   };
 
-  void count_control(std::size_t bytes);
+  CAUSEWAY_DECL void count_control(std::size_t bytes);
 
-  bool take_control(std::deque<queued>& from, outgoing_frame& out);
+  CAUSEWAY_DECL bool take_control(std::deque<queued>& from, outgoing_frame& out);
 
   link_context* shared_;
   std::size_t chunk_;
@@ -3834,59 +3881,59 @@ struct link_identity {
 
 class link {
  public:
-  link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets);
+  CAUSEWAY_DECL link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets);
 
   /// A link of a mesh whose peers all know each other by the same numbers.
-  link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets);
+  CAUSEWAY_DECL link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets);
 
   // All members need the context's lock.
 
-  void start_reading();
+  CAUSEWAY_DECL void start_reading();
 
   /// One more stream; from now on it carries its share.
-  void add_stream(tcp::socket socket);
+  CAUSEWAY_DECL void add_stream(tcp::socket socket);
 
-  void send(slot_index slot);
+  CAUSEWAY_DECL void send(slot_index slot);
 
   /// Sends a control message; see net/fabric.hpp.
-  void post(std::vector<std::byte> message, bool bulk);
+  CAUSEWAY_DECL void post(std::vector<std::byte> message, bool bulk);
 
-  void receive(slot_index slot);
+  CAUSEWAY_DECL void receive(slot_index slot);
 
   /// Gives an unfinished operation up; its buffer is free when this returns.
-  void cancel(slot_index slot);
+  CAUSEWAY_DECL void cancel(slot_index slot);
 
-  void discard_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void discard_before(std::uint32_t epoch);
 
   /// The same, and drops and counts what still comes of earlier epochs.
-  void refuse_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void refuse_before(std::uint32_t epoch);
 
   /// Once per heartbeat interval: says on every idle stream that we live, which also keeps routers from forgetting it, and
   /// notices a silent one.
-  void tick(duration since_last_tick);
+  CAUSEWAY_DECL void tick(duration since_last_tick);
 
   /// Says goodbye and gives up what was not waited for. Buffers of such sends may be gone: their streams just end.
-  void say_goodbye();
+  CAUSEWAY_DECL void say_goodbye();
 
   /// Ends the link at once for us, and tells the other side why. The streams close when it has heard, or after a grace.
-  void dismiss(const error& why);
+  CAUSEWAY_DECL void dismiss(const error& why);
 
   /// Ends the link with an error that every operation of it gets.
-  void lose(error why);
+  CAUSEWAY_DECL void lose(error why);
 
-  [[nodiscard]] bool over() const;
+  CAUSEWAY_DECL [[nodiscard]] bool over() const;
   [[nodiscard]] bool lost() const { return failure_.has_value(); }
   /// Nothing refers to this link any more: it may be destroyed.
-  [[nodiscard]] bool at_rest() const;
+  CAUSEWAY_DECL [[nodiscard]] bool at_rest() const;
   [[nodiscard]] const std::string& name() const { return who_.name; }
-  [[nodiscard]] bool is_paused() const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_paused() const;
   [[nodiscard]] time_point last_heard() const { return last_heard_; }
   [[nodiscard]] std::size_t stream_count() const { return streams_.size() - (who_.control_apart ? 1 : 0); }
 
  private:
   static constexpr std::size_t turn_bytes = std::size_t{4} << 20U;  // moved before other sockets get their turn
 
-  stream& take_socket(tcp::socket socket);
+  CAUSEWAY_DECL stream& take_socket(tcp::socket socket);
 
   /// Does the work of a handler. Without memory for it this link ends, not the process.
   template <class Work>
@@ -3900,86 +3947,86 @@ class link {
     }
   }
 
-  void look_after_streams(duration since_last_tick);
+  CAUSEWAY_DECL void look_after_streams(duration since_last_tick);
 
-  void tick_stream(stream& s, duration since_last_tick);
+  CAUSEWAY_DECL void tick_stream(stream& s, duration since_last_tick);
 
   [[nodiscard]] bool is_first(const stream& s) const { return &s == streams_[0].get(); }
 
   // ---- writing
 
-  void write_some(stream& s);
+  CAUSEWAY_DECL void write_some(stream& s);
 
-  void arm_write(stream& s);
+  CAUSEWAY_DECL void arm_write(stream& s);
 
   /// The order in which frames go out: notices, control messages, chunks, bulk. A goodbye is the last.
-  bool next_frame(stream& s);
+  CAUSEWAY_DECL bool next_frame(stream& s);
 
-  void finish_frame(stream& s);
+  CAUSEWAY_DECL void finish_frame(stream& s);
 
-  void cancel_send(slot_index slot);
+  CAUSEWAY_DECL void cancel_send(slot_index slot);
 
-  void queue_goodbye(stream& s);
+  CAUSEWAY_DECL void queue_goodbye(stream& s);
 
-  void end_writing(stream& s);
+  CAUSEWAY_DECL void end_writing(stream& s);
 
   // ---- reading
 
-  void read_some(stream& s);
+  CAUSEWAY_DECL void read_some(stream& s);
 
-  void arm_read(stream& s);
+  CAUSEWAY_DECL void arm_read(stream& s);
 
   /// Where the content that a stream is reading starts; null when it is dropped. Asked anew before each piece, because
   /// what happens on another stream, or the caller, may take the place away.
-  [[nodiscard]] std::byte* place(const stream& s) const;
+  CAUSEWAY_DECL [[nodiscard]] std::byte* place(const stream& s) const;
 
   /// First the rest of the chunk's place, then room for what follows it.
-  std::array<asio::mutable_buffer, 2> places_to_read(stream& s);
+  CAUSEWAY_DECL std::array<asio::mutable_buffer, 2> places_to_read(stream& s);
 
   /// Behind a large chunk often comes another: take in its header only, and let its bytes go where they belong.
-  static std::size_t room_behind_chunk(const stream& s);
+  CAUSEWAY_DECL static std::size_t room_behind_chunk(const stream& s);
 
   /// Handles what lies in the staging area. False when the stream must not be read on.
-  bool parse_staged(stream& s);
+  CAUSEWAY_DECL bool parse_staged(stream& s);
 
-  bool take_header(stream& s, const frame_header& h);
+  CAUSEWAY_DECL bool take_header(stream& s, const frame_header& h);
 
-  bool begin_chunk(stream& s, const frame_header& h);
+  CAUSEWAY_DECL bool begin_chunk(stream& s, const frame_header& h);
 
   /// A control message, or the reason why the other side ends the link.
-  bool begin_control(stream& s, const frame_header& h);
+  CAUSEWAY_DECL bool begin_control(stream& s, const frame_header& h);
 
-  bool read_content(stream& s, const landing& spot, std::size_t length);
+  CAUSEWAY_DECL bool read_content(stream& s, const landing& spot, std::size_t length);
 
   /// `n` more bytes are in their place. False when the stream must not be read on.
-  bool advance_chunk(stream& s, std::size_t n);
+  CAUSEWAY_DECL bool advance_chunk(stream& s, std::size_t n);
 
-  bool take_control(const stream& s, control_message message);
+  CAUSEWAY_DECL bool take_control(const stream& s, control_message message);
 
-  void resume_parked();
+  CAUSEWAY_DECL void resume_parked();
 
-  void note_heard(stream& s, std::size_t n);
+  CAUSEWAY_DECL void note_heard(stream& s, std::size_t n);
 
-  bool hear_goodbye(stream& s);
+  CAUSEWAY_DECL bool hear_goodbye(stream& s);
 
-  void answer_goodbye(stream& s);
+  CAUSEWAY_DECL void answer_goodbye(stream& s);
 
   // ---- ending
 
   /// The peer spoke nonsense: drops it. Always false.
-  bool reject(error why);
+  CAUSEWAY_DECL bool reject(error why);
 
-  void lose_to(const std::error_code& failure);
+  CAUSEWAY_DECL void lose_to(const std::error_code& failure);
 
   /// Everything that is under way ends with `why`.
-  void fail_with(error why);
+  CAUSEWAY_DECL void fail_with(error why);
 
   /// After the grace we wait no longer for the other side to hear our last words.
-  void end_farewell();
+  CAUSEWAY_DECL void end_farewell();
 
-  static error closed_error();
+  CAUSEWAY_DECL static error closed_error();
 
-  static void shut(stream& s);
+  CAUSEWAY_DECL static void shut(stream& s);
 
   link_context* shared_;
   link_identity who_;
@@ -3987,7 +4034,7 @@ class link {
   outbox outbox_;
   inbox inbox_;
   std::uint64_t next_control_ = 0;
-  std::uint32_t first_epoch_ = 0;
+  past_epochs past_;
   std::optional<error> failure_;
   time_point failed_at_;
   bool closing_ = false;      // what still comes is read and dropped, so that the other side's goodbye can be heard
@@ -4020,14 +4067,14 @@ CAUSEWAY_DECL std::chrono::steady_clock::time_point to_standard(time_point when,
 
 class event_loop {
  public:
-  event_loop(std::unique_ptr<asio::io_context> io, std::mutex& mutex);
+  CAUSEWAY_DECL event_loop(std::unique_ptr<asio::io_context> io, std::mutex& mutex);
   event_loop(const event_loop&) = delete;
   event_loop& operator=(const event_loop&) = delete;
 
   [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
 
   /// Starts the background thread. Needs something in the loop that keeps it busy, such as a timer.
-  void start();
+  CAUSEWAY_DECL void start();
 
   /// Runs the event loop, or lets the background thread run it, until `done` or the deadline. Needs and keeps the lock.
   template <class Done>
@@ -4050,10 +4097,10 @@ class event_loop {
   }
 
   /// Makes a `drive` in progress ask again whether it is done. Needs the lock.
-  void wake();
+  CAUSEWAY_DECL void wake();
 
   /// Ends the background thread. Needs the lock, and gives it up.
-  void stop(std::unique_lock<std::mutex>& lock);
+  CAUSEWAY_DECL void stop(std::unique_lock<std::mutex>& lock);
 
   [[nodiscard]] bool stopping() const noexcept { return stopping_; }
 
@@ -4081,7 +4128,7 @@ class event_loop {
     return done();
   }
 
-  void run_background();
+  CAUSEWAY_DECL void run_background();
 
   std::unique_ptr<asio::io_context> io_;
   std::mutex* mutex_;
@@ -4115,34 +4162,35 @@ class engine {
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  operation start(pending_operation what);
+  CAUSEWAY_DECL operation start(pending_operation what);
 
-  result<std::size_t> wait(operation handle, time_point deadline);
+  CAUSEWAY_DECL result<std::size_t> wait(operation handle, time_point deadline);
 
-  [[nodiscard]] bool done(operation handle) const;
+  CAUSEWAY_DECL [[nodiscard]] bool done(operation handle) const;
 
-  void interrupt();
+  CAUSEWAY_DECL void interrupt();
 
-  [[nodiscard]] traffic stats() const;
+  CAUSEWAY_DECL [[nodiscard]] traffic stats() const;
 
-  [[nodiscard]] std::size_t streams(peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t streams(peer_index peer) const;
 
-  [[nodiscard]] std::string describe_waits() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_waits() const;
 
  protected:
   /// `sender`: what our frames name as their sender.
-  engine(std::unique_ptr<asio::io_context> io, std::uint64_t run_id, std::uint32_t sender, transport_options options);
+  CAUSEWAY_DECL engine(std::unique_ptr<asio::io_context> io, std::uint64_t run_id, std::uint32_t sender,
+                       transport_options options);
   ~engine() = default;
 
   /// Starts the heartbeat and the background thread. Needs the lock.
-  void run();
+  CAUSEWAY_DECL void run();
 
   /// Says goodbye to everybody, waits up to the grace for theirs, and ends the background thread. Gives the lock up; after
   /// that nobody but the caller is here. False if it was called before.
-  bool shut_down(std::unique_lock<std::mutex>& lock);
+  CAUSEWAY_DECL bool shut_down(std::unique_lock<std::mutex>& lock);
 
   /// Ends operations of epochs before `epoch`. Needs the lock.
-  void end_epochs_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void end_epochs_before(std::uint32_t epoch);
 
   /// Once per heartbeat interval, with the lock held, after the links' ticks.
   virtual void tick(duration) {}
@@ -4151,18 +4199,18 @@ class engine {
   mutable link_context shared_;
   event_loop loop_;
   std::vector<std::unique_ptr<link>> links_;
-  std::uint32_t first_epoch_ = 0;
+  past_epochs past_;
   bool closed_ = false;
   bool interrupted_ = false;
 
  private:
-  [[nodiscard]] error epoch_over(peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] error epoch_over(peer_index peer) const;
 
-  void time_out(slot_index slot);
+  CAUSEWAY_DECL void time_out(slot_index slot);
 
-  void arm_timer();
+  CAUSEWAY_DECL void arm_timer();
 
-  static std::string tenths(double s);
+  CAUSEWAY_DECL static std::string tenths(double s);
 
   asio::steady_timer timer_;
   time_point last_tick_;
@@ -4191,16 +4239,17 @@ class accepting : public std::enable_shared_from_this<accepting> {
   using taken_handler = std::function<void(tcp::socket)>;
   using failed_handler = std::function<void(const std::string&)>;
 
-  accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken, failed_handler failed);
+  CAUSEWAY_DECL accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken,
+                          failed_handler failed);
 
-  void start();
+  CAUSEWAY_DECL void start();
 
-  void stop();
+  CAUSEWAY_DECL void stop();
 
  private:
   static constexpr std::chrono::milliseconds pause{100};
 
-  void fail(const std::error_code& failure);
+  CAUSEWAY_DECL void fail(const std::error_code& failure);
 
   std::unique_ptr<tcp::acceptor> acceptor_;
   asio::steady_timer pause_;
@@ -4227,24 +4276,24 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 /// Answers strangers. Not thread-safe: all of it happens in one event loop.
 class informant {
  public:
-  explicit informant(piece_source pieces = {});
+  CAUSEWAY_DECL explicit informant(piece_source pieces = {});
   ~informant() { stop(); }
   informant(const informant&) = delete;
   informant& operator=(const informant&) = delete;
 
   /// Takes a connection over whose first frame asked with `body`.
-  void serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
+  CAUSEWAY_DECL void serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
 
-  void stop();
+  CAUSEWAY_DECL void stop();
 
  private:
   static constexpr std::size_t most_talks = 32;
   static constexpr std::size_t question_bytes = 64;
   static constexpr std::chrono::seconds patience{30};
 
-  void answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
+  CAUSEWAY_DECL void answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
 
-  void hear(const conversation_ptr& who, std::uint64_t run_id);
+  CAUSEWAY_DECL void hear(const conversation_ptr& who, std::uint64_t run_id);
 
   piece_source pieces_;
   std::set<conversation_ptr> talks_;
@@ -4292,8 +4341,8 @@ class handshake_owner {
 
 class handshake_acceptor {
  public:
-  handshake_acceptor(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor,
-                     const handshake_options& options, handshake_owner& owner);
+  CAUSEWAY_DECL handshake_acceptor(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor,
+                                   const handshake_options& options, handshake_owner& owner);
   handshake_acceptor(const handshake_acceptor&) = delete;
   handshake_acceptor& operator=(const handshake_acceptor&) = delete;
 
@@ -4302,26 +4351,26 @@ class handshake_acceptor {
   /// Starts to accept.
   void open() { accepting_->start(); }
 
-  void dial(const std::string& address);
+  CAUSEWAY_DECL void dial(const std::string& address);
 
   /// Once in a while: tells how many strangers were turned away since.
   void tick() { turned_away_.flush(clock_.now()); }
 
   /// Makes one more stream of a link that stands. `which.key` names the other side; `ours` is what we call ourselves there.
-  void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours);
+  CAUSEWAY_DECL void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours);
 
   /// Nobody is let in any more. The rest is `lock_up`'s.
   void shut() noexcept { over_ = true; }
 
   /// Ends everything. Only when nobody runs the event loop any more.
-  void lock_up();
+  CAUSEWAY_DECL void lock_up();
 
   [[nodiscard]] std::size_t meetings() const noexcept { return meetings_.size(); }
 
  private:
   /// A connection on its way to become a link or a stream.
   struct meeting {
-    explicit meeting(asio::io_context& io);
+    CAUSEWAY_DECL explicit meeting(asio::io_context& io);
     std::string dialled;  ///< what `dial` was given; empty for a stranger and for a stream
     endpoint target;      ///< whom we dial; port 0 for a stranger
     std::optional<stream_request> stream;
@@ -4338,86 +4387,86 @@ class handshake_acceptor {
   using meeting_ptr = std::shared_ptr<meeting>;
   using frame_body = std::span<const std::byte>;
 
-  meeting_ptr start_meeting();
+  CAUSEWAY_DECL meeting_ptr start_meeting();
 
   // ---- strangers
 
-  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
+  CAUSEWAY_DECL std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
 
-  void meet_stranger(tcp::socket socket);
+  CAUSEWAY_DECL void meet_stranger(tcp::socket socket);
 
   /// One stranger goes. False when there is none.
-  bool make_room();
+  CAUSEWAY_DECL bool make_room();
 
-  void send_away(const meeting_ptr& m);
+  CAUSEWAY_DECL void send_away(const meeting_ptr& m);
 
-  void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body);
+  CAUSEWAY_DECL void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body);
 
   /// It is no meeting any more.
-  void inform(const meeting_ptr& m, frame_body body);
+  CAUSEWAY_DECL void inform(const meeting_ptr& m, frame_body body);
 
-  void hear_stream_request(const meeting_ptr& m, frame_body body);
+  CAUSEWAY_DECL void hear_stream_request(const meeting_ptr& m, frame_body body);
 
   // ---- dialling
 
-  [[nodiscard]] bool is_dialling(const std::string& address) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_dialling(const std::string& address) const;
 
   /// Starts what was asked for, as far as there is room.
-  void dial_next();
+  CAUSEWAY_DECL void dial_next();
 
-  void call(const meeting_ptr& m, bool pause = false);
+  CAUSEWAY_DECL void call(const meeting_ptr& m, bool pause = false);
 
-  void greet(const meeting_ptr& m, const conversation_ptr& who);
+  CAUSEWAY_DECL void greet(const meeting_ptr& m, const conversation_ptr& who);
 
-  void hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body);
+  CAUSEWAY_DECL void hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body);
 
-  void hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body);
+  CAUSEWAY_DECL void hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body);
 
   // ---- coming to an agreement
 
   /// Reads who they are. Why we do not want them, if we do not.
-  std::optional<error> understand(const meeting_ptr& m, frame_body body);
+  CAUSEWAY_DECL std::optional<error> understand(const meeting_ptr& m, frame_body body);
 
-  void say_meet(const meeting_ptr& m);
+  CAUSEWAY_DECL void say_meet(const meeting_ptr& m);
 
-  void agree(const meeting_ptr& m);
+  CAUSEWAY_DECL void agree(const meeting_ptr& m);
 
-  void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body);
+  CAUSEWAY_DECL void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body);
 
-  void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body);
+  CAUSEWAY_DECL void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body);
 
-  void hand_over(const meeting_ptr& m, std::uint64_t serial);
+  CAUSEWAY_DECL void hand_over(const meeting_ptr& m, std::uint64_t serial);
 
-  void hand_over_stream(const meeting_ptr& m);
+  CAUSEWAY_DECL void hand_over_stream(const meeting_ptr& m);
 
   // ---- one step of a conversation
 
   using step = void (handshake_acceptor::*)(const meeting_ptr&, const frame_header&, frame_body);
 
-  void expect(const meeting_ptr& m, step next);
+  CAUSEWAY_DECL void expect(const meeting_ptr& m, step next);
 
-  void say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then = {});
+  CAUSEWAY_DECL void say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then = {});
 
-  void watch(const meeting_ptr& m);
+  CAUSEWAY_DECL void watch(const meeting_ptr& m);
 
   // ---- endings
 
-  void refuse(const meeting_ptr& m, const error& why);
+  CAUSEWAY_DECL void refuse(const meeting_ptr& m, const error& why);
 
   /// The connection broke. A stream may be dialled again.
-  void lose(const meeting_ptr& m, const error& why);
+  CAUSEWAY_DECL void lose(const meeting_ptr& m, const error& why);
 
-  void call_again(const meeting_ptr& m);
+  CAUSEWAY_DECL void call_again(const meeting_ptr& m);
 
-  void give_up(const meeting_ptr& m, const error& why);
+  CAUSEWAY_DECL void give_up(const meeting_ptr& m, const error& why);
 
-  void note(bool harmless, const std::string& line);
+  CAUSEWAY_DECL void note(bool harmless, const std::string& line);
 
-  void end(const meeting_ptr& m);
+  CAUSEWAY_DECL void end(const meeting_ptr& m);
 
-  void release_choice(const meeting_ptr& m);
+  CAUSEWAY_DECL void release_choice(const meeting_ptr& m);
 
-  static std::string name_of(const meeting& m);
+  CAUSEWAY_DECL static std::string name_of(const meeting& m);
 
   asio::io_context* io_;
   std::mutex* mutex_;
@@ -4454,41 +4503,41 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 
 class fabric_core final : public engine, private link_owner, private handshake_owner {
  public:
-  fabric_core(listener at, fabric_options options);
+  CAUSEWAY_DECL fabric_core(listener at, fabric_options options);
   ~fabric_core() { close(); }
 
   [[nodiscard]] const fabric_options& options() const noexcept { return options_; }
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   [[nodiscard]] time_point now() const { return shared_.clock.now(); }
 
-  void attach(fabric_events* events);
+  CAUSEWAY_DECL void attach(fabric_events* events);
 
   // ---- with the lock held: from events, and inside `locked`
 
-  void dial(const std::string& to);
+  CAUSEWAY_DECL void dial(const std::string& to);
 
-  void close(peer_index peer, const std::string& why);
+  CAUSEWAY_DECL void close(peer_index peer, const std::string& why);
 
-  [[nodiscard]] bool is_up(peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_up(peer_index peer) const;
 
-  void post(peer_index peer, std::vector<std::byte> message, bool bulk);
+  CAUSEWAY_DECL void post(peer_index peer, std::vector<std::byte> message, bool bulk);
 
-  void wake_at(time_point when);
+  CAUSEWAY_DECL void wake_at(time_point when);
 
-  void cancel_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void cancel_before(std::uint32_t epoch);
 
-  void aside(std::function<void()> work, std::function<void()> then);
+  CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then);
 
   // ---- without it
 
-  void locked(const std::function<void()>& what);
+  CAUSEWAY_DECL void locked(const std::function<void()>& what);
 
   /// Also with the lock held: from the question that `block` asks.
-  [[nodiscard]] bool done(operation handle) const;
+  CAUSEWAY_DECL [[nodiscard]] bool done(operation handle) const;
 
-  result<bool> block(const std::function<bool()>& done, time_point deadline);
+  CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline);
 
-  void close();
+  CAUSEWAY_DECL void close();
 
  private:
   struct event {
@@ -4509,31 +4558,31 @@ class fabric_core final : public engine, private link_owner, private handshake_o
   };
   [[nodiscard]] bool is_inside() const { return inside_ == std::this_thread::get_id(); }
 
-  void in_loop(std::function<void()> what);
+  CAUSEWAY_DECL void in_loop(std::function<void()> what);
 
   /// Differs from that of every other program that ever had our id.
-  [[nodiscard]] std::uint64_t make_incarnation() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t make_incarnation() const;
 
-  static handshake_options handshake_settings(const fabric_options& options);
+  CAUSEWAY_DECL static handshake_options handshake_settings(const fabric_options& options);
 
-  void set_address(const endpoint& bound);
+  CAUSEWAY_DECL void set_address(const endpoint& bound);
 
   // ---- telling
 
-  void tell(event what);
+  CAUSEWAY_DECL void tell(event what);
 
-  void tell_all();
+  CAUSEWAY_DECL void tell_all();
 
   /// A handler could not do its work. Whoever caused it is given up; a timer comes again a little later.
-  void run_out_of_memory(std::optional<peer_index> about);
+  CAUSEWAY_DECL void run_out_of_memory(std::optional<peer_index> about);
 
-  CAUSEWAY_DECL void hear_lost(peer_index peer, const error& why) override;
+  CAUSEWAY_INLINE void hear_lost(peer_index peer, const error& why) override;
 
-  CAUSEWAY_DECL void hear_control(peer_index peer, control_message message) override;
+  CAUSEWAY_INLINE void hear_control(peer_index peer, control_message message) override;
 
-  CAUSEWAY_DECL void unreachable(const std::string& where, const error& why) override;
+  CAUSEWAY_INLINE void unreachable(const std::string& where, const error& why) override;
 
-  void arm_wake();
+  CAUSEWAY_DECL void arm_wake();
 
   // ---- who is who
 
@@ -4541,41 +4590,41 @@ class fabric_core final : public engine, private link_owner, private handshake_o
 
   [[nodiscard]] bool is_alive(std::optional<peer_index> peer) const { return peer && is_alive(*peer); }
 
-  [[nodiscard]] bool stands(const std::string& where) const;
+  CAUSEWAY_DECL [[nodiscard]] bool stands(const std::string& where) const;
 
-  CAUSEWAY_DECL introduction introduce(const tcp::socket& to, std::size_t spare) override;
+  CAUSEWAY_INLINE introduction introduce(const tcp::socket& to, std::size_t spare) override;
 
-  bool kernel_has_bbr();
+  CAUSEWAY_DECL bool kernel_has_bbr();
 
-  CAUSEWAY_DECL std::optional<error> objection(const introduction& them) override;
+  CAUSEWAY_INLINE std::optional<error> objection(const introduction& them) override;
 
-  CAUSEWAY_DECL bool is_connected(peer_id id, std::uint64_t incarnation) override;
+  CAUSEWAY_INLINE bool is_connected(peer_id id, std::uint64_t incarnation) override;
 
   wish wish_for(const introduction& them) override { return peers_.wish_for(them, is_alive(peers_.find(them.id))); }
 
-  CAUSEWAY_DECL std::uint64_t choose(const introduction& them, const wish& theirs) override;
+  CAUSEWAY_INLINE std::uint64_t choose(const introduction& them, const wish& theirs) override;
 
   void give_back(const introduction& them, std::uint64_t serial) override { peers_.give_back(them.id, serial); }
 
   // ---- links
 
-  CAUSEWAY_DECL void take(const introduction& us, const introduction& them, std::uint64_t serial,
-                          const std::string& dialled, tcp::socket socket) override;
+  CAUSEWAY_INLINE void take(const introduction& us, const introduction& them, std::uint64_t serial,
+                            const std::string& dialled, tcp::socket socket) override;
 
-  void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket);
+  CAUSEWAY_DECL void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket);
 
   /// Whoever dialled makes the streams for data. Sends wait until the first stands.
-  void dial_streams(peer_index peer, const tcp::endpoint& remote);
+  CAUSEWAY_DECL void dial_streams(peer_index peer, const tcp::endpoint& remote);
 
   bool wants_stream(const stream_request& which) override { return is_alive(peers_.lacking(which)); }
 
-  CAUSEWAY_DECL void take_stream(const stream_request& which, tcp::socket socket) override;
+  CAUSEWAY_INLINE void take_stream(const stream_request& which, tcp::socket socket) override;
 
-  CAUSEWAY_DECL void lose_stream(const stream_request& which, const error& why) override;
+  CAUSEWAY_INLINE void lose_stream(const stream_request& which, const error& why) override;
 
-  CAUSEWAY_DECL void tick(duration since) override;
+  CAUSEWAY_INLINE void tick(duration since) override;
 
-  void clear_graves();
+  CAUSEWAY_DECL void clear_graves();
 
   fabric_options options_;
   endpoint announced_;
@@ -4617,57 +4666,59 @@ static_assert(max_post_bytes == max_control_bytes);
 CAUSEWAY_DECL asio_fabric::asio_fabric(listener at, fabric_options options)
     : core_{std::make_shared<detail::fabric_core>(std::move(at), std::move(options))} {}
 
-CAUSEWAY_DECL asio_fabric::~asio_fabric() { core_->close(); }
+CAUSEWAY_INLINE asio_fabric::~asio_fabric() { core_->close(); }
 
-CAUSEWAY_DECL peer_id asio_fabric::id() const { return core_->options().id; }
+CAUSEWAY_INLINE peer_id asio_fabric::id() const { return core_->options().id; }
 
-CAUSEWAY_DECL void asio_fabric::attach(fabric_events* events) { core_->attach(events); }
+CAUSEWAY_INLINE void asio_fabric::attach(fabric_events* events) { core_->attach(events); }
 
-CAUSEWAY_DECL time_point asio_fabric::now() const { return core_->now(); }
+CAUSEWAY_INLINE time_point asio_fabric::now() const { return core_->now(); }
 
-CAUSEWAY_DECL void asio_fabric::dial(const std::string& to) { core_->dial(to); }
+CAUSEWAY_INLINE void asio_fabric::dial(const std::string& to) { core_->dial(to); }
 
-CAUSEWAY_DECL void asio_fabric::close(peer_index link, const std::string& why) { core_->close(link, why); }
+CAUSEWAY_INLINE void asio_fabric::close(peer_index link, const std::string& why) { core_->close(link, why); }
 
-CAUSEWAY_DECL bool asio_fabric::is_up(peer_index link) const { return core_->is_up(link); }
+CAUSEWAY_INLINE bool asio_fabric::is_up(peer_index link) const { return core_->is_up(link); }
 
-CAUSEWAY_DECL void asio_fabric::wake_at(time_point when) { core_->wake_at(when); }
+CAUSEWAY_INLINE void asio_fabric::wake_at(time_point when) { core_->wake_at(when); }
 
-CAUSEWAY_DECL void asio_fabric::cancel_before(std::uint32_t epoch) { core_->cancel_before(epoch); }
+CAUSEWAY_INLINE void asio_fabric::cancel_before(std::uint32_t epoch) { core_->cancel_before(epoch); }
 
-CAUSEWAY_DECL result<std::size_t> asio_fabric::wait(operation op, time_point deadline) { return core_->wait(op, deadline); }
+CAUSEWAY_INLINE result<std::size_t> asio_fabric::wait(operation op, time_point deadline) {
+  return core_->wait(op, deadline);
+}
 
-CAUSEWAY_DECL bool asio_fabric::done(operation op) const { return core_->done(op); }
+CAUSEWAY_INLINE bool asio_fabric::done(operation op) const { return core_->done(op); }
 
-CAUSEWAY_DECL void asio_fabric::locked(const std::function<void()>& what) { core_->locked(what); }
+CAUSEWAY_INLINE void asio_fabric::locked(const std::function<void()>& what) { core_->locked(what); }
 
-CAUSEWAY_DECL traffic asio_fabric::stats() const { return core_->stats(); }
+CAUSEWAY_INLINE traffic asio_fabric::stats() const { return core_->stats(); }
 
-CAUSEWAY_DECL std::string asio_fabric::describe_waits() const { return core_->describe_waits(); }
+CAUSEWAY_INLINE std::string asio_fabric::describe_waits() const { return core_->describe_waits(); }
 
 CAUSEWAY_DECL std::size_t asio_fabric::streams(peer_index link) const { return core_->streams(link); }
 
 CAUSEWAY_DECL void asio_fabric::close() { core_->close(); }
 
-CAUSEWAY_DECL std::string asio_fabric::address() const { return core_->address(); }
+CAUSEWAY_INLINE std::string asio_fabric::address() const { return core_->address(); }
 
-CAUSEWAY_DECL void asio_fabric::post(peer_index link, std::vector<std::byte> message, bool bulk) {
+CAUSEWAY_INLINE void asio_fabric::post(peer_index link, std::vector<std::byte> message, bool bulk) {
   core_->post(link, std::move(message), bulk);
 }
 
-CAUSEWAY_DECL void asio_fabric::aside(std::function<void()> work, std::function<void()> then) {
+CAUSEWAY_INLINE void asio_fabric::aside(std::function<void()> work, std::function<void()> then) {
   core_->aside(std::move(work), std::move(then));
 }
 
-CAUSEWAY_DECL operation asio_fabric::send(peer_index link, const message_id& id, std::span<const std::byte> bytes) {
+CAUSEWAY_INLINE operation asio_fabric::send(peer_index link, const message_id& id, std::span<const std::byte> bytes) {
   return core_->start({.is_send = true, .peer = link, .id = id, .source = bytes.data(), .length = bytes.size()});
 }
 
-CAUSEWAY_DECL operation asio_fabric::receive(peer_index link, const message_id& id, std::span<std::byte> buffer) {
+CAUSEWAY_INLINE operation asio_fabric::receive(peer_index link, const message_id& id, std::span<std::byte> buffer) {
   return core_->start({.is_send = false, .peer = link, .id = id, .target = buffer.data(), .length = buffer.size()});
 }
 
-CAUSEWAY_DECL result<bool> asio_fabric::block(const std::function<bool()>& done, time_point deadline) {
+CAUSEWAY_INLINE result<bool> asio_fabric::block(const std::function<bool()>& done, time_point deadline) {
   return core_->block(done, deadline);
 }
 
@@ -4930,7 +4981,7 @@ CAUSEWAY_DECL void link::discard_before(std::uint32_t epoch) {
 }
 
 CAUSEWAY_DECL void link::refuse_before(std::uint32_t epoch) {
-  first_epoch_ = epoch;
+  past_.end_before(epoch);
   inbox_.refuse_before(epoch);
   if (!failure_) resume_parked();
 }
@@ -5211,7 +5262,7 @@ CAUSEWAY_DECL bool link::begin_chunk(stream& s, const frame_header& h) {
     s.parked = h;
     return false;
   }
-  if (h.id.epoch < first_epoch_) ++shared_->stats.frames_rejected;
+  if (past_.contains(h.id.epoch)) ++shared_->stats.frames_rejected;
   s.parked.reset();
   return read_content(s, *spot, h.chunk_length);
 }
@@ -5410,7 +5461,7 @@ CAUSEWAY_DECL operation engine::start(pending_operation what) {
     shared_.operations.finish(slot, fail(errc::cancelled, "transport", "it was closed"));
   } else if (what.peer >= links_.size() || !links_[what.peer]) {
     shared_.operations.finish(slot, fail(errc::invalid_argument, peer_name(what.peer), "there is no such other peer"));
-  } else if (what.id.epoch < first_epoch_) {
+  } else if (past_.contains(what.id.epoch)) {
     shared_.operations.finish(slot, epoch_over(what.peer));
   } else if (what.is_send && what.length > max_message_bytes) {
     shared_.operations.finish(slot, fail(errc::too_large, links_[what.peer]->name(), "a message is at most 64 GiB"));
@@ -5502,11 +5553,10 @@ CAUSEWAY_DECL bool engine::shut_down(std::unique_lock<std::mutex>& lock) {
 }
 
 CAUSEWAY_DECL void engine::end_epochs_before(std::uint32_t epoch) {
-  if (epoch <= first_epoch_) return;
-  first_epoch_ = epoch;
+  if (!past_.end_before(epoch)) return;
   shared_.operations.for_each_unfinished_slot([&](slot_index slot) {
     const pending_operation& op = shared_.operations[slot];
-    if (op.id.epoch >= epoch) return;
+    if (!past_epochs{epoch}.contains(op.id.epoch)) return;
     links_[op.peer]->cancel(slot);
     shared_.operations.finish(slot, epoch_over(op.peer));
   });
@@ -6167,7 +6217,7 @@ CAUSEWAY_DECL void fabric_core::run_out_of_memory(std::optional<peer_index> abou
   }
 }
 
-CAUSEWAY_DECL void fabric_core::hear_lost(peer_index peer, const error& why) {
+CAUSEWAY_INLINE void fabric_core::hear_lost(peer_index peer, const error& why) {
   peers_[peer].told = false;  // what is posted before the owner hears of it is lost, as it would be a moment earlier
   tell({peer, [this, peer, why](fabric_events& to) {
           peers_[peer].told = false;
@@ -6175,13 +6225,13 @@ CAUSEWAY_DECL void fabric_core::hear_lost(peer_index peer, const error& why) {
         }});
 }
 
-CAUSEWAY_DECL void fabric_core::hear_control(peer_index peer, control_message message) {
+CAUSEWAY_INLINE void fabric_core::hear_control(peer_index peer, control_message message) {
   tell({peer, [peer, shared = std::make_shared<control_message>(std::move(message))](fabric_events& to) {
           to.on_control(peer, shared->view());
         }});
 }
 
-CAUSEWAY_DECL void fabric_core::unreachable(const std::string& where, const error& why) {
+CAUSEWAY_INLINE void fabric_core::unreachable(const std::string& where, const error& why) {
   tell({{}, [where, why](fabric_events& to) { to.on_unreachable(where, why); }});
 }
 
@@ -6205,7 +6255,7 @@ CAUSEWAY_DECL bool fabric_core::stands(const std::string& where) const {
   return false;
 }
 
-CAUSEWAY_DECL introduction fabric_core::introduce(const tcp::socket& to, std::size_t spare) {
+CAUSEWAY_INLINE introduction fabric_core::introduce(const tcp::socket& to, std::size_t spare) {
   std::size_t streams = options_.streams_per_link;
   if (streams == 0) streams = is_loopback(to) || kernel_has_bbr() ? 1 : 16;
   streams = affordable_streams(std::min<std::size_t>(streams, most_data_streams), spare);
@@ -6229,21 +6279,21 @@ CAUSEWAY_DECL bool fabric_core::kernel_has_bbr() {
   return *has_bbr_;
 }
 
-CAUSEWAY_DECL std::optional<error> fabric_core::objection(const introduction& them) {
+CAUSEWAY_INLINE std::optional<error> fabric_core::objection(const introduction& them) {
   return peers_.objection(them, [this](peer_index peer) { return is_alive(peer); });
 }
 
-CAUSEWAY_DECL bool fabric_core::is_connected(peer_id id, std::uint64_t incarnation) {
+CAUSEWAY_INLINE bool fabric_core::is_connected(peer_id id, std::uint64_t incarnation) {
   const auto peer = peers_.find(id);
   return is_alive(peer) && peers_[*peer].incarnation == incarnation;
 }
 
-CAUSEWAY_DECL std::uint64_t fabric_core::choose(const introduction& them, const wish& theirs) {
+CAUSEWAY_INLINE std::uint64_t fabric_core::choose(const introduction& them, const wish& theirs) {
   return peers_.choose(them, theirs, is_alive(peers_.find(them.id)));
 }
 
-CAUSEWAY_DECL void fabric_core::take(const introduction& us, const introduction& them, std::uint64_t serial,
-                                     const std::string& dialled, tcp::socket socket) {
+CAUSEWAY_INLINE void fabric_core::take(const introduction& us, const introduction& them, std::uint64_t serial,
+                                       const std::string& dialled, tcp::socket socket) {
   if (!peers_.claim(them.id, serial)) return;
   const auto place = peers_.seat(them.id, [this](peer_index p) { return is_alive(p); });
   if (!place) return;  // others were quicker; it dials again
@@ -6271,7 +6321,7 @@ CAUSEWAY_DECL void fabric_core::open_link(peer_index peer, const introduction& u
   std::vector<tcp::socket> sockets;
   sockets.push_back(std::move(socket));
   auto made = std::make_unique<link>(shared_, std::move(who), std::move(sockets));
-  if (first_epoch_ != 0) made->refuse_before(first_epoch_);
+  for (const std::uint32_t epoch : past_.ends()) made->refuse_before(epoch);
   if (peer == links_.size()) {
     links_.push_back(std::move(made));
   } else {
@@ -6292,20 +6342,20 @@ CAUSEWAY_DECL void fabric_core::dial_streams(peer_index peer, const tcp::endpoin
   }
 }
 
-CAUSEWAY_DECL void fabric_core::take_stream(const stream_request& which, tcp::socket socket) {
+CAUSEWAY_INLINE void fabric_core::take_stream(const stream_request& which, tcp::socket socket) {
   const auto peer = peers_.lacking(which);
   if (!is_alive(peer)) return;
   peers_[*peer].streams_seen |= std::uint64_t{1} << which.index;
   links_[*peer]->add_stream(std::move(socket));
 }
 
-CAUSEWAY_DECL void fabric_core::lose_stream(const stream_request& which, const error& why) {
+CAUSEWAY_INLINE void fabric_core::lose_stream(const stream_request& which, const error& why) {
   const auto peer = peers_.lacking(which);
   if (!is_alive(peer) || peers_[*peer].streams_seen != 0) return;  // if others stand, they carry its share
   links_[*peer]->lose(fail(errc::peer_lost, name_of(which.key.id), "no connection for data: " + why.text()));
 }
 
-CAUSEWAY_DECL void fabric_core::tick(duration since) {
+CAUSEWAY_INLINE void fabric_core::tick(duration since) {
   for (const auto& l : graves_) l->tick(since);
   clear_graves();
   handshakes_.tick();
@@ -6344,43 +6394,43 @@ class mesh_engine;  // net/asio_mesh_engine.hpp
 /// trainer never waits for a message that we refuse to read.
 class asio_transport {
  public:
-  explicit asio_transport(std::shared_ptr<detail::mesh_engine> engine);
+  CAUSEWAY_DECL explicit asio_transport(std::shared_ptr<detail::mesh_engine> engine);
 
-  [[nodiscard]] peer_index self() const noexcept;
-  [[nodiscard]] std::uint32_t size() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] peer_index self() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t size() const noexcept;
 
   /// Starts sending. Writes at once what the sockets take. Errors come from `wait`.
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
 
   /// Starts receiving. A message whose receive was started before it arrives is read straight into `buffer`.
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
 
   /// Blocks until the operation ended (see Transport). Deadlines are moments of `causeway::steady_clock`.
-  result<std::size_t> wait(operation op, time_point deadline);
-  [[nodiscard]] bool done(operation op) const;
+  CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
+  CAUSEWAY_DECL [[nodiscard]] bool done(operation op) const;
 
-  [[nodiscard]] traffic stats() const;
+  CAUSEWAY_DECL [[nodiscard]] traffic stats() const;
 
   /// One line per unfinished operation: whom it concerns, since when, how far it is. Empty when there is none.
-  [[nodiscard]] std::string describe_waits() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_waits() const;
 
   /// TCP connections to a peer.
-  [[nodiscard]] std::size_t streams(peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t streams(peer_index peer) const;
 
   /// Forgets kept messages of epochs before `epoch`. Call it when the membership moved on.
-  void discard_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void discard_before(std::uint32_t epoch);
 
   /// Breaks the connection to a peer: what a membership does with a peer that it voted out. Its operations end with
   /// errc::peer_lost.
-  void drop(peer_index peer, const std::string& why);
+  CAUSEWAY_DECL void drop(peer_index peer, const std::string& why);
 
   /// A function that ends the trainer's wait, and all later ones, with errc::cancelled: what a signal's watcher calls. May
   /// be called from any thread, also when the transport is gone. Connections stay, so that `close` can flush.
-  [[nodiscard]] std::function<void()> interrupter() const;
+  CAUSEWAY_DECL [[nodiscard]] std::function<void()> interrupter() const;
 
   /// Says goodbye to everybody, waits up to `close_grace` for theirs, and ends the background thread. Operations that
   /// were not waited for end with errc::cancelled. The destructor does the same.
-  void close();
+  CAUSEWAY_DECL void close();
 
  private:
   std::shared_ptr<detail::mesh_engine> engine_;
@@ -6409,18 +6459,18 @@ struct mesh {
 /// Links between peers that all know each other by the same numbers; none is added later.
 class mesh_engine final : public engine {
  public:
-  mesh_engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options);
+  CAUSEWAY_DECL mesh_engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options);
   ~mesh_engine() { close(); }
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
 
-  void close();
+  CAUSEWAY_DECL void close();
 
-  void discard_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void discard_before(std::uint32_t epoch);
 
   /// Breaks the connections to a peer without a goodbye, as a crash would.
-  void drop(peer_index peer, const std::string& why);
+  CAUSEWAY_DECL void drop(peer_index peer, const std::string& why);
 
  private:
   peer_index self_;
@@ -6558,8 +6608,8 @@ struct hello {
   std::uint16_t port = 0;
   std::uint8_t has_bbr = 0;
 
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<hello> decode(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
+  CAUSEWAY_DECL static result<hello> decode(std::span<const std::byte> bytes);
 };
 
 /// Who is where. An empty host means the machine at which the reader reached the host of the run.
@@ -6568,8 +6618,8 @@ struct address_table {
   std::uint32_t streams = 0;
   std::vector<endpoint> addresses;
 
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<address_table> decode(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
+  CAUSEWAY_DECL static result<address_table> decode(std::span<const std::byte> bytes);
 };
 
 }  // namespace detail
@@ -6647,10 +6697,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 /// Packs `in`, little-endian f32 values and what does not fill one behind them, into `out`, which is as long. Gives the
 /// packed bytes' number; 0, and nothing of use in `out`, where that saves less than a thirty-second: of other data.
 /// Cost: two passes over `in`, 2.6 GB/s on one core, 1.5 GB/s back. No memory.
-[[nodiscard]] CAUSEWAY_DECL std::size_t pack_floats(std::span<const std::byte> in, std::span<std::byte> out);
+CAUSEWAY_DECL [[nodiscard]] std::size_t pack_floats(std::span<const std::byte> in, std::span<std::byte> out);
 
 /// The inverse: fills `out`. Any bytes may come: errc::corrupt where these are not the packed form of so many.
-[[nodiscard]] CAUSEWAY_DECL result<void> unpack_floats(std::span<const std::byte> packed, std::span<std::byte> out);
+CAUSEWAY_DECL [[nodiscard]] result<void> unpack_floats(std::span<const std::byte> packed, std::span<std::byte> out);
 
 namespace detail {
 
@@ -6658,7 +6708,7 @@ inline constexpr unsigned longest_code = 12;  ///< bits: a table of 4096 entries
 using code_lengths = std::array<std::uint8_t, 256>;
 
 /// Of a Huffman code for symbols that occur so often; none longer than `longest_code`. 0: the symbol has no code.
-[[nodiscard]] CAUSEWAY_DECL code_lengths huffman_lengths(std::array<std::uint32_t, 256> counts);
+CAUSEWAY_DECL [[nodiscard]] code_lengths huffman_lengths(std::array<std::uint32_t, 256> counts);
 
 }  // namespace detail
 
@@ -6860,19 +6910,19 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 class link_transport {
  public:
   /// `link_of_rank[r]` is the link of rank r; the entry of `self_rank` is never looked at.
-  link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank, peer_index self_rank,
-                 std::uint32_t epoch);
+  CAUSEWAY_DECL link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank, peer_index self_rank,
+                               std::uint32_t epoch);
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
   [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
   [[nodiscard]] peer_index link_of(peer_index rank) const noexcept { return links_[rank]; }
 
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
 
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
 
-  result<std::size_t> wait(operation op, time_point deadline);
+  CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
 
   [[nodiscard]] bool done(operation op) const { return op == no_operation || fabric_->done(op); }
 
@@ -6884,7 +6934,7 @@ class link_transport {
 
   [[nodiscard]] bool is_other(peer_index rank) const noexcept { return rank < links_.size() && rank != self_; }
 
-  [[nodiscard]] message_id of_this_view(message_id id) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] message_id of_this_view(message_id id) const noexcept;
 
   std::shared_ptr<fabric> fabric_;
   std::vector<peer_index> links_;
@@ -6958,30 +7008,30 @@ namespace detail {
 /// All state of a memory network, behind one mutex.
 class memory_hub {
  public:
-  memory_hub(std::uint32_t peers, memory_options options);
+  CAUSEWAY_DECL memory_hub(std::uint32_t peers, memory_options options);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
 
-  operation start(peer_index self, peer_index other, const message_id& id, std::span<const std::byte> out,
-                  std::span<std::byte> in, bool is_send);
+  CAUSEWAY_DECL operation start(peer_index self, peer_index other, const message_id& id, std::span<const std::byte> out,
+                                std::span<std::byte> in, bool is_send);
 
-  result<std::size_t> wait(peer_index self, operation wanted, time_point deadline);
+  CAUSEWAY_DECL result<std::size_t> wait(peer_index self, operation wanted, time_point deadline);
 
-  [[nodiscard]] bool done(peer_index self, operation wanted) const;
+  CAUSEWAY_DECL [[nodiscard]] bool done(peer_index self, operation wanted) const;
 
-  void lost(peer_index peer);
+  CAUSEWAY_DECL void lost(peer_index peer);
 
-  void join(peer_index peer);
+  CAUSEWAY_DECL void join(peer_index peer);
 
-  void leave(peer_index peer);
+  CAUSEWAY_DECL void leave(peer_index peer);
 
-  [[nodiscard]] traffic stats(peer_index self) const;
+  CAUSEWAY_DECL [[nodiscard]] traffic stats(peer_index self) const;
 
-  [[nodiscard]] std::uint64_t operations(peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t operations(peer_index peer) const;
 
   enum class effect : std::uint8_t { fail, kill, stall };
 
-  void plan(peer_index peer, std::uint64_t nth, effect what, errc code);
+  CAUSEWAY_DECL void plan(peer_index peer, std::uint64_t nth, effect what, errc code);
 
  private:
   struct fault {
@@ -7000,7 +7050,7 @@ class memory_hub {
     bool stalled = false;
     std::optional<result<std::size_t>> done{};
 
-    void end(result<std::size_t> outcome);
+    CAUSEWAY_DECL void end(result<std::size_t> outcome);
     [[nodiscard]] bool open() const { return !done && !stalled; }
   };
 
@@ -7026,29 +7076,30 @@ class memory_hub {
   static std::string name(peer_index peer) { return "peer " + std::to_string(peer); }
 
   // The parent is not part of the match: a message about another parent must be refused, not overlooked.
-  static bool matches(const message_id& a, const message_id& b);
+  CAUSEWAY_DECL static bool matches(const message_id& a, const message_id& b);
 
-  static const fault* planned_fault(const seat& s);
+  CAUSEWAY_DECL static const fault* planned_fault(const seat& s);
 
-  static operation refuse(seat& me, peer_index other, const char* why);
+  CAUSEWAY_DECL static operation refuse(seat& me, peer_index other, const char* why);
 
-  void begin_send(peer_index self, pending& op);
+  CAUSEWAY_DECL void begin_send(peer_index self, pending& op);
 
-  void begin_receive(peer_index self, pending& op);
+  CAUSEWAY_DECL void begin_receive(peer_index self, pending& op);
 
   // Copies one message into a started receive, or refuses it.
-  void deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes, peer_index to, pending& receive);
+  CAUSEWAY_DECL void deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes, peer_index to,
+                             pending& receive);
 
-  void keep_if_room(peer_index self, pending& op);
+  CAUSEWAY_DECL void keep_if_room(peer_index self, pending& op);
 
-  void admit_senders(peer_index receiver);
+  CAUSEWAY_DECL void admit_senders(peer_index receiver);
 
-  void count_sent(peer_index from, std::size_t payload);
+  CAUSEWAY_DECL void count_sent(peer_index from, std::size_t payload);
 
-  void count_received(peer_index to, std::size_t payload);
+  CAUSEWAY_DECL void count_received(peer_index to, std::size_t payload);
 
   // Messages that the peer had sent stay readable, as bytes in a socket do.
-  void lose(peer_index peer);
+  CAUSEWAY_DECL void lose(peer_index peer);
 
   memory_options options_;
   mutable std::mutex mutex_;
@@ -7060,7 +7111,7 @@ class memory_hub {
 /// One peer's end of a memory_network. Movable; its destruction closes the peer's connections.
 class memory_transport {
  public:
-  memory_transport(std::shared_ptr<detail::memory_hub> hub, peer_index self);
+  CAUSEWAY_DECL memory_transport(std::shared_ptr<detail::memory_hub> hub, peer_index self);
   memory_transport(memory_transport&&) noexcept = default;
   memory_transport& operator=(memory_transport&& other) noexcept;
   ~memory_transport();
@@ -7068,8 +7119,8 @@ class memory_transport {
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return hub_->size(); }
 
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
   result<std::size_t> wait(operation op, time_point deadline) { return hub_->wait(self_, op, deadline); }
   [[nodiscard]] bool done(operation op) const { return hub_->done(self_, op); }
@@ -7086,23 +7137,23 @@ static_assert(Transport<memory_transport>);
 /// 0.
 class memory_network {
  public:
-  explicit memory_network(std::uint32_t peers, memory_options options = {});
+  CAUSEWAY_DECL explicit memory_network(std::uint32_t peers, memory_options options = {});
 
   [[nodiscard]] std::uint32_t size() const noexcept { return hub_->size(); }
 
   /// The end of one peer; one at a time per peer. Asking again after it was destroyed or killed is a restart: an empty
   /// mailbox, operations counted from 0 again.
-  [[nodiscard]] memory_transport transport(peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] memory_transport transport(peer_index peer) const;
 
   /// Ends all connections of a peer at once, as if its machine had died.
   void kill(peer_index peer) const { hub_->lost(peer); }
 
   /// The n-th operation of `peer` is not carried out: waiting for it gives `code`.
-  void fail_at(peer_index peer, std::uint64_t nth, errc code) const;
+  CAUSEWAY_DECL void fail_at(peer_index peer, std::uint64_t nth, errc code) const;
   /// The peer dies when it starts its n-th operation.
-  void kill_at(peer_index peer, std::uint64_t nth) const;
+  CAUSEWAY_DECL void kill_at(peer_index peer, std::uint64_t nth) const;
   /// The n-th operation of `peer` never ends by itself: only a deadline or a lost peer ends it.
-  void stall_at(peer_index peer, std::uint64_t nth) const;
+  CAUSEWAY_DECL void stall_at(peer_index peer, std::uint64_t nth) const;
 
   /// Sends and receives that a peer has started.
   [[nodiscard]] std::uint64_t operations(peer_index peer) const { return hub_->operations(peer); }
@@ -7346,13 +7397,13 @@ CAUSEWAY_DECL memory_transport::memory_transport(std::shared_ptr<detail::memory_
   hub_->join(self_);
 }
 
-CAUSEWAY_DECL memory_transport& memory_transport::operator=(memory_transport&& other) noexcept {
+CAUSEWAY_INLINE memory_transport& memory_transport::operator=(memory_transport&& other) noexcept {
   std::swap(hub_, other.hub_);
   std::swap(self_, other.self_);
   return *this;
 }
 
-CAUSEWAY_DECL memory_transport::~memory_transport() {
+CAUSEWAY_INLINE memory_transport::~memory_transport() {
   if (hub_) hub_->leave(self_);
 }
 
@@ -7437,42 +7488,43 @@ class mesh_builder {
  public:
   using hello_handler = std::function<void(conversation_ptr, const frame_header&, std::span<const std::byte>)>;
 
-  mesh_builder(listener& from, const rendezvous_options& options);
+  CAUSEWAY_DECL mesh_builder(listener& from, const rendezvous_options& options);
   mesh_builder(const mesh_builder&) = delete;
   mesh_builder& operator=(const mesh_builder&) = delete;
   ~mesh_builder() { shut_down(); }
 
-  void on_hello(hello_handler handler);
+  CAUSEWAY_DECL void on_hello(hello_handler handler);
   /// Called every 50 ms or more often while `run` runs.
-  void on_tick(std::function<void(time_point)> handler);
+  CAUSEWAY_DECL void on_tick(std::function<void(time_point)> handler);
   void set_run(std::uint64_t run_id) { run_id_ = run_id; }
   [[nodiscard]] std::uint64_t run_id() const noexcept { return run_id_; }
   [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
 
   /// Starts making the links of peer `self` of `addresses.size()`. `token` tells this gathering from earlier ones.
-  void connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token, std::size_t streams);
+  CAUSEWAY_DECL void connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token,
+                                 std::size_t streams);
 
   /// Forgets the links made so far, and those that are being made: `connect_all` may be called again. Not from a handler of
   /// a link that is being made.
-  void disconnect_all();
+  CAUSEWAY_DECL void disconnect_all();
 
   /// Called once, when the last link stands.
-  void on_complete(std::function<void()> handler);
+  CAUSEWAY_DECL void on_complete(std::function<void()> handler);
 
   /// Why dialling failed last: ": reason", or nothing.
-  [[nodiscard]] std::string last_failure() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string last_failure() const;
 
   /// All links stand.
-  [[nodiscard]] bool complete() const;
+  CAUSEWAY_DECL [[nodiscard]] bool complete() const;
 
   [[nodiscard]] bool linked(peer_index peer) const { return peer < sockets_.size() && link_complete(sockets_[peer]); }
   /// Streams that stand.
-  [[nodiscard]] std::size_t streams_made() const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t streams_made() const;
 
   /// Dials until somebody answers. `again`: the last connection broke, so pause first.
-  void dial(const endpoint& target, dialer::connect_handler connected, bool again = false);
+  CAUSEWAY_DECL void dial(const endpoint& target, dialer::connect_handler connected, bool again = false);
 
-  void fail_with(error why);
+  CAUSEWAY_DECL void fail_with(error why);
 
   /// Runs until `done`, the first failure, the deadline or a request to stop. `late` describes what was missing.
   template <class Done, class Late>
@@ -7495,14 +7547,14 @@ class mesh_builder {
   }
 
   /// Who is still missing, and why as far as we know: for messages.
-  [[nodiscard]] std::string missing() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string missing() const;
 
-  [[nodiscard]] asio_transport finish();
+  CAUSEWAY_DECL [[nodiscard]] asio_transport finish();
 
-  void reject(const conversation_ptr& who, const error& why);
+  CAUSEWAY_DECL void reject(const conversation_ptr& who, const error& why);
 
   /// The checks that every first frame must pass. Null when it does.
-  std::optional<error> check_run(std::uint64_t run_id, std::uint64_t model) const;
+  CAUSEWAY_DECL std::optional<error> check_run(std::uint64_t run_id, std::uint64_t model) const;
 
  private:
   using link_sockets = std::vector<std::optional<tcp::socket>>;
@@ -7512,36 +7564,36 @@ class mesh_builder {
     std::vector<std::byte> body;
   };
 
-  static bool link_complete(const link_sockets& link);
+  CAUSEWAY_DECL static bool link_complete(const link_sockets& link);
   static bool has_value(const std::optional<tcp::socket>& s) { return s.has_value(); }
 
   /// One stranger goes. False when there is none.
-  bool make_room();
-  void send_away(const conversation_ptr& who);
+  CAUSEWAY_DECL bool make_room();
+  CAUSEWAY_DECL void send_away(const conversation_ptr& who);
 
   // ---- strangers
 
-  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
+  CAUSEWAY_DECL std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
 
-  void meet(tcp::socket socket);
+  CAUSEWAY_DECL void meet(tcp::socket socket);
 
   // ---- links
 
-  void dial_peer(peer_index peer, std::size_t stream, bool again = false);
+  CAUSEWAY_DECL void dial_peer(peer_index peer, std::size_t stream, bool again = false);
 
-  void start_link(peer_index peer, const conversation_ptr& who);
+  CAUSEWAY_DECL void start_link(peer_index peer, const conversation_ptr& who);
 
-  bool kernel_has_bbr();
+  CAUSEWAY_DECL bool kernel_has_bbr();
 
   /// A peer of a higher index names itself on a new connection.
-  void take_link(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
+  CAUSEWAY_DECL void take_link(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
 
-  void keep(peer_index peer, std::size_t stream, const conversation_ptr& who);
+  CAUSEWAY_DECL void keep(peer_index peer, std::size_t stream, const conversation_ptr& who);
 
-  void tell_if_complete();
+  CAUSEWAY_DECL void tell_if_complete();
 
   /// Ends everything that is under way, so that no handler refers to us any more. Sockets of links stay.
-  void shut_down();
+  CAUSEWAY_DECL void shut_down();
 
   std::unique_ptr<asio::io_context> io_;
   std::shared_ptr<accepting> accepting_;
@@ -7583,12 +7635,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 /// The host's side: a seat for every peer.
 class host_session {
  public:
-  host_session(listener& from, std::uint32_t peers, std::span<const std::byte> welcome, const rendezvous_options& options);
+  CAUSEWAY_DECL host_session(listener& from, std::uint32_t peers, std::span<const std::byte> welcome,
+                             const rendezvous_options& options);
   ~host_session();
   host_session(const host_session&) = delete;
   host_session& operator=(const host_session&) = delete;
 
-  result<membership> run();
+  CAUSEWAY_DECL result<membership> run();
 
  private:
   struct seat_state {
@@ -7601,43 +7654,43 @@ class host_session {
     conversation_ptr who;
   };
 
-  [[nodiscard]] std::size_t seats_taken() const;
-  [[nodiscard]] bool all_ready() const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t seats_taken() const;
+  CAUSEWAY_DECL [[nodiscard]] bool all_ready() const;
 
-  [[nodiscard]] bool all_gone() const;
+  CAUSEWAY_DECL [[nodiscard]] bool all_gone() const;
 
-  void seat(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
+  CAUSEWAY_DECL void seat(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
 
-  result<peer_index> choose_seat(peer_index wanted) const;
+  CAUSEWAY_DECL result<peer_index> choose_seat(peer_index wanted) const;
 
   /// A seated peer answers heartbeats, and says `ready` when its links stand.
-  void listen_to(peer_index index);
+  CAUSEWAY_DECL void listen_to(peer_index index);
 
-  bool hear(peer_index index, frame_kind kind, std::span<const std::byte> body);
+  CAUSEWAY_DECL bool hear(peer_index index, frame_kind kind, std::span<const std::byte> body);
 
   /// Keeps every seat's holder talking, and gives up those who are silent or make no links.
-  void look_after_seats(time_point now);
+  CAUSEWAY_DECL void look_after_seats(time_point now);
 
-  void look_after_links(time_point now);
+  CAUSEWAY_DECL void look_after_links(time_point now);
 
   /// The seat is free again. Where links were being made everybody starts over, when it is taken again.
-  void leave(peer_index index, const error& why);
+  CAUSEWAY_DECL void leave(peer_index index, const error& why);
 
   /// Tells the program and everybody who waits how many are in.
-  void report();
+  CAUSEWAY_DECL void report();
 
-  void send_tables();
+  CAUSEWAY_DECL void send_tables();
 
-  [[nodiscard]] address_table make_table() const;
+  CAUSEWAY_DECL [[nodiscard]] address_table make_table() const;
 
-  void send_go();
+  CAUSEWAY_DECL void send_go();
 
   /// Tells everybody why nothing came of it.
-  void dismiss(const error& why);
+  CAUSEWAY_DECL void dismiss(const error& why);
 
-  [[nodiscard]] error too_late() const;
+  CAUSEWAY_DECL [[nodiscard]] error too_late() const;
 
-  [[nodiscard]] error nobody_came() const;
+  CAUSEWAY_DECL [[nodiscard]] error nobody_came() const;
 
   mesh_builder mesh_;  // first: its event loop must outlive the conversations of the seats
   endpoint address_;
@@ -7671,30 +7724,30 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 /// The joiner's side.
 class join_session {
  public:
-  join_session(listener& own, endpoint host, const rendezvous_options& options);
+  CAUSEWAY_DECL join_session(listener& own, endpoint host, const rendezvous_options& options);
   ~join_session();
   join_session(const join_session&) = delete;
   join_session& operator=(const join_session&) = delete;
 
-  result<membership> run();
+  CAUSEWAY_DECL result<membership> run();
 
  private:
-  void introduce(const conversation_ptr& who);
+  CAUSEWAY_DECL void introduce(const conversation_ptr& who);
 
-  [[nodiscard]] bool listens_on_loopback() const;
+  CAUSEWAY_DECL [[nodiscard]] bool listens_on_loopback() const;
 
-  void listen(std::chrono::nanoseconds patience);
+  CAUSEWAY_DECL void listen(std::chrono::nanoseconds patience);
 
-  result<void> hear(const frame_header& h, std::span<const std::byte> body);
+  CAUSEWAY_DECL result<void> hear(const frame_header& h, std::span<const std::byte> body);
 
-  result<void> hear_accepted(const frame_header& h, std::span<const std::byte> body);
+  CAUSEWAY_DECL result<void> hear_accepted(const frame_header& h, std::span<const std::byte> body);
 
   /// Somebody went while the links were made: they are made anew when another one has come.
-  void start_over();
+  CAUSEWAY_DECL void start_over();
 
-  result<void> hear_table(std::span<const std::byte> body);
+  CAUSEWAY_DECL result<void> hear_table(std::span<const std::byte> body);
 
-  [[nodiscard]] error too_late() const;
+  CAUSEWAY_DECL [[nodiscard]] error too_late() const;
 
   endpoint own_;
   endpoint host_;
@@ -8066,7 +8119,7 @@ CAUSEWAY_DECL host_session::host_session(listener& from, std::uint32_t peers, st
       [this](const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) { seat(who, h, body); });
 }
 
-CAUSEWAY_DECL host_session::~host_session() {
+CAUSEWAY_INLINE host_session::~host_session() {
   for (seat_state& s : seats_) {
     if (s.who) s.who->stop();
   }
@@ -8307,7 +8360,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 CAUSEWAY_DECL join_session::join_session(listener& own, endpoint host, const rendezvous_options& options)
     : own_{own.address()}, host_{std::move(host)}, options_{&options}, mesh_{own, options} {}
 
-CAUSEWAY_DECL join_session::~join_session() {
+CAUSEWAY_INLINE join_session::~join_session() {
   if (control_) control_->stop();
 }
 
@@ -8707,7 +8760,7 @@ enum class algorithm : std::uint8_t {
 class collective_workspace {
  public:
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  [[nodiscard]] std::byte* reserve(std::size_t bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
   [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
@@ -11466,22 +11519,22 @@ class conversation {
   conversation& operator=(conversation&& other) noexcept;
   ~conversation() { close(); }
 
-  void open(const exchange_port& port, std::size_t places);
+  CAUSEWAY_DECL void open(const exchange_port& port, std::size_t places);
 
   [[nodiscard]] bool is_open() const noexcept { return transport_ != nullptr; }
 
   /// Cancels what is under way.
-  void close();
+  CAUSEWAY_DECL void close();
 
-  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
 
-  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
+  CAUSEWAY_DECL void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
 
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
-  result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline);
+  CAUSEWAY_DECL result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline);
 
   /// As wait, for a send.
-  result<void> finish(std::size_t place, net::peer_index peer, time_point deadline);
+  CAUSEWAY_DECL result<void> finish(std::size_t place, net::peer_index peer, time_point deadline);
 
  private:
   net::any_transport* transport_ = nullptr;
@@ -11502,10 +11555,10 @@ class conversation {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-CAUSEWAY_DECL conversation::conversation(conversation&& other) noexcept
+CAUSEWAY_INLINE conversation::conversation(conversation&& other) noexcept
     : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
 
-CAUSEWAY_DECL conversation& conversation::operator=(conversation&& other) noexcept {
+CAUSEWAY_INLINE conversation& conversation::operator=(conversation&& other) noexcept {
   std::swap(transport_, other.transport_);
   std::swap(id_, other.id_);
   std::swap(places_, other.places_);
@@ -11712,15 +11765,15 @@ class group_view {
  public:
   /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
   /// them.
-  group_view(net::any_transport& over, std::vector<net::peer_index> members);
+  CAUSEWAY_DECL group_view(net::any_transport& over, std::vector<net::peer_index> members);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
-  result<std::size_t> wait(net::operation op, time_point deadline);
+  CAUSEWAY_DECL net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
 
   /// Of the whole transport.
@@ -11731,8 +11784,8 @@ class group_view {
 
   [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
 
-  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
-  [[nodiscard]] bool are_distinct() const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool are_distinct() const;
 
   net::any_transport* over_;
   std::vector<net::peer_index> members_;
@@ -12258,9 +12311,9 @@ struct median_norm_clip {
     return norms;
   }
 
-  [[nodiscard]] bool is_within(std::span<const float> x) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_within(std::span<const float> x) const;
 
-  static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors);
+  CAUSEWAY_DECL static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors);
 
   /// A tensor that nobody contributed to stays 0; when that is all of them, there is no result.
   template <class C, class X>
@@ -12337,7 +12390,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// The partner of `self` when `peers` are paired at random; none for the one left over of an odd number. Peers that `draw`
 /// alike get the same pairs. Cost: O(peers).
-[[nodiscard]] CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw);
+CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw);
 
 /// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
 /// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
@@ -12705,17 +12758,17 @@ CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal g
 /// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
 class subset_search {
  public:
-  subset_search(const link_costs& links, bool by_sum, double limit);
+  CAUSEWAY_DECL subset_search(const link_costs& links, bool by_sum, double limit);
 
   /// What the best ring costs, and its order from peer 0 on.
-  [[nodiscard]] std::pair<double, ring_list> ring() const;
+  CAUSEWAY_DECL [[nodiscard]] std::pair<double, ring_list> ring() const;
 
  private:
   [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
-  [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
+  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
   [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
 
-  void extend(std::uint32_t set, std::uint32_t j);
+  CAUSEWAY_DECL void extend(std::uint32_t set, std::uint32_t j);
 
   const link_costs& links_;
   bool by_sum_;
@@ -12733,19 +12786,19 @@ CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_in
 /// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
 class local_search {
  public:
-  local_search(const link_costs& links, ring_goal goal, ring_list order);
+  CAUSEWAY_DECL local_search(const link_costs& links, ring_goal goal, ring_list order);
 
   [[nodiscard]] const ring_list& order() const noexcept { return order_; }
   [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
 
  private:
-  bool reverse_runs();
+  CAUSEWAY_DECL bool reverse_runs();
 
-  bool move_runs();
+  CAUSEWAY_DECL bool move_runs();
 
-  bool move_run(std::size_t first, std::size_t length, std::size_t to);
+  CAUSEWAY_DECL bool move_run(std::size_t first, std::size_t length, std::size_t to);
 
-  bool keep_if_better();
+  CAUSEWAY_DECL bool keep_if_better();
 
   const link_costs& links_;
   ring_goal goal_;
@@ -12974,13 +13027,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 class server_residual {
  public:
   /// A try at round `step` begins.
-  void begin(std::uint64_t step);
+  CAUSEWAY_DECL void begin(std::uint64_t step);
 
   /// mean += residual, for the values of the row from `begin` on.
-  void add_to(std::size_t begin, std::span<float> mean) const;
+  CAUSEWAY_DECL void add_to(std::size_t begin, std::span<float> mean) const;
 
   /// Where the residual of this try is to be written.
-  [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size);
+  CAUSEWAY_DECL [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size);
 
   /// The try went through.
   void finish() noexcept { finished_ = true; }
@@ -13473,19 +13526,19 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 class transport_site final : public site {
  public:
   /// `members[r]` is the peer of rank r, this one among them.
-  transport_site(net::any_transport& over, std::vector<net::peer_index> members, const net::message_id& id,
-                 const collective_options& options);
+  CAUSEWAY_DECL transport_site(net::any_transport& over, std::vector<net::peer_index> members, const net::message_id& id,
+                               const collective_options& options);
 
   [[nodiscard]] std::uint32_t size() const override { return group_.size(); }
   [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
 
-  [[nodiscard]] CAUSEWAY_DECL result<void> mean(std::span<float> data) override;
-  [[nodiscard]] CAUSEWAY_DECL result<void> broadcast(std::uint32_t from, std::span<float> data) override;
-  [[nodiscard]] CAUSEWAY_DECL result<bool> all_of(bool mine) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> broadcast(std::uint32_t from, std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<bool> all_of(bool mine) override;
 
  private:
   /// A collective adds up to three phases to its channel.
-  [[nodiscard]] net::message_id of_kind(std::uint32_t kind) const;
+  CAUSEWAY_DECL [[nodiscard]] net::message_id of_kind(std::uint32_t kind) const;
 
   group_view group_;
   net::message_id id_;
@@ -13509,15 +13562,15 @@ CAUSEWAY_DECL transport_site::transport_site(net::any_transport& over, std::vect
                                              const net::message_id& id, const collective_options& options)
     : group_{over, std::move(members)}, id_{id}, options_{options} {}
 
-CAUSEWAY_DECL result<void> transport_site::mean(std::span<float> data) {
+CAUSEWAY_INLINE result<void> transport_site::mean(std::span<float> data) {
   return all_reduce_mean(group_, of_kind(0), data, options_);
 }
 
-CAUSEWAY_DECL result<void> transport_site::broadcast(std::uint32_t from, std::span<float> data) {
+CAUSEWAY_INLINE result<void> transport_site::broadcast(std::uint32_t from, std::span<float> data) {
   return collective::broadcast(group_, of_kind(1), from, data, options_);
 }
 
-CAUSEWAY_DECL result<bool> transport_site::all_of(bool mine) {
+CAUSEWAY_INLINE result<bool> transport_site::all_of(bool mine) {
   const std::byte own{mine};
   std::vector<std::byte> said(group_.size());
   CAUSEWAY_TRY(all_gather(group_, of_kind(2), std::span{&own, 1}, std::span{said}, options_));
@@ -13785,7 +13838,7 @@ class held_transport {
   held_transport(held_transport&&) noexcept = default;
   held_transport& operator=(held_transport&& other) noexcept;
 
-  void hold(group_view group);
+  CAUSEWAY_DECL void hold(group_view group);
   [[nodiscard]] net::any_transport& get() const noexcept { return *transport_; }
 
  private:
@@ -14070,7 +14123,7 @@ CAUSEWAY_DECL void held_transport::hold(group_view group) {
   transport_ = std::make_unique<net::any_transport>(std::move(group));
 }
 
-CAUSEWAY_DECL held_transport& held_transport::operator=(held_transport&& other) noexcept {
+CAUSEWAY_INLINE held_transport& held_transport::operator=(held_transport&& other) noexcept {
   std::swap(transport_, other.transport_);
   return *this;
 }
@@ -14091,6 +14144,1230 @@ CAUSEWAY_DECL held_transport& held_transport::operator=(held_transport&& other) 
 
 #if !(__has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__))
 #error "causeway/tcp.hpp needs standalone asio (Debian: libasio-dev), and a compiler other than nvcc"
+#endif
+
+#if defined(CAUSEWAY_HAS_MPI)
+
+// ---- causeway/net/mpi_world.hpp ----
+#ifndef CAUSEWAY_NET_MPI_WORLD_HPP
+#define CAUSEWAY_NET_MPI_WORLD_HPP
+
+// The ranks of an MPI job (mpirun, srun): who they are, on which hosts, and groups of them. What they say to each other is
+// in net/mpi_transport.hpp and collective/mpi_site.hpp. Link causeway::mpi.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+namespace detail {
+struct mpi_communicator;  // net/mpi_library.hpp
+}
+
+struct mpi_options {
+  /// The longest that a rank waits for others of its group where all of them must come. One that exchanges with other sites
+  /// comes late to its own, so this must be longer than such an exchange.
+  duration patience = std::chrono::minutes{10};
+  any_clock clock{};  ///< what deadlines are measured on
+};
+
+/// Ranks that were started together, or some of them. Copies name the same ones. All calls come from the thread that
+/// entered. A rank that dies, or ends without `leave`, makes the launcher end the job: whatever must live on is another
+/// job.
+class mpi_world {
+ public:
+  /// Starts MPI in this process, once, and gives all ranks of the job. Never aborts: MPI's errors become ours.
+  /// errc::unsupported: the launcher belongs to another MPI than the one that this program is linked with, so that each
+  /// process would be alone.
+  CAUSEWAY_DECL [[nodiscard]] static result<mpi_world> enter(const mpi_options& options = {});
+
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t rank() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t size() const;
+  /// "Open MPI 4.1.4", "MPICH 4.0.2".
+  CAUSEWAY_DECL [[nodiscard]] static std::string library();
+
+  /// The host of each rank, by rank. All ranks call it.
+  CAUSEWAY_DECL [[nodiscard]] result<std::vector<std::string>> hosts() const;
+
+  /// The ranks that give the same `part`, in the order of their ranks here. All ranks call it.
+  CAUSEWAY_DECL [[nodiscard]] result<mpi_world> split(std::uint32_t part) const;
+
+  /// A text of rank `from`, on all ranks. All ranks call it.
+  CAUSEWAY_DECL [[nodiscard]] result<std::string> tell(std::uint32_t from, const std::string& text) const;
+
+  /// A function that ends all waits, from any thread, with errc::cancelled. MPI is not usable after that.
+  CAUSEWAY_DECL [[nodiscard]] std::function<void()> interrupter() const;
+
+  /// Ends MPI in this process when all went well; all ranks of the job call it, after they have destroyed their transports
+  /// and sites. Without it, the launcher takes the end of
+  /// the process for a failure and ends the others: which is right after an error.
+  /// `at_most`: how long to wait for the others, if not `patience`.
+  CAUSEWAY_DECL [[nodiscard]] result<void> leave(duration at_most = duration::max()) const;
+
+  /// For those who call MPI themselves, through net/mpi_library.hpp.
+  [[nodiscard]] const std::shared_ptr<detail::mpi_communicator>& line() const noexcept { return line_; }
+  [[nodiscard]] duration patience() const noexcept { return patience_; }
+
+ private:
+  CAUSEWAY_DECL mpi_world(std::shared_ptr<detail::mpi_communicator> line, duration patience);
+
+  /// All are here, or have not come in time: what blocks afterwards does not block for ever.
+  CAUSEWAY_DECL [[nodiscard]] result<void> meet(duration at_most = duration::max()) const;
+
+  std::shared_ptr<detail::mpi_communicator> line_;
+  duration patience_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_MPI_WORLD_HPP
+
+// ---- causeway/net/mpi_library.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_MPI_LIBRARY_HPP
+#define CAUSEWAY_NET_MPI_LIBRARY_HPP
+
+// What the bodies that call MPI have in common: the process's one MPI, a communicator, and waiting with a deadline. MPI has
+// no deadlines, cannot take a message back, and frees no buffer before its operation has ended. So the first operation that
+// does not end in time is the last: from then on nobody here calls MPI again, which is what moves bytes in this process.
+
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
+#include <mpi.h>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// Most that one MPI call is given: its counts are ints, and Open MPI before 5.0 has no others.
+inline constexpr std::size_t most_at_once = std::size_t{1} << 30U;
+
+/// MPI as this process has it. `failure`: what ended its use.
+struct mpi_process {
+  std::optional<error> failure{};
+  bool left = false;
+  std::atomic<bool> interrupted{false};
+
+  [[nodiscard]] bool usable() const { return !failure && !left; }
+  const error& fail_for_good(error why) {
+    if (!failure) failure.emplace(std::move(why));
+    return *failure;
+  }
+};
+
+/// Some ranks that talk to each other. Never freed: freeing waits for all of them, and MPI_Finalize does it.
+struct mpi_communicator {
+  MPI_Comm handle = MPI_COMM_NULL;
+  int rank = 0;
+  int size = 1;
+  std::shared_ptr<mpi_process> process;
+  any_clock clock{};
+};
+
+/// Our error for a code of MPI's other than MPI_SUCCESS.
+inline error mpi_failure(int code, std::string where) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) length = 0;
+  return fail(errc::peer_lost, std::move(where), "MPI: " + std::string(text, static_cast<std::size_t>(length)));
+}
+
+inline result<void> mpi_check(int code, const char* where) {
+  if (code == MPI_SUCCESS) return {};
+  return mpi_failure(code, where);
+}
+
+/// Between two looks that found nothing new: at first at once again, then after the others on this core had their turn,
+/// at last after a sleep that grows to a millisecond, so that ranks that wait leave the cores to ranks that compute.
+class mpi_pause {
+ public:
+  void reset() noexcept { looks_ = 0; }
+  void operator()() {
+    ++looks_;
+    if (looks_ <= eager) return;
+    if (looks_ <= patient) return std::this_thread::yield();
+    const int more = std::min(looks_ - patient, 20);
+    std::this_thread::sleep_for(std::chrono::microseconds{50 * more});
+  }
+
+ private:
+  static constexpr int eager = 20, patient = 2000;
+  int looks_ = 0;
+};
+
+inline error mpi_timeout(std::string where, duration patience) {
+  return fail(errc::timeout, std::move(where),
+              "no answer within " + std::to_string(static_cast<long>(seconds(patience))) +
+                  " s; a rank of this site is lost or far behind, and the site must be started anew");
+}
+
+/// Looks until `done(pause)` is true: whether it was before the deadline. `done` resets the pause where something moved; an
+/// error of it ends all.
+template <class Done>
+result<bool> mpi_poll(const any_clock& clock, const mpi_process& process, time_point deadline, Done&& done) {
+  for (mpi_pause pause;; pause()) {
+    CAUSEWAY_ASSIGN(const bool now, done(pause));
+    if (now) return true;
+    if (process.interrupted.load(std::memory_order_relaxed)) return fail(errc::cancelled, "MPI", "stopped on request");
+    if (clock.now() >= deadline) return false;
+  }
+}
+
+/// Waits for one request, whose memory MPI keeps if it does not end: then the use of MPI ends.
+inline result<void> mpi_wait(mpi_communicator& line, MPI_Request& request, duration patience, const char* where) {
+  const time_point deadline = line.clock.now() + patience;
+  const auto ended = mpi_poll(line.clock, *line.process, deadline, [&](mpi_pause&) -> result<bool> {
+    int flag = 0;
+    CAUSEWAY_TRY(mpi_check(MPI_Test(&request, &flag, MPI_STATUS_IGNORE), where));
+    return flag != 0;
+  });
+  if (!ended) return line.process->fail_for_good(ended.error());
+  if (!*ended) return line.process->fail_for_good(mpi_timeout(where, patience));
+  return {};
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_MPI_LIBRARY_HPP
+#endif
+
+// ---- causeway/net/impl/mpi_world.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_MPI_WORLD_IPP
+#define CAUSEWAY_NET_IMPL_MPI_WORLD_IPP
+
+// Bodies of net/mpi_world.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+namespace detail {
+
+/// How many ranks a launcher's variable says that there are; 0 where it says nothing.
+inline int ranks_by(const char* variable) {
+  const char* const text = std::getenv(variable);
+  int value = 0;
+  if (text != nullptr) std::from_chars(text, text + std::strlen(text), value);
+  return value;
+}
+
+/// A launcher of another MPI starts processes that find no others.
+inline result<void> check_launcher(int size) {
+  if (size != 1) return {};
+  const struct {
+    const char *variable, *launcher;
+  } launchers[] = {{"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
+                   {"PMI_SIZE", "MPICH's mpirun, or a srun that speaks PMI,"}};
+  for (const auto& [variable, launcher] : launchers) {
+    const int ranks = ranks_by(variable);
+    if (ranks <= 1) continue;
+    return fail(errc::unsupported, "MPI",
+                std::string{launcher} + " started " + std::to_string(ranks) + " ranks, but this program is linked with " +
+                    mpi_world::library() +
+                    " and finds itself alone; start it with the mpirun of that, or build it with the other");
+  }
+  return {};
+}
+
+inline result<std::shared_ptr<mpi_process>> start_mpi() {
+  static const auto process = std::make_shared<mpi_process>();
+  if (process->left) return fail(errc::unsupported, "MPI", "was left before; a process can enter it once");
+  int running = 0, level = 0;
+  CAUSEWAY_TRY(mpi_check(MPI_Initialized(&running), "MPI"));
+  if (running == 0) CAUSEWAY_TRY(mpi_check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "starting MPI"));
+  return process;
+}
+
+inline result<void> identify(mpi_communicator& line) {
+  CAUSEWAY_TRY(mpi_check(MPI_Comm_set_errhandler(line.handle, MPI_ERRORS_RETURN), "MPI"));
+  CAUSEWAY_TRY(mpi_check(MPI_Comm_rank(line.handle, &line.rank), "MPI"));
+  return mpi_check(MPI_Comm_size(line.handle, &line.size), "MPI");
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL mpi_world::mpi_world(std::shared_ptr<detail::mpi_communicator> line, duration patience)
+    : line_{std::move(line)}, patience_{patience} {}
+
+CAUSEWAY_DECL result<mpi_world> mpi_world::enter(const mpi_options& options) {
+  auto line = std::make_shared<detail::mpi_communicator>();
+  CAUSEWAY_ASSIGN(line->process, detail::start_mpi());
+  line->handle = MPI_COMM_WORLD;
+  line->clock = options.clock;
+  CAUSEWAY_TRY(detail::identify(*line));
+  CAUSEWAY_TRY(detail::check_launcher(line->size));
+  return mpi_world{std::move(line), options.patience};
+}
+
+CAUSEWAY_DECL std::uint32_t mpi_world::rank() const { return static_cast<std::uint32_t>(line_->rank); }
+CAUSEWAY_DECL std::uint32_t mpi_world::size() const { return static_cast<std::uint32_t>(line_->size); }
+
+CAUSEWAY_DECL std::string mpi_world::library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) return "an unknown MPI";
+  std::string_view all{text, static_cast<std::size_t>(length)};
+  all = all.substr(0, all.find_first_of(",\n"));
+  if (all.starts_with("MPICH")) {
+    const auto number = all.find_first_of("0123456789");
+    return "MPICH " + std::string{number == all.npos ? "" : all.substr(number)};
+  }
+  const auto version = all.find(" v");
+  if (!all.starts_with("Open MPI") || version == all.npos) return std::string{all};
+  return "Open MPI " + std::string{all.substr(version + 2)};
+}
+
+CAUSEWAY_DECL result<void> mpi_world::meet(duration at_most) const {
+  if (line_->process->failure) return *line_->process->failure;
+  MPI_Request request = MPI_REQUEST_NULL;
+  CAUSEWAY_TRY(detail::mpi_check(MPI_Ibarrier(line_->handle, &request), "meeting the ranks of the job"));
+  return detail::mpi_wait(*line_, request, std::min(patience_, at_most), "meeting the ranks of the job");
+}
+
+CAUSEWAY_DECL result<std::vector<std::string>> mpi_world::hosts() const {
+  constexpr int room = MPI_MAX_PROCESSOR_NAME;
+  char own[room] = "";
+  int length = 0;
+  CAUSEWAY_TRY(detail::mpi_check(MPI_Get_processor_name(own, &length), "the name of this host"));
+  std::vector<char> all(static_cast<std::size_t>(room) * size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  CAUSEWAY_TRY(detail::mpi_check(MPI_Iallgather(own, room, MPI_CHAR, all.data(), room, MPI_CHAR, line_->handle, &request),
+                                 "the names of all hosts"));
+  CAUSEWAY_TRY(detail::mpi_wait(*line_, request, patience_, "the names of all hosts"));
+  std::vector<std::string> names;
+  for (std::uint32_t r = 0; r < size(); ++r) names.emplace_back(all.data() + static_cast<std::size_t>(room) * r);
+  return names;
+}
+
+CAUSEWAY_DECL result<mpi_world> mpi_world::split(std::uint32_t part) const {
+  CAUSEWAY_TRY(meet());
+  auto line = std::make_shared<detail::mpi_communicator>(*line_);
+  CAUSEWAY_TRY(detail::mpi_check(MPI_Comm_split(line_->handle, static_cast<int>(part), line_->rank, &line->handle),
+                                 "grouping the ranks of the job"));
+  CAUSEWAY_TRY(detail::identify(*line));
+  return mpi_world{std::move(line), patience_};
+}
+
+CAUSEWAY_DECL result<std::string> mpi_world::tell(std::uint32_t from, const std::string& text) const {
+  const auto broadcast = [&](void* data, std::size_t bytes) -> result<void> {
+    MPI_Request request = MPI_REQUEST_NULL;
+    CAUSEWAY_TRY(detail::mpi_check(
+        MPI_Ibcast(data, static_cast<int>(bytes), MPI_BYTE, static_cast<int>(from), line_->handle, &request),
+        "a word to all ranks"));
+    return detail::mpi_wait(*line_, request, patience_, "a word to all ranks");
+  };
+  std::uint64_t length = text.size();
+  CAUSEWAY_TRY(broadcast(&length, sizeof length));
+  if (length > detail::most_at_once) return fail(errc::too_large, "a word to all ranks", "is longer than 1 GiB");
+  std::string told = rank() == from ? text : std::string(length, '\0');
+  CAUSEWAY_TRY(broadcast(told.data(), length));
+  return told;
+}
+
+CAUSEWAY_DECL std::function<void()> mpi_world::interrupter() const {
+  return [process = line_->process] { process->interrupted = true; };
+}
+
+CAUSEWAY_DECL result<void> mpi_world::leave(duration at_most) const {
+  detail::mpi_process& process = *line_->process;
+  if (process.left) return {};
+  CAUSEWAY_TRY(meet(at_most));  // to finalize blocks until all do
+  process.left = true;
+  return detail::mpi_check(MPI_Finalize(), "leaving MPI");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_MPI_WORLD_IPP
+#endif
+
+// ---- causeway/net/mpi_transport.hpp ----
+#ifndef CAUSEWAY_NET_MPI_TRANSPORT_HPP
+#define CAUSEWAY_NET_MPI_TRANSPORT_HPP
+
+// The Transport among the ranks of an MPI job: nonblocking point-to-point messages of MPI, whatever carries them (shared
+// memory, InfiniBand, TCP). A message is a word that names it, and its content beside it; what is short travels in the
+// word. Link causeway::mpi.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+struct mpi_transport_options {
+  std::size_t inline_bytes = std::size_t{4} << 10U;  ///< longest content that is copied beside its name; equal on all ranks
+  std::size_t kept_bytes = std::size_t{64}
+                           << 20U;  ///< of messages taken before their receive is started; more stays with the senders
+  duration close_grace = std::chrono::seconds{2};  ///< how long MPI may take for bytes that are already moving when a
+                                                   ///< deadline passes, or at the end
+};
+
+namespace detail {
+class mpi_engine;  // in the body: it has MPI's own types
+}
+
+/// Peer i is rank i of the world that it is opened in. Models Transport; all calls come from the thread that entered MPI.
+///
+/// Progress: bytes move while this rank waits, looks (`done`) or starts something, and not while it computes: MPI has no
+/// thread of its own. What was sent before a computation and is short, or fits MPI's buffers, arrives nevertheless.
+///
+/// Deadlines: a receive that nobody has answered ends at its deadline, and all goes on. MPI cannot take back bytes that it
+/// is moving, or that it has been given to send. If such an operation does not end within `close_grace` after its deadline,
+/// the use of MPI ends: each later operation fails with the same error, so that the memory is not touched again.
+class mpi_transport {
+ public:
+  /// All ranks of `world` call it; several transports in one world do not disturb each other.
+  CAUSEWAY_DECL [[nodiscard]] static result<mpi_transport> open(const mpi_world& world,
+                                                                const mpi_transport_options& options = {});
+
+  CAUSEWAY_DECL [[nodiscard]] peer_index self() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t size() const noexcept;
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
+  CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
+  CAUSEWAY_DECL [[nodiscard]] bool done(operation op) const;
+  /// Content and names, as they were given to MPI.
+  CAUSEWAY_DECL [[nodiscard]] traffic stats() const;
+
+  /// One line per unfinished operation. Empty when there is none. From the transport's own thread, as all.
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_waits() const;
+
+ private:
+  CAUSEWAY_DECL explicit mpi_transport(std::shared_ptr<detail::mpi_engine> engine);
+
+  std::shared_ptr<detail::mpi_engine> engine_;
+};
+static_assert(Transport<mpi_transport>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_MPI_TRANSPORT_HPP
+
+// ---- causeway/net/impl/mpi_transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
+#define CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
+
+// Bodies of net/mpi_transport.hpp, and the engine behind it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+namespace detail {
+
+class mpi_engine {
+ public:
+  CAUSEWAY_DECL mpi_engine(mpi_communicator line, const mpi_transport_options& options);
+  mpi_engine(const mpi_engine&) = delete;
+  mpi_engine& operator=(const mpi_engine&) = delete;
+  ~mpi_engine();
+
+  CAUSEWAY_DECL result<void> open();
+  [[nodiscard]] peer_index self() const { return static_cast<peer_index>(line_.rank); }
+  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(line_.size); }
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
+  CAUSEWAY_DECL bool done(operation op);
+  [[nodiscard]] traffic stats() const { return counters_; }
+  CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
+
+ private:
+  /// What a message is, ahead of its content. Ranks of a job run the same program on the same kind of machine.
+  struct word {
+    message_id id;
+    std::uint64_t length = 0;
+    std::uint64_t first = 0;  ///< the number of its first piece among all that its sender ever sent
+    std::uint64_t inlined = 0;
+  };
+
+  /// One whose word is here, and which no receive has taken.
+  struct message {
+    peer_index from = 0;
+    word named;
+    std::vector<std::byte> bytes{};
+    std::size_t missing = 0;     ///< bytes that are under way to `bytes`
+    bool here = false;           ///< `bytes` has, or will have, the content; else it is still with its sender
+    slot_index taker = no_slot;  ///< a receive that waits for the content
+    bool dropped = false;        ///< nobody wants it; its content is taken in all the same, so that its sender can go on
+  };
+  using messages = std::list<message>;
+
+  /// What a request of MPI is for; one of the three.
+  struct flight {
+    std::vector<std::byte> own{};  ///< a word under way
+    slot_index slot = no_slot;     ///< part of this operation
+    message* kept = nullptr;       ///< part of this message
+    std::size_t bytes = 0;
+  };
+
+  static constexpr int word_tag = 0;
+  static bool matches(const message_id& a, const message_id& b) {
+    return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
+  }
+
+  [[nodiscard]] int tag_of(std::uint64_t piece) const { return 1 + static_cast<int>(piece % tags_); }
+  CAUSEWAY_DECL operation refuse(const pending_operation& what, error why);
+  CAUSEWAY_DECL result<void> hear();
+  CAUSEWAY_DECL result<void> send_word(peer_index to, const word& named, std::span<const std::byte> inlined);
+  template <class Start>
+  result<void> start_pieces(const word& named, std::size_t length, slot_index slot, message* kept, Start&& start);
+  CAUSEWAY_DECL result<void> take_in(peer_index from, const word& named, std::byte* into, slot_index slot, message* kept);
+  CAUSEWAY_DECL result<void> keep(peer_index from, const word& named, const std::byte* inlined);
+  CAUSEWAY_DECL result<void> offer(messages::iterator m);
+  CAUSEWAY_DECL result<void> deliver(messages::iterator m, slot_index slot);
+  CAUSEWAY_DECL void hand_over(messages::iterator m);
+  CAUSEWAY_DECL void refuse_message(messages::iterator m, slot_index slot, errc code, std::string why);
+  CAUSEWAY_DECL result<bool> progress();
+  result<void> look(mpi_pause& pause) {
+    CAUSEWAY_ASSIGN(const bool moved, progress());
+    if (moved) pause.reset();
+    return {};
+  }
+  CAUSEWAY_DECL result<bool> take_words();
+  CAUSEWAY_DECL result<bool> end_flights();
+  CAUSEWAY_DECL void ended(const flight& f);
+  CAUSEWAY_DECL result<std::size_t> give_up(slot_index slot, error why);
+
+  mpi_communicator line_;
+  mpi_transport_options options_;
+  std::uint64_t tags_ = 1;
+  operation_table table_;
+  std::vector<slot_index> waiting_;  ///< receives that no message has answered, oldest first
+  messages kept_;
+  std::size_t kept_size_ = 0;
+  std::vector<MPI_Request> requests_;
+  std::vector<flight> flights_;  ///< of requests_
+  std::vector<int> indices_;
+  std::vector<MPI_Status> statuses_;
+  std::vector<std::byte> heard_;
+  MPI_Request hearing_ = MPI_REQUEST_NULL;
+  std::uint64_t pieces_ = 0;
+  traffic counters_;
+};
+
+CAUSEWAY_DECL mpi_engine::mpi_engine(mpi_communicator line, const mpi_transport_options& options)
+    : line_{std::move(line)}, options_{options}, heard_(sizeof(word) + options.inline_bytes) {}
+
+CAUSEWAY_DECL result<void> mpi_engine::open() {
+  void* bound = nullptr;
+  int known = 0;
+  CAUSEWAY_TRY(mpi_check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &known), "MPI's tags"));
+  tags_ = static_cast<std::uint64_t>(known != 0 ? *static_cast<int*>(bound) : 32767);
+  return hear();
+}
+
+CAUSEWAY_DECL result<void> mpi_engine::hear() {
+  return mpi_check(MPI_Irecv(heard_.data(), static_cast<int>(heard_.size()), MPI_BYTE, MPI_ANY_SOURCE, word_tag,
+                             line_.handle, &hearing_),
+                   "hearing the other ranks");
+}
+
+// What was said and not waited for, such as words, still has to go out.
+CAUSEWAY_INLINE mpi_engine::~mpi_engine() {
+  if (!line_.process->usable()) return;
+  const time_point deadline = line_.clock.now() + options_.close_grace;
+  const auto gone = mpi_poll(line_.clock, *line_.process, deadline, [&](mpi_pause& pause) -> result<bool> {
+    CAUSEWAY_TRY(look(pause));
+    return requests_.empty();
+  });
+  if (!gone || !*gone) {
+    line_.process->fail_for_good(fail(errc::peer_lost, "MPI", "another rank did not take what was sent before the end"));
+    return;
+  }
+  (void)MPI_Cancel(&hearing_);
+  (void)MPI_Wait(&hearing_, MPI_STATUS_IGNORE);
+}
+
+CAUSEWAY_DECL operation mpi_engine::refuse(const pending_operation& what, error why) {
+  const slot_index slot = table_.start(what);
+  table_.finish(slot, std::move(why));
+  return table_.handle(slot);
+}
+
+CAUSEWAY_DECL operation mpi_engine::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  pending_operation what{.is_send = true, .peer = to, .id = id, .source = bytes.data(), .length = bytes.size()};
+  if (to == self() || to >= size())
+    return refuse(what, fail(errc::invalid_argument, peer_name(to), "no such peer, or the peer itself"));
+  if (line_.process->failure) return refuse(what, *line_.process->failure);
+  const slot_index slot = table_.start(what);
+  const word named{id, bytes.size(), pieces_, bytes.size() <= options_.inline_bytes};
+  counters_.bytes_sent += bytes.size() + sizeof(word);
+  ++counters_.frames_sent;
+  result<void> started = send_word(to, named, named.inlined != 0 ? bytes : std::span<const std::byte>{});
+  if (started && named.inlined == 0) {
+    started = start_pieces(named, bytes.size(), slot, nullptr, [&](std::size_t at, int count, int tag, MPI_Request* r) {
+      return MPI_Isend(bytes.data() + at, count, MPI_BYTE, static_cast<int>(to), tag, line_.handle, r);
+    });
+    pieces_ += (bytes.size() + most_at_once - 1) / most_at_once;
+  } else if (started) {
+    table_[slot].moved = bytes.size();
+    table_.finish(slot);
+  }
+  if (!started) table_.finish(slot, line_.process->fail_for_good(started.error()));
+  return table_.handle(slot);
+}
+
+CAUSEWAY_DECL operation mpi_engine::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  pending_operation what{.peer = from, .id = id, .target = buffer.data(), .length = buffer.size()};
+  if (from == self() || from >= size())
+    return refuse(what, fail(errc::invalid_argument, peer_name(from), "no such peer, or the peer itself"));
+  if (line_.process->failure) return refuse(what, *line_.process->failure);
+  const slot_index slot = table_.start(what);
+  const auto m = std::find_if(kept_.begin(), kept_.end(), [&](const message& k) {
+    return k.from == from && k.taker == no_slot && !k.dropped && matches(k.named.id, id);
+  });
+  if (m == kept_.end()) {
+    waiting_.push_back(slot);
+  } else if (auto delivered = deliver(m, slot); !delivered) {
+    table_.finish(slot, line_.process->fail_for_good(delivered.error()));
+  }
+  return table_.handle(slot);
+}
+
+CAUSEWAY_DECL result<void> mpi_engine::send_word(peer_index to, const word& named, std::span<const std::byte> inlined) {
+  std::vector<std::byte> text(sizeof named + inlined.size());
+  std::memcpy(text.data(), &named, sizeof named);
+  if (!inlined.empty()) std::memcpy(text.data() + sizeof named, inlined.data(), inlined.size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  CAUSEWAY_TRY(mpi_check(MPI_Isend(text.data(), static_cast<int>(text.size()), MPI_BYTE, static_cast<int>(to), word_tag,
+                                   line_.handle, &request),
+                         "sending"));
+  requests_.push_back(request);
+  flights_.push_back({.own = std::move(text)});
+  return {};
+}
+
+/// One request for each GiB.
+template <class Start>
+result<void> mpi_engine::start_pieces(const word& named, std::size_t length, slot_index slot, message* kept,
+                                      Start&& start) {
+  std::uint64_t piece = named.first;
+  for (std::size_t at = 0; at < length; at += most_at_once) {
+    const std::size_t bytes = std::min(most_at_once, length - at);
+    MPI_Request request = MPI_REQUEST_NULL;
+    CAUSEWAY_TRY(mpi_check(start(at, static_cast<int>(bytes), tag_of(piece++), &request), "moving a message"));
+    requests_.push_back(request);
+    flights_.push_back({.slot = slot, .kept = kept, .bytes = bytes});
+  }
+  return {};
+}
+
+CAUSEWAY_DECL result<void> mpi_engine::take_in(peer_index from, const word& named, std::byte* into, slot_index slot,
+                                               message* kept) {
+  return start_pieces(named, named.length, slot, kept, [&](std::size_t at, int count, int tag, MPI_Request* r) {
+    return MPI_Irecv(into + at, count, MPI_BYTE, static_cast<int>(from), tag, line_.handle, r);
+  });
+}
+
+CAUSEWAY_DECL result<void> mpi_engine::keep(peer_index from, const word& named, const std::byte* inlined) {
+  counters_.bytes_received += named.length + sizeof(word);
+  ++counters_.frames_received;
+  kept_.push_back({.from = from, .named = named});
+  const auto m = std::prev(kept_.end());
+  if (named.inlined != 0) {
+    m->here = true;
+    m->bytes.assign(inlined, inlined + named.length);
+    kept_size_ += named.length;
+  }
+  return offer(m);
+}
+
+// To the receive that has waited the longest. Else its content is taken in where there is room, so that its sender can go
+// on.
+CAUSEWAY_DECL result<void> mpi_engine::offer(messages::iterator m) {
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](slot_index s) {
+    return table_[s].peer == m->from && matches(table_[s].id, m->named.id);
+  });
+  if (found != waiting_.end()) {
+    const slot_index slot = *found;
+    waiting_.erase(found);
+    return deliver(m, slot);
+  }
+  if (m->here || kept_size_ + m->named.length > options_.kept_bytes) return {};
+  m->here = true;
+  m->missing = m->named.length;
+  m->bytes.resize(m->named.length);
+  kept_size_ += m->named.length;
+  return take_in(m->from, m->named, m->bytes.data(), no_slot, &*m);
+}
+
+CAUSEWAY_DECL result<void> mpi_engine::deliver(messages::iterator m, slot_index slot) {
+  pending_operation& op = table_[slot];
+  if (m->named.id.parent != op.id.parent) {
+    refuse_message(m, slot, errc::wrong_parent, "its message is based on another committed state than ours");
+  } else if (m->named.length > op.length) {
+    refuse_message(m, slot, errc::too_large,
+                   "it sent " + std::to_string(m->named.length) + " bytes where at most " + std::to_string(op.length) +
+                       " are expected");
+  } else if (m->here) {
+    m->taker = slot;
+    if (m->missing == 0) hand_over(m);
+    return {};
+  } else {
+    const message taken = std::move(*m);
+    kept_.erase(m);
+    op.taken = taken.named.length;  // how much is coming: `length` is the room
+    return take_in(taken.from, taken.named, op.target, slot, nullptr);
+  }
+  if (!m->dropped || m->here) return {};  // what stayed with its sender is taken in and thrown away
+  m->here = true;
+  m->missing = m->named.length;
+  m->bytes.resize(m->named.length);
+  kept_size_ += m->named.length;
+  return take_in(m->from, m->named, m->bytes.data(), no_slot, &*m);
+}
+
+CAUSEWAY_DECL void mpi_engine::hand_over(messages::iterator m) {
+  if (m->taker != no_slot) {
+    pending_operation& op = table_[m->taker];
+    if (!m->bytes.empty()) std::memcpy(op.target, m->bytes.data(), m->bytes.size());
+    op.moved = m->bytes.size();
+    table_.finish(m->taker);
+  }
+  kept_size_ -= m->bytes.size();
+  kept_.erase(m);
+}
+
+CAUSEWAY_DECL void mpi_engine::refuse_message(messages::iterator m, slot_index slot, errc code, std::string why) {
+  ++counters_.frames_rejected;
+  table_.finish(slot, fail(code, peer_name(m->from), std::move(why)));
+  m->dropped = true;
+  if (m->here && m->missing == 0) hand_over(m);
+}
+
+CAUSEWAY_DECL result<bool> mpi_engine::progress() {
+  if (line_.process->failure) return *line_.process->failure;
+  auto moved = take_words();
+  if (moved) {
+    auto more = end_flights();
+    if (!more || *more) moved = std::move(more);
+  }
+  if (!moved) return line_.process->fail_for_good(moved.error());
+  return moved;
+}
+
+CAUSEWAY_DECL result<bool> mpi_engine::take_words() {
+  for (bool moved = false;; moved = true) {
+    int flag = 0;
+    MPI_Status status;
+    CAUSEWAY_TRY(mpi_check(MPI_Test(&hearing_, &flag, &status), "hearing the other ranks"));
+    if (flag == 0) return moved;
+    word named;
+    std::memcpy(&named, heard_.data(), sizeof named);
+    CAUSEWAY_TRY(keep(static_cast<peer_index>(status.MPI_SOURCE), named, heard_.data() + sizeof named));
+    CAUSEWAY_TRY(hear());
+  }
+}
+
+CAUSEWAY_DECL result<bool> mpi_engine::end_flights() {
+  if (requests_.empty()) return false;
+  const auto count = static_cast<int>(requests_.size());
+  indices_.resize(requests_.size());
+  statuses_.resize(requests_.size());
+  int ended_now = 0;
+  const int code = MPI_Testsome(count, requests_.data(), &ended_now, indices_.data(), statuses_.data());
+  CAUSEWAY_TRY(mpi_check(code, "moving messages"));
+  if (ended_now <= 0) return false;
+  std::sort(indices_.begin(), indices_.begin() + ended_now, std::greater<>{});  // the last one takes the place of each
+  for (int i = 0; i < ended_now; ++i) {
+    const auto at = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
+    const flight f = std::move(flights_[at]);
+    flights_[at] = std::move(flights_.back());
+    requests_[at] = requests_.back();
+    flights_.pop_back();
+    requests_.pop_back();
+    ended(f);
+  }
+  return true;
+}
+
+CAUSEWAY_DECL void mpi_engine::ended(const flight& f) {
+  if (f.slot != no_slot) {
+    pending_operation& op = table_[f.slot];
+    op.moved += f.bytes;
+    if (op.moved == (op.is_send ? op.length : op.taken)) table_.finish(f.slot);
+  } else if (f.kept != nullptr) {
+    f.kept->missing -= f.bytes;
+    if (f.kept->missing > 0 || (f.kept->taker == no_slot && !f.kept->dropped)) return;
+    hand_over(std::find_if(kept_.begin(), kept_.end(), [&](const message& m) { return &m == f.kept; }));
+  }
+}
+
+CAUSEWAY_DECL result<std::size_t> mpi_engine::wait(operation wanted, time_point deadline) {
+  const slot_index slot = table_.find(wanted);
+  if (slot == no_slot) {
+    return fail(errc::invalid_argument, peer_name(self()), "waited for an operation that is not under way");
+  }
+  if (!table_.done(wanted)) {
+    const auto ended = mpi_poll(line_.clock, *line_.process, deadline, [&](mpi_pause& pause) -> result<bool> {
+      CAUSEWAY_TRY(look(pause));
+      return table_[slot].done;
+    });
+    if (!ended) return give_up(slot, ended.error());
+    if (!*ended) {
+      return give_up(slot, fail(errc::timeout, peer_name(table_[slot].peer),
+                                "no answer before the deadline; raise it or look at that peer"));
+    }
+  }
+  return table_.release(slot);
+}
+
+// A receive that no bytes are on the way to is forgotten. What MPI holds must end, or be the last.
+CAUSEWAY_DECL result<std::size_t> mpi_engine::give_up(slot_index slot, error why) {
+  const auto unanswered = std::find(waiting_.begin(), waiting_.end(), slot);
+  const auto taken = std::find_if(kept_.begin(), kept_.end(), [&](const message& m) { return m.taker == slot; });
+  if (unanswered != waiting_.end()) {
+    waiting_.erase(unanswered);
+  } else if (taken != kept_.end()) {
+    taken->taker = no_slot;
+    if (auto offered = offer(taken); !offered) line_.process->fail_for_good(offered.error());
+  } else if (!line_.process->failure) {
+    const time_point end = line_.clock.now() + options_.close_grace;
+    const auto late = mpi_poll(line_.clock, *line_.process, end, [&](mpi_pause& pause) -> result<bool> {
+      CAUSEWAY_TRY(look(pause));
+      return table_[slot].done;
+    });
+    if (late && *late) return table_.release(slot);
+    why.message += "; MPI still holds its memory, so this rank's use of MPI ends here";
+    line_.process->fail_for_good(why);
+  }
+  table_.finish(slot, std::move(why));
+  return table_.release(slot);
+}
+
+CAUSEWAY_DECL bool mpi_engine::done(operation op) {
+  if (!table_.done(op) && line_.process->usable()) (void)progress();
+  return table_.done(op) || line_.process->failure.has_value();
+}
+
+CAUSEWAY_DECL std::string mpi_engine::describe() const {
+  std::string text;
+  table_.for_each_unfinished([&](const pending_operation& op) {
+    text += std::string{op.is_send ? "sending to " : "receiving from "} + peer_name(op.peer) + ", " + to_text(op.id) +
+            ": " + std::to_string(op.moved) + " of " + std::to_string(op.length) + " bytes\n";
+  });
+  return text;
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL mpi_transport::mpi_transport(std::shared_ptr<detail::mpi_engine> engine) : engine_{std::move(engine)} {}
+
+CAUSEWAY_DECL result<mpi_transport> mpi_transport::open(const mpi_world& world, const mpi_transport_options& options) {
+  detail::mpi_communicator line = *world.line();
+  if (!line.process->usable()) return fail(errc::peer_lost, "MPI", "is not usable any more; start the job anew");
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Comm own = MPI_COMM_NULL;
+  CAUSEWAY_TRY(detail::mpi_check(MPI_Comm_idup(line.handle, &own, &request), "opening a transport"));
+  CAUSEWAY_TRY(detail::mpi_wait(line, request, world.patience(), "opening a transport"));
+  line.handle = own;
+  CAUSEWAY_TRY(detail::mpi_check(MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN), "opening a transport"));
+  auto engine = std::make_shared<detail::mpi_engine>(std::move(line), options);
+  CAUSEWAY_TRY(engine->open());
+  return mpi_transport{std::move(engine)};
+}
+
+CAUSEWAY_DECL peer_index mpi_transport::self() const noexcept { return engine_->self(); }
+CAUSEWAY_DECL std::uint32_t mpi_transport::size() const noexcept { return engine_->size(); }
+
+CAUSEWAY_DECL operation mpi_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return engine_->send(to, id, bytes);
+}
+
+CAUSEWAY_DECL operation mpi_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return engine_->receive(from, id, buffer);
+}
+
+CAUSEWAY_DECL result<std::size_t> mpi_transport::wait(operation op, time_point deadline) {
+  return engine_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL bool mpi_transport::done(operation op) const { return engine_->done(op); }
+CAUSEWAY_DECL traffic mpi_transport::stats() const { return engine_->stats(); }
+CAUSEWAY_DECL std::string mpi_transport::describe_waits() const { return engine_->describe(); }
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
+#endif
+
+
+// ---- causeway/collective/mpi_site.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_MPI_SITE_HPP
+#define CAUSEWAY_COLLECTIVE_MPI_SITE_HPP
+
+// A site whose ranks are an MPI job, or part of one: means by MPI's own collectives, or by our exchange over MPI's
+// messages, whichever is quicker for the size. Sums can be begun, and finished after other work. Link causeway::mpi.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// How the ranks of a job make a sum.
+enum class mpi_way : std::uint8_t {
+  all_reduce,  ///< MPI_Iallreduce
+  in_parts,    ///< MPI_Ireduce_scatter, then MPI_Iallgatherv
+  messages     ///< collective::all_reduce_sum over net::mpi_transport, in the order of the ranks: the bits of any transport
+};
+CAUSEWAY_DECL [[nodiscard]] std::string to_string(mpi_way way);
+
+struct mpi_site_options {
+  /// Bytes of the largest mean to come. Up to this, and to 64 MiB, the ways are timed when the site is opened: about twenty
+  /// means of it. 0: nothing is timed, and MPI_Iallreduce does all.
+  std::size_t measure_up_to = 0;
+  /// Only `messages`: sums have the same bits over any network, on any number of hosts.
+  bool same_bits = false;
+  thread_pool* pool = nullptr;  ///< for what is computed here; none: the caller's thread. Must outlive the site
+};
+
+namespace detail {
+class mpi_sums;  // in the body: it has MPI's own types
+}
+
+/// Models `site` for all ranks of a world. Members hold the same bits after each operation. What fails ends the site, since
+/// its ranks no longer agree on what comes next; memory that MPI still held is not touched again (net/mpi_transport.hpp).
+/// Memory: `in_parts` 1/n of a sum, `messages` 2/n. One thread, the one that entered MPI.
+class mpi_site final : public site {
+ public:
+  /// The best way for means of up to so many bytes, and what it took when it was timed.
+  struct choice {
+    std::size_t up_to = 0;
+    mpi_way way = mpi_way::all_reduce;
+    double took[3] = {};  ///< seconds, by way: of the slowest rank
+  };
+
+  /// All ranks of `world` call it, with the same options.
+  CAUSEWAY_DECL [[nodiscard]] static result<std::shared_ptr<mpi_site>> open(const net::mpi_world& world,
+                                                                            const mpi_site_options& options = {});
+  mpi_site(const mpi_site&) = delete;
+  mpi_site& operator=(const mpi_site&) = delete;
+  CAUSEWAY_INLINE ~mpi_site() override;
+
+  [[nodiscard]] CAUSEWAY_INLINE std::uint32_t size() const override;
+  [[nodiscard]] CAUSEWAY_INLINE std::uint32_t rank() const override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> broadcast(std::uint32_t from, std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<bool> all_of(bool mine) override;
+
+  /// data[i] = the sum over all members.
+  CAUSEWAY_DECL [[nodiscard]] result<void> sum(std::span<float> data);
+
+  /// Begins such a sum, and returns. `data` belongs to MPI until `finish`. One at a time; nothing else of the site between.
+  /// Bytes move in `done` and `finish`, and in between as far as MPI moves them by itself. bf16 is added in f32, two at a
+  /// time, and rounded each time.
+  CAUSEWAY_DECL [[nodiscard]] result<void> begin_sum(std::span<float> data);
+  CAUSEWAY_DECL [[nodiscard]] result<void> begin_sum(std::span<bf16> data);
+  CAUSEWAY_DECL [[nodiscard]] bool done();
+  CAUSEWAY_DECL [[nodiscard]] result<void> finish();
+
+  /// Smallest size first; empty where nothing was timed.
+  [[nodiscard]] const std::vector<choice>& choices() const noexcept { return choices_; }
+  CAUSEWAY_DECL [[nodiscard]] mpi_way way_of(std::size_t bytes) const;
+  /// From now on, for all sizes. All members call it.
+  CAUSEWAY_DECL void always(mpi_way way);
+
+ private:
+  CAUSEWAY_DECL explicit mpi_site(std::unique_ptr<detail::mpi_sums> sums);
+
+  CAUSEWAY_DECL result<void> measure(std::size_t up_to);
+
+  std::unique_ptr<detail::mpi_sums> sums_;
+  std::vector<choice> choices_;
+  mpi_way usual_ = mpi_way::all_reduce;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_MPI_SITE_HPP
+
+// ---- causeway/collective/impl/mpi_site.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
+
+// Bodies of collective/mpi_site.hpp, and the collectives behind it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+namespace detail {
+
+/// MPI's signature. Each addition rounds, as in hardware that adds bf16.
+inline void add_bf16(void* in, void* in_out, int* count, MPI_Datatype*) {
+  const auto* const a = static_cast<const bf16*>(in);
+  auto* const b = static_cast<bf16*>(in_out);
+  for (int i = 0; i < *count; ++i) b[i] = bf16{static_cast<float>(a[i]) + static_cast<float>(b[i])};
+}
+
+/// One sum at a time on a communicator of its own.
+class mpi_sums {
+ public:
+  mpi_sums(net::detail::mpi_communicator line, net::mpi_transport words, const mpi_site_options& options, duration patience)
+      : line_{std::move(line)}, words_{std::move(words)}, options_{options}, patience_{patience} {}
+  mpi_sums(const mpi_sums&) = delete;
+  mpi_sums& operator=(const mpi_sums&) = delete;
+  ~mpi_sums() {
+    if (own_sum_ != MPI_OP_NULL && line_.process->usable()) (void)MPI_Op_free(&own_sum_);
+  }
+
+  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(line_.size); }
+  [[nodiscard]] std::uint32_t rank() const { return static_cast<std::uint32_t>(line_.rank); }
+  [[nodiscard]] const mpi_site_options& options() const { return options_; }
+  [[nodiscard]] any_clock& clock() { return line_.clock; }
+  [[nodiscard]] thread_pool& pool() { return options_.pool != nullptr ? *options_.pool : workspace_.alone(); }
+
+  CAUSEWAY_DECL result<void> begin(mpi_way way, std::byte* data, std::size_t count, MPI_Datatype type, MPI_Op how);
+  CAUSEWAY_DECL result<bool> look(net::detail::mpi_pause& pause);
+  CAUSEWAY_DECL result<void> finish();
+  CAUSEWAY_DECL result<void> by_messages(std::span<float> data, bool mean);
+  CAUSEWAY_DECL result<void> broadcast(std::uint32_t from, std::span<float> data);
+  CAUSEWAY_DECL result<int> least(int mine);
+  CAUSEWAY_DECL result<void> slowest(std::span<double> times);
+  CAUSEWAY_DECL result<MPI_Op> sum_of_bf16();
+
+ private:
+  [[nodiscard]] result<void> ready() const {
+    if (line_.process->failure) return *line_.process->failure;
+    return {};
+  }
+  result<void> ended(const error& why) { return line_.process->fail_for_good(why); }
+  result<void> check(int code, const char* where) {
+    auto outcome = net::detail::mpi_check(code, where);
+    return outcome ? outcome : ended(outcome.error());
+  }
+  result<void> wait(MPI_Request& request, const char* where) {
+    return net::detail::mpi_wait(line_, request, patience_, where);
+  }
+  CAUSEWAY_DECL result<void> gather_parts();
+
+  net::detail::mpi_communicator line_;
+  net::mpi_transport words_;
+  mpi_site_options options_;
+  duration patience_;
+  collective_workspace workspace_;
+  MPI_Op own_sum_ = MPI_OP_NULL;
+  std::vector<MPI_Request> requests_;
+  std::uint64_t number_ = 0;
+
+  std::vector<std::byte> part_;    ///< not in place: MPICH 4.0 fails an assertion there
+  std::byte* in_parts_ = nullptr;  ///< the sum whose parts are still to be gathered
+  MPI_Datatype type_ = MPI_FLOAT;
+  std::size_t width_ = 0;
+  std::vector<int> counts_, places_;
+};
+
+CAUSEWAY_DECL result<void> mpi_sums::begin(mpi_way way, std::byte* data, std::size_t count, MPI_Datatype type, MPI_Op how) {
+  CAUSEWAY_TRY(ready());
+  CAUSEWAY_EXPECT(requests_.empty() && way != mpi_way::messages);
+  type_ = type;
+  width_ = type == MPI_FLOAT ? sizeof(float) : sizeof(bf16);
+  const std::size_t most = net::detail::most_at_once / width_;
+  if (way == mpi_way::in_parts && count <= most && count >= size()) {
+    counts_.clear();
+    places_.clear();
+    for (std::size_t r = 0; r < size(); ++r) {
+      places_.push_back(static_cast<int>(count * r / size()));
+      counts_.push_back(static_cast<int>(count * (r + 1) / size()) - places_.back());
+    }
+    in_parts_ = data;
+    part_.resize((count / size() + 1) * width_);
+    requests_.push_back(MPI_REQUEST_NULL);
+    return check(MPI_Ireduce_scatter(data, part_.data(), counts_.data(), type, how, line_.handle, requests_.data()),
+                 "a sum within the site");
+  }
+  for (std::size_t at = 0; at < count; at += most) {
+    const auto piece = static_cast<int>(std::min(most, count - at));
+    requests_.push_back(MPI_REQUEST_NULL);
+    CAUSEWAY_TRY(check(MPI_Iallreduce(MPI_IN_PLACE, data + at * width_, piece, type, how, line_.handle, &requests_.back()),
+                       "a sum within the site"));
+  }
+  return {};
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::gather_parts() {
+  std::byte* const data = std::exchange(in_parts_, nullptr);
+  return check(MPI_Iallgatherv(part_.data(), counts_[rank()], type_, data, counts_.data(), places_.data(), type_,
+                               line_.handle, requests_.data()),
+               "a sum within the site");
+}
+
+CAUSEWAY_DECL result<bool> mpi_sums::look(net::detail::mpi_pause& pause) {
+  CAUSEWAY_TRY(ready());
+  int flag = 0;
+  CAUSEWAY_TRY(check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE),
+                     "a sum within the site"));
+  if (flag == 0) return false;
+  if (in_parts_ == nullptr) return true;
+  pause.reset();
+  CAUSEWAY_TRY(gather_parts());
+  return false;
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::finish() {
+  const auto over = net::detail::mpi_poll(line_.clock, *line_.process, line_.clock.now() + patience_,
+                                          [&](net::detail::mpi_pause& pause) { return look(pause); });
+  if (!over) return ended(over.error());
+  if (!*over) return ended(net::detail::mpi_timeout("a sum within the site", patience_));
+  requests_.clear();
+  return {};
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::by_messages(std::span<float> data, bool mean) {
+  CAUSEWAY_TRY(ready());
+  collective_options options{.deadline = line_.clock.now() + patience_};
+  options.pool = options_.pool;
+  options.workspace = &workspace_;
+  options.chunk_bytes = std::size_t{1} << 20U;
+  const net::message_id id{.channel = channels::site, .step = ++number_};
+  const auto outcome = mean ? all_reduce_mean(words_, id, data, options) : all_reduce_sum(words_, id, data, options);
+  return outcome ? outcome : ended(outcome.error());
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::broadcast(std::uint32_t from, std::span<float> data) {
+  CAUSEWAY_TRY(ready());
+  constexpr std::size_t most = net::detail::most_at_once / sizeof(float);
+  for (std::size_t at = 0; at < data.size(); at += most) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    CAUSEWAY_TRY(check(MPI_Ibcast(data.data() + at, static_cast<int>(std::min(most, data.size() - at)), MPI_FLOAT,
+                                  static_cast<int>(from), line_.handle, &request),
+                       "a broadcast within the site"));
+    CAUSEWAY_TRY(wait(request, "a broadcast within the site"));
+  }
+  return {};
+}
+
+CAUSEWAY_DECL result<int> mpi_sums::least(int mine) {
+  CAUSEWAY_TRY(ready());
+  MPI_Request request = MPI_REQUEST_NULL;
+  CAUSEWAY_TRY(
+      check(MPI_Iallreduce(MPI_IN_PLACE, &mine, 1, MPI_INT, MPI_MIN, line_.handle, &request), "a word to the site"));
+  CAUSEWAY_TRY(wait(request, "a word to the site"));
+  return mine;
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::slowest(std::span<double> times) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  CAUSEWAY_TRY(check(MPI_Iallreduce(MPI_IN_PLACE, times.data(), static_cast<int>(times.size()), MPI_DOUBLE, MPI_MAX,
+                                    line_.handle, &request),
+                     "comparing ways to sum"));
+  return wait(request, "comparing ways to sum");
+}
+
+CAUSEWAY_DECL result<MPI_Op> mpi_sums::sum_of_bf16() {
+  CAUSEWAY_TRY(ready());
+  if (own_sum_ == MPI_OP_NULL) CAUSEWAY_TRY(check(MPI_Op_create(add_bf16, 1, &own_sum_), "a sum of bf16"));
+  return own_sum_;
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL std::string to_string(mpi_way way) {
+  return way == mpi_way::all_reduce ? "all_reduce" : way == mpi_way::in_parts ? "in_parts" : "messages";
+}
+
+CAUSEWAY_DECL mpi_site::mpi_site(std::unique_ptr<detail::mpi_sums> sums) : sums_{std::move(sums)} {
+  if (sums_->options().same_bits) usual_ = mpi_way::messages;
+}
+CAUSEWAY_INLINE mpi_site::~mpi_site() = default;
+
+CAUSEWAY_DECL result<std::shared_ptr<mpi_site>> mpi_site::open(const net::mpi_world& world,
+                                                               const mpi_site_options& options) {
+  CAUSEWAY_ASSIGN(net::mpi_transport words, net::mpi_transport::open(world));
+  CAUSEWAY_ASSIGN(const net::mpi_world own, world.split(0));  // a communicator that nobody else speaks on
+  std::shared_ptr<mpi_site> made{
+      new mpi_site{std::make_unique<detail::mpi_sums>(*own.line(), std::move(words), options, world.patience())}};
+  if (made->size() > 1 && !options.same_bits) CAUSEWAY_TRY(made->measure(options.measure_up_to));
+  return made;
+}
+
+CAUSEWAY_INLINE std::uint32_t mpi_site::size() const { return sums_->size(); }
+CAUSEWAY_INLINE std::uint32_t mpi_site::rank() const { return sums_->rank(); }
+
+CAUSEWAY_DECL mpi_way mpi_site::way_of(std::size_t bytes) const {
+  for (const choice& c : choices_) {
+    if (bytes <= c.up_to) return c.way;
+  }
+  return choices_.empty() ? usual_ : choices_.back().way;
+}
+
+CAUSEWAY_DECL void mpi_site::always(mpi_way way) {
+  choices_.clear();
+  usual_ = way;
+}
+
+CAUSEWAY_INLINE result<void> mpi_site::mean(std::span<float> data) {
+  if (size() == 1 || data.empty()) return {};
+  if (way_of(data.size_bytes()) == mpi_way::messages) return sums_->by_messages(data, true);
+  CAUSEWAY_TRY(sum(data));
+  kernels::scale(sums_->pool(), data.data(), 1.0F / static_cast<float>(size()), static_cast<std::int64_t>(data.size()));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> mpi_site::sum(std::span<float> data) {
+  if (size() == 1 || data.empty()) return {};
+  const mpi_way way = way_of(data.size_bytes());
+  if (way == mpi_way::messages) return sums_->by_messages(data, false);
+  CAUSEWAY_TRY(sums_->begin(way, reinterpret_cast<std::byte*>(data.data()), data.size(), MPI_FLOAT, MPI_SUM));
+  return sums_->finish();
+}
+
+CAUSEWAY_DECL result<void> mpi_site::begin_sum(std::span<float> data) {
+  const mpi_way way = way_of(data.size_bytes());
+  return sums_->begin(way == mpi_way::messages ? mpi_way::all_reduce : way, reinterpret_cast<std::byte*>(data.data()),
+                      data.size(), MPI_FLOAT, MPI_SUM);
+}
+
+CAUSEWAY_DECL result<void> mpi_site::begin_sum(std::span<bf16> data) {
+  CAUSEWAY_ASSIGN(const MPI_Op how, sums_->sum_of_bf16());
+  const mpi_way way = way_of(data.size_bytes());
+  return sums_->begin(way == mpi_way::messages ? mpi_way::all_reduce : way, reinterpret_cast<std::byte*>(data.data()),
+                      data.size(), MPI_UINT16_T, how);
+}
+
+CAUSEWAY_DECL bool mpi_site::done() {
+  net::detail::mpi_pause pause;
+  const auto over = sums_->look(pause);
+  return !over || *over;
+}
+
+CAUSEWAY_DECL result<void> mpi_site::finish() { return sums_->finish(); }
+
+CAUSEWAY_INLINE result<void> mpi_site::broadcast(std::uint32_t from, std::span<float> data) {
+  CAUSEWAY_EXPECT(from < size());
+  return sums_->broadcast(from, data);
+}
+
+CAUSEWAY_INLINE result<bool> mpi_site::all_of(bool mine) {
+  CAUSEWAY_ASSIGN(const int all, sums_->least(mine ? 1 : 0));
+  return all == 1;
+}
+
+// The slowest rank's best time counts, and is the same on all ranks: so is the choice.
+CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t up_to) {
+  constexpr std::size_t smallest = 1024, largest = std::size_t{64} << 20U;
+  std::vector<choice> found;
+  std::vector<float> values(std::min(up_to, largest) / sizeof(float), 1.0F);
+  for (std::size_t bytes = smallest; bytes / 4 < std::min(up_to, largest); bytes *= 4) {
+    choice c{.up_to = bytes};
+    const int repeats = bytes <= std::size_t{256} << 10U ? 40 : bytes <= std::size_t{4} << 20U ? 12 : 4;  // short is noisy
+    const std::span<float> part{values.data(), std::min(values.size(), bytes / sizeof(float))};
+    for (int w = 0; w < 3; ++w) {
+      always(static_cast<mpi_way>(w));
+      c.took[w] = 1e9;
+      for (int i = 0; i <= repeats; ++i) {
+        CAUSEWAY_TRY(all_of(true));
+        const time_point begin = sums_->clock().now();
+        CAUSEWAY_TRY(mean(part));
+        if (i > 0) c.took[w] = std::min(c.took[w], seconds(sums_->clock().now() - begin));
+      }
+    }
+    CAUSEWAY_TRY(sums_->slowest(c.took));
+    c.way = static_cast<mpi_way>(std::min_element(c.took, c.took + 3) - c.took);
+    if (c.took[static_cast<int>(c.way)] > 0.9 * c.took[0]) c.way = mpi_way::all_reduce;  // no more than noise
+    found.push_back(c);
+  }
+  usual_ = mpi_way::all_reduce;
+  choices_ = std::move(found);
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
+#endif
 #endif
 
 #endif  // CAUSEWAY_TCP_HPP

@@ -43,13 +43,16 @@
 #endif
 
 // Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
-// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>). As part
+// of the headers they are templates without parameters, so that a compiler instantiates what a body needs only where it is
+// called. CAUSEWAY_INLINE is for those that cannot be templates: virtual functions, destructors, copies, and what is passed
+// as a pointer.
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
-#define CAUSEWAY_DECL_WHERE_CALLED
+#define CAUSEWAY_INLINE
 #else
-#define CAUSEWAY_DECL inline
-#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
+#define CAUSEWAY_DECL template <class...>
+#define CAUSEWAY_INLINE inline
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__
@@ -458,16 +461,464 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 
 #endif  // CAUSEWAY_CORE_RNG_HPP
 
+// ---- causeway/io/storage.hpp ----
+#ifndef CAUSEWAY_IO_STORAGE_HPP
+#define CAUSEWAY_IO_STORAGE_HPP
+
+// What the library needs of a disk, so small that a simulator can stand in for it: whole files, written atomically. A file
+// under its final name is either the old one or the complete new one; a writer that fails or dies leaves the old one.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+using byte_vector = std::vector<std::byte>;
+
+/// Takes the next piece of a file. The piece is free again when the call returns.
+using byte_sink = std::function<result<void>(std::span<const std::byte>)>;
+
+/// Writes a whole file into a sink, piece by piece. Called once per write; an error of its own ends the write.
+using byte_producer = std::function<result<void>(const byte_sink&)>;
+
+/// Requirements. Paths use '/'. Safe to use from several threads for different paths.
+///
+/// - `write_atomic(path, producer)`: the new content replaces the old one at once, and is durable when the call succeeds.
+///   Missing folders are made. On any failure the old content stays and nothing partial remains under `path`.
+/// - `read(path)`: the whole content, or errc::not_found.
+/// - `list(folder)`: names (without the folder) of the files right in it, sorted; errc::not_found if there is no such
+///   folder. Unfinished writes of `write_atomic` may be listed; their names end in ".tmp".
+/// - `remove(path)`: a file that is not there counts as removed.
+template <class S>
+concept Storage = std::movable<S> && requires(S& s, const std::string& path, const byte_producer& producer) {
+  { s.write_atomic(path, producer) } -> std::same_as<result<void>>;
+  { s.read(path) } -> std::same_as<result<byte_vector>>;
+  { s.list(path) } -> std::same_as<result<std::vector<std::string>>>;
+  { s.remove(path) } -> std::same_as<result<void>>;
+};
+
+/// A producer of bytes that exist already; they must outlive the write.
+CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content);
+
+inline byte_producer produce(std::string_view text) { return produce(std::as_bytes(std::span{text.data(), text.size()})); }
+
+/// Any storage, held by value. Copies share the storage. Thread-safe if the storage is.
+class any_storage {
+ public:
+  template <class S>
+    requires(!std::same_as<S, any_storage>)
+  &&Storage<S> explicit any_storage(S storage) : state_{std::make_shared<model<S>>(std::move(storage))} {}
+
+  CAUSEWAY_DECL result<void> write_atomic(const std::string& path, const byte_producer& producer);
+  result<byte_vector> read(const std::string& path) { return state_->read(path); }
+  result<std::vector<std::string>> list(const std::string& folder) { return state_->list(folder); }
+  result<void> remove(const std::string& path) { return state_->remove(path); }
+
+ private:
+  struct interface {
+    virtual ~interface() = default;
+    virtual result<void> write_atomic(const std::string&, const byte_producer&) = 0;
+    virtual result<byte_vector> read(const std::string&) = 0;
+    virtual result<std::vector<std::string>> list(const std::string&) = 0;
+    virtual result<void> remove(const std::string&) = 0;
+  };
+
+  template <class S>
+  struct model final : interface {
+    explicit model(S s) : storage{std::move(s)} {}
+    result<void> write_atomic(const std::string& path, const byte_producer& producer) override {
+      return storage.write_atomic(path, producer);
+    }
+    result<byte_vector> read(const std::string& path) override { return storage.read(path); }
+    result<std::vector<std::string>> list(const std::string& folder) override { return storage.list(folder); }
+    result<void> remove(const std::string& path) override { return storage.remove(path); }
+    S storage;
+  };
+
+  std::shared_ptr<interface> state_;
+};
+
+static_assert(Storage<any_storage>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_STORAGE_HPP
+
+// ---- causeway/io/impl/storage.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_STORAGE_IPP
+#define CAUSEWAY_IO_IMPL_STORAGE_IPP
+
+// Bodies of io/storage.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content) {
+  return [content](const byte_sink& sink) { return sink(content); };
+}
+
+CAUSEWAY_DECL result<void> any_storage::write_atomic(const std::string& path, const byte_producer& producer) {
+  return state_->write_atomic(path, producer);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_STORAGE_IPP
+#endif
+
+// ---- causeway/io/archive.hpp ----
+#ifndef CAUSEWAY_IO_ARCHIVE_HPP
+#define CAUSEWAY_IO_ARCHIVE_HPP
+
+// Objects with `serialize(archive)` to bytes and back, portably (fixed byte order, fixed widths), for checkpoints. Numbers,
+// enumerations, text, the standard containers and what consists of them. No length is believed before that many bytes are
+// there, so what reading takes is bounded by the input, whatever its bytes are. Layout:
+// docs/reference/checkpoint_format.md.
+
+#include <bit>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <map>
+#include <set>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+static_assert(std::endian::native == std::endian::little, "archives are little-endian, and are written as they are");
+
+namespace detail {
+
+/// Ends the reading of an object: bytes that are not there, or a value that is none.
+class unreadable final : public std::exception {
+ public:
+  explicit unreadable(const char* why) noexcept : why_{why} {}
+  [[nodiscard]] const char* what() const noexcept override { return why_; }
+
+ private:
+  const char* why_;
+};
+
+template <class T>
+concept Number = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+/// What a vector or an array of these is as it lies in memory.
+template <class T>
+concept Plain = Number<T> && !std::is_same_v<T, bool>;
+
+}  // namespace detail
+
+/// Hands objects to their `serialize`, which visits their members: `ar(a, b, c)`.
+class output_archive {
+ public:
+  CAUSEWAY_DECL explicit output_archive(byte_vector& out);
+
+  template <class... Ts>
+  output_archive& operator()(const Ts&... values) {
+    (write(values), ...);
+    return *this;
+  }
+
+ private:
+  CAUSEWAY_DECL void append(const void* data, std::size_t size);
+  CAUSEWAY_DECL void append_size(std::size_t size);
+
+  template <detail::Number T>
+  void write(const T& value) {
+    append(&value, sizeof value);
+  }
+  CAUSEWAY_DECL void write(const std::string& text);
+  CAUSEWAY_DECL void write(const std::vector<bool>& flags);
+  template <class T>
+  void write(const std::optional<T>& value) {
+    write(!value.has_value());
+    if (value) write(*value);
+  }
+  template <class A, class B>
+  void write(const std::pair<A, B>& value) {
+    write(value.first), write(value.second);
+  }
+  template <class T, std::size_t N>
+  void write(const std::array<T, N>& values) {
+    write_all(values);
+  }
+  template <class T, class Memory>
+  void write(const std::vector<T, Memory>& values) {
+    append_size(values.size());
+    write_all(values);
+  }
+  template <class T, class Memory>
+  void write(const std::deque<T, Memory>& values) {
+    append_size(values.size());
+    for (const T& v : values) write(v);
+  }
+  template <class T, class Less>
+  void write(const std::set<T, Less>& values) {
+    append_size(values.size());
+    for (const T& v : values) write(v);
+  }
+  template <class K, class V, class Less>
+  void write(const std::map<K, V, Less>& values) {
+    append_size(values.size());
+    for (const auto& [key, value] : values) write(key), write(value);
+  }
+  template <class T>
+    requires requires(T& value, output_archive& ar) { value.serialize(ar); }
+  void write(const T& value) {
+    const_cast<T&>(value).serialize(*this);  // which only reads it here, and has one body for both ways
+  }
+
+  template <class Range>
+  void write_all(const Range& values) {
+    using T = typename Range::value_type;
+    if constexpr (detail::Plain<T>) {
+      append(values.data(), values.size() * sizeof(T));
+    } else {
+      for (const T& v : values) write(v);
+    }
+  }
+
+  byte_vector* out_;
+};
+
+/// The inverse. Throws `detail::unreadable` through `serialize` to its own caller, `from_bytes`.
+class input_archive {
+ public:
+  CAUSEWAY_DECL explicit input_archive(std::span<const std::byte> bytes);
+
+  template <class... Ts>
+  input_archive& operator()(Ts&&... values) {
+    (read(values), ...);
+    return *this;
+  }
+
+  [[nodiscard]] std::size_t left() const noexcept { return rest_.size(); }
+
+ private:
+  CAUSEWAY_DECL void take(void* to, std::size_t size);
+  /// How many elements follow, of at least `least` bytes each.
+  CAUSEWAY_DECL std::size_t take_size(std::size_t least);
+
+  template <detail::Number T>
+  void read(T& value) {
+    take(&value, sizeof value);
+  }
+  CAUSEWAY_DECL void read(bool& value);
+  CAUSEWAY_DECL void read(std::string& text);
+  CAUSEWAY_DECL void read(std::vector<bool>& flags);
+  template <class T>
+  void read(std::optional<T>& value) {
+    bool none = false;
+    read(none);
+    value.reset();
+    if (!none) read(value.emplace());
+  }
+  template <class A, class B>
+  void read(std::pair<A, B>& value) {
+    read(value.first), read(value.second);
+  }
+  template <class T, std::size_t N>
+  void read(std::array<T, N>& values) {
+    read_all(values);
+  }
+  template <class T, class Memory>
+  void read(std::vector<T, Memory>& values) {
+    if constexpr (detail::Plain<T>) {
+      values.resize(take_size(sizeof(T)));
+      read_all(values);
+    } else {
+      read_each(values);
+    }
+  }
+  template <class T, class Memory>
+  void read(std::deque<T, Memory>& values) {
+    read_each(values);
+  }
+  template <class T, class Less>
+  void read(std::set<T, Less>& values) {
+    values.clear();
+    for (std::size_t n = take_size(1); n > 0; --n) {
+      T value{};
+      read(value);
+      values.emplace_hint(values.end(), std::move(value));
+    }
+  }
+  template <class K, class V, class Less>
+  void read(std::map<K, V, Less>& values) {
+    values.clear();
+    for (std::size_t n = take_size(1); n > 0; --n) {
+      K key{};
+      read(key);
+      read(values.emplace_hint(values.end(), std::move(key), V{})->second);
+    }
+  }
+  template <class T>
+    requires requires(T& value, input_archive& ar) { value.serialize(ar); }
+  void read(T& value) { value.serialize(*this); }
+
+  template <class Range>
+  void read_all(Range& values) {
+    using T = typename Range::value_type;
+    if constexpr (detail::Plain<T>) {
+      take(values.data(), values.size() * sizeof(T));
+    } else {
+      for (T& v : values) read(v);
+    }
+  }
+  /// One after another, so that a count without bytes behind it takes no memory.
+  template <class Range>
+  void read_each(Range& values) {
+    const std::size_t count = take_size(1);
+    if (values.size() > count) values.resize(count);
+    for (auto& v : values) read(v);
+    while (values.size() < count) read(values.emplace_back());
+  }
+
+  std::span<const std::byte> rest_;
+};
+
+/// The bytes of `value`. Large arrays of numbers that lie in memory anyway are better written as a `section` of their own.
+template <class T>
+result<byte_vector> to_bytes(const T& value) {
+  byte_vector out;
+  output_archive archive{out};
+  archive(value);
+  return out;
+}
+
+namespace detail {
+CAUSEWAY_DECL result<void> unreadable_bytes(std::string_view why);
+CAUSEWAY_DECL result<void> bytes_left(std::size_t left, std::size_t all);
+}  // namespace detail
+
+/// Reads `value` from `bytes`, all of them: errc::corrupt if they end too early, go on afterwards, or make no sense. After
+/// an error `value` holds a mixture and must not be used.
+template <class T>
+result<void> from_bytes(std::span<const std::byte> bytes, T& value) {
+  try {
+    input_archive archive{bytes};
+    archive(value);
+    return detail::bytes_left(archive.left(), bytes.size());
+  } catch (const std::exception& e) {
+    return detail::unreadable_bytes(e.what());
+  }
+}
+
+/// Both, as one object to hand to code that does not know archives. Models Archiver.
+struct archiver {
+  template <class T>
+  result<byte_vector> to_bytes(const T& value) const {
+    return io::to_bytes(value);
+  }
+  template <class T>
+  result<void> from_bytes(std::span<const std::byte> bytes, T& value) const {
+    return io::from_bytes(bytes, value);
+  }
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_ARCHIVE_HPP
+
+// ---- causeway/io/impl/archive.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_ARCHIVE_IPP
+#define CAUSEWAY_IO_IMPL_ARCHIVE_IPP
+
+// Bodies of io/archive.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+namespace detail {
+
+constexpr std::byte little_endian_archive{1};  // the first byte
+
+CAUSEWAY_DECL result<void> unreadable_bytes(std::string_view why) {
+  return fail(errc::corrupt, "archive",
+              "could not read an object: " + std::string{why} +
+                  ". The bytes were cut, or written by another version of the library");
+}
+
+CAUSEWAY_DECL result<void> bytes_left(std::size_t left, std::size_t all) {
+  if (left == 0) return {};
+  return fail(errc::corrupt, "archive",
+              std::to_string(left) + " of " + std::to_string(all) +
+                  " bytes are left over. They were written by another version of the library");
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL output_archive::output_archive(byte_vector& out) : out_{&out} {
+  out.push_back(detail::little_endian_archive);
+}
+
+CAUSEWAY_DECL void output_archive::append(const void* data, std::size_t size) {
+  const auto* const bytes = static_cast<const std::byte*>(data);
+  out_->insert(out_->end(), bytes, bytes + size);
+}
+
+CAUSEWAY_DECL void output_archive::append_size(std::size_t size) { write(static_cast<std::uint64_t>(size)); }
+
+CAUSEWAY_DECL void output_archive::write(const std::string& text) {
+  append_size(text.size());
+  append(text.data(), text.size());
+}
+
+CAUSEWAY_DECL void output_archive::write(const std::vector<bool>& flags) {
+  append_size(flags.size());
+  for (const bool f : flags) write(f);
+}
+
+CAUSEWAY_DECL input_archive::input_archive(std::span<const std::byte> bytes) : rest_{bytes} {
+  std::byte order{};
+  take(&order, 1);
+  if (order != detail::little_endian_archive) throw detail::unreadable{"its byte order is not this machine's"};
+}
+
+CAUSEWAY_DECL void input_archive::take(void* to, std::size_t size) {
+  if (size > rest_.size()) throw detail::unreadable{"it ends too early"};
+  if (size > 0) std::memcpy(to, rest_.data(), size);
+  rest_ = rest_.subspan(size);
+}
+
+CAUSEWAY_DECL std::size_t input_archive::take_size(std::size_t least) {
+  std::uint64_t size = 0;
+  read(size);
+  if (size > rest_.size() / least) throw detail::unreadable{"it counts more than there is"};
+  return static_cast<std::size_t>(size);
+}
+
+CAUSEWAY_DECL void input_archive::read(bool& value) {
+  std::uint8_t byte = 0;
+  read(byte);
+  if (byte > 1) throw detail::unreadable{"a flag is neither set nor clear"};
+  value = byte == 1;
+}
+
+CAUSEWAY_DECL void input_archive::read(std::string& text) {
+  text.resize(take_size(1));
+  take(text.data(), text.size());
+}
+
+CAUSEWAY_DECL void input_archive::read(std::vector<bool>& flags) {
+  flags.resize(take_size(1));
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    bool flag = false;
+    read(flag);
+    flags[i] = flag;
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_ARCHIVE_IPP
+#endif
+
 // ---- causeway/core/hash.hpp ----
 #ifndef CAUSEWAY_CORE_HASH_HPP
 #define CAUSEWAY_CORE_HASH_HPP
 
 // A fast 64-bit checksum over bytes, the same on every machine. It finds torn files and replicas that differ; it is no
 // defence against somebody who wants a collision.
-
-#include <cstddef>
-#include <cstring>
-#include <span>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -572,110 +1023,6 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) no
 
 #endif  // CAUSEWAY_CORE_HASH_HPP
 
-// ---- causeway/io/storage.hpp ----
-#ifndef CAUSEWAY_IO_STORAGE_HPP
-#define CAUSEWAY_IO_STORAGE_HPP
-
-// What the library needs of a disk, so small that a simulator can stand in for it: whole files, written atomically. A file
-// under its final name is either the old one or the complete new one; a writer that fails or dies leaves the old one.
-
-#include <vector>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-using byte_vector = std::vector<std::byte>;
-
-/// Takes the next piece of a file. The piece is free again when the call returns.
-using byte_sink = std::function<result<void>(std::span<const std::byte>)>;
-
-/// Writes a whole file into a sink, piece by piece. Called once per write; an error of its own ends the write.
-using byte_producer = std::function<result<void>(const byte_sink&)>;
-
-/// Requirements. Paths use '/'. Safe to use from several threads for different paths.
-///
-/// - `write_atomic(path, producer)`: the new content replaces the old one at once, and is durable when the call succeeds.
-///   Missing folders are made. On any failure the old content stays and nothing partial remains under `path`.
-/// - `read(path)`: the whole content, or errc::not_found.
-/// - `list(folder)`: names (without the folder) of the files right in it, sorted; errc::not_found if there is no such
-///   folder. Unfinished writes of `write_atomic` may be listed; their names end in ".tmp".
-/// - `remove(path)`: a file that is not there counts as removed.
-template <class S>
-concept Storage = std::movable<S> && requires(S& s, const std::string& path, const byte_producer& producer) {
-  { s.write_atomic(path, producer) } -> std::same_as<result<void>>;
-  { s.read(path) } -> std::same_as<result<byte_vector>>;
-  { s.list(path) } -> std::same_as<result<std::vector<std::string>>>;
-  { s.remove(path) } -> std::same_as<result<void>>;
-};
-
-/// A producer of bytes that exist already; they must outlive the write.
-CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content);
-
-inline byte_producer produce(std::string_view text) { return produce(std::as_bytes(std::span{text.data(), text.size()})); }
-
-/// Any storage, held by value. Copies share the storage. Thread-safe if the storage is.
-class any_storage {
- public:
-  template <class S>
-    requires(!std::same_as<S, any_storage>)
-  &&Storage<S> explicit any_storage(S storage) : state_{std::make_shared<model<S>>(std::move(storage))} {}
-
-  result<void> write_atomic(const std::string& path, const byte_producer& producer);
-  result<byte_vector> read(const std::string& path) { return state_->read(path); }
-  result<std::vector<std::string>> list(const std::string& folder) { return state_->list(folder); }
-  result<void> remove(const std::string& path) { return state_->remove(path); }
-
- private:
-  struct interface {
-    virtual ~interface() = default;
-    virtual result<void> write_atomic(const std::string&, const byte_producer&) = 0;
-    virtual result<byte_vector> read(const std::string&) = 0;
-    virtual result<std::vector<std::string>> list(const std::string&) = 0;
-    virtual result<void> remove(const std::string&) = 0;
-  };
-
-  template <class S>
-  struct model final : interface {
-    explicit model(S s) : storage{std::move(s)} {}
-    result<void> write_atomic(const std::string& path, const byte_producer& producer) override {
-      return storage.write_atomic(path, producer);
-    }
-    result<byte_vector> read(const std::string& path) override { return storage.read(path); }
-    result<std::vector<std::string>> list(const std::string& folder) override { return storage.list(folder); }
-    result<void> remove(const std::string& path) override { return storage.remove(path); }
-    S storage;
-  };
-
-  std::shared_ptr<interface> state_;
-};
-
-static_assert(Storage<any_storage>);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_STORAGE_HPP
-
-// ---- causeway/io/impl/storage.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_IO_IMPL_STORAGE_IPP
-#define CAUSEWAY_IO_IMPL_STORAGE_IPP
-
-// Bodies of io/storage.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
-
-CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content) {
-  return [content](const byte_sink& sink) { return sink(content); };
-}
-
-CAUSEWAY_DECL result<void> any_storage::write_atomic(const std::string& path, const byte_producer& producer) {
-  return state_->write_atomic(path, producer);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_IMPL_STORAGE_IPP
-#endif
-
 // ---- causeway/io/section.hpp ----
 #ifndef CAUSEWAY_IO_SECTION_HPP
 #define CAUSEWAY_IO_SECTION_HPP
@@ -685,7 +1032,6 @@ CAUSEWAY_DECL result<void> any_storage::write_atomic(const std::string& path, co
 // Little-endian.
 
 #include <algorithm>
-#include <bit>
 #include <variant>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
@@ -704,8 +1050,8 @@ struct section_stamp {
 /// A section to be written: owns its bytes, or refers to bytes that outlive it (large ones: parameters, moments).
 class section {
  public:
-  section(std::string name, std::uint32_t version, byte_vector content);
-  section(std::string name, std::uint32_t version, std::span<const std::byte> content);
+  CAUSEWAY_DECL section(std::string name, std::uint32_t version, byte_vector content);
+  CAUSEWAY_DECL section(std::string name, std::uint32_t version, std::span<const std::byte> content);
 
   /// Refers to `values` as they lie in memory.
   template <class T>
@@ -716,7 +1062,7 @@ class section {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
 
  private:
   std::string name_;
@@ -876,7 +1222,7 @@ class section_file {
  public:
   /// Verifies `content`. `name` is for messages. Errors: errc::corrupt (torn, flipped, not such a file) and
   /// errc::version_mismatch (a newer format).
-  static result<section_file> parse(byte_vector content, const std::string& name);
+  CAUSEWAY_DECL static result<section_file> parse(byte_vector content, const std::string& name);
 
   section_file(section_file&&) noexcept = default;  // not copied: the views point into the one content
   section_file& operator=(section_file&&) noexcept = default;
@@ -885,7 +1231,7 @@ class section_file {
   [[nodiscard]] std::span<const section_view> sections() const noexcept { return sections_; }
 
   /// The section called `name`; errc::not_found lists what there is.
-  [[nodiscard]] result<section_view> find(std::string_view name) const;
+  CAUSEWAY_DECL [[nodiscard]] result<section_view> find(std::string_view name) const;
 
   /// Fills `values` with the section called `name`; errc::wrong_model if the lengths differ.
   template <class T>
@@ -900,12 +1246,12 @@ class section_file {
   /// Checks that the sections are those wanted, in any order, none newer than wanted. Otherwise the error lists both sides:
   /// errc::wrong_model for missing or unknown sections, errc::version_mismatch for newer ones. Older versions pass: who
   /// owns the section migrates it.
-  [[nodiscard]] result<void> match(std::span<const wanted_section> wanted) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> match(std::span<const wanted_section> wanted) const;
 
  private:
   section_file() = default;
-  [[nodiscard]] error wrong_length(std::string_view name, std::size_t has, std::size_t wants) const;
-  [[nodiscard]] std::string listing() const;
+  CAUSEWAY_DECL [[nodiscard]] error wrong_length(std::string_view name, std::size_t has, std::size_t wants) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string listing() const;
 
   std::string name_;
   byte_vector content_;
@@ -927,7 +1273,7 @@ class section_cursor {
     rest_ = rest_.subspan(sizeof value);
     return true;
   }
-  bool take(std::size_t length, std::string_view& text) noexcept;
+  CAUSEWAY_DECL bool take(std::size_t length, std::string_view& text) noexcept;
   [[nodiscard]] bool empty() const noexcept { return rest_.empty(); }
 
  private:
@@ -1076,8 +1422,6 @@ CAUSEWAY_DECL result<void> section_file::match(std::span<const wanted_section> w
 // The checkpoints of one peer in one folder: `step-00001234.ckpt`. A new one is durable before an older one is removed, and
 // `keep` generations stay, so that a file which the disk lost still leaves the one before. Only files that were written
 // without an error and were not found damaged count as generations. One process per folder.
-
-#include <set>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
@@ -1492,7 +1836,7 @@ class descriptor {
   [[nodiscard]] int get() const noexcept { return fd_; }
 
   /// False if the system reports a late write error (network file systems do it here).
-  bool close() noexcept;
+  CAUSEWAY_DECL bool close() noexcept;
 
  private:
   int fd_;
@@ -1512,7 +1856,7 @@ class mapped_file {
  public:
   mapped_file() = default;
 
-  static result<mapped_file> open(const std::string& path);
+  CAUSEWAY_DECL static result<mapped_file> open(const std::string& path);
 
   mapped_file(mapped_file&& other) noexcept
       : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
@@ -1531,7 +1875,7 @@ class posix_file_system {
  public:
   class file_type {
    public:
-    file_type(detail::descriptor opened, std::string path);
+    CAUSEWAY_DECL file_type(detail::descriptor opened, std::string path);
 
    private:
     friend posix_file_system;
@@ -1539,23 +1883,23 @@ class posix_file_system {
     std::string path_;  // for messages
   };
 
-  result<file_type> create(const std::string& path);
-  result<void> write(file_type& f, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL result<file_type> create(const std::string& path);
+  CAUSEWAY_DECL result<void> write(file_type& f, std::span<const std::byte> bytes);
   result<void> sync(file_type& f) { return detail::sync(f.descriptor_, f.path_); }
-  result<void> close(file_type& f);
+  CAUSEWAY_DECL result<void> close(file_type& f);
 
-  result<void> rename(const std::string& from, const std::string& to);
-  result<void> unlink(const std::string& path);
+  CAUSEWAY_DECL result<void> rename(const std::string& from, const std::string& to);
+  CAUSEWAY_DECL result<void> unlink(const std::string& path);
 
   /// File systems that cannot sync folders are taken at their word.
-  result<void> sync_folder(const std::string& folder);
+  CAUSEWAY_DECL result<void> sync_folder(const std::string& folder);
 
-  folder_state look(const std::string& path);
-  result<void> make_folder(const std::string& path);
-  result<void> remove_folder(const std::string& path);
+  CAUSEWAY_DECL folder_state look(const std::string& path);
+  CAUSEWAY_DECL result<void> make_folder(const std::string& path);
+  CAUSEWAY_DECL result<void> remove_folder(const std::string& path);
 
-  result<std::vector<std::string>> list(const std::string& folder);
-  result<byte_vector> read(const std::string& path);
+  CAUSEWAY_DECL result<std::vector<std::string>> list(const std::string& folder);
+  CAUSEWAY_DECL result<byte_vector> read(const std::string& path);
 
   [[nodiscard]] std::uint64_t process_id() const { return static_cast<std::uint64_t>(::getpid()); }
 };
@@ -1586,13 +1930,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 CAUSEWAY_DECL posix_file_system::file_type::file_type(detail::descriptor opened, std::string path)
     : descriptor_{std::move(opened)}, path_{std::move(path)} {}
 
-CAUSEWAY_DECL mapped_file& mapped_file::operator=(mapped_file&& other) noexcept {
+CAUSEWAY_INLINE mapped_file& mapped_file::operator=(mapped_file&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
 }
 
-CAUSEWAY_DECL mapped_file::~mapped_file() {
+CAUSEWAY_INLINE mapped_file::~mapped_file() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
@@ -1742,8 +2086,6 @@ CAUSEWAY_DECL result<std::vector<std::string>> posix_file_system::list(const std
 // A disk in memory that can be told to fail. Its faults are those of real disks: a write that is refused, a write that was
 // reported done but kept only a prefix (power loss on a disk that ignores fsync), a full disk, a flipped bit.
 
-#include <map>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 /// What goes wrong. Writes are counted from 1 over the life of the storage.
@@ -1763,21 +2105,21 @@ struct storage_faults {
 /// Models Storage. Copies share one disk, as two handles to one folder do. Thread-safe.
 class memory_storage {
  public:
-  explicit memory_storage(storage_faults faults = {});
+  CAUSEWAY_DECL explicit memory_storage(storage_faults faults = {});
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer);
+  CAUSEWAY_DECL result<void> write_atomic(const std::string& path, const byte_producer& producer);
 
-  result<byte_vector> read(const std::string& path);
+  CAUSEWAY_DECL result<byte_vector> read(const std::string& path);
 
-  result<std::vector<std::string>> list(const std::string& folder);
+  CAUSEWAY_DECL result<std::vector<std::string>> list(const std::string& folder);
 
-  result<void> remove(const std::string& path);
+  CAUSEWAY_DECL result<void> remove(const std::string& path);
 
   /// Replaces the faults; counting of writes goes on.
-  void set_faults(storage_faults faults);
+  CAUSEWAY_DECL void set_faults(storage_faults faults);
 
   /// Number of writes asked for so far.
-  [[nodiscard]] std::uint64_t writes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t writes() const;
 
  private:
   struct disk {
@@ -1787,9 +2129,9 @@ class memory_storage {
     std::uint64_t writes = 0;
 
     /// Counts a write and does to `content` what the faults say.
-    result<void> spoil(const std::string& path, byte_vector& content);
+    CAUSEWAY_DECL result<void> spoil(const std::string& path, byte_vector& content);
 
-    [[nodiscard]] std::size_t used_beside(const std::string& path) const;
+    CAUSEWAY_DECL [[nodiscard]] std::size_t used_beside(const std::string& path) const;
   };
 
   std::shared_ptr<disk> disk_;
@@ -1989,7 +2331,7 @@ class solo_transport {
   static constexpr std::uint32_t size() noexcept { return 1; }
   static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
-  static result<std::size_t> wait(operation, time_point);
+  CAUSEWAY_DECL static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
@@ -2003,7 +2345,7 @@ concept KnowsItself = requires(const T& t) {
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
-  any_transport();
+  CAUSEWAY_DECL any_transport();
 
   /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
   /// for conversions to this type again.
@@ -2013,8 +2355,8 @@ class any_transport {
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
@@ -2093,7 +2435,6 @@ CAUSEWAY_DECL operation any_transport::receive(peer_index from, const message_id
 // be told to fail at the n-th operation of a peer. Made for tests, examples and measurements of everything above sockets.
 
 #include <condition_variable>
-#include <deque>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
@@ -2109,30 +2450,30 @@ namespace detail {
 /// All state of a memory network, behind one mutex.
 class memory_hub {
  public:
-  memory_hub(std::uint32_t peers, memory_options options);
+  CAUSEWAY_DECL memory_hub(std::uint32_t peers, memory_options options);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
 
-  operation start(peer_index self, peer_index other, const message_id& id, std::span<const std::byte> out,
-                  std::span<std::byte> in, bool is_send);
+  CAUSEWAY_DECL operation start(peer_index self, peer_index other, const message_id& id, std::span<const std::byte> out,
+                                std::span<std::byte> in, bool is_send);
 
-  result<std::size_t> wait(peer_index self, operation wanted, time_point deadline);
+  CAUSEWAY_DECL result<std::size_t> wait(peer_index self, operation wanted, time_point deadline);
 
-  [[nodiscard]] bool done(peer_index self, operation wanted) const;
+  CAUSEWAY_DECL [[nodiscard]] bool done(peer_index self, operation wanted) const;
 
-  void lost(peer_index peer);
+  CAUSEWAY_DECL void lost(peer_index peer);
 
-  void join(peer_index peer);
+  CAUSEWAY_DECL void join(peer_index peer);
 
-  void leave(peer_index peer);
+  CAUSEWAY_DECL void leave(peer_index peer);
 
-  [[nodiscard]] traffic stats(peer_index self) const;
+  CAUSEWAY_DECL [[nodiscard]] traffic stats(peer_index self) const;
 
-  [[nodiscard]] std::uint64_t operations(peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t operations(peer_index peer) const;
 
   enum class effect : std::uint8_t { fail, kill, stall };
 
-  void plan(peer_index peer, std::uint64_t nth, effect what, errc code);
+  CAUSEWAY_DECL void plan(peer_index peer, std::uint64_t nth, effect what, errc code);
 
  private:
   struct fault {
@@ -2151,7 +2492,7 @@ class memory_hub {
     bool stalled = false;
     std::optional<result<std::size_t>> done{};
 
-    void end(result<std::size_t> outcome);
+    CAUSEWAY_DECL void end(result<std::size_t> outcome);
     [[nodiscard]] bool open() const { return !done && !stalled; }
   };
 
@@ -2177,29 +2518,30 @@ class memory_hub {
   static std::string name(peer_index peer) { return "peer " + std::to_string(peer); }
 
   // The parent is not part of the match: a message about another parent must be refused, not overlooked.
-  static bool matches(const message_id& a, const message_id& b);
+  CAUSEWAY_DECL static bool matches(const message_id& a, const message_id& b);
 
-  static const fault* planned_fault(const seat& s);
+  CAUSEWAY_DECL static const fault* planned_fault(const seat& s);
 
-  static operation refuse(seat& me, peer_index other, const char* why);
+  CAUSEWAY_DECL static operation refuse(seat& me, peer_index other, const char* why);
 
-  void begin_send(peer_index self, pending& op);
+  CAUSEWAY_DECL void begin_send(peer_index self, pending& op);
 
-  void begin_receive(peer_index self, pending& op);
+  CAUSEWAY_DECL void begin_receive(peer_index self, pending& op);
 
   // Copies one message into a started receive, or refuses it.
-  void deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes, peer_index to, pending& receive);
+  CAUSEWAY_DECL void deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes, peer_index to,
+                             pending& receive);
 
-  void keep_if_room(peer_index self, pending& op);
+  CAUSEWAY_DECL void keep_if_room(peer_index self, pending& op);
 
-  void admit_senders(peer_index receiver);
+  CAUSEWAY_DECL void admit_senders(peer_index receiver);
 
-  void count_sent(peer_index from, std::size_t payload);
+  CAUSEWAY_DECL void count_sent(peer_index from, std::size_t payload);
 
-  void count_received(peer_index to, std::size_t payload);
+  CAUSEWAY_DECL void count_received(peer_index to, std::size_t payload);
 
   // Messages that the peer had sent stay readable, as bytes in a socket do.
-  void lose(peer_index peer);
+  CAUSEWAY_DECL void lose(peer_index peer);
 
   memory_options options_;
   mutable std::mutex mutex_;
@@ -2211,7 +2553,7 @@ class memory_hub {
 /// One peer's end of a memory_network. Movable; its destruction closes the peer's connections.
 class memory_transport {
  public:
-  memory_transport(std::shared_ptr<detail::memory_hub> hub, peer_index self);
+  CAUSEWAY_DECL memory_transport(std::shared_ptr<detail::memory_hub> hub, peer_index self);
   memory_transport(memory_transport&&) noexcept = default;
   memory_transport& operator=(memory_transport&& other) noexcept;
   ~memory_transport();
@@ -2219,8 +2561,8 @@ class memory_transport {
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return hub_->size(); }
 
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
   result<std::size_t> wait(operation op, time_point deadline) { return hub_->wait(self_, op, deadline); }
   [[nodiscard]] bool done(operation op) const { return hub_->done(self_, op); }
@@ -2237,23 +2579,23 @@ static_assert(Transport<memory_transport>);
 /// 0.
 class memory_network {
  public:
-  explicit memory_network(std::uint32_t peers, memory_options options = {});
+  CAUSEWAY_DECL explicit memory_network(std::uint32_t peers, memory_options options = {});
 
   [[nodiscard]] std::uint32_t size() const noexcept { return hub_->size(); }
 
   /// The end of one peer; one at a time per peer. Asking again after it was destroyed or killed is a restart: an empty
   /// mailbox, operations counted from 0 again.
-  [[nodiscard]] memory_transport transport(peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] memory_transport transport(peer_index peer) const;
 
   /// Ends all connections of a peer at once, as if its machine had died.
   void kill(peer_index peer) const { hub_->lost(peer); }
 
   /// The n-th operation of `peer` is not carried out: waiting for it gives `code`.
-  void fail_at(peer_index peer, std::uint64_t nth, errc code) const;
+  CAUSEWAY_DECL void fail_at(peer_index peer, std::uint64_t nth, errc code) const;
   /// The peer dies when it starts its n-th operation.
-  void kill_at(peer_index peer, std::uint64_t nth) const;
+  CAUSEWAY_DECL void kill_at(peer_index peer, std::uint64_t nth) const;
   /// The n-th operation of `peer` never ends by itself: only a deadline or a lost peer ends it.
-  void stall_at(peer_index peer, std::uint64_t nth) const;
+  CAUSEWAY_DECL void stall_at(peer_index peer, std::uint64_t nth) const;
 
   /// Sends and receives that a peer has started.
   [[nodiscard]] std::uint64_t operations(peer_index peer) const { return hub_->operations(peer); }
@@ -2497,13 +2839,13 @@ CAUSEWAY_DECL memory_transport::memory_transport(std::shared_ptr<detail::memory_
   hub_->join(self_);
 }
 
-CAUSEWAY_DECL memory_transport& memory_transport::operator=(memory_transport&& other) noexcept {
+CAUSEWAY_INLINE memory_transport& memory_transport::operator=(memory_transport&& other) noexcept {
   std::swap(hub_, other.hub_);
   std::swap(self_, other.self_);
   return *this;
 }
 
-CAUSEWAY_DECL memory_transport::~memory_transport() {
+CAUSEWAY_INLINE memory_transport::~memory_transport() {
   if (hub_) hub_->leave(self_);
 }
 
@@ -2748,26 +3090,26 @@ struct sampler_options {
 class sampler {
  public:
   /// errc::bad_text if there is not a single window of T + 1 tokens.
-  static result<sampler> make(std::int64_t tokens, const sampler_options& options);
+  CAUSEWAY_DECL static result<sampler> make(std::int64_t tokens, const sampler_options& options);
 
   /// Windows per epoch, the same in every epoch.
   [[nodiscard]] std::int64_t windows() const noexcept { return windows_; }
   [[nodiscard]] std::int64_t context_length() const noexcept { return options_.context_length; }
 
   /// The n-th sample of the run, all peers together.
-  [[nodiscard]] sample sample_at(std::uint64_t n) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] sample sample_at(std::uint64_t n) const noexcept;
 
   /// First token of the grid in an epoch.
-  [[nodiscard]] std::int64_t offset_of(std::uint64_t epoch) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t offset_of(std::uint64_t epoch) const noexcept;
 
   /// Equal on peers that draw the same samples.
-  [[nodiscard]] std::uint64_t hash() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash() const noexcept;
 
  private:
   static constexpr std::uint64_t order_stream = 0x6F72646572;  // "order"
   static constexpr std::uint64_t shift_stream = 0x7368696674;  // "shift"
 
-  sampler(std::int64_t tokens, const sampler_options& options) noexcept;
+  CAUSEWAY_DECL sampler(std::int64_t tokens, const sampler_options& options) noexcept;
 
   sampler_options options_;
   std::int64_t tokens_ = 0;
@@ -2850,27 +3192,28 @@ class token_stream {
   token_stream() = default;
 
   /// Tokens in memory, at two bytes each where all fit.
-  explicit token_stream(std::span<const std::int32_t> tokens);
+  CAUSEWAY_DECL explicit token_stream(std::span<const std::int32_t> tokens);
 
   /// Tokens at `data`, little-endian, kept alive by `owner`. No alignment is needed.
-  token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size, token_width width);
+  CAUSEWAY_DECL token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size,
+                             token_width width);
 
   /// One after the other, whatever their widths. Costs nothing but a list of them.
-  static token_stream joined(std::span<const token_stream> parts);
+  CAUSEWAY_DECL static token_stream joined(std::span<const token_stream> parts);
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
 
   /// Tokens [first, first + out.size()) into `out`; they must exist.
-  void read(std::int64_t first, std::span<std::int32_t> out) const noexcept;
+  CAUSEWAY_DECL void read(std::int64_t first, std::span<std::int32_t> out) const noexcept;
 
   /// Tokens [first, first + count), cut to what exists.
-  [[nodiscard]] token_stream slice(std::int64_t first, std::int64_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] token_stream slice(std::int64_t first, std::int64_t count) const;
 
   /// Reads all tokens once: errc::bad_text at the first that a model with `vocabulary` tokens does not know.
-  [[nodiscard]] result<void> check_vocabulary(std::int64_t vocabulary) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_vocabulary(std::int64_t vocabulary) const;
 
   /// A checksum of the tokens, whatever their width: equal on peers that train on the same data. Reads everything.
-  [[nodiscard]] std::uint64_t content_hash() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t content_hash() const;
 
  private:
   struct piece {
@@ -2880,11 +3223,11 @@ class token_stream {
     std::int64_t size = 0;
     token_width width = token_width::two;
 
-    void read(std::int64_t first, std::span<std::int32_t> out) const noexcept;
+    CAUSEWAY_DECL void read(std::int64_t first, std::span<std::int32_t> out) const noexcept;
   };
 
-  void hold(std::vector<piece> pieces);
-  [[nodiscard]] std::vector<piece>::const_iterator piece_with(std::int64_t token) const noexcept;
+  CAUSEWAY_DECL void hold(std::vector<piece> pieces);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<piece>::const_iterator piece_with(std::int64_t token) const noexcept;
 
   std::shared_ptr<const std::vector<piece>> pieces_;
   std::int64_t first_ = 0;  // of the pieces' tokens
@@ -3083,34 +3426,34 @@ class batcher {
  public:
   /// `global_batch`: sequences per step, all peers together. Errors: errc::bad_text (too few tokens),
   /// errc::invalid_argument.
-  static result<batcher> make(token_stream tokens, const sampler_options& options, std::int64_t global_batch);
+  CAUSEWAY_DECL static result<batcher> make(token_stream tokens, const sampler_options& options, std::int64_t global_batch);
 
   /// This peer's part of the current step's batch; does not advance. A retried step gets the same batch.
-  batch current(std::uint32_t peer = 0, std::uint32_t peers = 1);
+  CAUSEWAY_DECL batch current(std::uint32_t peer = 0, std::uint32_t peers = 1);
 
   /// Goes on to the next step, on every peer alike.
   void advance() noexcept { cursor_ += static_cast<std::uint64_t>(global_batch_); }
 
   /// `current`, then `advance`.
-  batch next(std::uint32_t peer = 0, std::uint32_t peers = 1);
+  CAUSEWAY_DECL batch next(std::uint32_t peer = 0, std::uint32_t peers = 1);
 
   /// Samples [first, first + sequences) of the run, also across the end of an epoch.
-  batch at(std::uint64_t first, std::int64_t sequences);
+  CAUSEWAY_DECL batch at(std::uint64_t first, std::int64_t sequences);
 
   /// The samples with these numbers, in this order: what a trainer's `draw` gives.
-  batch of(std::span<const std::uint64_t> numbers);
+  CAUSEWAY_DECL batch of(std::span<const std::uint64_t> numbers);
 
   /// Samples that the run has used, all peers together: the position in the data.
   [[nodiscard]] std::uint64_t cursor() const noexcept { return cursor_; }
   void seek(std::uint64_t cursor) noexcept { cursor_ = cursor; }
   /// How often the run has seen the data, as a fraction.
-  [[nodiscard]] double epochs() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double epochs() const noexcept;
 
   [[nodiscard]] const sampler& order() const noexcept { return order_; }
   [[nodiscard]] const token_stream& tokens() const noexcept { return tokens_; }
   [[nodiscard]] std::int64_t global_batch() const noexcept { return global_batch_; }
   /// Takes effect with the current step; the position stays.
-  void set_global_batch(std::int64_t sequences) noexcept;
+  CAUSEWAY_DECL void set_global_batch(std::int64_t sequences) noexcept;
 
   /// The position only: tokens, seed and sizes come from the program.
   static constexpr std::uint32_t state_version = 1;
@@ -3120,7 +3463,7 @@ class batcher {
   }
 
  private:
-  batcher(token_stream tokens, const sampler& order, std::int64_t global_batch);
+  CAUSEWAY_DECL batcher(token_stream tokens, const sampler& order, std::int64_t global_batch);
 
   template <class Number>
   batch fill(std::int64_t sequences, Number&& number) {
@@ -3154,19 +3497,20 @@ class batcher {
 class validation_windows {
  public:
   /// At most `limit` windows of T tokens; all of them if there are fewer. errc::bad_text if there is none.
-  static result<validation_windows> make(token_stream tokens, std::int64_t context_length, std::int64_t limit);
+  CAUSEWAY_DECL static result<validation_windows> make(token_stream tokens, std::int64_t context_length,
+                                                       std::int64_t limit);
 
   /// Number of windows.
   [[nodiscard]] std::int64_t size() const noexcept { return count_; }
 
   /// First token of window `index`.
-  [[nodiscard]] std::int64_t first_token(std::int64_t index) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t first_token(std::int64_t index) const noexcept;
 
   /// Windows [first, first + count), which must exist.
-  batch at(std::int64_t first, std::int64_t count);
+  CAUSEWAY_DECL batch at(std::int64_t first, std::int64_t count);
 
  private:
-  validation_windows(token_stream tokens, std::int64_t length, std::int64_t count, std::int64_t available);
+  CAUSEWAY_DECL validation_windows(token_stream tokens, std::int64_t length, std::int64_t count, std::int64_t available);
 
   token_stream tokens_;
   std::int64_t length_;
@@ -3289,7 +3633,7 @@ enum class piece_rule : std::uint8_t { causeway, gpt2, llama3 };
 inline constexpr std::array<std::string_view, 3> piece_rule_names{"causeway", "gpt2", "llama3"};
 
 /// Length of the first piece of `text`; 0 only for an empty text.
-[[nodiscard]] CAUSEWAY_DECL std::size_t first_piece(std::string_view text, piece_rule rule) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::size_t first_piece(std::string_view text, piece_rule rule) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::data
 
@@ -3961,7 +4305,7 @@ struct bpe_table {
 };
 
 /// The table as text: format 2 of tokenizer files.
-[[nodiscard]] CAUSEWAY_DECL std::string table_text(const bpe_table& table);
+CAUSEWAY_DECL [[nodiscard]] std::string table_text(const bpe_table& table);
 
 /// The inverse, of a text whose checksum fits; `name` is for messages. Whether the parts fit each other is not checked
 /// here: bpe_tokenizer::make does.
@@ -3975,7 +4319,7 @@ class word_reader {
   explicit word_reader(std::string_view text) noexcept : rest_{text} {}
 
   /// True if the next characters are `wanted`.
-  bool skip(std::string_view wanted) noexcept;
+  CAUSEWAY_DECL bool skip(std::string_view wanted) noexcept;
   template <class T>
   bool number(T& value, int base = 10) noexcept {
     const auto [end, failure] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value, base);
@@ -3984,7 +4328,7 @@ class word_reader {
     return true;
   }
   /// Bytes as pairs of hexadecimal digits, up to the end of the line, which it takes too.
-  bool hex_line(std::string& bytes);
+  CAUSEWAY_DECL bool hex_line(std::string& bytes);
   [[nodiscard]] std::size_t left() const noexcept { return rest_.size(); }
 
  private:
@@ -4155,12 +4499,12 @@ class byte_tokenizer {
   explicit byte_tokenizer(bool with_end_of_text = false) noexcept : with_end_{with_end_of_text} {}
 
   [[nodiscard]] std::int64_t vocabulary() const noexcept { return with_end_ ? 257 : 256; }
-  [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept;
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_text("bytes", with_end_ ? 1 : 0); }
 
-  void encode(std::string_view text, std::vector<std::int32_t>& out) const;
+  CAUSEWAY_DECL void encode(std::string_view text, std::vector<std::int32_t>& out) const;
 
-  result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
+  CAUSEWAY_DECL result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
 
  private:
   bool with_end_;
@@ -4241,13 +4585,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 class bpe_tokenizer {
  public:
   /// The 256 bytes only.
-  bpe_tokenizer();
+  CAUSEWAY_DECL bpe_tokenizer();
 
   /// errc::corrupt if a merge joins tokens that do not exist yet, repeats an earlier one, or gives more than 64 bytes.
-  static result<bpe_tokenizer> make(std::span<const bpe_merge> merges, bool with_end_of_text);
+  CAUSEWAY_DECL static result<bpe_tokenizer> make(std::span<const bpe_merge> merges, bool with_end_of_text);
   /// One of others. errc::corrupt if the parts do not fit each other, errc::too_large beyond `most_tokens` or a token of
   /// more than `longest_token` bytes.
-  static result<bpe_tokenizer> make(bpe_table table);
+  CAUSEWAY_DECL static result<bpe_tokenizer> make(bpe_table table);
 
   static constexpr std::size_t most_tokens = std::size_t{1} << 20U;  // the largest in use have some 260,000
   static constexpr std::size_t longest_token = 512;                  // theirs have 128 bytes at most
@@ -4257,7 +4601,7 @@ class bpe_tokenizer {
   [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept { return table_.end_of_text; }
   [[nodiscard]] std::span<const bpe_merge> merges() const noexcept { return table_.merges; }
   /// Those of a tokenizer `by_number`, too: sorted by the token that they make, then by the ones that they join.
-  [[nodiscard]] std::vector<bpe_merge> all_merges() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<bpe_merge> all_merges() const;
   /// All of it. One of our own has `pieces` piece_rule::causeway.
   [[nodiscard]] const bpe_table& table() const noexcept { return table_; }
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_text(to_text()); }
@@ -4269,14 +4613,14 @@ class bpe_tokenizer {
 
   /// Pieces seen before cost one look-up; a new piece of n bytes costs O(n log n). Never a special token, also where the
   /// text spells one.
-  void encode(std::string_view text, std::vector<std::int32_t>& out);
+  CAUSEWAY_DECL void encode(std::string_view text, std::vector<std::int32_t>& out);
 
-  result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
+  CAUSEWAY_DECL result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
 
   /// The tokenizer as lines of ASCII text, the last one a checksum.
-  [[nodiscard]] std::string to_text() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string to_text() const;
   /// The inverse; `name` is for messages. Errors: errc::corrupt, errc::version_mismatch.
-  static result<bpe_tokenizer> from_text(std::string_view text, const std::string& name);
+  CAUSEWAY_DECL static result<bpe_tokenizer> from_text(std::string_view text, const std::string& name);
 
   template <io::Storage S>
   result<void> save(S& storage, const std::string& path) const {
@@ -4309,12 +4653,12 @@ class bpe_tokenizer {
   };
   using numbers = std::unordered_map<std::string_view, std::int32_t>;  // of tokens, by their bytes
 
-  [[nodiscard]] result<numbers> numbered() const;
-  result<void> check_specials() const;
-  result<void> join_listed(const numbers& known);
-  void join_by_number(const numbers& known);
-  [[nodiscard]] std::optional<std::int32_t> whole(std::string_view piece) const;
-  void append_merged(std::string_view piece, std::vector<std::int32_t>& out) const;
+  CAUSEWAY_DECL [[nodiscard]] result<numbers> numbered() const;
+  CAUSEWAY_DECL result<void> check_specials() const;
+  CAUSEWAY_DECL result<void> join_listed(const numbers& known);
+  CAUSEWAY_DECL void join_by_number(const numbers& known);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::int32_t> whole(std::string_view piece) const;
+  CAUSEWAY_DECL void append_merged(std::string_view piece, std::vector<std::int32_t>& out) const;
 
   bpe_table table_;
   std::array<std::int32_t, 256> byte_tokens_{};
@@ -4624,12 +4968,12 @@ struct bpe_options {
 /// Counts the pieces of one text after another, then trains. Memory: the different pieces and their places in pairs.
 class bpe_trainer {
  public:
-  explicit bpe_trainer(const bpe_options& options = {});
+  CAUSEWAY_DECL explicit bpe_trainer(const bpe_options& options = {});
 
-  void add(std::string_view text);
+  CAUSEWAY_DECL void add(std::string_view text);
 
   /// Learns from all texts added. errc::bad_text if there was none.
-  result<bpe_tokenizer> train();
+  CAUSEWAY_DECL result<bpe_tokenizer> train();
 
  private:
   struct text_hash {
@@ -4643,7 +4987,7 @@ class bpe_trainer {
   };
 
   struct pair_hash {
-    std::size_t operator()(const bpe_merge& m) const noexcept;
+    CAUSEWAY_DECL std::size_t operator()(const bpe_merge& m) const noexcept;
   };
 
   struct pair_state {
@@ -4660,9 +5004,9 @@ class bpe_trainer {
     }
   };
 
-  void prepare();
-  void change_counts(std::uint32_t index, std::int64_t sign, std::int32_t newest);
-  void apply(const bpe_merge& pair, std::int32_t token);
+  CAUSEWAY_DECL void prepare();
+  CAUSEWAY_DECL void change_counts(std::uint32_t index, std::int64_t sign, std::int32_t newest);
+  CAUSEWAY_DECL void apply(const bpe_merge& pair, std::int32_t token);
 
   bpe_options options_;
   std::unordered_map<std::string, std::int64_t, text_hash, std::equal_to<>> counts_;
@@ -5032,11 +5376,11 @@ CAUSEWAY_DECL result<token_stream> tokens_of_file(std::shared_ptr<const void> ow
 class shard_image {
  public:
   /// The tokens must fit the width. errc::too_large: 2³¹ tokens or more.
-  static result<shard_image> make(token_stream tokens, token_width width);
+  CAUSEWAY_DECL static result<shard_image> make(token_stream tokens, token_width width);
 
-  [[nodiscard]] std::uint64_t size() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t size() const noexcept;
   /// Bytes from `offset` on, at most `count`, cut to what exists.
-  [[nodiscard]] io::byte_vector read(std::uint64_t offset, std::size_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] io::byte_vector read(std::uint64_t offset, std::size_t count) const;
 
  private:
   shard_image(token_stream tokens, token_width width) : tokens_{std::move(tokens)}, width_{width} {}
@@ -5217,7 +5561,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 class shard_builder {
  public:
   /// The folder of `path` must be there. Needs as much room beside the shard as the shard itself.
-  static result<shard_builder> make(const std::string& path, token_width width);
+  CAUSEWAY_DECL static result<shard_builder> make(const std::string& path, token_width width);
 
   shard_builder(shard_builder&& other) noexcept;
   shard_builder& operator=(shard_builder&&) = delete;
@@ -5225,15 +5569,16 @@ class shard_builder {
   ~shard_builder();
 
   /// Appends. errc::invalid_argument: a token that the width does not hold.
-  result<void> add(std::span<const std::int32_t> tokens);
+  CAUSEWAY_DECL result<void> add(std::span<const std::int32_t> tokens);
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
 
   /// Writes the shard under its name. Nothing can be added after that.
-  result<void> finish();
+  CAUSEWAY_DECL result<void> finish();
 
  private:
-  shard_builder(std::string path, std::string waiting, token_width width, io::posix_file_system::file_type file);
+  CAUSEWAY_DECL shard_builder(std::string path, std::string waiting, token_width width,
+                              io::posix_file_system::file_type file);
 
   std::string path_;
   std::string waiting_;  // where tokens wait; empty: nothing is left to remove
@@ -5261,14 +5606,14 @@ CAUSEWAY_DECL shard_builder::shard_builder(std::string path, std::string waiting
                                            io::posix_file_system::file_type file)
     : path_{std::move(path)}, waiting_{std::move(waiting)}, width_{width}, file_{std::move(file)} {}
 
-CAUSEWAY_DECL shard_builder::shard_builder(shard_builder&& other) noexcept
+CAUSEWAY_INLINE shard_builder::shard_builder(shard_builder&& other) noexcept
     : path_{std::move(other.path_)},
       waiting_{std::exchange(other.waiting_, {})},
       width_{other.width_},
       file_{std::move(other.file_)},
       size_{other.size_} {}
 
-CAUSEWAY_DECL shard_builder::~shard_builder() {
+CAUSEWAY_INLINE shard_builder::~shard_builder() {
   if (!waiting_.empty()) (void)io::posix_file_system{}.unlink(waiting_);
 }
 
@@ -14556,10 +14901,10 @@ struct adapter_shape {
   [[nodiscard]] bool has(linear_map map) const noexcept { return has(static_cast<std::size_t>(map)); }
 
   /// Whether the sizes have all of its maps.
-  [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept;
 
   /// Values of a block. Precondition: it fits.
-  [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept;
 
   friend bool operator==(const adapter_shape&, const adapter_shape&) = default;
 };
@@ -14570,13 +14915,13 @@ struct block_tuning {
   adapter_shape adapters{};  ///< beside its linear maps
 
   /// Values of a block. Precondition: the adapters fit.
-  [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept;
   /// What a request's limit counts them as: rows of `width`.
-  [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept;
 };
 
 /// errc::invalid_argument where a rank is none or makes no map smaller, no map is chosen, or alpha is no positive number.
-[[nodiscard]] CAUSEWAY_DECL result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes);
+CAUSEWAY_DECL [[nodiscard]] result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes);
 
 /// A block's adapters as its maps take them; none where `down` is empty. A factor is part of `up`.
 struct block_adapters {
@@ -14590,7 +14935,7 @@ struct block_adapters {
 };
 
 /// Of values and gradients that lie as adapter_shape says; null gradients: nobody wants them. The memory must outlive it.
-[[nodiscard]] CAUSEWAY_DECL block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes,
+CAUSEWAY_DECL [[nodiscard]] block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes,
                                                        const float* values, float* gradients) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
@@ -14703,28 +15048,28 @@ class model_part {
  public:
   /// All of a model.
   model_part() = default;
-  explicit model_part(std::vector<block_range> ranges);
-  explicit model_part(block_range range);
+  CAUSEWAY_DECL explicit model_part(std::vector<block_range> ranges);
+  CAUSEWAY_DECL explicit model_part(block_range range);
 
   /// Embedding and output layer, and no block.
-  [[nodiscard]] static model_part ends();
+  CAUSEWAY_DECL [[nodiscard]] static model_part ends();
   /// Blocks, and nothing of what stands before the first and behind the last.
-  [[nodiscard]] static model_part blocks_alone(block_range range);
+  CAUSEWAY_DECL [[nodiscard]] static model_part blocks_alone(block_range range);
 
   /// The ranges in a model of `layers` blocks.
-  [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
-  [[nodiscard]] bool is_whole(std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_whole(std::int64_t layers) const;
   [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
-  [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
 
   /// Whether parameters of `block` are here, in a model of `layers`: before the first (-1) and behind the last (`layers`)
   /// as well.
-  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
 
   /// Ranges must rise, not be empty, not touch each other, and lie within the model.
-  [[nodiscard]] result<void> check(std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers) const;
 
-  [[nodiscard]] static std::string text(const block_range& r);
+  CAUSEWAY_DECL [[nodiscard]] static std::string text(const block_range& r);
 
  private:
   std::vector<block_range> ranges_;  // none: all blocks
@@ -14835,29 +15180,30 @@ struct embedding_tables {
 
 /// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
 inline constexpr float initial_deviation = 0.02F;
-[[nodiscard]] CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept;
+CAUSEWAY_DECL [[nodiscard]] float residual_deviation(std::int64_t layers) noexcept;
 
 /// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
 class declaration {
  public:
   /// `store` gets what belongs to `part` of a model with `layers` blocks.
-  declaration(parameter_store& store, const model_part& part, std::int64_t layers);
+  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers);
 
   /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
   void in_block(std::int64_t block) noexcept { block_ = block; }
 
   /// A token table; one that is the output layer too is held at both ends.
-  std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
+  CAUSEWAY_DECL std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
 
-  std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
-  std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs, float deviation = initial_deviation);
-  std::size_t vector(std::string name, std::int64_t size, float value);
+  CAUSEWAY_DECL std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
+  CAUSEWAY_DECL std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
+                                   float deviation = initial_deviation);
+  CAUSEWAY_DECL std::size_t vector(std::string name, std::int64_t size, float value);
 
   [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
 
  private:
-  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, initial_distribution d,
-                  bool also_here = false);
+  CAUSEWAY_DECL std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                initial_distribution d, bool also_here = false);
 
   parameter_store& store_;
   model_part part_;
@@ -18312,7 +18658,7 @@ struct memory_estimate {
   std::size_t logits = 0;                ///< one chunk of the output layer
   std::size_t scratch = 0;               ///< packed operands and partial sums of kernels
 
-  [[nodiscard]] std::size_t total() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t total() const noexcept;
 };
 
 /// What an estimate depends on.
@@ -18326,7 +18672,7 @@ struct model_sizes {
   bool recompute = false;
 };
 
-[[nodiscard]] CAUSEWAY_DECL memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept;
+CAUSEWAY_DECL [[nodiscard]] memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
 
@@ -18404,13 +18750,13 @@ CAUSEWAY_DECL error wrong_token(const token_limits& l, std::string_view what, st
 }  // namespace detail
 
 /// Inputs must make `batch` sequences of 1 to context tokens, each in [0, vocabulary).
-[[nodiscard]] CAUSEWAY_DECL result<void> check_inputs(const token_limits& l, const micro_batch& b);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_inputs(const token_limits& l, const micro_batch& b);
 
 /// There must be one target for each input, below the vocabulary.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_targets(const token_limits& l, const micro_batch& b);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_targets(const token_limits& l, const micro_batch& b);
 
 /// Activations that another stage sent must be f32 [inputs, width].
-[[nodiscard]] CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
+CAUSEWAY_DECL [[nodiscard]] result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
                                                         std::int64_t width);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
@@ -19184,13 +19530,13 @@ class gpt_family {
   using options_type = gpt_options;
   static constexpr std::string_view name = "gpt2";
 
-  [[nodiscard]] static result<void> validate(const gpt_options& o);
+  CAUSEWAY_DECL [[nodiscard]] static result<void> validate(const gpt_options& o);
 
   /// The linear maps of a block.
-  [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept;
+  CAUSEWAY_DECL [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept;
 
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
-  gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {});
+  CAUSEWAY_DECL gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {});
 
   [[nodiscard]] const gpt_options& options() const noexcept { return options_; }
   [[nodiscard]] float dropout() const noexcept { return options_.dropout; }
@@ -19203,7 +19549,7 @@ class gpt_family {
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, positions_}; }
 
-  void hash_into(hasher& h) const noexcept;
+  CAUSEWAY_DECL void hash_into(hasher& h) const noexcept;
 
   /// Tokens to the residual stream, [batch·T, width].
   template <class Backend>
@@ -19235,7 +19581,7 @@ class gpt_family {
   }
 
   /// What a block keeps for `rows` tokens in operands of `size` bytes.
-  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
 
  private:
   // A linear map or a norm takes two segments: weight, bias.
@@ -19243,10 +19589,10 @@ class gpt_family {
     std::size_t norm1 = 0, qkv = 0, projection = 0, norm2 = 0, up = 0, down = 0;
   };
 
-  void declare_block(declaration& d, std::int64_t i);
-  std::size_t declare_norm(declaration& d, const std::string& prefix) const;
-  static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs, std::int64_t inputs,
-                                    float deviation);
+  CAUSEWAY_DECL void declare_block(declaration& d, std::int64_t i);
+  CAUSEWAY_DECL std::size_t declare_norm(declaration& d, const std::string& prefix) const;
+  CAUSEWAY_DECL static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs,
+                                                  std::int64_t inputs, float deviation);
 
   /// Queries, keys and values.
   template <class Backend>
@@ -19425,13 +19771,13 @@ class llama_family {
   using options_type = llama_options;
   static constexpr std::string_view name = "llama";
 
-  [[nodiscard]] static result<void> validate(const llama_options& o);
+  CAUSEWAY_DECL [[nodiscard]] static result<void> validate(const llama_options& o);
 
   /// The linear maps of a block.
-  [[nodiscard]] static map_sizes maps(const llama_options& o) noexcept;
+  CAUSEWAY_DECL [[nodiscard]] static map_sizes maps(const llama_options& o) noexcept;
 
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
-  llama_family(const llama_options& o, parameter_store& store, const model_part& part = {});
+  CAUSEWAY_DECL llama_family(const llama_options& o, parameter_store& store, const model_part& part = {});
 
   [[nodiscard]] const llama_options& options() const noexcept { return options_; }
   [[nodiscard]] float dropout() const noexcept { return 0.0F; }
@@ -19444,7 +19790,7 @@ class llama_family {
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, not_held}; }
 
-  void hash_into(hasher& h) const noexcept;
+  CAUSEWAY_DECL void hash_into(hasher& h) const noexcept;
 
   /// Tokens to the residual stream, [batch·T, width].
   template <class Backend>
@@ -19473,7 +19819,7 @@ class llama_family {
   }
 
   /// What a block keeps for `rows` tokens in operands of `size` bytes.
-  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
 
  private:
   struct block_segments {
@@ -19482,7 +19828,7 @@ class llama_family {
 
   [[nodiscard]] std::int64_t head_size() const noexcept { return options_.width / options_.heads; }
 
-  void declare_block(declaration& d, std::int64_t i);
+  CAUSEWAY_DECL void declare_block(declaration& d, std::int64_t i);
 
   /// Queries, keys and values.
   template <class Backend>
@@ -19748,7 +20094,7 @@ struct one_by_one {
   double grace_seconds = 0;
   std::uint32_t most_ahead = no_bound;  ///< at least 1
 
-  [[nodiscard]] result<void> check(std::uint32_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t) const;
   [[nodiscard]] double closes_after(const gathering&) const noexcept { return grace_seconds; }
 };
 
@@ -19766,8 +20112,8 @@ struct quorum {
   double cap_seconds = 60;
   std::uint32_t most_ahead = no_bound;  ///< at least 1
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const;
-  [[nodiscard]] double closes_after(const gathering& g) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] double closes_after(const gathering& g) const noexcept;
 };
 
 static_assert(Arrivals<one_by_one> && Arrivals<quorum>);
@@ -19868,8 +20214,8 @@ struct staggered {
 
   std::uint32_t local_steps = 100;  ///< H
 
-  [[nodiscard]] result<void> check(std::size_t count) const;
-  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t count) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t count) const noexcept;
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return local_steps; }
   result<void> exchanged(auto&, const exchange_report&) { return {}; }
   void serialize(auto&) {}
@@ -19884,10 +20230,10 @@ class periods {
   static constexpr bool watches_movement = false;
   static constexpr bool by_tensor = true;
 
-  explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192});
+  CAUSEWAY_DECL explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192});
 
-  [[nodiscard]] result<void> check(std::size_t) const;
-  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept;
   [[nodiscard]] std::uint32_t next(std::size_t f, std::size_t count) const noexcept { return first(f, count); }
   result<void> exchanged(auto&, const exchange_report&) { return {}; }
   void serialize(auto&) {}
@@ -20007,7 +20353,7 @@ enum class algorithm : std::uint8_t {
 class collective_workspace {
  public:
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  [[nodiscard]] std::byte* reserve(std::size_t bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
   [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
@@ -20494,7 +20840,7 @@ class batch_by_speed {
   /// Of this peer's batch in the next step. Known once the policy was started.
   [[nodiscard]] std::uint32_t sequences() const noexcept { return sequences_; }
 
-  [[nodiscard]] result<void> check(std::size_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
@@ -20510,7 +20856,7 @@ class batch_by_speed {
 
   /// For the peer with the index `self` among peers of these speeds; those that are unknown (0, negative, not finite) count
   /// as the mean of the others.
-  [[nodiscard]] std::uint32_t sequences_for(std::size_t self, std::vector<double> speeds) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t sequences_for(std::size_t self, std::vector<double> speeds) const;
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
@@ -20594,16 +20940,17 @@ class by_change {
   static constexpr part decides = part::trigger;
   static constexpr bool watches_movement = true;
 
-  explicit by_change(by_change_options options = {});
+  CAUSEWAY_DECL explicit by_change(by_change_options options = {});
 
   [[nodiscard]] const by_change_options& options() const noexcept { return options_; }
 
   /// N for a link on which an exchange of one fragment takes `exchange_seconds`, of which `share` is to be used (CoCoDC's
   /// γ): N = share · H · t_step / t_exchange, at least one for each fragment and at most one a step.
-  [[nodiscard]] static std::uint32_t exchanges_for(std::uint32_t local_steps, double step_seconds, double exchange_seconds,
-                                                   std::size_t fragments, double share = 1);
+  CAUSEWAY_DECL [[nodiscard]] static std::uint32_t exchanges_for(std::uint32_t local_steps, double step_seconds,
+                                                                 double exchange_seconds, std::size_t fragments,
+                                                                 double share = 1);
 
-  [[nodiscard]] result<void> check(std::size_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t count) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
@@ -20625,7 +20972,7 @@ class by_change {
   [[nodiscard]] bool chosen(std::size_t f) const noexcept { return chosen_ == f; }
 
   /// The same where the exchange before it is over: up to the step in which the next one is due, and how many that are.
-  std::uint32_t step_to_next(std::size_t count);
+  CAUSEWAY_DECL std::uint32_t step_to_next(std::size_t count);
 
   result<void> exchanged(auto&, const exchange_report& report) {
     if (report.fragment < turns_.size()) {
@@ -20657,7 +21004,7 @@ class by_change {
 
   [[nodiscard]] std::size_t slots(std::size_t count) const { return options_.exchanges == 0 ? count : options_.exchanges; }
 
-  [[nodiscard]] bool comes_before(const turn& a, const turn& b) const;
+  CAUSEWAY_DECL [[nodiscard]] bool comes_before(const turn& a, const turn& b) const;
 
   by_change_options options_;
   std::vector<turn> turns_;
@@ -20748,12 +21095,12 @@ class by_speed {
 
   [[nodiscard]] const by_speed_options& options() const noexcept { return options_; }
 
-  [[nodiscard]] result<void> check(std::size_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return steps_; }
 
   /// Inner steps for a peer of `speed` among peers of `speeds`; 0, negative and not finite mean unknown.
-  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const;
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
@@ -21781,22 +22128,22 @@ class conversation {
   conversation& operator=(conversation&& other) noexcept;
   ~conversation() { close(); }
 
-  void open(const exchange_port& port, std::size_t places);
+  CAUSEWAY_DECL void open(const exchange_port& port, std::size_t places);
 
   [[nodiscard]] bool is_open() const noexcept { return transport_ != nullptr; }
 
   /// Cancels what is under way.
-  void close();
+  CAUSEWAY_DECL void close();
 
-  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
 
-  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
+  CAUSEWAY_DECL void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
 
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
-  result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline);
+  CAUSEWAY_DECL result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline);
 
   /// As wait, for a send.
-  result<void> finish(std::size_t place, net::peer_index peer, time_point deadline);
+  CAUSEWAY_DECL result<void> finish(std::size_t place, net::peer_index peer, time_point deadline);
 
  private:
   net::any_transport* transport_ = nullptr;
@@ -21817,10 +22164,10 @@ class conversation {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-CAUSEWAY_DECL conversation::conversation(conversation&& other) noexcept
+CAUSEWAY_INLINE conversation::conversation(conversation&& other) noexcept
     : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
 
-CAUSEWAY_DECL conversation& conversation::operator=(conversation&& other) noexcept {
+CAUSEWAY_INLINE conversation& conversation::operator=(conversation&& other) noexcept {
   std::swap(transport_, other.transport_);
   std::swap(id_, other.id_);
   std::swap(places_, other.places_);
@@ -22295,13 +22642,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 class server_residual {
  public:
   /// A try at round `step` begins.
-  void begin(std::uint64_t step);
+  CAUSEWAY_DECL void begin(std::uint64_t step);
 
   /// mean += residual, for the values of the row from `begin` on.
-  void add_to(std::size_t begin, std::span<float> mean) const;
+  CAUSEWAY_DECL void add_to(std::size_t begin, std::span<float> mean) const;
 
   /// Where the residual of this try is to be written.
-  [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size);
+  CAUSEWAY_DECL [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size);
 
   /// The try went through.
   void finish() noexcept { finished_ = true; }
@@ -22879,15 +23226,15 @@ class group_view {
  public:
   /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
   /// them.
-  group_view(net::any_transport& over, std::vector<net::peer_index> members);
+  CAUSEWAY_DECL group_view(net::any_transport& over, std::vector<net::peer_index> members);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
-  result<std::size_t> wait(net::operation op, time_point deadline);
+  CAUSEWAY_DECL net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
 
   /// Of the whole transport.
@@ -22898,8 +23245,8 @@ class group_view {
 
   [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
 
-  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
-  [[nodiscard]] bool are_distinct() const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool are_distinct() const;
 
   net::any_transport* over_;
   std::vector<net::peer_index> members_;
@@ -22979,7 +23326,7 @@ class held_transport {
   held_transport(held_transport&&) noexcept = default;
   held_transport& operator=(held_transport&& other) noexcept;
 
-  void hold(group_view group);
+  CAUSEWAY_DECL void hold(group_view group);
   [[nodiscard]] net::any_transport& get() const noexcept { return *transport_; }
 
  private:
@@ -23264,7 +23611,7 @@ CAUSEWAY_DECL void held_transport::hold(group_view group) {
   transport_ = std::make_unique<net::any_transport>(std::move(group));
 }
 
-CAUSEWAY_DECL held_transport& held_transport::operator=(held_transport&& other) noexcept {
+CAUSEWAY_INLINE held_transport& held_transport::operator=(held_transport&& other) noexcept {
   std::swap(transport_, other.transport_);
   return *this;
 }
@@ -23430,7 +23777,7 @@ struct fragment {
   /// Whether the row is the whole buffer as it lies.
   [[nodiscard]] bool is_whole(std::size_t length) const noexcept { return ranges.size() == 1 && size == length; }
 
-  void add(const parameter_segment& s, std::int64_t end);
+  CAUSEWAY_DECL void add(const parameter_segment& s, std::int64_t end);
 };
 
 CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::span<float> row);
@@ -23470,7 +23817,8 @@ struct whole {
   static constexpr part decides = part::fragments;
   static constexpr bool single = true;
 
-  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const;
+  CAUSEWAY_DECL [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments,
+                                                                std::size_t length) const;
 };
 
 /// Whole transformer blocks together; what is not in a block (embeddings, last norm, head) is the first fragment. Strided
@@ -23510,7 +23858,8 @@ struct balanced {
 
   std::uint32_t count = 24;
 
-  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const;
+  CAUSEWAY_DECL [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments,
+                                                                std::size_t length) const;
 };
 
 static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> && Fragments<balanced>);
@@ -23624,13 +23973,13 @@ class global_samples {
   static constexpr bool watches_movement = false;
   static constexpr bool accumulates = true;
 
-  explicit global_samples(std::uint64_t target = 4096);
+  CAUSEWAY_DECL explicit global_samples(std::uint64_t target = 4096);
   global_samples(global_samples&&) noexcept = default;
   global_samples& operator=(global_samples&&) noexcept = default;
 
   [[nodiscard]] std::uint64_t target() const noexcept { return target_; }
 
-  [[nodiscard]] result<void> check(std::size_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
   [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
   result<void> exchanged(auto&, const exchange_report&) {
@@ -23672,7 +24021,7 @@ class global_samples {
   }
 
   /// Samples of all peers in this round, as far as they have said.
-  [[nodiscard]] std::uint64_t total(std::uint64_t own) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t total(std::uint64_t own) const;
 
   void serialize(auto& ar) { ar(round_); }
 
@@ -23835,7 +24184,7 @@ struct all_peers {
   static constexpr bool everybody = true;
 
   [[nodiscard]] result<void> check(std::uint32_t) const { return {}; }
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -23848,9 +24197,9 @@ struct random_groups {
 
   std::uint32_t size = 2;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -23863,26 +24212,26 @@ class grid {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
 
-  grid();
-  grid(std::uint32_t side, std::uint32_t dimensions);
+  CAUSEWAY_DECL grid();
+  CAUSEWAY_DECL grid(std::uint32_t side, std::uint32_t dimensions);
 
-  [[nodiscard]] result<void> check(std::uint32_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
-  void formed(const group_question& q);
+  CAUSEWAY_DECL void formed(const group_question& q);
   [[nodiscard]] std::uint32_t cycle() const noexcept { return dimensions_; }
 
   void serialize(auto& ar) { ar(places_); }
 
  private:
-  [[nodiscard]] std::uint32_t axis_of(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t axis_of(const group_question& q) const;
 
   // At the start peers fill the grid in order: peer p at the digits of p.
-  [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const;
 
-  [[nodiscard]] bool meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
-                           std::uint32_t axis) const;
+  CAUSEWAY_DECL [[nodiscard]] bool meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
+                                         std::uint32_t axis) const;
 
   std::uint32_t side_;
   std::uint32_t dimensions_;
@@ -23897,14 +24246,14 @@ class key_groups {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
 
-  key_groups();
-  key_groups(std::uint32_t bits, std::uint32_t step);
+  CAUSEWAY_DECL key_groups();
+  CAUSEWAY_DECL key_groups(std::uint32_t bits, std::uint32_t step);
 
-  [[nodiscard]] result<void> check(std::uint32_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
-  void formed(const group_question& q);
+  CAUSEWAY_DECL void formed(const group_question& q);
   [[nodiscard]] std::uint32_t cycle() const noexcept { return bits_ / step_ + 1; }
 
   void serialize(auto& ar) { ar(keys_); }
@@ -23912,7 +24261,7 @@ class key_groups {
  private:
   [[nodiscard]] std::uint32_t mask() const { return (1U << bits_) - 1U; }
 
-  [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const;
 
   std::uint32_t bits_;
   std::uint32_t step_;
@@ -24093,12 +24442,12 @@ class growing {
 
   explicit growing(growing_options options = {}) : options_{options}, steps_{options.local_steps} {}
 
-  [[nodiscard]] result<void> check(std::size_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return steps_; }
 
   /// Of the learning rate, `since` inner steps after the last exchange.
-  [[nodiscard]] float rate_factor(std::uint32_t since) const;
+  CAUSEWAY_DECL [[nodiscard]] float rate_factor(std::uint32_t since) const;
 
   result<void> exchanged(auto&, const exchange_report& report) {
     if (report.movement <= options_.tolerance) {
@@ -24435,13 +24784,14 @@ class gossip_nesterov {
   static constexpr part decides = part::outer;
   static constexpr bool wants_mean_shared = true;
 
-  explicit gossip_nesterov(gossip_nesterov_options options = {});
+  CAUSEWAY_DECL explicit gossip_nesterov(gossip_nesterov_options options = {});
 
   /// Where the velocity is to lie from now on.
   void keep_in(const memory_source& memory) { move_to(memory, velocity_); }
-  void reset(std::int64_t size);
+  CAUSEWAY_DECL void reset(std::int64_t size);
 
-  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared);
+  CAUSEWAY_DECL void step(thread_pool& pool, std::span<float> shared, std::span<float> mean,
+                          std::span<const float> mean_shared);
   /// The same wherever the rows lie.
   template <kernels::RowArithmetic R>
   result<void> step_rows(const R& rows, std::span<float> shared, std::span<float> mean,
@@ -24515,11 +24865,14 @@ concept Hubs = H::decides == part::group&& requires(const H& h, std::uint32_t pe
 struct star {
   static constexpr part decides = part::group;
 
-  net::peer_index hub = 0;
+  net::peer_index hub = 0;  ///< where peers come and go it is the first, and then the first that is left
+  /// Where peers come and go: samples of all of them together from one record to the next. In a record all take the hub's
+  /// state over, so that any of them can be the next hub. At least a few pushes of each peer.
+  std::uint64_t record_samples = 0;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const;
-  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
-  [[nodiscard]] static std::tuple<> outers();
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] static std::tuple<> outers();
 };
 
 /// A hub in every region, which is a client of the first region's hub (HALoS, Kim et al. 2025): only hubs talk over the
@@ -24717,8 +25070,8 @@ struct compensated {
 
  private:
   /// λ of a tensor; 0 where nothing is to be corrected.
-  [[nodiscard]] float scale(std::span<const float> local, std::span<const float> shared,
-                            std::span<const float> at_send) const;
+  CAUSEWAY_DECL [[nodiscard]] float scale(std::span<const float> local, std::span<const float> shared,
+                                          std::span<const float> at_send) const;
 };
 
 /// The outer step of a round uses the mean of the round before, which had a whole round to travel; nothing for the first
@@ -24814,17 +25167,17 @@ CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal g
 /// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
 class subset_search {
  public:
-  subset_search(const link_costs& links, bool by_sum, double limit);
+  CAUSEWAY_DECL subset_search(const link_costs& links, bool by_sum, double limit);
 
   /// What the best ring costs, and its order from peer 0 on.
-  [[nodiscard]] std::pair<double, ring_list> ring() const;
+  CAUSEWAY_DECL [[nodiscard]] std::pair<double, ring_list> ring() const;
 
  private:
   [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
-  [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
+  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
   [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
 
-  void extend(std::uint32_t set, std::uint32_t j);
+  CAUSEWAY_DECL void extend(std::uint32_t set, std::uint32_t j);
 
   const link_costs& links_;
   bool by_sum_;
@@ -24842,19 +25195,19 @@ CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_in
 /// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
 class local_search {
  public:
-  local_search(const link_costs& links, ring_goal goal, ring_list order);
+  CAUSEWAY_DECL local_search(const link_costs& links, ring_goal goal, ring_list order);
 
   [[nodiscard]] const ring_list& order() const noexcept { return order_; }
   [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
 
  private:
-  bool reverse_runs();
+  CAUSEWAY_DECL bool reverse_runs();
 
-  bool move_runs();
+  CAUSEWAY_DECL bool move_runs();
 
-  bool move_run(std::size_t first, std::size_t length, std::size_t to);
+  CAUSEWAY_DECL bool move_run(std::size_t first, std::size_t length, std::size_t to);
 
-  bool keep_if_better();
+  CAUSEWAY_DECL bool keep_if_better();
 
   const link_costs& links_;
   ring_goal goal_;
@@ -25090,18 +25443,19 @@ struct linked_groups {
   std::vector<double> costs{};  ///< as collective::link_costs has them: seconds of a row, say. Equal on all peers
   double explore = 0.1;         ///< ε: above 0, for peers of good links would never meet the others
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 
  private:
   /// Takes `count` peers out of those that are left.
-  [[nodiscard]] std::vector<net::peer_index> take_group(std::vector<net::peer_index>& left, std::size_t count,
-                                                        std::uint32_t peers, rng& draw) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> take_group(std::vector<net::peer_index>& left, std::size_t count,
+                                                                      std::uint32_t peers, rng& draw) const;
 
-  [[nodiscard]] double worst(const std::vector<net::peer_index>& group, net::peer_index p, std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] double worst(const std::vector<net::peer_index>& group, net::peer_index p,
+                                           std::uint32_t peers) const;
 };
 
 static_assert(Group<linked_groups>);
@@ -25208,25 +25562,25 @@ class low_rank_exchange {
   static constexpr collective::exchange_traits traits{
       .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true};
 
-  explicit low_rank_exchange(low_rank_use use);
+  CAUSEWAY_DECL explicit low_rank_exchange(low_rank_use use);
 
-  result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
-                     const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
+                                   const compress::message_context& ctx);
 
-  result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
-                    const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
+                                  const compress::message_context& ctx);
 
-  result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
-                      const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
+                                    const compress::message_context& ctx);
 
-  void cancel();
+  CAUSEWAY_DECL void cancel();
 
   /// For rows of `size` values. Done by `begin`, too.
-  void prepare(std::size_t size, std::span<const compress::matrix_range> matrices);
+  CAUSEWAY_DECL void prepare(std::size_t size, std::span<const compress::matrix_range> matrices);
 
   /// The exchange before is over for everybody: the next one starts from its right factors. They stay where they are, as
   /// others may be given them.
-  void keep();
+  CAUSEWAY_DECL void keep();
 
   void serialize(auto& ar) { ar(right_); }
   /// What all peers have alike; after `prepare`.
@@ -25234,7 +25588,7 @@ class low_rank_exchange {
 
  protected:
   /// All of it for a peer that is its whole group.
-  result<void> step_alone(const collective::exchange_row& row, const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> step_alone(const collective::exchange_row& row, const compress::message_context& ctx);
 
  private:
   struct piece {
@@ -25245,25 +25599,25 @@ class low_rank_exchange {
   };
   using bounds = std::pair<std::ptrdiff_t, std::ptrdiff_t>;
 
-  static std::span<const float> matrix(const piece& p, std::span<const float> row);
+  CAUSEWAY_DECL static std::span<const float> matrix(const piece& p, std::span<const float> row);
   std::span<float> left(const piece& p) { return std::span{first_}.subspan(p.left, p.shape.left_size()); }
   std::span<float> right(const piece& p) { return std::span{right_}.subspan(p.right, p.shape.right_size()); }
 
   /// Factors are rows of their own, without matrices.
-  static compress::message_context plain(const compress::message_context& ctx);
-  static collective::exchange_port second(const collective::exchange_port& port);
+  CAUSEWAY_DECL static compress::message_context plain(const compress::message_context& ctx);
+  CAUSEWAY_DECL static collective::exchange_port second(const collective::exchange_port& port);
 
   /// How a matrix is factored; rank 0: it travels whole.
-  [[nodiscard]] kernels::low_rank_shape shape_of(const compress::matrix_range& m) const;
-  void to_left_factors(std::span<const float> row, const compress::message_context& ctx);
+  CAUSEWAY_DECL [[nodiscard]] kernels::low_rank_shape shape_of(const compress::matrix_range& m) const;
+  CAUSEWAY_DECL void to_left_factors(std::span<const float> row, const compress::message_context& ctx);
   /// Left factors to orthonormal ones, and this peer's right factors by them.
-  result<void> turn_factors(std::span<const float> row, thread_pool& pool);
+  CAUSEWAY_DECL result<void> turn_factors(std::span<const float> row, thread_pool& pool);
   /// The result and the residual from both factors; `first_` has what is not factored.
-  void expand_factors(const collective::exchange_row& row, thread_pool& pool);
-  void to_unit_length(std::span<float> factor, std::size_t length) const;
+  CAUSEWAY_DECL void expand_factors(const collective::exchange_row& row, thread_pool& pool);
+  CAUSEWAY_DECL void to_unit_length(std::span<float> factor, std::size_t length) const;
 
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
-  void leave_residual(const collective::exchange_row& row);
+  CAUSEWAY_DECL void leave_residual(const collective::exchange_row& row);
 
   low_rank_use use_;
   std::vector<piece> pieces_;
@@ -25505,7 +25859,7 @@ using module_paths = std::vector<std::vector<std::uint32_t>>;
 
 /// The paths through levels of `versions` modules, peer by peer and again from the first when all are taken, the last level
 /// changing first. In front there is a fragment that all share, as axis::consecutive has it.
-[[nodiscard]] CAUSEWAY_DECL module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers);
+CAUSEWAY_DECL [[nodiscard]] module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers);
 
 /// For comm::rounds: the peers that have the same version of a fragment. All peers start with equal parameters, as versions
 /// of a level do that were copied from one model trained before; they part when their data do.
@@ -25521,12 +25875,12 @@ struct module_groups {
   /// shorter than one of few (DiPaCo, section 2.7).
   bool lengthen = false;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const;
-  [[nodiscard]] result<void> check_fragments(std::size_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_fragments(std::size_t count) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
-  [[nodiscard]] float weight(const group_question& q) const;
-  [[nodiscard]] float length(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] float weight(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] float length(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -25651,8 +26005,8 @@ struct sampled_peers {
 
   double share = 0.5;
 
-  [[nodiscard]] result<void> check() const;
-  [[nodiscard]] bool contributes(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check() const;
+  CAUSEWAY_DECL [[nodiscard]] bool contributes(const group_question& q) const;
 
  private:
   static constexpr std::uint64_t stream = 0x73616D706C65;
@@ -25668,12 +26022,12 @@ struct dropped_rows {
 
   double probability = 0.5;
 
-  [[nodiscard]] result<void> check() const;
-  [[nodiscard]] bool contributes(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check() const;
+  CAUSEWAY_DECL [[nodiscard]] bool contributes(const group_question& q) const;
 
  private:
   static constexpr std::uint64_t stream = 0x64726F70;
-  [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const;
 };
 
 static_assert(Participation<everyone> && Participation<by_samples> && Participation<sampled_peers> &&
@@ -25751,13 +26105,13 @@ struct penalty_options {
 /// Then d = x − mean; mean += α·d; variance = (1−α)(variance + α·d·(x − mean)). None among the first `warm_up` is one.
 class outlier_detector {
  public:
-  [[nodiscard]] bool is_outlier(double value, const penalty_options& o) const;
-  void update(double value, const penalty_options& o);
+  CAUSEWAY_DECL [[nodiscard]] bool is_outlier(double value, const penalty_options& o) const;
+  CAUSEWAY_DECL void update(double value, const penalty_options& o);
 
   void serialize(auto& ar) { ar(mean_, variance_, count_, scores_); }
 
  private:
-  [[nodiscard]] double score(double value, const penalty_options& o) const;
+  CAUSEWAY_DECL [[nodiscard]] double score(double value, const penalty_options& o) const;
 
   double mean_ = 0;
   double variance_ = 0;
@@ -25778,17 +26132,17 @@ class penalised_exchange {
   static constexpr collective::exchange_traits traits{
       .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = true};
 
-  explicit penalised_exchange(penalty_options options);
+  CAUSEWAY_DECL explicit penalised_exchange(penalty_options options);
 
-  result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
-                     const compress::message_context& ctx);
-  result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
-                    const compress::message_context& ctx);
-  result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
-                      const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
+                                   const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
+                                  const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
+                                    const compress::message_context& ctx);
   /// All three for a peer that is its whole group: it has nobody to send to.
-  result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx);
-  void cancel();
+  CAUSEWAY_DECL result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx);
+  CAUSEWAY_DECL void cancel();
 
   void serialize(auto& ar) { ar(detector_, has_norm_, norm_, round_); }
 
@@ -25796,12 +26150,12 @@ class penalised_exchange {
   // In place of a norm: of a row that counts as zeros, and of a peer that only listens.
   static constexpr float out = -1, silent = -2;
 
-  [[nodiscard]] result<void> check() const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check() const;
   /// Whether this peer's row counts.
-  [[nodiscard]] result<bool> judge(const collective::exchange_row& row, const compress::message_context& ctx);
-  void clip(std::span<float> row, thread_pool& pool) const;
-  [[nodiscard]] float weight_of(net::peer_index self) const;
-  [[nodiscard]] collective::exchange_row weighted(const collective::exchange_row& row);
+  CAUSEWAY_DECL [[nodiscard]] result<bool> judge(const collective::exchange_row& row, const compress::message_context& ctx);
+  CAUSEWAY_DECL void clip(std::span<float> row, thread_pool& pool) const;
+  CAUSEWAY_DECL [[nodiscard]] float weight_of(net::peer_index self) const;
+  CAUSEWAY_DECL [[nodiscard]] collective::exchange_row weighted(const collective::exchange_row& row);
 
   penalty_options options_;
   outlier_detector detector_;
@@ -26105,6 +26459,9 @@ class arrival_rules {
   using arrivals_type = detail::fitting<a12, given_arrivals, axis::one_by_one>;
   using push_type = detail::fitting<a12, given_push, axis::push<>>;
 
+  /// Whether peers may come and go: one hub for all, which nobody ever waits for. The rest are gaps.
+  static constexpr bool elastic = std::is_same_v<hubs_type, axis::star> && landing_type::waits == axis::waiting::some_steps;
+
   /// The value of an axis, out of those that were given.
   template <axis::part P, class T>
   static T taken(auto& values) {
@@ -26141,6 +26498,504 @@ class arrival_rules {
 }}}  // namespace causeway::CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_ARRIVAL_RULES_HPP
+
+// ---- causeway/collective/broadcast.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+#define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+
+// One peer's bytes to all others.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+namespace detail {
+
+/// The root sends to everybody: one latency, n-1 times the size on the root's link.
+template <net::Transport T>
+result<void> broadcast_flat(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data) {
+  const net::peer_index self = transport.self();
+  if (self != root) {
+    ops.receive(0, root, part{}, data);
+    return ops.wait_exact(0, root, data.size());
+  }
+  for (net::peer_index p = 0; p < transport.size(); ++p) {
+    if (p != root) ops.send(p, p, part{}, data);
+  }
+  for (net::peer_index p = 0; p < transport.size(); ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+/// From peer to peer, chunk by chunk: nobody sends more than the size once.
+template <net::Transport T>
+result<void> broadcast_chain(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data,
+                             std::size_t chunk, std::size_t chunks) {
+  const net::peer_index self = transport.self();
+  const std::uint32_t peers = transport.size();
+  const bool first = self == root;
+  const bool last = (self + 1) % peers == root;
+  const net::peer_index left = (self + peers - 1) % peers;
+  const net::peer_index right = (self + 1) % peers;
+  const auto piece = [&](std::size_t k) { return data.subspan(k * chunk, std::min(chunk, data.size() - k * chunk)); };
+  for (std::size_t k = 0; k < chunks && !first; ++k) ops.receive(k, left, part{0, k}, piece(k));
+  for (std::size_t k = 0; k < chunks; ++k) {
+    if (!first) CAUSEWAY_TRY(ops.wait_exact(k, left, piece(k).size()));
+    if (!last) ops.send(chunks + k, right, part{0, k}, piece(k));
+  }
+  for (std::size_t k = 0; k < chunks; ++k) CAUSEWAY_TRY(ops.finish(chunks + k, right));
+  return {};
+}
+
+}  // namespace detail
+
+/// `data` of `root` replaces everybody's; all give as many bytes. Up to options.one_shot_bytes the root sends to each peer
+/// (1 latency, (n-1) size bytes); beyond, the bytes go along a chain of the peers in chunks (n-1 latencies, each peer sends
+/// at most the size once). Errors name the peer that was waited for.
+template <net::Transport T>
+result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<std::byte> data,
+                       const collective_options& options = {}) {
+  CAUSEWAY_EXPECT(root < transport.size());
+  if (data.empty() || transport.size() == 1) return {};
+  collective_workspace own;
+  auto& places = (options.workspace != nullptr ? *options.workspace : own).operations();
+  if (data.size() <= options.one_shot_bytes) {
+    flight<T> ops{transport, id, options.deadline, places, transport.size()};
+    return detail::broadcast_flat(transport, ops, root, data);
+  }
+  const std::size_t chunk = std::max(options.chunk_bytes, std::size_t{1});
+  const std::size_t chunks = (data.size() + chunk - 1) / chunk;
+  flight<T> ops{transport, id, options.deadline, places, 2 * chunks};
+  return detail::broadcast_chain(transport, ops, root, data, chunk, chunks);
+}
+
+/// As above, for values of a trivially copyable type. All peers must have the same byte order.
+template <net::Transport T, class V>
+  requires(std::is_trivially_copyable_v<V> && !std::same_as<V, std::byte>)
+result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<V> values,
+                       const collective_options& options = {}) {
+  return broadcast(transport, id, root, std::as_writable_bytes(values), options);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+
+// ---- causeway/membership/state_image.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+#define CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// The committed state of a peer as memory: a list of parts, seen as one row of bytes and cut into chunks of equal size. The
+// hashes of the chunks and the sizes of the parts make the root, which names the state: peers whose roots are equal hold
+// the same bytes. Hashes are kept until `touch()`: whoever changes the memory says so. All peers must have the same byte
+// order.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// Bytes of a chunk: 1,024 of them make 256 MiB, and one crosses a line of 100 Mbit/s in 21 ms.
+inline constexpr std::uint32_t default_chunk_bytes = std::uint32_t{256} << 10U;
+/// A state has at most this many parts.
+inline constexpr std::size_t max_state_parts = 16384;
+
+/// The sizes of a state's parts and how it is cut: equal on peers that can share a run.
+struct image_layout {
+  std::uint32_t chunk_bytes = default_chunk_bytes;
+  std::vector<std::uint64_t> sizes;
+
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t bytes() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t chunks() const noexcept;
+
+  friend bool operator==(const image_layout&, const image_layout&) = default;
+};
+
+/// The name of a state from its layout and the digest of its chunks' hashes.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
+
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
+
+/// Success, or errc::wrong_model with the sizes of both sides.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_layout(const image_layout& ours, const image_layout& theirs);
+
+/// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
+/// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
+/// Types with padding are refused at compile time: the bytes between their members are not part of a state.
+class image_collector {
+ public:
+  template <class... Ts>
+  void operator()(Ts&... values) {
+    (visit(values), ...);
+  }
+
+  template <class T>
+  void view(std::span<T> values) {
+    static_assert(plain<T>, "a state is made of numbers, enumerations and structures of them without padding");
+    parts_.push_back(std::as_writable_bytes(values));
+  }
+
+  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
+  template <class... Ts>
+  void own(Ts&&... values) {
+    parts_.swap(own_);
+    (visit(values), ...);
+    parts_.swap(own_);
+  }
+
+  [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
+  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
+
+ private:
+  template <class T>
+  static constexpr bool plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                                (std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
+
+  template <class T>
+  void visit(T& value) {
+    if constexpr (requires { value.serialize(*this); }) {
+      value.serialize(*this);
+    } else {
+      view(std::span{&value, 1});
+    }
+  }
+
+  template <class T, class Memory>
+  void visit(std::vector<T, Memory>& values) {
+    if constexpr (plain<T>) {
+      view(std::span{values});
+    } else {
+      for (T& value : values) visit(value);
+    }
+  }
+
+  template <class T>
+  void visit(std::span<T> values) {
+    view(values);
+  }
+
+  void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
+
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::span<std::byte>> own_;
+};
+
+/// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
+/// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
+class state_image {
+ public:
+  CAUSEWAY_DECL explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
+
+  /// The memory of these objects, in this order.
+  template <class... Ts>
+  [[nodiscard]] static state_image of(Ts&... values) {
+    image_collector all;
+    all(values...);
+    state_image image;
+    for (const auto part : all.parts()) image.add(part);
+    return image;
+  }
+
+  /// Appends a part; it must stay where it is.
+  CAUSEWAY_DECL void add(std::span<std::byte> part);
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
+  /// The last chunk may be shorter.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
+
+  /// The memory was changed: hashes will be made anew.
+  void touch() noexcept { hashed_ = false; }
+
+  /// Names the state. Makes the hashes if the memory was touched.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
+  CAUSEWAY_DECL [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
+  [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
+
+  /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
+  CAUSEWAY_DECL void read(std::size_t chunk, std::span<std::byte> out) const;
+
+  /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
+  CAUSEWAY_DECL void write(std::size_t chunk, std::span<const std::byte> in);
+
+ private:
+  // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
+  template <class F>
+  void for_each_piece(std::size_t chunk, F&& f) const {
+    std::uint64_t at = std::uint64_t{chunk} * layout_.chunk_bytes;
+    const std::uint64_t begin = at;
+    const std::uint64_t end = begin + chunk_size(chunk);
+    auto part = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
+    for (; at < end; ++part) {
+      const auto inside = static_cast<std::size_t>(at - starts_[part]);
+      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(parts_[part].size() - inside, end - at));
+      if (length > 0) f(parts_[part].subspan(inside, length), static_cast<std::size_t>(at - begin));
+      at += length;
+    }
+  }
+
+  // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
+
+  CAUSEWAY_DECL void make_hashes(thread_pool* pool) const;
+
+  image_layout layout_;
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::uint64_t> starts_;
+  std::uint64_t bytes_ = 0;
+  mutable std::vector<std::uint64_t> hashes_;
+  mutable std::uint64_t root_ = 0;
+  mutable bool hashed_ = false;
+};
+
+/// Chunks of another state that wait beside an image until all that differ are there. Memory: the chunks put, no more.
+class staging {
+ public:
+  staging() = default;
+  CAUSEWAY_DECL explicit staging(const image_layout& layout);
+
+  /// Keeps a copy of a chunk whose hash was found right.
+  CAUSEWAY_DECL void put(std::size_t chunk, std::span<const std::byte> bytes);
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
+  [[nodiscard]] std::size_t chunks_held() const noexcept { return count_; }
+
+  /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
+  /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
+  /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
+  CAUSEWAY_DECL result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
+
+ private:
+  image_layout layout_;
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::size_t count_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// ---- causeway/membership/impl/state_image.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+
+// Bodies of membership/state_image.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t size : sizes) sum += size;
+  return sum;
+}
+
+CAUSEWAY_DECL std::size_t image_layout::chunks() const noexcept {
+  return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
+}
+
+CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
+  hasher h;
+  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
+  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
+}
+
+CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
+  return hash_bytes(std::as_bytes(hashes));
+}
+
+CAUSEWAY_DECL state_image::state_image(std::uint32_t chunk_bytes) : layout_{chunk_bytes, {}} {
+  CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
+}
+
+CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
+  CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
+  starts_.push_back(bytes_);
+  parts_.push_back(part);
+  layout_.sizes.push_back(part.size());
+  bytes_ += part.size();
+  touch();
+}
+
+CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
+  const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::root(thread_pool* pool) const {
+  (void)hashes(pool);
+  return root_;
+}
+
+CAUSEWAY_DECL const std::vector<std::uint64_t>& state_image::hashes(thread_pool* pool) const {
+  if (!hashed_) make_hashes(pool);
+  return hashes_;
+}
+
+CAUSEWAY_DECL void state_image::read(std::size_t chunk, std::span<std::byte> out) const {
+  CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(out.data() + at, piece.data(), piece.size()); });
+}
+
+CAUSEWAY_DECL void state_image::write(std::size_t chunk, std::span<const std::byte> in) {
+  CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(piece.data(), in.data() + at, piece.size()); });
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::hash_chunk(std::size_t chunk) const {
+  const std::size_t size = chunk_size(chunk);
+  std::uint64_t hash = 0;
+  bool whole = false;
+  for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
+    if (piece.size() == size) {
+      whole = true;
+      hash = hash_bytes(piece);
+    }
+  });
+  if (whole) return hash;
+  std::vector<std::byte> gathered(size);
+  read(chunk, gathered);
+  return hash_bytes(gathered);
+}
+
+CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
+  hashes_.resize(chunks());
+  const auto some = [&](index_range range) {
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
+    }
+  };
+  const auto count = static_cast<std::int64_t>(hashes_.size());
+  if (pool != nullptr) {
+    pool->for_range(count, 1, some);
+  } else {
+    some({0, count});
+  }
+  root_ = state_root(layout_, digest_of(hashes_));
+  hashed_ = true;
+}
+
+CAUSEWAY_DECL staging::staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
+
+CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
+  CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
+  if (!chunks_[chunk]) ++count_;
+  chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
+  std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
+}
+
+CAUSEWAY_DECL result<void> staging::commit(state_image& image, std::uint64_t root, thread_pool* pool) {
+  CAUSEWAY_EXPECT(image.layout() == layout_);
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
+    chunks_[i].reset();
+  }
+  count_ = 0;
+  image.touch();
+  if (image.root(pool) == root) return {};
+  return fail(errc::diverged, "state transfer",
+              "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
+}
+
+CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
+  if (ours == theirs) return {};
+  const auto text = [](const image_layout& l) {
+    return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
+           std::to_string(l.chunk_bytes);
+  };
+  std::string message = "the shared state here is " + text(ours) + "; the run's is " + text(theirs);
+  for (std::size_t i = 0; i < std::min(ours.sizes.size(), theirs.sizes.size()); ++i) {
+    if (ours.sizes[i] == theirs.sizes[i]) continue;
+    message += "; part " + std::to_string(i) + " has " + std::to_string(ours.sizes[i]) + " bytes here and " +
+               std::to_string(theirs.sizes[i]) + " there";
+    break;
+  }
+  return fail(errc::wrong_model, "state transfer", message + ". Use the model and policies that the run uses");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#endif
+
+// ---- causeway/comm/hub_copy.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_COPY_HPP
+#define CAUSEWAY_COMM_HUB_COPY_HPP
+
+// What a hub's heir needs to go on in its place, as all peers hold it alike after a record: the shared parameters and the
+// outer optimizers' state.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// to ← from, which has as many parts of the same sizes.
+CAUSEWAY_DECL void copy_parts(std::span<const std::span<std::byte>> from, std::span<const std::span<std::byte>> to);
+
+/// Parts of the same sizes as others, with memory of their own.
+struct part_room {
+  std::vector<std::vector<std::byte>> memory;
+
+  CAUSEWAY_DECL std::vector<std::span<std::byte>> like(std::span<const std::span<std::byte>> parts);
+};
+
+template <class Outer>
+struct hub_copy {
+  std::vector<float> shared;
+  std::vector<Outer> outers;  ///< one for each fragment
+  std::uint64_t steps = 0;    ///< inner steps of the peer that had most
+
+  void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, const Outer& prototype) {
+    shared.assign(parameters.begin(), parameters.end());
+    outers.clear();
+    for (const axis::fragment& cut : cuts) {
+      outers.push_back(prototype);
+      outers.back().reset(static_cast<std::int64_t>(cut.size));
+    }
+  }
+
+  /// Without `steps`, as parameter_server::state has it.
+  [[nodiscard]] std::vector<std::span<std::byte>> state() {
+    membership::image_collector all;
+    all(shared, outers);
+    return all.parts();
+  }
+
+  void serialize(auto& ar) {
+    ar(shared);
+    for (Outer& o : outers) ar(o);
+    ar(steps);
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_COPY_HPP
+
+// ---- causeway/comm/impl/hub_copy.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_COPY_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_COPY_IPP
+
+// Bodies of comm/hub_copy.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL void copy_parts(std::span<const std::span<std::byte>> from, std::span<const std::span<std::byte>> to) {
+  CAUSEWAY_EXPECT(from.size() == to.size());
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    CAUSEWAY_EXPECT(from[i].size() == to[i].size());
+    std::copy(from[i].begin(), from[i].end(), to[i].begin());
+  }
+}
+
+CAUSEWAY_DECL std::vector<std::span<std::byte>> part_room::like(std::span<const std::span<std::byte>> parts) {
+  memory.resize(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) memory[i].resize(parts[i].size());
+  return {memory.begin(), memory.end()};
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_COPY_IPP
+#endif
 
 // ---- causeway/comm/hub_line.hpp ----
 #ifndef CAUSEWAY_COMM_HUB_LINE_HPP
@@ -26215,19 +27070,19 @@ class hub_line {
   [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
 
   /// Whether `take` would return at once.
-  [[nodiscard]] bool arrived();
+  CAUSEWAY_DECL [[nodiscard]] bool arrived();
 
   /// The next message; valid until the next call of arrived or take.
-  result<std::span<const std::byte>> take(time_point deadline);
+  CAUSEWAY_DECL result<std::span<const std::byte>> take(time_point deadline);
 
-  void send(std::vector<std::byte> bytes);
+  CAUSEWAY_DECL void send(std::vector<std::byte> bytes);
 
   /// Forgets sends that have ended.
-  result<void> sweep();
+  CAUSEWAY_DECL result<void> sweep();
   /// Waits for all sends.
-  result<void> flush(time_point deadline);
+  CAUSEWAY_DECL result<void> flush(time_point deadline);
 
-  void close();
+  CAUSEWAY_DECL void close();
 
  private:
   struct departure {
@@ -26235,9 +27090,9 @@ class hub_line {
     std::vector<std::byte> bytes;
   };
 
-  void listen();
+  CAUSEWAY_DECL void listen();
 
-  result<void> end_oldest(time_point deadline);
+  CAUSEWAY_DECL result<void> end_oldest(time_point deadline);
 
   net::any_transport& transport_;
   net::peer_index peer_;
@@ -26345,7 +27200,7 @@ struct hub_terms {
   [[nodiscard]] time_point now() const { return clock.now(); }
 
   /// What a codec may know about a push of fragment f, but for the sender's own.
-  [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const;
+  CAUSEWAY_DECL [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const;
 };
 
 /// The axes, as far as hubs need them.
@@ -26392,6 +27247,637 @@ CAUSEWAY_DECL compress::message_context hub_terms::about(std::uint32_t level, st
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
+#endif
+
+// ---- causeway/comm/server_client.hpp ----
+#ifndef CAUSEWAY_COMM_SERVER_CLIENT_HPP
+#define CAUSEWAY_COMM_SERVER_CLIENT_HPP
+
+// The client's side of comm::async_parameter_server: what this peer pulled, what it pushed and waits for. It does not know
+// what the parameters below it are: a peer's live ones, or those that a hub shares with its region.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one fragment.
+struct hub_leg {
+  std::uint32_t since = 0;      ///< inner steps (or pushes from below) since the last push
+  std::uint32_t due_after = 0;  ///< as many between two pushes
+  std::uint32_t waited = 0;     ///< inner steps since the push that is pending
+  std::uint64_t number = 0;     ///< of the last push
+  std::uint64_t samples = 0;    ///< trained on since the last answer was landed
+  std::uint32_t steps = 0;      ///< in so many inner steps
+  double compute_seconds = 0;   ///< computed since
+  bool pending = false;         ///< a push was made, its answer not used yet
+  bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
+  bool answered = false;        ///< `answer` is here
+  bool spoilt = false;          ///< what was pushed is not finite, and was given up
+  bool unsound = false;         ///< the hub could not use the push
+  std::uint32_t answer_steps = 0;
+  push_header header;  ///< of the last push, and its content: for saying it again
+  std::vector<std::uint8_t> content;
+  std::vector<float> answer;
+  std::vector<float> residual;
+  std::vector<float> at_send;
+  time_point sent_at{};
+
+  void serialize(auto& ar) {
+    ar(since, due_after, waited, number, samples, steps, compute_seconds, pending, fresh, answered, answer_steps);
+    ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer,
+       header.steps);
+    ar(content, answer, residual, at_send);
+  }
+};
+
+/// What was trained on for a push.
+struct hub_work {
+  std::uint64_t samples = 0;
+  std::uint32_t steps = 0;
+};
+
+class server_client {
+ public:
+  CAUSEWAY_DECL result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
+                                  std::span<const float> parameters);
+
+  [[nodiscard]] net::peer_index hub() const noexcept { return hub_; }
+  [[nodiscard]] bool is_local() const noexcept { return line_ == nullptr; }
+  [[nodiscard]] std::vector<hub_leg>& legs() noexcept { return legs_; }
+  [[nodiscard]] std::span<float> anchor() noexcept { return anchor_; }
+  [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
+  /// All shared parameters, after the hub has said its last word; before, none.
+  [[nodiscard]] std::span<const float> last() const noexcept { return last_; }
+
+  // ---- meeting the hub --------------------------------------------------------------------------------------------------
+
+  CAUSEWAY_DECL void greet();
+
+  // ---- among peers that come and go -----------------------------------------------------------------------------------
+
+  /// Waits for the hub's word on which pushes of this peer it has taken.
+  CAUSEWAY_DECL result<std::vector<std::uint64_t>> hear_taken(const hub_terms& terms);
+  /// Nothing is under way any more, and the hub has taken so many pushes: the next one says how far this peer has come
+  /// since the last of them. What it has not taken goes from `pushed`.
+  CAUSEWAY_DECL void resume_from(std::span<const std::uint64_t> taken, std::span<float> pushed, const hub_terms& terms);
+  /// `pushed` (empty: nothing was) counts for nothing: `live` becomes as far from `shared`, which is pulled, as this peer
+  /// has come in all, with `work`.
+  CAUSEWAY_DECL void take_back(std::span<const float> pushed, std::span<const float> shared, std::span<float> live,
+                               hub_work work, const hub_terms& terms);
+  /// Everything pulled, nothing under way.
+  CAUSEWAY_DECL void begin_from(std::span<const float> shared);
+  void hang_up() { line_.reset(); }
+
+  /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
+  /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
+  CAUSEWAY_DECL result<void> agree(const hub_terms& terms);
+
+  // ---- pushing ----------------------------------------------------------------------------------------------------------
+
+  /// The message that says how far `live`, a fragment as one row, has come from what was pulled.
+  template <axis::Residual R>
+  std::vector<std::byte> compose(const auto& rules, const R& residual, float rate, const hub_terms& terms, std::size_t f,
+                                 std::span<const float> live, bool wants_answer) {
+    hub_leg& leg = legs_[f];
+    row_.resize(live.size());
+    axis::gather(terms.cuts[f], anchor_, row_);
+    reference_ = row_;
+    kernels::axpy(terms.pool, row_.data(), -1.0F, live.data(), static_cast<std::int64_t>(live.size()));
+    add_residual(residual, rate, leg);
+    leg.header = {.word = hub_word::push,
+                  .fragment = static_cast<std::uint32_t>(f),
+                  .number = ++leg.number,
+                  .samples = leg.samples,
+                  .speed = leg.compute_seconds > 0 ? leg.since / leg.compute_seconds : 0,
+                  .sync_seconds = sync_seconds_,
+                  .wants_answer = wants_answer ? 1U : 0U,
+                  .steps = leg.steps};
+    encode(rules, residual, terms, leg);
+    leg.pending = wants_answer;
+    leg.answered = false;
+    leg.since = leg.waited = 0;
+    leg.compute_seconds = 0;
+    return message_of(leg, terms);
+  }
+
+  void send(std::vector<std::byte> bytes) { line_->send(std::move(bytes)); }
+
+  /// Nothing more will come from here. Answers are not used any more.
+  CAUSEWAY_DECL std::vector<std::byte> farewell();
+
+  // ---- answers ----------------------------------------------------------------------------------------------------------
+
+  /// Takes in what has arrived, without waiting.
+  CAUSEWAY_DECL result<void> poll(const hub_terms& terms);
+
+  /// Waits for one message of the hub.
+  CAUSEWAY_DECL result<void> wait(const hub_terms& terms);
+
+  CAUSEWAY_DECL result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
+
+  /// The answer for fragment f was used.
+  CAUSEWAY_DECL void landed(hub_leg& leg);
+
+  void serialize(auto& ar) {
+    std::uint64_t count = legs_.size();
+    ar(anchor_, count, sync_seconds_);
+    legs_.resize(count);
+    for (hub_leg& leg : legs_) ar(leg);
+  }
+
+ private:
+  CAUSEWAY_DECL void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
+  CAUSEWAY_DECL void take_out(const hub_leg& leg, const axis::fragment& cut, std::span<float> pushed) const;
+
+  CAUSEWAY_DECL std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
+
+  template <axis::Residual R>
+  void add_residual(const R& policy, float rate, const hub_leg& leg) {
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      const float gain = policy.gain(rate);
+      const float decay = policy.decay();
+      for (std::size_t i = 0; i < row_.size(); ++i) {
+        row_[i] = gain * row_[i] + (leg.residual.empty() ? 0.0F : decay * leg.residual[i]);
+      }
+    }
+  }
+
+  /// content ← the encoded row; residual ← what that leaves out.
+  template <axis::Residual R>
+  void encode(const auto& rules, const R&, const hub_terms& terms, hub_leg& leg) {
+    compress::message_context about = terms.about(level_, leg.header.fragment);
+    about.own_seed = mix(about.seed, terms.transport.self() + 1, leg.number);
+    about.round = leg.number - 1;
+    about.reference = reference_;
+    leg.content.resize(rules.codec.most_bytes(about, row_.size()));
+    leg.content.resize(rules.codec.encode(about, row_, std::as_writable_bytes(std::span{leg.content})));
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      leg.residual.resize(row_.size());
+      const auto bytes = std::as_bytes(std::span{leg.content});
+      // Values that are not finite: the hub cannot use them, and says so.
+      if (!compress::residual_of(rules.codec, about, row_, bytes, leg.residual)) leg.residual.assign(row_.size(), 0.0F);
+    }
+  }
+
+  [[nodiscard]] std::string hub_name() const { return "peer " + std::to_string(hub_) + ", the hub"; }
+  CAUSEWAY_DECL [[nodiscard]] error hub_lost(const error& why) const;
+  CAUSEWAY_DECL [[nodiscard]] error refused(const answer_header& h) const;
+  CAUSEWAY_DECL [[nodiscard]] error nonsense() const;
+
+  std::uint32_t level_ = 0;
+  net::peer_index hub_ = 0;
+  std::vector<float> anchor_;  ///< the shared parameters as they were pulled last
+  std::vector<hub_leg> legs_;
+  std::vector<float> last_;
+  double sync_seconds_ = 0;
+  bool leaving_ = false;
+
+  std::vector<float> row_;  // working memory
+  std::vector<float> reference_;
+  std::unique_ptr<hub_line> line_;  ///< none where this peer is the hub
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_SERVER_CLIENT_HPP
+
+// ---- causeway/comm/impl/server_client.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+#define CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+
+// Bodies of comm/server_client.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL result<void> server_client::open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
+                                               std::span<const float> parameters) {
+  if (anchor_.empty()) {
+    anchor_.assign(parameters.begin(), parameters.end());
+    legs_.resize(terms.cuts.size());
+  }
+  if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
+    return fail(errc::wrong_model, "async_parameter_server",
+                "the checkpoint was written with other fragments or another model; start with the settings it had");
+  }
+  level_ = level;
+  hub_ = hub;
+  leaving_ = false;
+  line_.reset();
+  if (hub == terms.transport.self()) return {};
+  const std::size_t most =
+      sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
+  line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
+  return {};
+}
+
+CAUSEWAY_DECL void server_client::greet() {
+  if (is_local()) return;
+  const push_header h{
+      .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
+  auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
+  std::byte* to = bytes.data() + sizeof h;
+  for (const hub_leg& leg : legs_) {
+    const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
+    std::memcpy(to, &entry, sizeof entry);
+    to += sizeof entry;
+  }
+  line_->send(std::move(bytes));
+}
+
+CAUSEWAY_DECL result<void> server_client::agree(const hub_terms& terms) {
+  if (is_local()) return {};
+  CAUSEWAY_ASSIGN(const auto taken, hear_taken(terms));
+  for (std::size_t f = 0; f < legs_.size(); ++f) agree(legs_[f], taken[f], terms);
+  return {};
+}
+
+CAUSEWAY_DECL result<std::vector<std::uint64_t>> server_client::hear_taken(const hub_terms& terms) {
+  auto bytes = line_->take(terms.deadline);
+  if (!bytes) return hub_lost(bytes.error());
+  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
+  if (h.word == hub_word::refused) return refused(h);
+  std::vector<std::uint64_t> taken(legs_.size());
+  const auto room = std::as_writable_bytes(std::span{taken});
+  if (h.word != hub_word::hello || bytes->size() != room.size()) return nonsense();
+  std::memcpy(room.data(), bytes->data(), room.size());
+  return taken;
+}
+
+CAUSEWAY_DECL void server_client::resume_from(std::span<const std::uint64_t> taken, std::span<float> pushed,
+                                              const hub_terms& terms) {
+  for (std::size_t f = 0; f < legs_.size(); ++f) {
+    hub_leg& leg = legs_[f];
+    const bool under_way = leg.pending && !leg.spoilt;
+    if (under_way && taken[f] >= leg.number) {
+      axis::scatter(terms.cuts[f], leg.at_send, anchor_);
+      leg.samples = leg.steps > 0 ? leg.samples * leg.since / leg.steps : 0;
+      leg.steps = leg.since;
+    } else if (under_way) {
+      take_out(leg, terms.cuts[f], pushed);
+      leg.since = std::max(leg.since, std::uint32_t{1});  // there is something to push again
+    }
+    leg.number = taken[f];
+    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  }
+}
+
+CAUSEWAY_DECL void server_client::take_out(const hub_leg& leg, const axis::fragment& cut, std::span<float> pushed) const {
+  auto sent = leg.at_send.begin();
+  for (const index_range r : cut.ranges) {
+    for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++sent) {
+      pushed[i] -= anchor_[i] - *sent;
+    }
+  }
+}
+
+CAUSEWAY_DECL void server_client::take_back(std::span<const float> pushed, std::span<const float> shared,
+                                            std::span<float> live, hub_work work, const hub_terms& terms) {
+  for (std::size_t f = 0; f < legs_.size(); ++f) {
+    hub_leg& leg = legs_[f];
+    if (leg.pending && !leg.spoilt) axis::scatter(terms.cuts[f], leg.at_send, anchor_);
+    leg.since = std::max(leg.since, work.steps);
+    leg.samples = work.samples;
+    leg.steps = work.steps;
+    leg.number = 0;
+    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  }
+  for (std::size_t i = 0; i < anchor_.size(); ++i) {
+    live[i] += shared[i] - anchor_[i] - (pushed.empty() ? 0.0F : pushed[i]);
+    anchor_[i] = shared[i];
+  }
+}
+
+CAUSEWAY_DECL void server_client::begin_from(std::span<const float> shared) {
+  anchor_.assign(shared.begin(), shared.end());
+  for (hub_leg& leg : legs_) {
+    leg.since = leg.waited = leg.steps = 0;
+    leg.samples = 0;
+    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  }
+}
+
+CAUSEWAY_DECL std::vector<std::byte> server_client::farewell() {
+  leaving_ = true;
+  return with_header(push_header{.word = hub_word::done}, 0);
+}
+
+CAUSEWAY_DECL result<void> server_client::poll(const hub_terms& terms) {
+  while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> server_client::wait(const hub_terms& terms) {
+  const auto bytes = line_->take(terms.deadline);
+  if (!bytes) return hub_lost(bytes.error());
+  CAUSEWAY_TRY(hear(terms, *bytes));
+  if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
+  return {};
+}
+
+CAUSEWAY_DECL result<void> server_client::hear(const hub_terms& terms, std::span<const std::byte> bytes) {
+  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
+  if (h.word == hub_word::refused) return refused(h);
+  if (h.word == hub_word::last) {
+    if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
+    last_.resize(anchor_.size());
+    return compress::none::decode(terms.pool, bytes, last_);
+  }
+  if (leaving_) return {};
+  if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
+  hub_leg& leg = legs_[h.fragment];
+  const std::size_t size = terms.cuts[h.fragment].size;
+  const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
+  if (h.code != 0 && !unsound) return nonsense();
+  if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
+  leg.answer.resize(size);
+  CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
+  leg.answered = true;
+  leg.unsound = unsound;
+  leg.answer_steps = h.steps;
+  sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
+  return {};
+}
+
+CAUSEWAY_DECL void server_client::landed(hub_leg& leg) {
+  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  leg.samples = leg.steps = 0;
+  if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
+}
+
+CAUSEWAY_DECL void server_client::agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
+  const bool waits = leg.pending && !leg.answered;
+  if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
+  if (taken <= leg.number) return;
+  leg.number = taken;
+  leg.fresh = !waits;
+  leg.pending = true;
+  leg.answered = false;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> server_client::message_of(hub_leg& leg, const hub_terms& terms) {
+  auto bytes = with_header(leg.header, leg.content.size());
+  std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
+  leg.sent_at = terms.now();
+  return bytes;
+}
+
+CAUSEWAY_DECL error server_client::hub_lost(const error& why) const {
+  return fail(why.code, hub_name(),
+              why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
+}
+
+CAUSEWAY_DECL error server_client::refused(const answer_header& h) const {
+  return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
+              "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
+              "version, and is this peer's loss still finite?");
+}
+
+CAUSEWAY_DECL error server_client::nonsense() const {
+  return fail(errc::protocol, hub_name(),
+              "its message makes no sense here; do all peers run the same options and version?");
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+#endif
+
+// ---- causeway/comm/hub_record.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_RECORD_HPP
+#define CAUSEWAY_COMM_HUB_RECORD_HPP
+
+// A hub as a role, for comm::async_parameter_server among peers that come and go. From one record of the membership to the
+// next one peer is the hub: a reign. In the exchange of a record everybody says what it has not pushed yet, and the hub
+// gives everybody what its heir would need: that is the state that all vote on. A hub that is lost costs nothing but the
+// order in which pushes were applied: everybody still has what it pushed in its reign, and pushes it to the heir at once.
+// docs/design/asynchronous.md
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// What a peer says of itself when a record's exchange begins.
+struct hub_claim {
+  std::uint64_t name = 0;
+  std::uint64_t serves = 0;   ///< names the time as a hub that it has pushes of; 0: it is none
+  std::uint64_t follows = 0;  ///< names that of the hub that it pushed to last; 0: it has not pushed since the last record
+  std::uint64_t steps = 0;    ///< inner steps that it has taken
+};
+
+/// Who is the hub in a record's exchange, and which time of its it is.
+struct chosen_hub {
+  net::peer_index peer = 0;
+  std::uint64_t time = 0;
+};
+
+/// The hub that somebody has pushed to last, if it is there; else the first peer begins a new time, `fresh`. Times are
+/// named by attempts at rounds, which only grow: so no peer goes back to a hub that it has left, which has some of its
+/// pushes.
+CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh);
+
+/// Not a regular value: the lines of a reign refer to it.
+template <class Outer>
+class hub_record {
+ public:
+  void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, const Outer& prototype) {
+    copy_.found(cuts, parameters, prototype);
+  }
+  [[nodiscard]] const hub_copy<Outer>& copy() const noexcept { return copy_; }
+  void shared(auto& ar) { ar(copy_); }
+
+  /// The lines of the reign under way; none before the first record, and when the hub is lost.
+  [[nodiscard]] net::any_transport* lines() const noexcept { return lines_.get(); }
+  /// Whether this peer has not been in a record, since it last took the others' state over.
+  [[nodiscard]] bool is_new() const noexcept { return follows_ == 0; }
+
+  void count_step(std::uint64_t samples) {
+    ++steps_;
+    samples_ += samples;
+  }
+  /// Fragment `cut` was pushed, which had come from `pulled` to `live`.
+  void note_push(const axis::fragment& cut, std::span<const float> pulled, std::span<const float> live) {
+    pushed_.resize(copy_.shared.size());
+    std::size_t i = 0;
+    for (const index_range r : cut.ranges) {
+      for (auto at = static_cast<std::size_t>(r.begin); at < static_cast<std::size_t>(r.end); ++at, ++i) {
+        pushed_[at] += pulled[at] - live[i];
+      }
+    }
+  }
+
+  /// Nothing is said in this reign any more.
+  void hang_up(auto& tier) {
+    tier.hang_up();
+    lines_.reset();
+  }
+
+  /// The copy is another one: what this peer pushed and served is nobody's business any more.
+  void begin_anew(auto& tier) {
+    hang_up(tier);
+    tier.server().dissolve();
+    tier.client().begin_from(copy_.shared);
+    follows_ = serves_ = 0;
+    forget_pushes();
+  }
+
+  /// The same for a peer that keeps what it has not pushed yet: `live` has come as far from the copy.
+  void move_along(auto& tier, std::span<float> live, const hub_terms& terms) {
+    std::vector<std::uint64_t> taken;
+    for (const hub_leg& leg : tier.client().legs()) taken.push_back(leg.number);
+    tier.client().resume_from(taken, {}, terms);
+    tier.client().take_back({}, copy_.shared, live, {samples_, steps_}, terms);
+    hang_up(tier);
+    tier.server().dissolve();
+    follows_ = serves_ = 0;
+    pushed_.clear();
+  }
+
+  /// The exchange of a record. `flush()` pushes what is left of all fragments, by tier.deliver; `terms_on(transport)` gives
+  /// the terms. On an error it can be tried again, with others. Then the copy is the hub's, and a reign begins. Bytes: one
+  /// encoded row to the hub; parameters and the outer optimizers' state from peer to peer.
+  template <class TermsOn, class Flush>
+  result<void> exchange(auto& ctx, auto& tier, const auto& rules, std::size_t most, const TermsOn& terms_on,
+                        const Flush& flush) {
+    CAUSEWAY_TRY(ctx.enter_exchange());
+    end_reign(tier, rules, terms_on);
+    CAUSEWAY_ASSIGN(const auto claims, claims_of_all(ctx));
+    const chosen_hub hub = choose_hub(claims, ctx.attempt());
+    const auto terms = terms_on(ctx.transport());
+    follow(ctx, tier, terms, hub);
+    names_.clear();
+    for (const hub_claim& c : claims) names_.push_back(c.name);
+    const auto outcome = talk(ctx, tier, rules, most, terms, hub.peer, flush);
+    tier.hang_up();  // the lines of an attempt end with it
+    CAUSEWAY_TRY(outcome);
+    CAUSEWAY_TRY(ctx.left_exchange(std::span<const float>{}));
+    land(ctx, tier, claims, hub.peer);
+    lines_ = std::make_unique<net::any_transport>(ctx.lasting_transport());
+    return tier.seat(terms_on(*lines_), hub.peer, names_, copy_.shared, most);
+  }
+
+ private:
+  /// What has arrived is applied; what is on its way is pushed again in the record.
+  template <class TermsOn>
+  void end_reign(auto& tier, const auto& rules, const TermsOn& terms_on) {
+    if (serves_ != 0) {
+      auto alone = net::any_transport{};
+      const auto terms = terms_on(lines_ ? *lines_ : alone);
+      if (lines_) tier.server().serve(rules, terms);
+      tier.server().close(rules, terms);
+    }
+    hang_up(tier);
+  }
+
+  result<std::vector<hub_claim>> claims_of_all(auto& ctx) {
+    const hub_claim mine{ctx.identity(), serves_, follows_, ctx.step()};
+    std::vector<hub_claim> all(ctx.peers());
+    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
+                                        std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{all}),
+                                        ctx.exchange_options()));
+    return all;
+  }
+
+  /// Where it is another hub than the one that this peer has pushed to, its pushes were in vain.
+  void follow(auto& ctx, auto& tier, const hub_terms& terms, const chosen_hub& hub) {
+    const bool is_hub = hub.peer == ctx.self();
+    if (!is_hub || serves_ != hub.time) {
+      tier.server().dissolve();
+      serves_ = 0;
+      if (is_hub) begin_to_serve(ctx, tier, terms);
+    }
+    if (is_hub) serves_ = hub.time;
+    if (std::exchange(follows_, hub.time) == hub.time) return;
+    tier.client().take_back(pushed_, copy_.shared, ctx.parameters(), {samples_, steps_}, terms);
+    ctx.parameters_changed();
+    pushed_.clear();
+  }
+
+  void begin_to_serve(auto& ctx, auto& tier, const hub_terms& terms) {
+    tier.server().found_on(terms.cuts, copy_.state());
+    ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub");
+  }
+
+  template <class Flush>
+  result<void> talk(auto& ctx, auto& tier, const auto& rules, std::size_t most, const hub_terms& terms, net::peer_index hub,
+                    const Flush& flush) {
+    CAUSEWAY_TRY(tier.seat(terms, hub, names_, copy_.shared, most));
+    if (tier.is_hub()) tier.server().tell_taken();
+    CAUSEWAY_ASSIGN(const auto taken, tier.hear_taken(terms));
+    tier.client().resume_from(taken, pushed_, terms);
+    CAUSEWAY_TRY(flush());
+    tier.deliver(terms, tier.client().farewell());
+    if (tier.is_hub()) {
+      CAUSEWAY_TRY(tier.server().hear_out(terms));
+      tier.server().close(rules, terms);
+    }
+    return spread(ctx, tier, hub);
+  }
+
+  /// next_ ← the hub's state.
+  result<void> spread(auto& ctx, auto& tier, net::peer_index hub) {
+    next_ = tier.is_hub() ? tier.server().state() : room_.like(copy_.state());
+    for (std::size_t k = 0; k < next_.size(); ++k) {
+      CAUSEWAY_TRY(collective::broadcast(ctx.transport(), ctx.exchange_id(collective::channels::parameters, k), hub,
+                                         next_[k], ctx.exchange_options()));
+    }
+    return {};
+  }
+
+  void land(auto& ctx, auto& tier, std::span<const hub_claim> claims, net::peer_index hub) {
+    copy_parts(next_, copy_.state());
+    for (const hub_claim& c : claims) copy_.steps = std::max(copy_.steps, c.steps);
+    room_ = {};
+    std::copy(copy_.shared.begin(), copy_.shared.end(), ctx.parameters().begin());
+    ctx.parameters_changed();
+    tier.client().begin_from(copy_.shared);
+    follows_ = ctx.attempt();
+    serves_ = hub == ctx.self() ? follows_ : 0;
+    forget_pushes();
+  }
+
+  void forget_pushes() {
+    pushed_.clear();
+    samples_ = 0;
+    steps_ = 0;
+  }
+
+  hub_copy<Outer> copy_;  ///< as of the last record
+  std::unique_ptr<net::any_transport> lines_;
+  std::vector<std::uint64_t> names_;
+  std::uint64_t serves_ = 0;
+  std::uint64_t follows_ = 0;
+
+  // Since the last record.
+  std::vector<float> pushed_;  ///< how far this peer has come, as far as that was pushed; empty: nothing was
+  std::uint64_t samples_ = 0;
+  std::uint32_t steps_ = 0;
+
+  std::vector<std::span<std::byte>> next_;
+  part_room room_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_RECORD_HPP
+
+// ---- causeway/comm/impl/hub_record.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_RECORD_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_RECORD_IPP
+
+// Bodies of comm/hub_record.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh) {
+  std::uint64_t newest = 0;
+  for (const hub_claim& c : claims) newest = std::max(newest, c.follows);
+  for (net::peer_index p = 0; p < claims.size(); ++p) {
+    if (newest != 0 && claims[p].serves == newest) return {p, newest};
+  }
+  return {0, fresh};
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_RECORD_IPP
 #endif
 
 // ---- causeway/comm/push_aggregator.hpp ----
@@ -26448,7 +27934,7 @@ class push_aggregator {
  private:
   /// n·(n/s) for n samples in s inner steps: quantity times quality, since a larger batch makes a better step (Decoupled
   /// DiLoCo). Relative to the largest, so that equal ones are 1 and exact.
-  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch);
+  CAUSEWAY_DECL static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch);
 
   /// row_ ← what the aggregator makes of the messages; their peers are places in the batch.
   std::optional<collective::refusal> combine(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
@@ -26515,15 +28001,16 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 
 /// What a hub knows of one client.
 struct hub_client {
+  std::uint64_t name = 0;              ///< of who is a client whatever place it has
   std::vector<std::uint64_t> taken;    ///< of each fragment: the number of the last push that came
   std::vector<std::uint64_t> samples;  ///< of each fragment: those behind the last push that came; 0: there was none
   double speed = 0;
   double sync_seconds = 0;
   bool here = true;  ///< neither lost nor refused
   bool done = false;
-  bool waits = false;              ///< for an answer: it will not push anything before
-  std::uint32_t unsound = 0;       ///< pushes in a row that were not finite
-  std::unique_ptr<hub_line> line;  ///< none for this peer itself
+  bool waits = false;                ///< for an answer: it will not push anything before
+  std::uint32_t unsound = 0;         ///< pushes in a row that were not finite
+  std::unique_ptr<hub_line> line{};  ///< none for this peer itself
 
   void serialize(auto& ar) { ar(taken, samples, speed, sync_seconds); }
 };
@@ -26555,16 +28042,87 @@ class parameter_server {
     }
     level_ = level;
     peers_.assign(group.begin(), group.end());
-    for (std::size_t c = 0; c < group.size(); ++c) {
-      if (group[c] == terms.transport.self()) continue;
-      clients_[c].line = std::make_unique<hub_line>(terms.transport, group[c], hub_channel(level) + 1, hub_channel(level),
-                                                    std::max(most_bytes, hello_bytes(terms.cuts.size())));
-    }
+    connect(terms, most_bytes);
     for (std::size_t f = 0; f < batches_.size(); ++f) {
       for (waiting_push& w : batches_[f]) w.since = terms.now();
       for (owed_answer& owed : unanswered_[f]) owed.since = terms.now();
     }
     return {};
+  }
+
+  // ---- among peers that come and go -----------------------------------------------------------------------------------
+
+  /// Begins with the state that `copy`, which is as `state` gives it, names; with no clients.
+  void found_on(std::span<const axis::fragment> cuts, std::span<const std::span<std::byte>> copy) {
+    dissolve();
+    found(cuts, 0, std::vector<float>(copy.front().size() / sizeof(float)));
+    copy_parts(copy, state());
+  }
+  /// Holds nothing any more.
+  void dissolve() {
+    shared_.clear();
+    outers_.clear();
+    clients_.clear();
+    batches_.clear();
+    unanswered_.clear();
+  }
+  /// The memory that an heir needs, in parts.
+  [[nodiscard]] std::vector<std::span<std::byte>> state() {
+    membership::image_collector all;
+    all(shared_, outers_);
+    return all.parts();
+  }
+
+  /// From now on the clients are these, by name, in the order of the transport. Who was one before is known still: what it
+  /// pushed is not taken twice. Nothing may wait (`close`).
+  void seat(const hub_terms& terms, std::span<const std::uint64_t> names, std::size_t most_bytes) {
+    std::vector<hub_client> before = std::exchange(clients_, {});
+    peers_.clear();
+    for (const std::uint64_t name : names) {
+      peers_.push_back(static_cast<net::peer_index>(peers_.size()));
+      const auto known = std::find_if(before.begin(), before.end(), [&](const auto& b) { return b.name == name; });
+      clients_.push_back(known == before.end() ? newcomer(batches_.size()) : std::move(*known));
+      clients_.back().name = name;
+      clients_.back().here = true;
+      clients_.back().done = clients_.back().waits = false;
+    }
+    own_answers_.clear();
+    connect(terms, most_bytes);
+  }
+  /// Ends all lines; the clients stay known.
+  void hang_up() {
+    for (hub_client& c : clients_) c.line.reset();
+  }
+
+  /// Tells each client which of its pushes were taken.
+  void tell_taken() {
+    for (hub_client& c : clients_) {
+      if (c.line) c.line->send(taken_message(c));
+    }
+  }
+  [[nodiscard]] const std::vector<std::uint64_t>& taken_of(std::uint32_t c) const { return clients_[c].taken; }
+
+  /// Takes all that the clients say until each is done.
+  result<void> hear_out(const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      while (listens_to(c) && !clients_[c].done) {
+        CAUSEWAY_ASSIGN(const auto bytes, clients_[c].line->take(terms.deadline));
+        take_in(terms, c, bytes);
+      }
+    }
+    return {};
+  }
+  /// Takes what a client says; applies nothing yet.
+  void take_in(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    const auto outcome = understand(terms, c, bytes);
+    if (!outcome) refuse(terms, c, outcome.error());
+  }
+  /// Applies all that waits, and answers nothing.
+  void close(const auto& rules, const hub_terms& terms) {
+    for (std::size_t f = 0; f < batches_.size(); ++f) {
+      if (!batches_[f].empty()) apply(rules, terms, f);
+      unanswered_[f].clear();
+    }
   }
 
   /// Waits for every client's hello, and answers it.
@@ -26675,19 +28233,36 @@ class parameter_server {
       outers_.push_back(prototype_);
       outers_.back().reset(static_cast<std::int64_t>(cut.size));
     }
-    for (std::size_t c = 0; c < clients; ++c) {
-      clients_.emplace_back();
-      clients_.back().taken.assign(cuts.size(), 0);
-      clients_.back().samples.assign(cuts.size(), 0);
-    }
+    for (std::size_t c = 0; c < clients; ++c) clients_.push_back(newcomer(cuts.size()));
     batches_.resize(cuts.size());
     unanswered_.resize(cuts.size());
     applied_.assign(cuts.size(), 0);
     samples_.assign(cuts.size(), 0);
   }
 
-  // ---- clients
-  // ------------------------------------------------------------------------------------------------------------
+  static hub_client newcomer(std::size_t fragments) {
+    const std::vector<std::uint64_t> none(fragments);
+    return {.taken = none, .samples = none};
+  }
+
+  /// A line to every client but this peer itself.
+  void connect(const hub_terms& terms, std::size_t most_bytes) {
+    const std::size_t most = std::max(most_bytes, hello_bytes(terms.cuts.size()));
+    for (std::size_t c = 0; c < clients_.size(); ++c) {
+      if (peers_[c] == terms.transport.self()) continue;
+      clients_[c].line =
+          std::make_unique<hub_line>(terms.transport, peers_[c], hub_channel(level_) + 1, hub_channel(level_), most);
+    }
+  }
+
+  // ---- clients -------------------------------------------------------------------------------------------------------
+
+  static std::vector<std::byte> taken_message(const hub_client& client) {
+    const answer_header h{.word = hub_word::hello, .fragment = static_cast<std::uint32_t>(client.taken.size())};
+    auto bytes = with_header(h, client.taken.size() * sizeof(std::uint64_t));
+    std::memcpy(bytes.data() + sizeof h, client.taken.data(), client.taken.size() * sizeof(std::uint64_t));
+    return bytes;
+  }
 
   [[nodiscard]] bool listens_to(std::uint32_t c) const {
     return clients_[c].line && clients_[c].here;  // also when it is done: how else would its loss be noticed
@@ -26763,8 +28338,7 @@ class parameter_server {
     return all;
   }
 
-  // ---- what they say
-  // --------------------------------------------------------------------------------------------------------
+  // ---- what they say -------------------------------------------------------------------------------------------------
 
   result<void> meet(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
     CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
@@ -26777,10 +28351,7 @@ class parameter_server {
     }
     std::memcpy(room.data(), bytes.data(), bytes.size());
     hub_client& client = clients_[c];
-    auto back = with_header(answer_header{.word = hub_word::hello, .fragment = h.fragment},
-                            client.taken.size() * sizeof(std::uint64_t));
-    std::memcpy(back.data() + sizeof(answer_header), client.taken.data(), client.taken.size() * sizeof(std::uint64_t));
-    client.line->send(std::move(back));
+    client.line->send(taken_message(client));
     for (std::uint32_t f = 0; f < said.size(); ++f) catch_up(terms, c, f, said[f]);
     return {};
   }
@@ -26806,11 +28377,6 @@ class parameter_server {
     }
     const std::uint64_t agreed = said.pending != 0 ? said.number - 1 : said.number;
     client.taken[f] = std::max(client.taken[f], agreed);
-  }
-
-  void take_in(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
-    const auto outcome = understand(terms, c, bytes);
-    if (!outcome) refuse(terms, c, outcome.error());
   }
 
   result<void> understand(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
@@ -26851,8 +28417,7 @@ class parameter_server {
     return {};
   }
 
-  // ---- pushes
-  // ---------------------------------------------------------------------------------------------------------------
+  // ---- pushes --------------------------------------------------------------------------------------------------------
 
   void settle(const auto& rules, const hub_terms& terms) {
     for (std::size_t f = 0; f < batches_.size(); ++f) {
@@ -26997,316 +28562,6 @@ class parameter_server {
 
 #endif  // CAUSEWAY_COMM_PARAMETER_SERVER_HPP
 
-// ---- causeway/comm/server_client.hpp ----
-#ifndef CAUSEWAY_COMM_SERVER_CLIENT_HPP
-#define CAUSEWAY_COMM_SERVER_CLIENT_HPP
-
-// The client's side of comm::async_parameter_server: what this peer pulled, what it pushed and waits for. It does not know
-// what the parameters below it are: a peer's live ones, or those that a hub shares with its region.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-/// Of one fragment.
-struct hub_leg {
-  std::uint32_t since = 0;      ///< inner steps (or pushes from below) since the last push
-  std::uint32_t due_after = 0;  ///< as many between two pushes
-  std::uint32_t waited = 0;     ///< inner steps since the push that is pending
-  std::uint64_t number = 0;     ///< of the last push
-  std::uint64_t samples = 0;    ///< trained on since the last answer was landed
-  std::uint32_t steps = 0;      ///< in so many inner steps
-  double compute_seconds = 0;   ///< computed since
-  bool pending = false;         ///< a push was made, its answer not used yet
-  bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
-  bool answered = false;        ///< `answer` is here
-  bool spoilt = false;          ///< what was pushed is not finite, and was given up
-  bool unsound = false;         ///< the hub could not use the push
-  std::uint32_t answer_steps = 0;
-  push_header header;  ///< of the last push, and its content: for saying it again
-  std::vector<std::uint8_t> content;
-  std::vector<float> answer;
-  std::vector<float> residual;
-  std::vector<float> at_send;
-  time_point sent_at{};
-
-  void serialize(auto& ar) {
-    ar(since, due_after, waited, number, samples, steps, compute_seconds, pending, fresh, answered, answer_steps);
-    ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer,
-       header.steps);
-    ar(content, answer, residual, at_send);
-  }
-};
-
-class server_client {
- public:
-  result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters);
-
-  [[nodiscard]] net::peer_index hub() const noexcept { return hub_; }
-  [[nodiscard]] bool is_local() const noexcept { return line_ == nullptr; }
-  [[nodiscard]] std::vector<hub_leg>& legs() noexcept { return legs_; }
-  [[nodiscard]] std::span<float> anchor() noexcept { return anchor_; }
-  [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
-  /// All shared parameters, after the hub has said its last word; before, none.
-  [[nodiscard]] std::span<const float> last() const noexcept { return last_; }
-
-  // ---- meeting the hub --------------------------------------------------------------------------------------------------
-
-  void greet();
-
-  /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
-  /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
-  result<void> agree(const hub_terms& terms);
-
-  // ---- pushing ----------------------------------------------------------------------------------------------------------
-
-  /// The message that says how far `live`, a fragment as one row, has come from what was pulled.
-  template <axis::Residual R>
-  std::vector<std::byte> compose(const auto& rules, const R& residual, float rate, const hub_terms& terms, std::size_t f,
-                                 std::span<const float> live, bool wants_answer) {
-    hub_leg& leg = legs_[f];
-    row_.resize(live.size());
-    axis::gather(terms.cuts[f], anchor_, row_);
-    reference_ = row_;
-    kernels::axpy(terms.pool, row_.data(), -1.0F, live.data(), static_cast<std::int64_t>(live.size()));
-    add_residual(residual, rate, leg);
-    leg.header = {.word = hub_word::push,
-                  .fragment = static_cast<std::uint32_t>(f),
-                  .number = ++leg.number,
-                  .samples = leg.samples,
-                  .speed = leg.compute_seconds > 0 ? leg.since / leg.compute_seconds : 0,
-                  .sync_seconds = sync_seconds_,
-                  .wants_answer = wants_answer ? 1U : 0U,
-                  .steps = leg.steps};
-    encode(rules, residual, terms, leg);
-    leg.pending = wants_answer;
-    leg.answered = false;
-    leg.since = leg.waited = 0;
-    leg.compute_seconds = 0;
-    return message_of(leg, terms);
-  }
-
-  void send(std::vector<std::byte> bytes) { line_->send(std::move(bytes)); }
-
-  /// Nothing more will come from here. Answers are not used any more.
-  std::vector<std::byte> farewell();
-
-  // ---- answers ----------------------------------------------------------------------------------------------------------
-
-  /// Takes in what has arrived, without waiting.
-  result<void> poll(const hub_terms& terms);
-
-  /// Waits for one message of the hub.
-  result<void> wait(const hub_terms& terms);
-
-  result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
-
-  /// The answer for fragment f was used.
-  void landed(hub_leg& leg);
-
-  void serialize(auto& ar) {
-    std::uint64_t count = legs_.size();
-    ar(anchor_, count, sync_seconds_);
-    legs_.resize(count);
-    for (hub_leg& leg : legs_) ar(leg);
-  }
-
- private:
-  void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
-
-  std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
-
-  template <axis::Residual R>
-  void add_residual(const R& policy, float rate, const hub_leg& leg) {
-    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
-      const float gain = policy.gain(rate);
-      const float decay = policy.decay();
-      for (std::size_t i = 0; i < row_.size(); ++i) {
-        row_[i] = gain * row_[i] + (leg.residual.empty() ? 0.0F : decay * leg.residual[i]);
-      }
-    }
-  }
-
-  /// content ← the encoded row; residual ← what that leaves out.
-  template <axis::Residual R>
-  void encode(const auto& rules, const R&, const hub_terms& terms, hub_leg& leg) {
-    compress::message_context about = terms.about(level_, leg.header.fragment);
-    about.own_seed = mix(about.seed, terms.transport.self() + 1, leg.number);
-    about.round = leg.number - 1;
-    about.reference = reference_;
-    leg.content.resize(rules.codec.most_bytes(about, row_.size()));
-    leg.content.resize(rules.codec.encode(about, row_, std::as_writable_bytes(std::span{leg.content})));
-    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
-      leg.residual.resize(row_.size());
-      const auto bytes = std::as_bytes(std::span{leg.content});
-      // Values that are not finite: the hub cannot use them, and says so.
-      if (!compress::residual_of(rules.codec, about, row_, bytes, leg.residual)) leg.residual.assign(row_.size(), 0.0F);
-    }
-  }
-
-  [[nodiscard]] std::string hub_name() const { return "peer " + std::to_string(hub_) + ", the hub"; }
-  [[nodiscard]] error hub_lost(const error& why) const;
-  [[nodiscard]] error refused(const answer_header& h) const;
-  [[nodiscard]] error nonsense() const;
-
-  std::uint32_t level_ = 0;
-  net::peer_index hub_ = 0;
-  std::vector<float> anchor_;  ///< the shared parameters as they were pulled last
-  std::vector<hub_leg> legs_;
-  std::vector<float> last_;
-  double sync_seconds_ = 0;
-  bool leaving_ = false;
-
-  std::vector<float> row_;  // working memory
-  std::vector<float> reference_;
-  std::unique_ptr<hub_line> line_;  ///< none where this peer is the hub
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_SERVER_CLIENT_HPP
-
-// ---- causeway/comm/impl/server_client.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
-#define CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
-
-// Bodies of comm/server_client.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-CAUSEWAY_DECL result<void> server_client::open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
-                                               std::span<const float> parameters) {
-  if (anchor_.empty()) {
-    anchor_.assign(parameters.begin(), parameters.end());
-    legs_.resize(terms.cuts.size());
-  }
-  if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
-    return fail(errc::wrong_model, "async_parameter_server",
-                "the checkpoint was written with other fragments or another model; start with the settings it had");
-  }
-  level_ = level;
-  hub_ = hub;
-  if (hub == terms.transport.self()) return {};
-  const std::size_t most =
-      sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
-  line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
-  return {};
-}
-
-CAUSEWAY_DECL void server_client::greet() {
-  if (is_local()) return;
-  const push_header h{
-      .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
-  auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
-  std::byte* to = bytes.data() + sizeof h;
-  for (const hub_leg& leg : legs_) {
-    const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
-    std::memcpy(to, &entry, sizeof entry);
-    to += sizeof entry;
-  }
-  line_->send(std::move(bytes));
-}
-
-CAUSEWAY_DECL result<void> server_client::agree(const hub_terms& terms) {
-  if (is_local()) return {};
-  auto bytes = line_->take(terms.deadline);
-  if (!bytes) return hub_lost(bytes.error());
-  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
-  if (h.word == hub_word::refused) return refused(h);
-  if (h.word != hub_word::hello || bytes->size() != legs_.size() * sizeof(std::uint64_t)) return nonsense();
-  for (std::size_t f = 0; f < legs_.size(); ++f) {
-    std::uint64_t taken = 0;
-    std::memcpy(&taken, bytes->data() + f * sizeof taken, sizeof taken);
-    agree(legs_[f], taken, terms);
-  }
-  return {};
-}
-
-CAUSEWAY_DECL std::vector<std::byte> server_client::farewell() {
-  leaving_ = true;
-  return with_header(push_header{.word = hub_word::done}, 0);
-}
-
-CAUSEWAY_DECL result<void> server_client::poll(const hub_terms& terms) {
-  while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
-  return {};
-}
-
-CAUSEWAY_DECL result<void> server_client::wait(const hub_terms& terms) {
-  const auto bytes = line_->take(terms.deadline);
-  if (!bytes) return hub_lost(bytes.error());
-  CAUSEWAY_TRY(hear(terms, *bytes));
-  if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
-  return {};
-}
-
-CAUSEWAY_DECL result<void> server_client::hear(const hub_terms& terms, std::span<const std::byte> bytes) {
-  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
-  if (h.word == hub_word::refused) return refused(h);
-  if (h.word == hub_word::last) {
-    if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
-    last_.resize(anchor_.size());
-    return compress::none::decode(terms.pool, bytes, last_);
-  }
-  if (leaving_) return {};
-  if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
-  hub_leg& leg = legs_[h.fragment];
-  const std::size_t size = terms.cuts[h.fragment].size;
-  const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
-  if (h.code != 0 && !unsound) return nonsense();
-  if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
-  leg.answer.resize(size);
-  CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
-  leg.answered = true;
-  leg.unsound = unsound;
-  leg.answer_steps = h.steps;
-  sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
-  return {};
-}
-
-CAUSEWAY_DECL void server_client::landed(hub_leg& leg) {
-  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
-  leg.samples = leg.steps = 0;
-  if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
-}
-
-CAUSEWAY_DECL void server_client::agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
-  const bool waits = leg.pending && !leg.answered;
-  if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
-  if (taken <= leg.number) return;
-  leg.number = taken;
-  leg.fresh = !waits;
-  leg.pending = true;
-  leg.answered = false;
-}
-
-CAUSEWAY_DECL std::vector<std::byte> server_client::message_of(hub_leg& leg, const hub_terms& terms) {
-  auto bytes = with_header(leg.header, leg.content.size());
-  std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
-  leg.sent_at = terms.now();
-  return bytes;
-}
-
-CAUSEWAY_DECL error server_client::hub_lost(const error& why) const {
-  return fail(why.code, hub_name(),
-              why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
-}
-
-CAUSEWAY_DECL error server_client::refused(const answer_header& h) const {
-  return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
-              "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
-              "version, and is this peer's loss still finite?");
-}
-
-CAUSEWAY_DECL error server_client::nonsense() const {
-  return fail(errc::protocol, hub_name(),
-              "its message makes no sense here; do all peers run the same options and version?");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
-#endif
-
 // ---- causeway/comm/hub_tier.hpp ----
 #ifndef CAUSEWAY_COMM_HUB_TIER_HPP
 #define CAUSEWAY_COMM_HUB_TIER_HPP
@@ -27350,6 +28605,7 @@ class hub_tier<Outer, Upper...> {
   [[nodiscard]] const server_client& client() const noexcept { return client_; }
   [[nodiscard]] bool is_hub() const noexcept { return is_hub_; }
   [[nodiscard]] const parameter_server<Outer>& server() const noexcept { return server_; }
+  [[nodiscard]] parameter_server<Outer>& server() noexcept { return server_; }
 
   /// `levels`: this one and those above. `values`: what is below, at the start of the run.
   result<void> open(const hub_terms& terms, std::span<const axis::hub_level> levels, std::uint32_t level,
@@ -27365,6 +28621,33 @@ class hub_tier<Outer, Upper...> {
     CAUSEWAY_TRY(server_.open(terms, level, *group, values, most_bytes));
     own_ = server_.index_of(self);
     return upper_.open(terms, levels.subspan(1), level + 1, server_.shared(), most_bytes);
+  }
+
+  // ---- among peers that come and go, where this is the only level: comm/hub_record.hpp --------------------------------
+
+  /// From now on the peers of the transport, called so, talk to `hub` over it; `values`: what is pulled at first.
+  result<void> seat(const hub_terms& terms, net::peer_index hub, std::span<const std::uint64_t> names,
+                    std::span<const float> values, std::size_t most_bytes) {
+    CAUSEWAY_TRY(client_.open(terms, 0, hub, values));
+    is_hub_ = hub == terms.transport.self();
+    if (!is_hub_) return {};
+    own_ = terms.transport.self();
+    server_.seat(terms, names, most_bytes);
+    return {};
+  }
+  void hang_up() {
+    client_.hang_up();
+    server_.hang_up();
+  }
+  /// Which of this peer's pushes the hub has taken.
+  result<std::vector<std::uint64_t>> hear_taken(const hub_terms& terms) {
+    if (is_hub_) return server_.taken_of(own_);
+    return client_.hear_taken(terms);
+  }
+  /// To the hub, which applies nothing yet.
+  void deliver(const hub_terms& terms, std::vector<std::byte> bytes) {
+    if (is_hub_) return server_.take_in(terms, own_, bytes);
+    client_.send(std::move(bytes));
   }
 
   void greet() {
@@ -27560,6 +28843,7 @@ struct parallel_traits {
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
   bool global_step = true;       ///< all peers finish the same step together
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool by_blocks = false;        ///< or exchanged by the policy, among those who hold the same blocks of the model
   bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -27758,9 +29042,14 @@ class async_parameter_server : arrival_rules<Axes...> {
   using rules_type = detail::hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
   using tiers_type = typename detail::tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
 
+  static constexpr std::uint32_t rounds_at_hand = 8;  ///< quick peers take more steps than others from record to record
+
  public:
   static constexpr std::string_view name = "async_parameter_server";
-  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false};
+  static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
+                                      .identical_replicas = false,
+                                      .rounds_by_steps = false,
+                                      .rounds_at_hand = laws::elastic ? rounds_at_hand : 1U};
   static constexpr std::uint32_t state_version = 3;
 
   async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
@@ -27768,8 +29057,12 @@ class async_parameter_server : arrival_rules<Axes...> {
       : async_parameter_server(std::tuple<Axes...>{std::move(values)...}) {}
 
   [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
-  /// On a hub the shared parameters of its clients, elsewhere what was pulled last.
+  /// On a hub the shared parameters of its clients, elsewhere what was pulled last. Where peers come and go, those of the
+  /// last record.
   [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
+    if constexpr (laws::elastic) {
+      if (!record_.copy().shared.empty()) return record_.copy().shared;
+    }
     return tiers_.is_hub() ? tiers_.server().shared() : tiers_.client().anchor();
   }
 
@@ -27777,16 +29070,17 @@ class async_parameter_server : arrival_rules<Axes...> {
     CAUSEWAY_TRY(check(ctx));
     CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
     CAUSEWAY_TRY(trigger_.check(cuts_.size()));
+    if constexpr (laws::elastic) {
+      if (ctx.elastic()) return start_elastic(ctx);
+    }
     const auto terms = terms_of(ctx);
     const bool is_new = tiers_.client().anchor().empty();
     CAUSEWAY_TRY(tiers_.open(terms, hubs_.levels(ctx.peers()), 0, ctx.parameters(), most_bytes(terms)));
-    if (is_new) {
-      for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
-    }
+    if (is_new) schedule();
     tiers_.greet();
     CAUSEWAY_TRY(tiers_.meet(terms));
     CAUSEWAY_TRY(tiers_.agree(terms));
-    samples_seen_ = ctx.samples();
+    samples_seen_ = ctx.contribution().ever();
     left_ = ctx.clock().now();
     return {};
   }
@@ -27795,9 +29089,13 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   result<void> after_inner_step(auto& ctx) {
     count(ctx);
-    CAUSEWAY_TRY(serve(ctx));
-    for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
-    CAUSEWAY_TRY(serve(ctx));
+    if (ctx.elastic()) {
+      if constexpr (laws::elastic) CAUSEWAY_TRY(reign(ctx));
+    } else {
+      CAUSEWAY_TRY(serve(ctx));
+      for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
+      CAUSEWAY_TRY(serve(ctx));
+    }
     counted_ = false;
     left_ = ctx.clock().now();
     return {};
@@ -27820,6 +29118,31 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   void serialize(auto& ar) { ar(tiers_, trigger_, counted_); }
 
+  // ---- among peers that come and go: comm/hub_record.hpp --------------------------------------------------------------
+
+  void shared(auto& ar) requires(laws::elastic) { record_.shared(ar); }
+
+  /// What was not pushed yet moves along with the shared parameters.
+  void adopt(auto& ctx, std::span<const float> previous) requires(laws::elastic) {
+    if (previous.empty()) {
+      record_.begin_anew(tiers_);
+      counted_ = false;
+      std::copy(record_.copy().shared.begin(), record_.copy().shared.end(), ctx.parameters().begin());
+      ctx.resume_at(record_.copy().steps);
+    } else {
+      record_.move_along(tiers_, ctx.parameters(), terms_of(ctx));
+    }
+    schedule();
+    ctx.parameters_changed();
+  }
+
+  result<void> catch_up(auto& ctx) requires(laws::elastic) {
+    const bool is_new = record_.is_new();
+    CAUSEWAY_TRY(make_record(ctx));
+    if (is_new) ctx.resume_at(record_.copy().steps);
+    return {};
+  }
+
  private:
   template <class... Given>
   explicit async_parameter_server(std::tuple<Given...> values)
@@ -27830,8 +29153,8 @@ class async_parameter_server : arrival_rules<Axes...> {
         residual_{laws::template taken<axis::part::residual, residual_type>(values)},
         arrivals_{laws::template taken<axis::part::participation, arrivals_type>(values)},
         landing_{laws::template taken<axis::part::landing, landing_type>(values)},
-        tiers_{std::tuple_cat(std::tuple<outer_type>{laws::template taken<axis::part::outer, outer_type>(values)},
-                              hubs_.outers())} {}
+        outer_{laws::template taken<axis::part::outer, outer_type>(values)},
+        tiers_{std::tuple_cat(std::tuple<outer_type>{outer_}, hubs_.outers())} {}
 
   result<void> check(auto& ctx) const {
     CAUSEWAY_TRY(hubs_.check(ctx.peers()));
@@ -27849,7 +29172,9 @@ class async_parameter_server : arrival_rules<Axes...> {
   void count(auto& ctx) {
     if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
     const double computed = seconds(ctx.clock().now() - left_);
-    const std::uint64_t samples = ctx.samples() - std::exchange(samples_seen_, ctx.samples());
+    const std::uint64_t ever = ctx.contribution().ever();
+    const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
+    if constexpr (laws::elastic) record_.count_step(samples);
     for (detail::hub_leg& leg : legs()) {
       ++leg.since;
       leg.samples += samples;
@@ -27893,6 +29218,13 @@ class async_parameter_server : arrival_rules<Axes...> {
         CAUSEWAY_TRY(serve(ctx));
       }
     }
+    CAUSEWAY_TRY(land(ctx, f));
+    ctx.commit_round(std::span<const float>{});
+    return {};
+  }
+
+  result<void> land(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
     if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
     local_.resize(cuts_[f].size);
     axis::gather(cuts_[f], ctx.parameters(), local_);
@@ -27906,8 +29238,93 @@ class async_parameter_server : arrival_rules<Axes...> {
     axis::scatter(cuts_[f], leg.answer, tiers_.client().anchor());
     tiers_.client().landed(leg);
     ctx.parameters_changed();
-    ctx.commit_round(std::span<const float>{});
     return {};
+  }
+
+  void schedule() {
+    for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
+  }
+
+  // ---- among peers that come and go -----------------------------------------------------------------------------------
+
+  result<void> start_elastic(auto& ctx) {
+    if (hubs_.record_samples == 0) {
+      return fail(errc::invalid_argument, "star",
+                  "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
+                  "record to the next, such as 4 pushes of each peer");
+    }
+    record_.found(cuts_, ctx.parameters(), outer_);
+    auto alone = net::any_transport{};
+    CAUSEWAY_TRY(tiers_.seat(terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
+    tiers_.server().dissolve();
+    ctx.contribution().gather(hubs_.record_samples, true);
+    schedule();
+    left_ = ctx.clock().now();
+    return {};
+  }
+
+  /// Nobody waits for anybody: an answer that is not there lands when it comes.
+  result<void> reign(auto& ctx) {
+    if (record_.lines() != nullptr) {
+      auto talked = serve_lines(ctx);
+      for (std::size_t f = 0; f < cuts_.size() && talked; ++f) talked = visit_lines(ctx, f);
+      if (talked) talked = serve_lines(ctx);
+      if (!talked) {
+        record_.hang_up(tiers_);
+        ctx.log()(severity::info, "the hub is out of reach (" + std::string{to_string(talked.error().code)} +
+                                      "): this peer trains on, and pushes again at the next record");
+      }
+    }
+    return ctx.announce_samples() ? make_record(ctx) : result<void>{};
+  }
+
+  result<void> serve_lines(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx, *record_.lines())); }
+
+  result<void> visit_lines(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
+    if (leg.pending && leg.answered && leg.waited >= landing_.steps) CAUSEWAY_TRY(land(ctx, f));
+    if (leg.pending || leg.since < leg.due_after) return {};
+    gather_local(ctx, f);
+    leg.spoilt = !collective::finite_values(local_);
+    if (!leg.spoilt) record_.note_push(cuts_[f], tiers_.client().anchor(), local_);
+    CAUSEWAY_TRY(
+        tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx, *record_.lines()), f, local_, true));
+    if (leg.spoilt) give_up(ctx);
+    leg.due_after = trigger_.next(f, cuts_.size());
+    return {};
+  }
+
+  result<void> make_record(auto& ctx) {
+    const auto on = [&](net::any_transport& transport) { return terms_of(ctx, transport); };
+    auto alone = net::any_transport{};
+    CAUSEWAY_TRY(record_.exchange(ctx, tiers_, rules(), most_bytes(on(alone)), on, [&] { return push_rest(ctx); }));
+    schedule();
+    ctx.commit_round();
+    return {};
+  }
+
+  /// What this peer has not pushed yet. What is not finite counts for nothing: it takes the others' state in any case.
+  result<void> push_rest(auto& ctx) {
+    const auto terms = terms_of(ctx);
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      detail::hub_leg& leg = legs()[f];
+      if (leg.since == 0) continue;
+      gather_local(ctx, f);
+      if (!collective::finite_values(local_)) {
+        ctx.reset_inner();
+        continue;
+      }
+      record_.note_push(cuts_[f], tiers_.client().anchor(), local_);
+      tiers_.deliver(terms, tiers_.client().compose(rules(), residual_, ctx.next_learning_rate(), terms, f, local_, false));
+      leg.pending = true;  // until the record has it
+    }
+    return {};
+  }
+
+  void gather_local(auto& ctx, std::size_t f) {
+    local_.resize(cuts_[f].size);
+    axis::gather(cuts_[f], ctx.parameters(), local_);
+    legs()[f].at_send = local_;
   }
 
   /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
@@ -27953,8 +29370,9 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {trigger_, arrivals_, codec_type{push_.codec}, push_.aggregator, static_cast<double>(landing_.steps)};
   }
 
-  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const {
-    return {.transport = ctx.transport(),
+  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const { return terms_of(ctx, ctx.transport()); }
+  [[nodiscard]] detail::hub_terms terms_of(auto& ctx, net::any_transport& transport) const {
+    return {.transport = transport,
             .pool = ctx.pool(),
             .clock = ctx.clock(),
             .log = ctx.log(),
@@ -27978,7 +29396,9 @@ class async_parameter_server : arrival_rules<Axes...> {
   residual_type residual_;
   arrivals_type arrivals_;
   landing_type landing_;
+  outer_type outer_;
   std::vector<axis::fragment> cuts_;
+  detail::hub_record<outer_type> record_;  // before the tiers, whose lines lead over its transport
   tiers_type tiers_;
 
   bool counted_ = false;  ///< this inner step is in the counters already
@@ -28104,6 +29524,16 @@ constexpr bool elastic(round_mix m) {
 /// not be computed again.
 constexpr bool prepares_anew(round_mix m) {
   return m.anchored && m.single && m.everybody && m.waits_at_once && !m.sends_anchor && elastic(m);
+}
+
+/// Whether blocks of the model can move between peers, each with all that is kept for its parameters: a row of all of them,
+/// made anew at every attempt. A residual is of the rows that a peer sent, and stays there; in the live parameters it
+/// cannot. Factors that an exchange remembers are those of a stage: they are forgotten where its holders have not the same,
+/// which gradients can do in any step.
+constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
+  const bool gradients =
+      m.before_inner_step && m.single && m.everybody && m.bit_parity && m.waits_at_once && !m.accumulates && elastic(m);
+  return (gradients || (prepares_anew(m) && !keeps_factors)) && !m.residual_in_parameters;
 }
 
 }  // namespace rules
@@ -28232,345 +29662,6 @@ struct round_rules {
 
 #endif  // CAUSEWAY_COMM_ROUND_RULES_HPP
 
-// ---- causeway/membership/state_image.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-#define CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-
-// The committed state of a peer as memory: a list of parts, seen as one row of bytes and cut into chunks of equal size. The
-// hashes of the chunks and the sizes of the parts make the root, which names the state: peers whose roots are equal hold
-// the same bytes. Hashes are kept until `touch()`: whoever changes the memory says so. All peers must have the same byte
-// order.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-/// Bytes of a chunk: 1,024 of them make 256 MiB, and one crosses a line of 100 Mbit/s in 21 ms.
-inline constexpr std::uint32_t default_chunk_bytes = std::uint32_t{256} << 10U;
-/// A state has at most this many parts.
-inline constexpr std::size_t max_state_parts = 16384;
-
-/// The sizes of a state's parts and how it is cut: equal on peers that can share a run.
-struct image_layout {
-  std::uint32_t chunk_bytes = default_chunk_bytes;
-  std::vector<std::uint64_t> sizes;
-
-  [[nodiscard]] std::uint64_t bytes() const noexcept;
-  [[nodiscard]] std::size_t chunks() const noexcept;
-
-  friend bool operator==(const image_layout&, const image_layout&) = default;
-};
-
-/// The name of a state from its layout and the digest of its chunks' hashes.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
-
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
-
-/// Success, or errc::wrong_model with the sizes of both sides.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs);
-
-/// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
-/// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
-/// Types with padding are refused at compile time: the bytes between their members are not part of a state.
-class image_collector {
- public:
-  template <class... Ts>
-  void operator()(Ts&... values) {
-    (visit(values), ...);
-  }
-
-  template <class T>
-  void view(std::span<T> values) {
-    static_assert(plain<T>, "a state is made of numbers, enumerations and structures of them without padding");
-    parts_.push_back(std::as_writable_bytes(values));
-  }
-
-  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
-  template <class... Ts>
-  void own(Ts&&... values) {
-    parts_.swap(own_);
-    (visit(values), ...);
-    parts_.swap(own_);
-  }
-
-  [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
-  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
-
- private:
-  template <class T>
-  static constexpr bool plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
-                                (std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
-
-  template <class T>
-  void visit(T& value) {
-    if constexpr (requires { value.serialize(*this); }) {
-      value.serialize(*this);
-    } else {
-      view(std::span{&value, 1});
-    }
-  }
-
-  template <class T, class Memory>
-  void visit(std::vector<T, Memory>& values) {
-    if constexpr (plain<T>) {
-      view(std::span{values});
-    } else {
-      for (T& value : values) visit(value);
-    }
-  }
-
-  template <class T>
-  void visit(std::span<T> values) {
-    view(values);
-  }
-
-  void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
-
-  std::vector<std::span<std::byte>> parts_;
-  std::vector<std::span<std::byte>> own_;
-};
-
-/// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
-/// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
-class state_image {
- public:
-  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
-
-  /// The memory of these objects, in this order.
-  template <class... Ts>
-  [[nodiscard]] static state_image of(Ts&... values) {
-    image_collector all;
-    all(values...);
-    state_image image;
-    for (const auto part : all.parts()) image.add(part);
-    return image;
-  }
-
-  /// Appends a part; it must stay where it is.
-  void add(std::span<std::byte> part);
-
-  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
-  /// The last chunk may be shorter.
-  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
-
-  /// The memory was changed: hashes will be made anew.
-  void touch() noexcept { hashed_ = false; }
-
-  /// Names the state. Makes the hashes if the memory was touched.
-  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
-  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
-  [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
-
-  /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
-  void read(std::size_t chunk, std::span<std::byte> out) const;
-
-  /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
-  void write(std::size_t chunk, std::span<const std::byte> in);
-
- private:
-  // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
-  template <class F>
-  void for_each_piece(std::size_t chunk, F&& f) const {
-    std::uint64_t at = std::uint64_t{chunk} * layout_.chunk_bytes;
-    const std::uint64_t begin = at;
-    const std::uint64_t end = begin + chunk_size(chunk);
-    auto part = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
-    for (; at < end; ++part) {
-      const auto inside = static_cast<std::size_t>(at - starts_[part]);
-      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(parts_[part].size() - inside, end - at));
-      if (length > 0) f(parts_[part].subspan(inside, length), static_cast<std::size_t>(at - begin));
-      at += length;
-    }
-  }
-
-  // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
-  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
-
-  void make_hashes(thread_pool* pool) const;
-
-  image_layout layout_;
-  std::vector<std::span<std::byte>> parts_;
-  std::vector<std::uint64_t> starts_;
-  std::uint64_t bytes_ = 0;
-  mutable std::vector<std::uint64_t> hashes_;
-  mutable std::uint64_t root_ = 0;
-  mutable bool hashed_ = false;
-};
-
-/// Chunks of another state that wait beside an image until all that differ are there. Memory: the chunks put, no more.
-class staging {
- public:
-  staging() = default;
-  explicit staging(const image_layout& layout);
-
-  /// Keeps a copy of a chunk whose hash was found right.
-  void put(std::size_t chunk, std::span<const std::byte> bytes);
-
-  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
-  [[nodiscard]] std::size_t chunks_held() const noexcept { return count_; }
-
-  /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
-  /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
-  /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
-  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
-
- private:
-  image_layout layout_;
-  std::vector<std::unique_ptr<std::byte[]>> chunks_;
-  std::size_t count_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-
-// ---- causeway/membership/impl/state_image.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-
-// Bodies of membership/state_image.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
-  std::uint64_t sum = 0;
-  for (const std::uint64_t size : sizes) sum += size;
-  return sum;
-}
-
-CAUSEWAY_DECL std::size_t image_layout::chunks() const noexcept {
-  return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
-}
-
-CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
-  hasher h;
-  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
-  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
-}
-
-CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
-  return hash_bytes(std::as_bytes(hashes));
-}
-
-CAUSEWAY_DECL state_image::state_image(std::uint32_t chunk_bytes) : layout_{chunk_bytes, {}} {
-  CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
-}
-
-CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
-  CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
-  starts_.push_back(bytes_);
-  parts_.push_back(part);
-  layout_.sizes.push_back(part.size());
-  bytes_ += part.size();
-  touch();
-}
-
-CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
-  const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
-  return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
-}
-
-CAUSEWAY_DECL std::uint64_t state_image::root(thread_pool* pool) const {
-  (void)hashes(pool);
-  return root_;
-}
-
-CAUSEWAY_DECL const std::vector<std::uint64_t>& state_image::hashes(thread_pool* pool) const {
-  if (!hashed_) make_hashes(pool);
-  return hashes_;
-}
-
-CAUSEWAY_DECL void state_image::read(std::size_t chunk, std::span<std::byte> out) const {
-  CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
-  for_each_piece(
-      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(out.data() + at, piece.data(), piece.size()); });
-}
-
-CAUSEWAY_DECL void state_image::write(std::size_t chunk, std::span<const std::byte> in) {
-  CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
-  for_each_piece(
-      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(piece.data(), in.data() + at, piece.size()); });
-}
-
-CAUSEWAY_DECL std::uint64_t state_image::hash_chunk(std::size_t chunk) const {
-  const std::size_t size = chunk_size(chunk);
-  std::uint64_t hash = 0;
-  bool whole = false;
-  for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
-    if (piece.size() == size) {
-      whole = true;
-      hash = hash_bytes(piece);
-    }
-  });
-  if (whole) return hash;
-  std::vector<std::byte> gathered(size);
-  read(chunk, gathered);
-  return hash_bytes(gathered);
-}
-
-CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
-  hashes_.resize(chunks());
-  const auto some = [&](index_range range) {
-    for (std::int64_t i = range.begin; i < range.end; ++i) {
-      hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
-    }
-  };
-  const auto count = static_cast<std::int64_t>(hashes_.size());
-  if (pool != nullptr) {
-    pool->for_range(count, 1, some);
-  } else {
-    some({0, count});
-  }
-  root_ = state_root(layout_, digest_of(hashes_));
-  hashed_ = true;
-}
-
-CAUSEWAY_DECL staging::staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
-
-CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
-  CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
-  if (!chunks_[chunk]) ++count_;
-  chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
-  std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
-}
-
-CAUSEWAY_DECL result<void> staging::commit(state_image& image, std::uint64_t root, thread_pool* pool) {
-  CAUSEWAY_EXPECT(image.layout() == layout_);
-  for (std::size_t i = 0; i < chunks_.size(); ++i) {
-    if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
-    chunks_[i].reset();
-  }
-  count_ = 0;
-  image.touch();
-  if (image.root(pool) == root) return {};
-  return fail(errc::diverged, "state transfer",
-              "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
-}
-
-CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
-  if (ours == theirs) return {};
-  const auto text = [](const image_layout& l) {
-    return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
-           std::to_string(l.chunk_bytes);
-  };
-  std::string message = "the shared state here is " + text(ours) + "; the run's is " + text(theirs);
-  for (std::size_t i = 0; i < std::min(ours.sizes.size(), theirs.sizes.size()); ++i) {
-    if (ours.sizes[i] == theirs.sizes[i]) continue;
-    message += "; part " + std::to_string(i) + " has " + std::to_string(ours.sizes[i]) + " bytes here and " +
-               std::to_string(theirs.sizes[i]) + " there";
-    break;
-  }
-  return fail(errc::wrong_model, "state transfer", message + ". Use the model and policies that the run uses");
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-#endif
-
 // ---- causeway/comm/block_rows.hpp ----
 #ifndef CAUSEWAY_COMM_BLOCK_ROWS_HPP
 #define CAUSEWAY_COMM_BLOCK_ROWS_HPP
@@ -28581,7 +29672,7 @@ CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_la
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Of a policy that moves all parameters in one exchange, whose shared parameters and outer optimizer are in memory.
+/// Of a policy that exchanges a row of all parameters at once, whose shared parameters and outer optimizer are in memory.
 template <class Core>
 class block_rows {
   using outer_type = typename Core::outer_type;
@@ -28589,8 +29680,10 @@ class block_rows {
  public:
   explicit block_rows(Core& core) : core_{core} {}
 
-  /// One value for each parameter, padding included; the shared parameters first.
+  /// One value for each parameter, padding included; the shared parameters first. None where gradients are exchanged, since
+  /// the live parameters are the shared ones.
   [[nodiscard]] std::vector<std::span<float>> all() const {
+    if constexpr (!Core::content_type::anchored) return {};
     std::vector<std::span<float>> rows{core_.rows.anchor()};
     for (const std::span<float> row : of_outer(core_.rows.anchor().size())) rows.push_back(row);
     return rows;
@@ -28599,6 +29692,37 @@ class block_rows {
   /// The model of `ctx` has another part than `before`, and its parameters are there. What was kept of those that stayed
   /// goes with them; of new ones the shared parameters are the live ones, and the optimizer's state is as when it begins.
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) const {
+    auto& s = core_.states.front();
+    if constexpr (Core::content_type::anchored) divide_rows(ctx, before);
+    s.residual.clear();
+    s.next_residual.clear();
+    if constexpr (Core::content_type::sums_updates) {
+      core_.rows.updates().assign(ctx.parameters().size(), 0.0F);
+      CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
+    }
+    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, ctx.parameters().size()));
+    return core_.prepare(ctx, 0);
+  }
+
+  /// What the exchange remembers of the one before: nothing, or what fits the blocks that are here.
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() const {
+    membership::image_collector parts;
+    if constexpr (Core::keeps_factors) core_.states.front().exchange->shared(parts);
+    return parts.parts();
+  }
+  /// It begins as in a run's first round.
+  result<void> forget(auto& ctx) const {
+    if constexpr (Core::keeps_factors) {
+      core_.states.front().exchange.emplace(core_.recipe.make(0));
+      return core_.prepare(ctx, 0);
+    }
+    return {};
+  }
+
+ private:
+  using bytes = std::span<std::byte>;
+
+  void divide_rows(auto& ctx, std::span<const parameter_segment> before) const {
     auto& s = core_.states.front();
     std::vector<std::vector<float>> old;
     for (const std::span<float> row : all()) old.emplace_back(row.begin(), row.end());
@@ -28611,18 +29735,7 @@ class block_rows {
         std::copy_n(old[r].begin() + from.offset, from.size(), rows[r].begin() + to.offset);
       }
     });
-    s.residual.clear();
-    s.next_residual.clear();
-    if constexpr (Core::content_type::sums_updates) {
-      core_.rows.updates().assign(live.size(), 0.0F);
-      CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
-    }
-    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, live.size()));
-    return core_.prepare(ctx, 0);
   }
-
- private:
-  using bytes = std::span<std::byte>;
 
   [[nodiscard]] static bool is_row(const bytes& part, std::size_t length) { return part.size() == length * sizeof(float); }
 
@@ -29274,85 +30387,6 @@ class site {
 
 #endif  // CAUSEWAY_COLLECTIVE_SITE_HPP
 
-// ---- causeway/collective/broadcast.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-#define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-
-// One peer's bytes to all others.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-namespace detail {
-
-/// The root sends to everybody: one latency, n-1 times the size on the root's link.
-template <net::Transport T>
-result<void> broadcast_flat(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data) {
-  const net::peer_index self = transport.self();
-  if (self != root) {
-    ops.receive(0, root, part{}, data);
-    return ops.wait_exact(0, root, data.size());
-  }
-  for (net::peer_index p = 0; p < transport.size(); ++p) {
-    if (p != root) ops.send(p, p, part{}, data);
-  }
-  for (net::peer_index p = 0; p < transport.size(); ++p) CAUSEWAY_TRY(ops.finish(p, p));
-  return {};
-}
-
-/// From peer to peer, chunk by chunk: nobody sends more than the size once.
-template <net::Transport T>
-result<void> broadcast_chain(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data,
-                             std::size_t chunk, std::size_t chunks) {
-  const net::peer_index self = transport.self();
-  const std::uint32_t peers = transport.size();
-  const bool first = self == root;
-  const bool last = (self + 1) % peers == root;
-  const net::peer_index left = (self + peers - 1) % peers;
-  const net::peer_index right = (self + 1) % peers;
-  const auto piece = [&](std::size_t k) { return data.subspan(k * chunk, std::min(chunk, data.size() - k * chunk)); };
-  for (std::size_t k = 0; k < chunks && !first; ++k) ops.receive(k, left, part{0, k}, piece(k));
-  for (std::size_t k = 0; k < chunks; ++k) {
-    if (!first) CAUSEWAY_TRY(ops.wait_exact(k, left, piece(k).size()));
-    if (!last) ops.send(chunks + k, right, part{0, k}, piece(k));
-  }
-  for (std::size_t k = 0; k < chunks; ++k) CAUSEWAY_TRY(ops.finish(chunks + k, right));
-  return {};
-}
-
-}  // namespace detail
-
-/// `data` of `root` replaces everybody's; all give as many bytes. Up to options.one_shot_bytes the root sends to each peer
-/// (1 latency, (n-1) size bytes); beyond, the bytes go along a chain of the peers in chunks (n-1 latencies, each peer sends
-/// at most the size once). Errors name the peer that was waited for.
-template <net::Transport T>
-result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<std::byte> data,
-                       const collective_options& options = {}) {
-  CAUSEWAY_EXPECT(root < transport.size());
-  if (data.empty() || transport.size() == 1) return {};
-  collective_workspace own;
-  auto& places = (options.workspace != nullptr ? *options.workspace : own).operations();
-  if (data.size() <= options.one_shot_bytes) {
-    flight<T> ops{transport, id, options.deadline, places, transport.size()};
-    return detail::broadcast_flat(transport, ops, root, data);
-  }
-  const std::size_t chunk = std::max(options.chunk_bytes, std::size_t{1});
-  const std::size_t chunks = (data.size() + chunk - 1) / chunk;
-  flight<T> ops{transport, id, options.deadline, places, 2 * chunks};
-  return detail::broadcast_chain(transport, ops, root, data, chunk, chunks);
-}
-
-/// As above, for values of a trivially copyable type. All peers must have the same byte order.
-template <net::Transport T, class V>
-  requires(std::is_trivially_copyable_v<V> && !std::same_as<V, std::byte>)
-result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<V> values,
-                       const collective_options& options = {}) {
-  return broadcast(transport, id, root, std::as_writable_bytes(values), options);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-
 // ---- causeway/collective/transport_site.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_TRANSPORT_SITE_HPP
 #define CAUSEWAY_COLLECTIVE_TRANSPORT_SITE_HPP
@@ -29367,19 +30401,19 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 class transport_site final : public site {
  public:
   /// `members[r]` is the peer of rank r, this one among them.
-  transport_site(net::any_transport& over, std::vector<net::peer_index> members, const net::message_id& id,
-                 const collective_options& options);
+  CAUSEWAY_DECL transport_site(net::any_transport& over, std::vector<net::peer_index> members, const net::message_id& id,
+                               const collective_options& options);
 
   [[nodiscard]] std::uint32_t size() const override { return group_.size(); }
   [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
 
-  [[nodiscard]] CAUSEWAY_DECL result<void> mean(std::span<float> data) override;
-  [[nodiscard]] CAUSEWAY_DECL result<void> broadcast(std::uint32_t from, std::span<float> data) override;
-  [[nodiscard]] CAUSEWAY_DECL result<bool> all_of(bool mine) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> broadcast(std::uint32_t from, std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<bool> all_of(bool mine) override;
 
  private:
   /// A collective adds up to three phases to its channel.
-  [[nodiscard]] net::message_id of_kind(std::uint32_t kind) const;
+  CAUSEWAY_DECL [[nodiscard]] net::message_id of_kind(std::uint32_t kind) const;
 
   group_view group_;
   net::message_id id_;
@@ -29403,15 +30437,15 @@ CAUSEWAY_DECL transport_site::transport_site(net::any_transport& over, std::vect
                                              const net::message_id& id, const collective_options& options)
     : group_{over, std::move(members)}, id_{id}, options_{options} {}
 
-CAUSEWAY_DECL result<void> transport_site::mean(std::span<float> data) {
+CAUSEWAY_INLINE result<void> transport_site::mean(std::span<float> data) {
   return all_reduce_mean(group_, of_kind(0), data, options_);
 }
 
-CAUSEWAY_DECL result<void> transport_site::broadcast(std::uint32_t from, std::span<float> data) {
+CAUSEWAY_INLINE result<void> transport_site::broadcast(std::uint32_t from, std::span<float> data) {
   return collective::broadcast(group_, of_kind(1), from, data, options_);
 }
 
-CAUSEWAY_DECL result<bool> transport_site::all_of(bool mine) {
+CAUSEWAY_INLINE result<bool> transport_site::all_of(bool mine) {
   const std::byte own{mine};
   std::vector<std::byte> said(group_.size());
   CAUSEWAY_TRY(all_gather(group_, of_kind(2), std::span{&own, 1}, std::span{said}, options_));
@@ -29910,8 +30944,10 @@ class every_step {
 
  public:
   static constexpr std::string_view name = "every_step";
-  static constexpr comm_traits traits{
-      .tolerates = peers::elastic, .needs_global_step = true, .sums_gradients = std::is_same_v<Codec, compress::none>};
+  static constexpr comm_traits traits{.tolerates = peers::elastic,
+                                      .needs_global_step = true,
+                                      .sums_gradients = std::is_same_v<Codec, compress::none>,
+                                      .moves_with_blocks = !std::is_same_v<Codec, compress::none>};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
@@ -29936,6 +30972,14 @@ class every_step {
     ctx.resume_at(++steps_);
     return {};
   }
+
+  // Where blocks of the model move between peers: nothing is kept for a parameter.
+  [[nodiscard]] std::vector<std::span<float>> block_rows() requires(traits.moves_with_blocks) { return {}; }
+  result<void> divide(auto&, std::span<const parameter_segment>) requires(traits.moves_with_blocks) { return {}; }
+
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return {}; }
+  result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
+
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();
     std::fill(gradients.begin(), gradients.end(), 0.0F);
@@ -31429,16 +32473,15 @@ class rounds : round_rules<Axes...> {
  public:
   static constexpr std::string_view name = "rounds";
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };  ///< it has the hook `compute`
-  static constexpr comm_traits traits{
-      .tolerates = laws::elastic ? peers::elastic : peers::fixed,
-      .needs_global_step = content_type::before_inner_step,
-      .identical_replicas = laws::identical,
-      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
-      .prepares_anew = laws::prepares_anew,
-      .moves_with_blocks = laws::prepares_anew && !core_type::keeps_factors && !laws::mix.residual_in_parameters,
-      .own_parameters = laws::own_parameters,
-      .gathers_samples = accumulates,
-      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
+  static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
+                                      .needs_global_step = content_type::before_inner_step,
+                                      .identical_replicas = laws::identical,
+                                      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
+                                      .prepares_anew = laws::prepares_anew,
+                                      .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
+                                      .own_parameters = laws::own_parameters,
+                                      .gathers_samples = accumulates,
+                                      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
   static constexpr std::uint32_t state_version = 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
@@ -31572,6 +32615,13 @@ class rounds : round_rules<Axes...> {
   }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
     return detail::block_rows<core_type>{core_}.divide(ctx, before);
+  }
+  /// What the exchange remembers of the one before, and to begin without it.
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) {
+    return detail::block_rows<core_type>{core_}.memory();
+  }
+  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) {
+    return detail::block_rows<core_type>{core_}.forget(ctx);
   }
 
   // ---- for comm::stacked ------------------------------------------------------------------------------------------------
@@ -32062,10 +33112,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 /// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_micro_batches(std::string_view policy, std::int64_t count);
 
 /// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
@@ -32163,7 +33213,7 @@ static_assert(ParallelismPolicy<data_parallel>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-/// Turns a value with `serialize` into bytes and back; io::cereal_archiver is one.
+/// Turns a value with `serialize` into bytes and back; io::archiver is one, io::cereal_archiver another.
 template <class A>
 concept Archiver = requires(A& a, std::uint64_t& value, std::span<const std::byte> bytes) {
   { a.to_bytes(value) } -> std::convertible_to<result<std::vector<std::byte>>>;
@@ -32370,9 +33420,10 @@ class flat_model {
   using tokens = flat_step::tokens;
 
  public:
-  flat_model(std::span<float> values, std::span<float> gradients, flat_step step, flat_model_options options = {});
-  flat_model(std::span<float> values, std::span<float> gradients, flat_step step, flat_step evaluate,
-             flat_model_options options = {});
+  CAUSEWAY_DECL flat_model(std::span<float> values, std::span<float> gradients, flat_step step,
+                           flat_model_options options = {});
+  CAUSEWAY_DECL flat_model(std::span<float> values, std::span<float> gradients, flat_step step, flat_step evaluate,
+                           flat_model_options options = {});
 
   parameter_store& parameters() { return store_; }
   std::uint64_t config_hash() const { return store_.layout_hash(); }
@@ -32389,11 +33440,11 @@ class flat_model {
   host& backend() { return *host_; }
 
   /// Brings `values` up to date: after training, and before the model is used outside of the trainer.
-  void write_back();
+  CAUSEWAY_DECL void write_back();
 
-  result<double> forward_backward(tokens inputs, tokens targets, std::int64_t sequences, float scale,
-                                  std::uint64_t dropout_stream);
-  result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences);
+  CAUSEWAY_DECL result<double> forward_backward(tokens inputs, tokens targets, std::int64_t sequences, float scale,
+                                                std::uint64_t dropout_stream);
+  CAUSEWAY_DECL result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences);
 
  private:
   std::span<float> values_;
@@ -32646,13 +33697,19 @@ constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c
 constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.global_step || c.rounds_by_steps; }
 
 /// Parts of a gradient are worth nothing alone.
-constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient || c.sums_gradients; }
+constexpr bool c5(comm_traits c, parallel_traits p) {
+  const bool by_blocks = p.by_blocks && c.needs_global_step && c.moves_with_blocks;
+  return !p.shares_gradient || c.sums_gradients || by_blocks;
+}
 
 /// What was prepared for an exchange must not be sent after parameters have moved again.
 constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.prepares_anew; }
 
-/// What a policy keeps for each parameter must go where that goes.
-constexpr bool c7(comm_traits c, parallel_traits p) { return !p.moves_blocks || c.moves_with_blocks; }
+/// What a policy keeps for each parameter must go where that goes, and replicas that take steps of their own exchange no
+/// gradients.
+constexpr bool c7(comm_traits c, parallel_traits p) {
+  return !p.moves_blocks || (c.moves_with_blocks && !c.needs_global_step);
+}
 
 }  // namespace rules
 
@@ -32676,8 +33733,9 @@ struct compatible {
                 "have enough to say. Use a policy whose rounds come after a number of steps. docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
-      "causeway-C5: each peer of a swarm computes a part of its stage's gradient, which must be summed in every step. "
-      "Use comm::every_step without a codec. docs/reference/rules.md#c5");
+      "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "
+      "comm::every_step, in a swarm without a codec; in elastic pipelines any policy of gradients of all peers does. "
+      "docs/reference/rules.md#c5");
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it; "
@@ -32732,7 +33790,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// The partner of `self` when `peers` are paired at random; none for the one left over of an odd number. Peers that `draw`
 /// alike get the same pairs. Cost: O(peers).
-[[nodiscard]] CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw);
+CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw);
 
 /// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
 /// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
@@ -32801,10 +33859,10 @@ inline constexpr std::size_t hash_piece = 16384;
 }
 
 /// The hash of a row from those of its pieces.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t hash_of_pieces(std::span<const std::uint64_t> pieces) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash_of_pieces(std::span<const std::uint64_t> pieces) noexcept;
 
 /// The same for every number of threads. Reads 4 bytes a value.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t row_hash(thread_pool& pool, std::span<const float> row);
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t row_hash(thread_pool& pool, std::span<const float> row);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
@@ -32859,6 +33917,7 @@ class contribution {
   void open() noexcept { closed_at_.reset(); }
 
   [[nodiscard]] std::uint64_t all() const noexcept { return samples_; }
+  [[nodiscard]] std::uint64_t ever() const noexcept { return trained_; }  ///< whatever became of them
   /// Of them, the last ones, which are for the exchange after the next one.
   [[nodiscard]] std::uint64_t later() const noexcept { return closed_at_ ? std::min(samples_, trained_ - *closed_at_) : 0; }
   void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
@@ -32871,8 +33930,12 @@ class contribution {
   }
   void resume() noexcept { paused_ = false; }
   void passed() noexcept { ++passed_; }
-  /// A round is so many samples of all peers together.
-  void gather(std::uint64_t round_samples) noexcept { round_samples_ = round_samples; }
+  /// A round is so many samples of all peers together. `keeps`: see shared_state::keeps_gathered.
+  void gather(std::uint64_t round_samples, bool keeps = false) noexcept {
+    round_samples_ = round_samples;
+    keeps_gathered_ = keeps;
+  }
+  [[nodiscard]] bool keeps_gathered() const noexcept { return keeps_gathered_; }
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
@@ -32882,6 +33945,7 @@ class contribution {
 
   std::uint64_t samples_ = 0;
   std::uint64_t round_samples_ = 0;
+  bool keeps_gathered_ = false;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   bool paused_ = false;
@@ -32916,12 +33980,27 @@ struct shared_state {
   /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready. What a peer
   /// has gathered is worth nothing once the parts are others.
   std::uint64_t round_samples = 0;
+  bool keeps_gathered = false;  ///< it is worth something still: progress that moves along, as where round_samples is 0
   /// What the policy keeps for each parameter, the shared parameters first; where these pieces lie changes with `divide`.
   /// None: it cannot be divided.
   std::function<std::vector<std::span<float>>()> rows{};
   /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};
+  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
+  std::function<std::vector<std::span<std::byte>>()> memory{};
+  std::function<result<void>()> forget{};
+  /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
+  std::size_t of_model = 0;
 };
+
+/// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
+template <class Comm, class Context>
+void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
+  state.rows = [&comm] { return comm.block_rows(); };
+  state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
+  state.memory = [&comm] { return comm.memory(); };
+  state.forget = [&comm, &ctx] { return comm.forget(ctx); };
+}
 
 /// The exchange that a peer has been let into.
 struct round_entry {
@@ -32964,6 +34043,10 @@ class elastic_group {
 
   /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
   [[nodiscard]] virtual bool exchange_waits() const { return false; }
+
+  /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
+  /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
+  [[nodiscard]] virtual net::any_transport lasting() { return {}; }
 
   /// This peer goes. It takes part until the others do without it; then `enter` or `settle` ends with errc::cancelled.
   virtual void leave() {}
@@ -33064,13 +34147,13 @@ class training_context {
 
   // ---- who and when -------------------------------------------------------------------------------------------------
 
-  /// This peer, 0 to peers()-1. Where peers come and go: its place in the exchange entered last.
+  /// This peer, 0 to peers()-1. Where peers come and go: its place in the exchange entered last; identity() stays.
   [[nodiscard]] net::peer_index self() const { return transport().self(); }
   [[nodiscard]] std::uint32_t peers() const { return transport().size(); }
   /// Whether peers may come and go during the run.
   [[nodiscard]] bool elastic() const noexcept { return env_.group != nullptr; }
-  /// Inner steps committed by this peer.
-  [[nodiscard]] std::uint64_t step() const noexcept { return step_; }
+  [[nodiscard]] std::uint64_t identity() const { return elastic() ? env_.group->identity() : std::uint64_t{self()}; }
+  [[nodiscard]] std::uint64_t step() const noexcept { return step_; }  ///< inner steps committed by this peer
   /// Outer rounds committed by this peer.
   [[nodiscard]] std::uint64_t round() const noexcept { return elastic() ? env_.group->round() : round_; }
   /// Whether a failed exchange must leave its input as it was, because the fault policy may ask for it again.
@@ -33085,8 +34168,7 @@ class training_context {
   /// Their gradients in the same layout. Between inner steps the buffer is free for a policy's use.
   [[nodiscard]] std::span<float> gradients() { return model_.parameters().gradients(); }
   [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
-  /// Call after writing parameters.
-  void parameters_changed() { model_.parameters().touch(); }
+  void parameters_changed() { model_.parameters().touch(); }  ///< call it after writing them
   /// The inner optimizer forgets what it knows, as at the start of the run: it may be what spoilt the parameters.
   void reset_inner() { inner_.reset(model_.parameters().length()); }
   /// From now on every inner step adds what it subtracts from the parameters to `sum` (same layout), which must outlive the
@@ -33122,7 +34204,7 @@ class training_context {
   /// Names the dropout masks of a micro-batch of this step: a function of (seed, peer, step, micro-batch), where all stages
   /// of a pipeline are one peer.
   [[nodiscard]] std::uint64_t dropout_stream(std::uint64_t micro_batch) const {
-    return mix(step_, elastic() ? env_.group->identity() : std::uint64_t{self()}, micro_batch);
+    return mix(step_, identity(), micro_batch);
   }
 
   /// The 2-norm of the gradient that this peer holds.
@@ -33173,8 +34255,8 @@ class training_context {
     if (entry_.transport) return *entry_.transport;
     return group_ ? *group_ : *world_;
   }
-  /// To all peers of the run.
-  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }
+  [[nodiscard]] net::any_transport lasting_transport() { return env_.group->lasting(); }  ///< where peers come and go
+  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }                  ///< to all peers of the run
   /// From now on transport(), self() and peers() are those of the group of `members`, peers of world() with this one among
   /// them: the ones that hold the same stage of a model, in the order of their pipelines. Call it in `start`.
   void form_group(std::vector<net::peer_index> members) {
@@ -33349,19 +34431,19 @@ class training_context {
       parts.view(parameters());
       parts(inner_);
     }
+    const std::size_t of_model = parts.parts().size();
     comm.shared(parts);
     parts(shared_random_);
     if constexpr (Comm::traits.own_parameters) parts.own(parameters());
     shared_state state{parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }};
+    state.of_model = of_model;
     state.own = parts.own_parts();
     state.round_samples = contribution_.round_samples();
+    state.keeps_gathered = contribution_.keeps_gathered();
     if constexpr (requires { comm.replay(*this); }) {
       state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
     }
-    if constexpr (Comm::traits.moves_with_blocks) {
-      state.rows = [&comm] { return comm.block_rows(); };
-      state.divide = [this, &comm](std::span<const parameter_segment> before) { return comm.divide(*this, before); };
-    }
+    if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, *this);
     return env_.group->open(std::move(state), pool());
   }
 
@@ -33890,13 +34972,14 @@ template <class M, class... Policies>
 
 #if __has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)
 
-// ---- causeway/io/archive.hpp ----
-#ifndef CAUSEWAY_IO_ARCHIVE_HPP
-#define CAUSEWAY_IO_ARCHIVE_HPP
+// ---- causeway/io/cereal_archive.hpp ----
+#ifndef CAUSEWAY_IO_CEREAL_ARCHIVE_HPP
+#define CAUSEWAY_IO_CEREAL_ARCHIVE_HPP
 
-// The only header that includes cereal: turns objects with `serialize(archive)` into bytes and back, portably (fixed byte
-// order, fixed widths). For bytes that we wrote and whose checksum fits, never for bytes from a peer: cereal allocates
-// whatever length the bytes claim.
+// An archiver for checkpoints of users' own types that are written for cereal: `save_state(trainer,
+// io::cereal_archiver{})`. It is the only header that includes cereal. What io/archive.hpp knows has the same bytes in
+// both. For bytes that we wrote and whose checksum fits, never for bytes from a peer: cereal allocates whatever length the
+// bytes claim.
 
 #include <cereal/archives/portable_binary.hpp>
 #include <cereal/types/array.hpp>
@@ -33908,47 +34991,22 @@ template <class M, class... Policies>
 #include <cereal/types/utility.hpp>
 #include <cereal/types/vector.hpp>
 
-#include <exception>
 #include <istream>
 #include <ostream>
 #include <streambuf>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
-using output_archive = cereal::PortableBinaryOutputArchive;
-using input_archive = cereal::PortableBinaryInputArchive;
-
-/// The bytes of `value`. Large arrays of numbers that lie in memory anyway are better written as a `section` of their own.
-template <class T>
-result<byte_vector> to_bytes(const T& value);
-
-/// Reads `value` from `bytes`, all of them: errc::corrupt if they end too early, go on afterwards, or make no sense. After
-/// an error `value` holds a mixture and must not be used.
-template <class T>
-result<void> from_bytes(std::span<const std::byte> bytes, T& value);
-
-/// Both, as one object to hand to code that does not know cereal.
-struct cereal_archiver {
-  template <class T>
-  result<byte_vector> to_bytes(const T& value) const {
-    return io::to_bytes(value);
-  }
-  template <class T>
-  result<void> from_bytes(std::span<const std::byte> bytes, T& value) const {
-    return io::from_bytes(bytes, value);
-  }
-};
-
 namespace detail {
 
 /// Appends to a vector.
 class vector_streambuf final : public std::streambuf {
  public:
-  explicit vector_streambuf(byte_vector& out);
+  CAUSEWAY_DECL explicit vector_streambuf(byte_vector& out);
 
  protected:
-  CAUSEWAY_DECL std::streamsize xsputn(const char* s, std::streamsize n) override;
-  CAUSEWAY_DECL int_type overflow(int_type c) override;
+  CAUSEWAY_INLINE std::streamsize xsputn(const char* s, std::streamsize n) override;
+  CAUSEWAY_INLINE int_type overflow(int_type c) override;
 
  private:
   byte_vector* out_;
@@ -33957,68 +35015,72 @@ class vector_streambuf final : public std::streambuf {
 /// Reads from memory that somebody else owns.
 class span_streambuf final : public std::streambuf {
  public:
-  explicit span_streambuf(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL explicit span_streambuf(std::span<const std::byte> bytes);
   [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(egptr() - gptr()); }
 };
 
 }  // namespace detail
 
-template <class T>
-result<byte_vector> to_bytes(const T& value) {
-  byte_vector out;
-  try {
-    detail::vector_streambuf buffer{out};
-    std::ostream stream{&buffer};
-    output_archive archive{stream};
-    archive(value);
-  } catch (const std::exception& e) {
-    return fail(errc::io_failed, "archive", std::string{"could not write an object: "} + e.what());
+/// Both ways, as one object. Models Archiver.
+struct cereal_archiver {
+  template <class T>
+  result<byte_vector> to_bytes(const T& value) const {
+    byte_vector out;
+    try {
+      detail::vector_streambuf buffer{out};
+      std::ostream stream{&buffer};
+      cereal::PortableBinaryOutputArchive archive{stream};
+      archive(value);
+    } catch (const std::exception& e) {
+      return fail(errc::io_failed, "archive", std::string{"could not write an object: "} + e.what());
+    }
+    return out;
   }
-  return out;
-}
 
-template <class T>
-result<void> from_bytes(std::span<const std::byte> bytes, T& value) {
-  std::size_t left = 0;
-  try {
-    detail::span_streambuf buffer{bytes};
-    std::istream stream{&buffer};
-    input_archive archive{stream};
-    archive(value);
-    left = buffer.left();
-  } catch (const std::exception& e) {
+  /// All of `bytes`: errc::corrupt if they end too early or go on afterwards; then `value` holds a mixture.
+  template <class T>
+  result<void> from_bytes(std::span<const std::byte> bytes, T& value) const {
+    std::size_t left = 0;
+    try {
+      detail::span_streambuf buffer{bytes};
+      std::istream stream{&buffer};
+      cereal::PortableBinaryInputArchive archive{stream};
+      archive(value);
+      left = buffer.left();
+    } catch (const std::exception& e) {
+      return fail(errc::corrupt, "archive",
+                  std::string{"could not read an object: "} + e.what() +
+                      ". The bytes were cut, or written by another version of the program");
+    }
+    if (left == 0) return {};
     return fail(errc::corrupt, "archive",
-                std::string{"could not read an object: "} + e.what() +
-                    ". The bytes were cut, or written by another version of the library");
+                std::to_string(left) + " of " + std::to_string(bytes.size()) +
+                    " bytes are left over. They were written by another version of the program");
   }
-  if (left == 0) return {};
-  return fail(errc::corrupt, "archive",
-              std::to_string(left) + " of " + std::to_string(bytes.size()) +
-                  " bytes are left over. They were written by another version of the library");
-}
+};
 
 }}}  // namespace causeway::CAUSEWAY_ABI::io
 
-#endif  // CAUSEWAY_IO_ARCHIVE_HPP
+#endif  // CAUSEWAY_IO_CEREAL_ARCHIVE_HPP
 
-// ---- causeway/io/impl/archive.ipp ----
+// ---- causeway/io/impl/cereal_archive.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_IO_IMPL_ARCHIVE_IPP
-#define CAUSEWAY_IO_IMPL_ARCHIVE_IPP
+#ifndef CAUSEWAY_IO_IMPL_CEREAL_ARCHIVE_IPP
+#define CAUSEWAY_IO_IMPL_CEREAL_ARCHIVE_IPP
 
-// Bodies of io/archive.hpp.
+// Bodies of io/cereal_archive.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
 
 CAUSEWAY_DECL vector_streambuf::vector_streambuf(byte_vector& out) : out_{&out} {}
 
-CAUSEWAY_DECL std::streamsize vector_streambuf::xsputn(const char* s, std::streamsize n) {
+CAUSEWAY_INLINE std::streamsize vector_streambuf::xsputn(const char* s, std::streamsize n) {
   const auto bytes = std::as_bytes(std::span{s, static_cast<std::size_t>(n)});
   out_->insert(out_->end(), bytes.begin(), bytes.end());
   return n;
 }
 
-CAUSEWAY_DECL auto vector_streambuf::overflow(int_type c) -> int_type {
+CAUSEWAY_INLINE auto vector_streambuf::overflow(int_type c) -> int_type {
   out_->push_back(static_cast<std::byte>(c));
   return c;
 }
@@ -34031,7 +35093,7 @@ CAUSEWAY_DECL span_streambuf::span_streambuf(std::span<const std::byte> bytes) {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::io::detail
 
-#endif  // CAUSEWAY_IO_IMPL_ARCHIVE_IPP
+#endif  // CAUSEWAY_IO_IMPL_CEREAL_ARCHIVE_IPP
 #endif
 #endif
 

@@ -184,8 +184,8 @@ class CheckTree(WithTree):
         declared = "struct a : b {\n  ~a() override = default;\n  int one() override { return 1; }\n  virtual int two() = 0;\n  int three(\n" \
                    "      int) const override;\n};"
         self.tree.write(path, text.replace("CAUSEWAY_DECL int low();", declared))
-        self.refused(path + ":15", "is declared with CAUSEWAY_DECL")
-        self.tree.write(path, text.replace("CAUSEWAY_DECL int low();", declared.replace("int three", "CAUSEWAY_DECL int three")))
+        self.refused(path + ":15", "is declared with CAUSEWAY_INLINE")
+        self.tree.write(path, text.replace("CAUSEWAY_DECL int low();", declared.replace("int three", "CAUSEWAY_INLINE int three")))
         self.assertEqual(self.tree.check().returncode, 0)
 
     def test_bodies_keep_to_the_layers_and_belong_to_one_header(self):

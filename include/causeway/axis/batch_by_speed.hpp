@@ -45,7 +45,7 @@ class batch_by_speed {
   /// Of this peer's batch in the next step. Known once the policy was started.
   [[nodiscard]] std::uint32_t sequences() const noexcept { return sequences_; }
 
-  [[nodiscard]] result<void> check(std::size_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
@@ -61,7 +61,7 @@ class batch_by_speed {
 
   /// For the peer with the index `self` among peers of these speeds; those that are unknown (0, negative, not finite) count
   /// as the mean of the others.
-  [[nodiscard]] std::uint32_t sequences_for(std::size_t self, std::vector<double> speeds) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t sequences_for(std::size_t self, std::vector<double> speeds) const;
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {

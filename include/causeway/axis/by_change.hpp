@@ -34,16 +34,17 @@ class by_change {
   static constexpr part decides = part::trigger;
   static constexpr bool watches_movement = true;
 
-  explicit by_change(by_change_options options = {});
+  CAUSEWAY_DECL explicit by_change(by_change_options options = {});
 
   [[nodiscard]] const by_change_options& options() const noexcept { return options_; }
 
   /// N for a link on which an exchange of one fragment takes `exchange_seconds`, of which `share` is to be used (CoCoDC's
   /// γ): N = share · H · t_step / t_exchange, at least one for each fragment and at most one a step.
-  [[nodiscard]] static std::uint32_t exchanges_for(std::uint32_t local_steps, double step_seconds, double exchange_seconds,
-                                                   std::size_t fragments, double share = 1);
+  CAUSEWAY_DECL [[nodiscard]] static std::uint32_t exchanges_for(std::uint32_t local_steps, double step_seconds,
+                                                                 double exchange_seconds, std::size_t fragments,
+                                                                 double share = 1);
 
-  [[nodiscard]] result<void> check(std::size_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t count) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
@@ -65,7 +66,7 @@ class by_change {
   [[nodiscard]] bool chosen(std::size_t f) const noexcept { return chosen_ == f; }
 
   /// The same where the exchange before it is over: up to the step in which the next one is due, and how many that are.
-  std::uint32_t step_to_next(std::size_t count);
+  CAUSEWAY_DECL std::uint32_t step_to_next(std::size_t count);
 
   result<void> exchanged(auto&, const exchange_report& report) {
     if (report.fragment < turns_.size()) {
@@ -97,7 +98,7 @@ class by_change {
 
   [[nodiscard]] std::size_t slots(std::size_t count) const { return options_.exchanges == 0 ? count : options_.exchanges; }
 
-  [[nodiscard]] bool comes_before(const turn& a, const turn& b) const;
+  CAUSEWAY_DECL [[nodiscard]] bool comes_before(const turn& a, const turn& b) const;
 
   by_change_options options_;
   std::vector<turn> turns_;

@@ -66,8 +66,8 @@ struct staggered {
 
   std::uint32_t local_steps = 100;  ///< H
 
-  [[nodiscard]] result<void> check(std::size_t count) const;
-  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t count) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t count) const noexcept;
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return local_steps; }
   result<void> exchanged(auto&, const exchange_report&) { return {}; }
   void serialize(auto&) {}
@@ -82,10 +82,10 @@ class periods {
   static constexpr bool watches_movement = false;
   static constexpr bool by_tensor = true;
 
-  explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192});
+  CAUSEWAY_DECL explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192});
 
-  [[nodiscard]] result<void> check(std::size_t) const;
-  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept;
   [[nodiscard]] std::uint32_t next(std::size_t f, std::size_t count) const noexcept { return first(f, count); }
   result<void> exchanged(auto&, const exchange_report&) { return {}; }
   void serialize(auto&) {}

@@ -34,13 +34,13 @@ class global_samples {
   static constexpr bool watches_movement = false;
   static constexpr bool accumulates = true;
 
-  explicit global_samples(std::uint64_t target = 4096);
+  CAUSEWAY_DECL explicit global_samples(std::uint64_t target = 4096);
   global_samples(global_samples&&) noexcept = default;
   global_samples& operator=(global_samples&&) noexcept = default;
 
   [[nodiscard]] std::uint64_t target() const noexcept { return target_; }
 
-  [[nodiscard]] result<void> check(std::size_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
   [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
   result<void> exchanged(auto&, const exchange_report&) {
@@ -82,7 +82,7 @@ class global_samples {
   }
 
   /// Samples of all peers in this round, as far as they have said.
-  [[nodiscard]] std::uint64_t total(std::uint64_t own) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t total(std::uint64_t own) const;
 
   void serialize(auto& ar) { ar(round_); }
 

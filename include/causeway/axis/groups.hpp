@@ -66,7 +66,7 @@ struct all_peers {
   static constexpr bool everybody = true;
 
   [[nodiscard]] result<void> check(std::uint32_t) const { return {}; }
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -79,9 +79,9 @@ struct random_groups {
 
   std::uint32_t size = 2;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -94,26 +94,26 @@ class grid {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
 
-  grid();
-  grid(std::uint32_t side, std::uint32_t dimensions);
+  CAUSEWAY_DECL grid();
+  CAUSEWAY_DECL grid(std::uint32_t side, std::uint32_t dimensions);
 
-  [[nodiscard]] result<void> check(std::uint32_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
-  void formed(const group_question& q);
+  CAUSEWAY_DECL void formed(const group_question& q);
   [[nodiscard]] std::uint32_t cycle() const noexcept { return dimensions_; }
 
   void serialize(auto& ar) { ar(places_); }
 
  private:
-  [[nodiscard]] std::uint32_t axis_of(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t axis_of(const group_question& q) const;
 
   // At the start peers fill the grid in order: peer p at the digits of p.
-  [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const;
 
-  [[nodiscard]] bool meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
-                           std::uint32_t axis) const;
+  CAUSEWAY_DECL [[nodiscard]] bool meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
+                                         std::uint32_t axis) const;
 
   std::uint32_t side_;
   std::uint32_t dimensions_;
@@ -128,14 +128,14 @@ class key_groups {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
 
-  key_groups();
-  key_groups(std::uint32_t bits, std::uint32_t step);
+  CAUSEWAY_DECL key_groups();
+  CAUSEWAY_DECL key_groups(std::uint32_t bits, std::uint32_t step);
 
-  [[nodiscard]] result<void> check(std::uint32_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
-  void formed(const group_question& q);
+  CAUSEWAY_DECL void formed(const group_question& q);
   [[nodiscard]] std::uint32_t cycle() const noexcept { return bits_ / step_ + 1; }
 
   void serialize(auto& ar) { ar(keys_); }
@@ -143,7 +143,7 @@ class key_groups {
  private:
   [[nodiscard]] std::uint32_t mask() const { return (1U << bits_) - 1U; }
 
-  [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const;
 
   std::uint32_t bits_;
   std::uint32_t step_;

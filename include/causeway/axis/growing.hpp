@@ -31,12 +31,12 @@ class growing {
 
   explicit growing(growing_options options = {}) : options_{options}, steps_{options.local_steps} {}
 
-  [[nodiscard]] result<void> check(std::size_t) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return steps_; }
 
   /// Of the learning rate, `since` inner steps after the last exchange.
-  [[nodiscard]] float rate_factor(std::uint32_t since) const;
+  CAUSEWAY_DECL [[nodiscard]] float rate_factor(std::uint32_t since) const;
 
   result<void> exchanged(auto&, const exchange_report& report) {
     if (report.movement <= options_.tolerance) {

@@ -50,9 +50,9 @@ struct star {
   /// state over, so that any of them can be the next hub. At least a few pushes of each peer.
   std::uint64_t record_samples = 0;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const;
-  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
-  [[nodiscard]] static std::tuple<> outers();
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] static std::tuple<> outers();
 };
 
 /// A hub in every region, which is a client of the first region's hub (HALoS, Kim et al. 2025): only hubs talk over the

@@ -125,8 +125,8 @@ struct compensated {
 
  private:
   /// λ of a tensor; 0 where nothing is to be corrected.
-  [[nodiscard]] float scale(std::span<const float> local, std::span<const float> shared,
-                            std::span<const float> at_send) const;
+  CAUSEWAY_DECL [[nodiscard]] float scale(std::span<const float> local, std::span<const float> shared,
+                                          std::span<const float> at_send) const;
 };
 
 /// The outer step of a round uses the mean of the round before, which had a whole round to travel; nothing for the first

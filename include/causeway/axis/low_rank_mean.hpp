@@ -46,25 +46,25 @@ class low_rank_exchange {
   static constexpr collective::exchange_traits traits{
       .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true};
 
-  explicit low_rank_exchange(low_rank_use use);
+  CAUSEWAY_DECL explicit low_rank_exchange(low_rank_use use);
 
-  result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
-                     const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
+                                   const compress::message_context& ctx);
 
-  result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
-                    const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
+                                  const compress::message_context& ctx);
 
-  result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
-                      const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
+                                    const compress::message_context& ctx);
 
-  void cancel();
+  CAUSEWAY_DECL void cancel();
 
   /// For rows of `size` values. Done by `begin`, too.
-  void prepare(std::size_t size, std::span<const compress::matrix_range> matrices);
+  CAUSEWAY_DECL void prepare(std::size_t size, std::span<const compress::matrix_range> matrices);
 
   /// The exchange before is over for everybody: the next one starts from its right factors. They stay where they are, as
   /// others may be given them.
-  void keep();
+  CAUSEWAY_DECL void keep();
 
   void serialize(auto& ar) { ar(right_); }
   /// What all peers have alike; after `prepare`.
@@ -72,7 +72,7 @@ class low_rank_exchange {
 
  protected:
   /// All of it for a peer that is its whole group.
-  result<void> step_alone(const collective::exchange_row& row, const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> step_alone(const collective::exchange_row& row, const compress::message_context& ctx);
 
  private:
   struct piece {
@@ -83,25 +83,25 @@ class low_rank_exchange {
   };
   using bounds = std::pair<std::ptrdiff_t, std::ptrdiff_t>;
 
-  static std::span<const float> matrix(const piece& p, std::span<const float> row);
+  CAUSEWAY_DECL static std::span<const float> matrix(const piece& p, std::span<const float> row);
   std::span<float> left(const piece& p) { return std::span{first_}.subspan(p.left, p.shape.left_size()); }
   std::span<float> right(const piece& p) { return std::span{right_}.subspan(p.right, p.shape.right_size()); }
 
   /// Factors are rows of their own, without matrices.
-  static compress::message_context plain(const compress::message_context& ctx);
-  static collective::exchange_port second(const collective::exchange_port& port);
+  CAUSEWAY_DECL static compress::message_context plain(const compress::message_context& ctx);
+  CAUSEWAY_DECL static collective::exchange_port second(const collective::exchange_port& port);
 
   /// How a matrix is factored; rank 0: it travels whole.
-  [[nodiscard]] kernels::low_rank_shape shape_of(const compress::matrix_range& m) const;
-  void to_left_factors(std::span<const float> row, const compress::message_context& ctx);
+  CAUSEWAY_DECL [[nodiscard]] kernels::low_rank_shape shape_of(const compress::matrix_range& m) const;
+  CAUSEWAY_DECL void to_left_factors(std::span<const float> row, const compress::message_context& ctx);
   /// Left factors to orthonormal ones, and this peer's right factors by them.
-  result<void> turn_factors(std::span<const float> row, thread_pool& pool);
+  CAUSEWAY_DECL result<void> turn_factors(std::span<const float> row, thread_pool& pool);
   /// The result and the residual from both factors; `first_` has what is not factored.
-  void expand_factors(const collective::exchange_row& row, thread_pool& pool);
-  void to_unit_length(std::span<float> factor, std::size_t length) const;
+  CAUSEWAY_DECL void expand_factors(const collective::exchange_row& row, thread_pool& pool);
+  CAUSEWAY_DECL void to_unit_length(std::span<float> factor, std::size_t length) const;
 
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
-  void leave_residual(const collective::exchange_row& row);
+  CAUSEWAY_DECL void leave_residual(const collective::exchange_row& row);
 
   low_rank_use use_;
   std::vector<piece> pieces_;

@@ -27,7 +27,7 @@ using module_paths = std::vector<std::vector<std::uint32_t>>;
 
 /// The paths through levels of `versions` modules, peer by peer and again from the first when all are taken, the last level
 /// changing first. In front there is a fragment that all share, as axis::consecutive has it.
-[[nodiscard]] CAUSEWAY_DECL module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers);
+CAUSEWAY_DECL [[nodiscard]] module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers);
 
 /// For comm::rounds: the peers that have the same version of a fragment. All peers start with equal parameters, as versions
 /// of a level do that were copied from one model trained before; they part when their data do.
@@ -43,12 +43,12 @@ struct module_groups {
   /// shorter than one of few (DiPaCo, section 2.7).
   bool lengthen = false;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const;
-  [[nodiscard]] result<void> check_fragments(std::size_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_fragments(std::size_t count) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
-  [[nodiscard]] float weight(const group_question& q) const;
-  [[nodiscard]] float length(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] float weight(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] float length(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };

@@ -111,13 +111,14 @@ class gossip_nesterov {
   static constexpr part decides = part::outer;
   static constexpr bool wants_mean_shared = true;
 
-  explicit gossip_nesterov(gossip_nesterov_options options = {});
+  CAUSEWAY_DECL explicit gossip_nesterov(gossip_nesterov_options options = {});
 
   /// Where the velocity is to lie from now on.
   void keep_in(const memory_source& memory) { move_to(memory, velocity_); }
-  void reset(std::int64_t size);
+  CAUSEWAY_DECL void reset(std::int64_t size);
 
-  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared);
+  CAUSEWAY_DECL void step(thread_pool& pool, std::span<float> shared, std::span<float> mean,
+                          std::span<const float> mean_shared);
   /// The same wherever the rows lie.
   template <kernels::RowArithmetic R>
   result<void> step_rows(const R& rows, std::span<float> shared, std::span<float> mean,

@@ -54,8 +54,8 @@ struct sampled_peers {
 
   double share = 0.5;
 
-  [[nodiscard]] result<void> check() const;
-  [[nodiscard]] bool contributes(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check() const;
+  CAUSEWAY_DECL [[nodiscard]] bool contributes(const group_question& q) const;
 
  private:
   static constexpr std::uint64_t stream = 0x73616D706C65;
@@ -71,12 +71,12 @@ struct dropped_rows {
 
   double probability = 0.5;
 
-  [[nodiscard]] result<void> check() const;
-  [[nodiscard]] bool contributes(const group_question& q) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check() const;
+  CAUSEWAY_DECL [[nodiscard]] bool contributes(const group_question& q) const;
 
  private:
   static constexpr std::uint64_t stream = 0x64726F70;
-  [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const;
 };
 
 static_assert(Participation<everyone> && Participation<by_samples> && Participation<sampled_peers> &&

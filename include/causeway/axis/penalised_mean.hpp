@@ -37,13 +37,13 @@ struct penalty_options {
 /// Then d = x − mean; mean += α·d; variance = (1−α)(variance + α·d·(x − mean)). None among the first `warm_up` is one.
 class outlier_detector {
  public:
-  [[nodiscard]] bool is_outlier(double value, const penalty_options& o) const;
-  void update(double value, const penalty_options& o);
+  CAUSEWAY_DECL [[nodiscard]] bool is_outlier(double value, const penalty_options& o) const;
+  CAUSEWAY_DECL void update(double value, const penalty_options& o);
 
   void serialize(auto& ar) { ar(mean_, variance_, count_, scores_); }
 
  private:
-  [[nodiscard]] double score(double value, const penalty_options& o) const;
+  CAUSEWAY_DECL [[nodiscard]] double score(double value, const penalty_options& o) const;
 
   double mean_ = 0;
   double variance_ = 0;
@@ -64,17 +64,17 @@ class penalised_exchange {
   static constexpr collective::exchange_traits traits{
       .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = true};
 
-  explicit penalised_exchange(penalty_options options);
+  CAUSEWAY_DECL explicit penalised_exchange(penalty_options options);
 
-  result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
-                     const compress::message_context& ctx);
-  result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
-                    const compress::message_context& ctx);
-  result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
-                      const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
+                                   const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
+                                  const compress::message_context& ctx);
+  CAUSEWAY_DECL result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
+                                    const compress::message_context& ctx);
   /// All three for a peer that is its whole group: it has nobody to send to.
-  result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx);
-  void cancel();
+  CAUSEWAY_DECL result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx);
+  CAUSEWAY_DECL void cancel();
 
   void serialize(auto& ar) { ar(detector_, has_norm_, norm_, round_); }
 
@@ -82,12 +82,12 @@ class penalised_exchange {
   // In place of a norm: of a row that counts as zeros, and of a peer that only listens.
   static constexpr float out = -1, silent = -2;
 
-  [[nodiscard]] result<void> check() const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check() const;
   /// Whether this peer's row counts.
-  [[nodiscard]] result<bool> judge(const collective::exchange_row& row, const compress::message_context& ctx);
-  void clip(std::span<float> row, thread_pool& pool) const;
-  [[nodiscard]] float weight_of(net::peer_index self) const;
-  [[nodiscard]] collective::exchange_row weighted(const collective::exchange_row& row);
+  CAUSEWAY_DECL [[nodiscard]] result<bool> judge(const collective::exchange_row& row, const compress::message_context& ctx);
+  CAUSEWAY_DECL void clip(std::span<float> row, thread_pool& pool) const;
+  CAUSEWAY_DECL [[nodiscard]] float weight_of(net::peer_index self) const;
+  CAUSEWAY_DECL [[nodiscard]] collective::exchange_row weighted(const collective::exchange_row& row);
 
   penalty_options options_;
   outlier_detector detector_;

@@ -26,7 +26,7 @@ enum class mpi_way : std::uint8_t {
   in_parts,    ///< MPI_Ireduce_scatter, then MPI_Iallgatherv
   messages     ///< collective::all_reduce_sum over net::mpi_transport, in the order of the ranks: the bits of any transport
 };
-[[nodiscard]] CAUSEWAY_DECL std::string to_string(mpi_way way);
+CAUSEWAY_DECL [[nodiscard]] std::string to_string(mpi_way way);
 
 struct mpi_site_options {
   /// Bytes of the largest mean to come. Up to this, and to 64 MiB, the ways are timed when the site is opened: about twenty
@@ -54,39 +54,39 @@ class mpi_site final : public site {
   };
 
   /// All ranks of `world` call it, with the same options.
-  [[nodiscard]] static result<std::shared_ptr<mpi_site>> open(const net::mpi_world& world,
-                                                              const mpi_site_options& options = {});
+  CAUSEWAY_DECL [[nodiscard]] static result<std::shared_ptr<mpi_site>> open(const net::mpi_world& world,
+                                                                            const mpi_site_options& options = {});
   mpi_site(const mpi_site&) = delete;
   mpi_site& operator=(const mpi_site&) = delete;
-  CAUSEWAY_DECL ~mpi_site() override;
+  CAUSEWAY_INLINE ~mpi_site() override;
 
-  [[nodiscard]] CAUSEWAY_DECL std::uint32_t size() const override;
-  [[nodiscard]] CAUSEWAY_DECL std::uint32_t rank() const override;
-  [[nodiscard]] CAUSEWAY_DECL result<void> mean(std::span<float> data) override;
-  [[nodiscard]] CAUSEWAY_DECL result<void> broadcast(std::uint32_t from, std::span<float> data) override;
-  [[nodiscard]] CAUSEWAY_DECL result<bool> all_of(bool mine) override;
+  [[nodiscard]] CAUSEWAY_INLINE std::uint32_t size() const override;
+  [[nodiscard]] CAUSEWAY_INLINE std::uint32_t rank() const override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> broadcast(std::uint32_t from, std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<bool> all_of(bool mine) override;
 
   /// data[i] = the sum over all members.
-  [[nodiscard]] result<void> sum(std::span<float> data);
+  CAUSEWAY_DECL [[nodiscard]] result<void> sum(std::span<float> data);
 
   /// Begins such a sum, and returns. `data` belongs to MPI until `finish`. One at a time; nothing else of the site between.
   /// Bytes move in `done` and `finish`, and in between as far as MPI moves them by itself. bf16 is added in f32, two at a
   /// time, and rounded each time.
-  [[nodiscard]] result<void> begin_sum(std::span<float> data);
-  [[nodiscard]] result<void> begin_sum(std::span<bf16> data);
-  [[nodiscard]] bool done();
-  [[nodiscard]] result<void> finish();
+  CAUSEWAY_DECL [[nodiscard]] result<void> begin_sum(std::span<float> data);
+  CAUSEWAY_DECL [[nodiscard]] result<void> begin_sum(std::span<bf16> data);
+  CAUSEWAY_DECL [[nodiscard]] bool done();
+  CAUSEWAY_DECL [[nodiscard]] result<void> finish();
 
   /// Smallest size first; empty where nothing was timed.
   [[nodiscard]] const std::vector<choice>& choices() const noexcept { return choices_; }
-  [[nodiscard]] mpi_way way_of(std::size_t bytes) const;
+  CAUSEWAY_DECL [[nodiscard]] mpi_way way_of(std::size_t bytes) const;
   /// From now on, for all sizes. All members call it.
-  void always(mpi_way way);
+  CAUSEWAY_DECL void always(mpi_way way);
 
  private:
-  explicit mpi_site(std::unique_ptr<detail::mpi_sums> sums);
+  CAUSEWAY_DECL explicit mpi_site(std::unique_ptr<detail::mpi_sums> sums);
 
-  result<void> measure(std::size_t up_to);
+  CAUSEWAY_DECL result<void> measure(std::size_t up_to);
 
   std::unique_ptr<detail::mpi_sums> sums_;
   std::vector<choice> choices_;

@@ -58,17 +58,17 @@ CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal g
 /// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
 class subset_search {
  public:
-  subset_search(const link_costs& links, bool by_sum, double limit);
+  CAUSEWAY_DECL subset_search(const link_costs& links, bool by_sum, double limit);
 
   /// What the best ring costs, and its order from peer 0 on.
-  [[nodiscard]] std::pair<double, ring_list> ring() const;
+  CAUSEWAY_DECL [[nodiscard]] std::pair<double, ring_list> ring() const;
 
  private:
   [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
-  [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
+  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
   [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
 
-  void extend(std::uint32_t set, std::uint32_t j);
+  CAUSEWAY_DECL void extend(std::uint32_t set, std::uint32_t j);
 
   const link_costs& links_;
   bool by_sum_;
@@ -86,19 +86,19 @@ CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_in
 /// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
 class local_search {
  public:
-  local_search(const link_costs& links, ring_goal goal, ring_list order);
+  CAUSEWAY_DECL local_search(const link_costs& links, ring_goal goal, ring_list order);
 
   [[nodiscard]] const ring_list& order() const noexcept { return order_; }
   [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
 
  private:
-  bool reverse_runs();
+  CAUSEWAY_DECL bool reverse_runs();
 
-  bool move_runs();
+  CAUSEWAY_DECL bool move_runs();
 
-  bool move_run(std::size_t first, std::size_t length, std::size_t to);
+  CAUSEWAY_DECL bool move_run(std::size_t first, std::size_t length, std::size_t to);
 
-  bool keep_if_better();
+  CAUSEWAY_DECL bool keep_if_better();
 
   const link_costs& links_;
   ring_goal goal_;

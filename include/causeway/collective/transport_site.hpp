@@ -30,19 +30,19 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 class transport_site final : public site {
  public:
   /// `members[r]` is the peer of rank r, this one among them.
-  transport_site(net::any_transport& over, std::vector<net::peer_index> members, const net::message_id& id,
-                 const collective_options& options);
+  CAUSEWAY_DECL transport_site(net::any_transport& over, std::vector<net::peer_index> members, const net::message_id& id,
+                               const collective_options& options);
 
   [[nodiscard]] std::uint32_t size() const override { return group_.size(); }
   [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
 
-  [[nodiscard]] CAUSEWAY_DECL result<void> mean(std::span<float> data) override;
-  [[nodiscard]] CAUSEWAY_DECL result<void> broadcast(std::uint32_t from, std::span<float> data) override;
-  [[nodiscard]] CAUSEWAY_DECL result<bool> all_of(bool mine) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> broadcast(std::uint32_t from, std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<bool> all_of(bool mine) override;
 
  private:
   /// A collective adds up to three phases to its channel.
-  [[nodiscard]] net::message_id of_kind(std::uint32_t kind) const;
+  CAUSEWAY_DECL [[nodiscard]] net::message_id of_kind(std::uint32_t kind) const;
 
   group_view group_;
   net::message_id id_;

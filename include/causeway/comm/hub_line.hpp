@@ -86,19 +86,19 @@ class hub_line {
   [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
 
   /// Whether `take` would return at once.
-  [[nodiscard]] bool arrived();
+  CAUSEWAY_DECL [[nodiscard]] bool arrived();
 
   /// The next message; valid until the next call of arrived or take.
-  result<std::span<const std::byte>> take(time_point deadline);
+  CAUSEWAY_DECL result<std::span<const std::byte>> take(time_point deadline);
 
-  void send(std::vector<std::byte> bytes);
+  CAUSEWAY_DECL void send(std::vector<std::byte> bytes);
 
   /// Forgets sends that have ended.
-  result<void> sweep();
+  CAUSEWAY_DECL result<void> sweep();
   /// Waits for all sends.
-  result<void> flush(time_point deadline);
+  CAUSEWAY_DECL result<void> flush(time_point deadline);
 
-  void close();
+  CAUSEWAY_DECL void close();
 
  private:
   struct departure {
@@ -106,9 +106,9 @@ class hub_line {
     std::vector<std::byte> bytes;
   };
 
-  void listen();
+  CAUSEWAY_DECL void listen();
 
-  result<void> end_oldest(time_point deadline);
+  CAUSEWAY_DECL result<void> end_oldest(time_point deadline);
 
   net::any_transport& transport_;
   net::peer_index peer_;

@@ -45,7 +45,7 @@ struct hub_terms {
   [[nodiscard]] time_point now() const { return clock.now(); }
 
   /// What a codec may know about a push of fragment f, but for the sender's own.
-  [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const;
+  CAUSEWAY_DECL [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const;
 };
 
 /// The axes, as far as hubs need them.

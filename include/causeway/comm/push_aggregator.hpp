@@ -67,7 +67,7 @@ class push_aggregator {
  private:
   /// n·(n/s) for n samples in s inner steps: quantity times quality, since a larger batch makes a better step (Decoupled
   /// DiLoCo). Relative to the largest, so that equal ones are 1 and exact.
-  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch);
+  CAUSEWAY_DECL static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch);
 
   /// row_ ← what the aggregator makes of the messages; their peers are places in the batch.
   std::optional<collective::refusal> combine(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,

@@ -64,7 +64,8 @@ struct hub_work {
 
 class server_client {
  public:
-  result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters);
+  CAUSEWAY_DECL result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
+                                  std::span<const float> parameters);
 
   [[nodiscard]] net::peer_index hub() const noexcept { return hub_; }
   [[nodiscard]] bool is_local() const noexcept { return line_ == nullptr; }
@@ -76,26 +77,26 @@ class server_client {
 
   // ---- meeting the hub --------------------------------------------------------------------------------------------------
 
-  void greet();
+  CAUSEWAY_DECL void greet();
 
   // ---- among peers that come and go -----------------------------------------------------------------------------------
 
   /// Waits for the hub's word on which pushes of this peer it has taken.
-  result<std::vector<std::uint64_t>> hear_taken(const hub_terms& terms);
+  CAUSEWAY_DECL result<std::vector<std::uint64_t>> hear_taken(const hub_terms& terms);
   /// Nothing is under way any more, and the hub has taken so many pushes: the next one says how far this peer has come
   /// since the last of them. What it has not taken goes from `pushed`.
-  void resume_from(std::span<const std::uint64_t> taken, std::span<float> pushed, const hub_terms& terms);
+  CAUSEWAY_DECL void resume_from(std::span<const std::uint64_t> taken, std::span<float> pushed, const hub_terms& terms);
   /// `pushed` (empty: nothing was) counts for nothing: `live` becomes as far from `shared`, which is pulled, as this peer
   /// has come in all, with `work`.
-  void take_back(std::span<const float> pushed, std::span<const float> shared, std::span<float> live, hub_work work,
-                 const hub_terms& terms);
+  CAUSEWAY_DECL void take_back(std::span<const float> pushed, std::span<const float> shared, std::span<float> live,
+                               hub_work work, const hub_terms& terms);
   /// Everything pulled, nothing under way.
-  void begin_from(std::span<const float> shared);
+  CAUSEWAY_DECL void begin_from(std::span<const float> shared);
   void hang_up() { line_.reset(); }
 
   /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
   /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
-  result<void> agree(const hub_terms& terms);
+  CAUSEWAY_DECL result<void> agree(const hub_terms& terms);
 
   // ---- pushing ----------------------------------------------------------------------------------------------------------
 
@@ -128,20 +129,20 @@ class server_client {
   void send(std::vector<std::byte> bytes) { line_->send(std::move(bytes)); }
 
   /// Nothing more will come from here. Answers are not used any more.
-  std::vector<std::byte> farewell();
+  CAUSEWAY_DECL std::vector<std::byte> farewell();
 
   // ---- answers ----------------------------------------------------------------------------------------------------------
 
   /// Takes in what has arrived, without waiting.
-  result<void> poll(const hub_terms& terms);
+  CAUSEWAY_DECL result<void> poll(const hub_terms& terms);
 
   /// Waits for one message of the hub.
-  result<void> wait(const hub_terms& terms);
+  CAUSEWAY_DECL result<void> wait(const hub_terms& terms);
 
-  result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
 
   /// The answer for fragment f was used.
-  void landed(hub_leg& leg);
+  CAUSEWAY_DECL void landed(hub_leg& leg);
 
   void serialize(auto& ar) {
     std::uint64_t count = legs_.size();
@@ -151,10 +152,10 @@ class server_client {
   }
 
  private:
-  void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
-  void take_out(const hub_leg& leg, const axis::fragment& cut, std::span<float> pushed) const;
+  CAUSEWAY_DECL void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
+  CAUSEWAY_DECL void take_out(const hub_leg& leg, const axis::fragment& cut, std::span<float> pushed) const;
 
-  std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
+  CAUSEWAY_DECL std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
 
   template <axis::Residual R>
   void add_residual(const R& policy, float rate, const hub_leg& leg) {
@@ -185,9 +186,9 @@ class server_client {
   }
 
   [[nodiscard]] std::string hub_name() const { return "peer " + std::to_string(hub_) + ", the hub"; }
-  [[nodiscard]] error hub_lost(const error& why) const;
-  [[nodiscard]] error refused(const answer_header& h) const;
-  [[nodiscard]] error nonsense() const;
+  CAUSEWAY_DECL [[nodiscard]] error hub_lost(const error& why) const;
+  CAUSEWAY_DECL [[nodiscard]] error refused(const answer_header& h) const;
+  CAUSEWAY_DECL [[nodiscard]] error nonsense() const;
 
   std::uint32_t level_ = 0;
   net::peer_index hub_ = 0;

@@ -28,13 +28,16 @@
 #endif
 
 // Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
-// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>). As part
+// of the headers they are templates without parameters, so that a compiler instantiates what a body needs only where it is
+// called. CAUSEWAY_INLINE is for those that cannot be templates: virtual functions, destructors, copies, and what is passed
+// as a pointer.
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
-#define CAUSEWAY_DECL_WHERE_CALLED
+#define CAUSEWAY_INLINE
 #else
-#define CAUSEWAY_DECL inline
-#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
+#define CAUSEWAY_DECL template <class...>
+#define CAUSEWAY_INLINE inline
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__

@@ -32,34 +32,34 @@ class batcher {
  public:
   /// `global_batch`: sequences per step, all peers together. Errors: errc::bad_text (too few tokens),
   /// errc::invalid_argument.
-  static result<batcher> make(token_stream tokens, const sampler_options& options, std::int64_t global_batch);
+  CAUSEWAY_DECL static result<batcher> make(token_stream tokens, const sampler_options& options, std::int64_t global_batch);
 
   /// This peer's part of the current step's batch; does not advance. A retried step gets the same batch.
-  batch current(std::uint32_t peer = 0, std::uint32_t peers = 1);
+  CAUSEWAY_DECL batch current(std::uint32_t peer = 0, std::uint32_t peers = 1);
 
   /// Goes on to the next step, on every peer alike.
   void advance() noexcept { cursor_ += static_cast<std::uint64_t>(global_batch_); }
 
   /// `current`, then `advance`.
-  batch next(std::uint32_t peer = 0, std::uint32_t peers = 1);
+  CAUSEWAY_DECL batch next(std::uint32_t peer = 0, std::uint32_t peers = 1);
 
   /// Samples [first, first + sequences) of the run, also across the end of an epoch.
-  batch at(std::uint64_t first, std::int64_t sequences);
+  CAUSEWAY_DECL batch at(std::uint64_t first, std::int64_t sequences);
 
   /// The samples with these numbers, in this order: what a trainer's `draw` gives.
-  batch of(std::span<const std::uint64_t> numbers);
+  CAUSEWAY_DECL batch of(std::span<const std::uint64_t> numbers);
 
   /// Samples that the run has used, all peers together: the position in the data.
   [[nodiscard]] std::uint64_t cursor() const noexcept { return cursor_; }
   void seek(std::uint64_t cursor) noexcept { cursor_ = cursor; }
   /// How often the run has seen the data, as a fraction.
-  [[nodiscard]] double epochs() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double epochs() const noexcept;
 
   [[nodiscard]] const sampler& order() const noexcept { return order_; }
   [[nodiscard]] const token_stream& tokens() const noexcept { return tokens_; }
   [[nodiscard]] std::int64_t global_batch() const noexcept { return global_batch_; }
   /// Takes effect with the current step; the position stays.
-  void set_global_batch(std::int64_t sequences) noexcept;
+  CAUSEWAY_DECL void set_global_batch(std::int64_t sequences) noexcept;
 
   /// The position only: tokens, seed and sizes come from the program.
   static constexpr std::uint32_t state_version = 1;
@@ -69,7 +69,7 @@ class batcher {
   }
 
  private:
-  batcher(token_stream tokens, const sampler& order, std::int64_t global_batch);
+  CAUSEWAY_DECL batcher(token_stream tokens, const sampler& order, std::int64_t global_batch);
 
   template <class Number>
   batch fill(std::int64_t sequences, Number&& number) {
@@ -103,19 +103,20 @@ class batcher {
 class validation_windows {
  public:
   /// At most `limit` windows of T tokens; all of them if there are fewer. errc::bad_text if there is none.
-  static result<validation_windows> make(token_stream tokens, std::int64_t context_length, std::int64_t limit);
+  CAUSEWAY_DECL static result<validation_windows> make(token_stream tokens, std::int64_t context_length,
+                                                       std::int64_t limit);
 
   /// Number of windows.
   [[nodiscard]] std::int64_t size() const noexcept { return count_; }
 
   /// First token of window `index`.
-  [[nodiscard]] std::int64_t first_token(std::int64_t index) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t first_token(std::int64_t index) const noexcept;
 
   /// Windows [first, first + count), which must exist.
-  batch at(std::int64_t first, std::int64_t count);
+  CAUSEWAY_DECL batch at(std::int64_t first, std::int64_t count);
 
  private:
-  validation_windows(token_stream tokens, std::int64_t length, std::int64_t count, std::int64_t available);
+  CAUSEWAY_DECL validation_windows(token_stream tokens, std::int64_t length, std::int64_t count, std::int64_t available);
 
   token_stream tokens_;
   std::int64_t length_;

@@ -51,7 +51,7 @@ struct bpe_table {
 };
 
 /// The table as text: format 2 of tokenizer files.
-[[nodiscard]] CAUSEWAY_DECL std::string table_text(const bpe_table& table);
+CAUSEWAY_DECL [[nodiscard]] std::string table_text(const bpe_table& table);
 
 /// The inverse, of a text whose checksum fits; `name` is for messages. Whether the parts fit each other is not checked
 /// here: bpe_tokenizer::make does.
@@ -65,7 +65,7 @@ class word_reader {
   explicit word_reader(std::string_view text) noexcept : rest_{text} {}
 
   /// True if the next characters are `wanted`.
-  bool skip(std::string_view wanted) noexcept;
+  CAUSEWAY_DECL bool skip(std::string_view wanted) noexcept;
   template <class T>
   bool number(T& value, int base = 10) noexcept {
     const auto [end, failure] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value, base);
@@ -74,7 +74,7 @@ class word_reader {
     return true;
   }
   /// Bytes as pairs of hexadecimal digits, up to the end of the line, which it takes too.
-  bool hex_line(std::string& bytes);
+  CAUSEWAY_DECL bool hex_line(std::string& bytes);
   [[nodiscard]] std::size_t left() const noexcept { return rest_.size(); }
 
  private:

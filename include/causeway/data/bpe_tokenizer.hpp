@@ -32,13 +32,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 class bpe_tokenizer {
  public:
   /// The 256 bytes only.
-  bpe_tokenizer();
+  CAUSEWAY_DECL bpe_tokenizer();
 
   /// errc::corrupt if a merge joins tokens that do not exist yet, repeats an earlier one, or gives more than 64 bytes.
-  static result<bpe_tokenizer> make(std::span<const bpe_merge> merges, bool with_end_of_text);
+  CAUSEWAY_DECL static result<bpe_tokenizer> make(std::span<const bpe_merge> merges, bool with_end_of_text);
   /// One of others. errc::corrupt if the parts do not fit each other, errc::too_large beyond `most_tokens` or a token of
   /// more than `longest_token` bytes.
-  static result<bpe_tokenizer> make(bpe_table table);
+  CAUSEWAY_DECL static result<bpe_tokenizer> make(bpe_table table);
 
   static constexpr std::size_t most_tokens = std::size_t{1} << 20U;  // the largest in use have some 260,000
   static constexpr std::size_t longest_token = 512;                  // theirs have 128 bytes at most
@@ -48,7 +48,7 @@ class bpe_tokenizer {
   [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept { return table_.end_of_text; }
   [[nodiscard]] std::span<const bpe_merge> merges() const noexcept { return table_.merges; }
   /// Those of a tokenizer `by_number`, too: sorted by the token that they make, then by the ones that they join.
-  [[nodiscard]] std::vector<bpe_merge> all_merges() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<bpe_merge> all_merges() const;
   /// All of it. One of our own has `pieces` piece_rule::causeway.
   [[nodiscard]] const bpe_table& table() const noexcept { return table_; }
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_text(to_text()); }
@@ -60,14 +60,14 @@ class bpe_tokenizer {
 
   /// Pieces seen before cost one look-up; a new piece of n bytes costs O(n log n). Never a special token, also where the
   /// text spells one.
-  void encode(std::string_view text, std::vector<std::int32_t>& out);
+  CAUSEWAY_DECL void encode(std::string_view text, std::vector<std::int32_t>& out);
 
-  result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
+  CAUSEWAY_DECL result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
 
   /// The tokenizer as lines of ASCII text, the last one a checksum.
-  [[nodiscard]] std::string to_text() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string to_text() const;
   /// The inverse; `name` is for messages. Errors: errc::corrupt, errc::version_mismatch.
-  static result<bpe_tokenizer> from_text(std::string_view text, const std::string& name);
+  CAUSEWAY_DECL static result<bpe_tokenizer> from_text(std::string_view text, const std::string& name);
 
   template <io::Storage S>
   result<void> save(S& storage, const std::string& path) const {
@@ -100,12 +100,12 @@ class bpe_tokenizer {
   };
   using numbers = std::unordered_map<std::string_view, std::int32_t>;  // of tokens, by their bytes
 
-  [[nodiscard]] result<numbers> numbered() const;
-  result<void> check_specials() const;
-  result<void> join_listed(const numbers& known);
-  void join_by_number(const numbers& known);
-  [[nodiscard]] std::optional<std::int32_t> whole(std::string_view piece) const;
-  void append_merged(std::string_view piece, std::vector<std::int32_t>& out) const;
+  CAUSEWAY_DECL [[nodiscard]] result<numbers> numbered() const;
+  CAUSEWAY_DECL result<void> check_specials() const;
+  CAUSEWAY_DECL result<void> join_listed(const numbers& known);
+  CAUSEWAY_DECL void join_by_number(const numbers& known);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::int32_t> whole(std::string_view piece) const;
+  CAUSEWAY_DECL void append_merged(std::string_view piece, std::vector<std::int32_t>& out) const;
 
   bpe_table table_;
   std::array<std::int32_t, 256> byte_tokens_{};

@@ -34,12 +34,12 @@ struct bpe_options {
 /// Counts the pieces of one text after another, then trains. Memory: the different pieces and their places in pairs.
 class bpe_trainer {
  public:
-  explicit bpe_trainer(const bpe_options& options = {});
+  CAUSEWAY_DECL explicit bpe_trainer(const bpe_options& options = {});
 
-  void add(std::string_view text);
+  CAUSEWAY_DECL void add(std::string_view text);
 
   /// Learns from all texts added. errc::bad_text if there was none.
-  result<bpe_tokenizer> train();
+  CAUSEWAY_DECL result<bpe_tokenizer> train();
 
  private:
   struct text_hash {
@@ -53,7 +53,7 @@ class bpe_trainer {
   };
 
   struct pair_hash {
-    std::size_t operator()(const bpe_merge& m) const noexcept;
+    CAUSEWAY_DECL std::size_t operator()(const bpe_merge& m) const noexcept;
   };
 
   struct pair_state {
@@ -70,9 +70,9 @@ class bpe_trainer {
     }
   };
 
-  void prepare();
-  void change_counts(std::uint32_t index, std::int64_t sign, std::int32_t newest);
-  void apply(const bpe_merge& pair, std::int32_t token);
+  CAUSEWAY_DECL void prepare();
+  CAUSEWAY_DECL void change_counts(std::uint32_t index, std::int64_t sign, std::int32_t newest);
+  CAUSEWAY_DECL void apply(const bpe_merge& pair, std::int32_t token);
 
   bpe_options options_;
   std::unordered_map<std::string, std::int64_t, text_hash, std::equal_to<>> counts_;

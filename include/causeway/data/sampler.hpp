@@ -83,26 +83,26 @@ struct sampler_options {
 class sampler {
  public:
   /// errc::bad_text if there is not a single window of T + 1 tokens.
-  static result<sampler> make(std::int64_t tokens, const sampler_options& options);
+  CAUSEWAY_DECL static result<sampler> make(std::int64_t tokens, const sampler_options& options);
 
   /// Windows per epoch, the same in every epoch.
   [[nodiscard]] std::int64_t windows() const noexcept { return windows_; }
   [[nodiscard]] std::int64_t context_length() const noexcept { return options_.context_length; }
 
   /// The n-th sample of the run, all peers together.
-  [[nodiscard]] sample sample_at(std::uint64_t n) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] sample sample_at(std::uint64_t n) const noexcept;
 
   /// First token of the grid in an epoch.
-  [[nodiscard]] std::int64_t offset_of(std::uint64_t epoch) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t offset_of(std::uint64_t epoch) const noexcept;
 
   /// Equal on peers that draw the same samples.
-  [[nodiscard]] std::uint64_t hash() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash() const noexcept;
 
  private:
   static constexpr std::uint64_t order_stream = 0x6F72646572;  // "order"
   static constexpr std::uint64_t shift_stream = 0x7368696674;  // "shift"
 
-  sampler(std::int64_t tokens, const sampler_options& options) noexcept;
+  CAUSEWAY_DECL sampler(std::int64_t tokens, const sampler_options& options) noexcept;
 
   sampler_options options_;
   std::int64_t tokens_ = 0;

@@ -22,7 +22,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 class shard_builder {
  public:
   /// The folder of `path` must be there. Needs as much room beside the shard as the shard itself.
-  static result<shard_builder> make(const std::string& path, token_width width);
+  CAUSEWAY_DECL static result<shard_builder> make(const std::string& path, token_width width);
 
   shard_builder(shard_builder&& other) noexcept;
   shard_builder& operator=(shard_builder&&) = delete;
@@ -30,15 +30,16 @@ class shard_builder {
   ~shard_builder();
 
   /// Appends. errc::invalid_argument: a token that the width does not hold.
-  result<void> add(std::span<const std::int32_t> tokens);
+  CAUSEWAY_DECL result<void> add(std::span<const std::int32_t> tokens);
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
 
   /// Writes the shard under its name. Nothing can be added after that.
-  result<void> finish();
+  CAUSEWAY_DECL result<void> finish();
 
  private:
-  shard_builder(std::string path, std::string waiting, token_width width, io::posix_file_system::file_type file);
+  CAUSEWAY_DECL shard_builder(std::string path, std::string waiting, token_width width,
+                              io::posix_file_system::file_type file);
 
   std::string path_;
   std::string waiting_;  // where tokens wait; empty: nothing is left to remove

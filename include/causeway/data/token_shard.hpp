@@ -106,11 +106,11 @@ CAUSEWAY_DECL result<token_stream> tokens_of_file(std::shared_ptr<const void> ow
 class shard_image {
  public:
   /// The tokens must fit the width. errc::too_large: 2³¹ tokens or more.
-  static result<shard_image> make(token_stream tokens, token_width width);
+  CAUSEWAY_DECL static result<shard_image> make(token_stream tokens, token_width width);
 
-  [[nodiscard]] std::uint64_t size() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t size() const noexcept;
   /// Bytes from `offset` on, at most `count`, cut to what exists.
-  [[nodiscard]] io::byte_vector read(std::uint64_t offset, std::size_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] io::byte_vector read(std::uint64_t offset, std::size_t count) const;
 
  private:
   shard_image(token_stream tokens, token_width width) : tokens_{std::move(tokens)}, width_{width} {}

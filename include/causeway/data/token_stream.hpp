@@ -29,27 +29,28 @@ class token_stream {
   token_stream() = default;
 
   /// Tokens in memory, at two bytes each where all fit.
-  explicit token_stream(std::span<const std::int32_t> tokens);
+  CAUSEWAY_DECL explicit token_stream(std::span<const std::int32_t> tokens);
 
   /// Tokens at `data`, little-endian, kept alive by `owner`. No alignment is needed.
-  token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size, token_width width);
+  CAUSEWAY_DECL token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size,
+                             token_width width);
 
   /// One after the other, whatever their widths. Costs nothing but a list of them.
-  static token_stream joined(std::span<const token_stream> parts);
+  CAUSEWAY_DECL static token_stream joined(std::span<const token_stream> parts);
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
 
   /// Tokens [first, first + out.size()) into `out`; they must exist.
-  void read(std::int64_t first, std::span<std::int32_t> out) const noexcept;
+  CAUSEWAY_DECL void read(std::int64_t first, std::span<std::int32_t> out) const noexcept;
 
   /// Tokens [first, first + count), cut to what exists.
-  [[nodiscard]] token_stream slice(std::int64_t first, std::int64_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] token_stream slice(std::int64_t first, std::int64_t count) const;
 
   /// Reads all tokens once: errc::bad_text at the first that a model with `vocabulary` tokens does not know.
-  [[nodiscard]] result<void> check_vocabulary(std::int64_t vocabulary) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_vocabulary(std::int64_t vocabulary) const;
 
   /// A checksum of the tokens, whatever their width: equal on peers that train on the same data. Reads everything.
-  [[nodiscard]] std::uint64_t content_hash() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t content_hash() const;
 
  private:
   struct piece {
@@ -59,11 +60,11 @@ class token_stream {
     std::int64_t size = 0;
     token_width width = token_width::two;
 
-    void read(std::int64_t first, std::span<std::int32_t> out) const noexcept;
+    CAUSEWAY_DECL void read(std::int64_t first, std::span<std::int32_t> out) const noexcept;
   };
 
-  void hold(std::vector<piece> pieces);
-  [[nodiscard]] std::vector<piece>::const_iterator piece_with(std::int64_t token) const noexcept;
+  CAUSEWAY_DECL void hold(std::vector<piece> pieces);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<piece>::const_iterator piece_with(std::int64_t token) const noexcept;
 
   std::shared_ptr<const std::vector<piece>> pieces_;
   std::int64_t first_ = 0;  // of the pieces' tokens

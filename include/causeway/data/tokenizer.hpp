@@ -43,12 +43,12 @@ class byte_tokenizer {
   explicit byte_tokenizer(bool with_end_of_text = false) noexcept : with_end_{with_end_of_text} {}
 
   [[nodiscard]] std::int64_t vocabulary() const noexcept { return with_end_ ? 257 : 256; }
-  [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept;
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_text("bytes", with_end_ ? 1 : 0); }
 
-  void encode(std::string_view text, std::vector<std::int32_t>& out) const;
+  CAUSEWAY_DECL void encode(std::string_view text, std::vector<std::int32_t>& out) const;
 
-  result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
+  CAUSEWAY_DECL result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
 
  private:
   bool with_end_;

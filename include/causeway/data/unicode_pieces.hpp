@@ -26,7 +26,7 @@ enum class piece_rule : std::uint8_t { causeway, gpt2, llama3 };
 inline constexpr std::array<std::string_view, 3> piece_rule_names{"causeway", "gpt2", "llama3"};
 
 /// Length of the first piece of `text`; 0 only for an empty text.
-[[nodiscard]] CAUSEWAY_DECL std::size_t first_piece(std::string_view text, piece_rule rule) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::size_t first_piece(std::string_view text, piece_rule rule) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::data
 

@@ -14,10 +14,10 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats {
 
 /// A letter for each byte, in UTF-8.
-[[nodiscard]] CAUSEWAY_DECL std::string letters_of(std::string_view bytes);
+CAUSEWAY_DECL [[nodiscard]] std::string letters_of(std::string_view bytes);
 
 /// The inverse; nothing if a character is no such letter.
-[[nodiscard]] CAUSEWAY_DECL std::optional<std::string> bytes_of_letters(std::string_view letters);
+CAUSEWAY_DECL [[nodiscard]] std::optional<std::string> bytes_of_letters(std::string_view letters);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::formats
 

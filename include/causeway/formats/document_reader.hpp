@@ -29,28 +29,28 @@ class document_reader {
  public:
   /// `field`: the member of JSON lines that has the text. A piece has about `piece_bytes`, or a whole document where that
   /// is shorter or has no place to be cut. errc::not_found: a file is not there; errc::unsupported: token shards.
-  static result<document_reader> open(data::data_files files, std::string field = "text",
-                                      std::size_t piece_bytes = std::size_t{1} << 20U);
+  CAUSEWAY_DECL static result<document_reader> open(data::data_files files, std::string field = "text",
+                                                    std::size_t piece_bytes = std::size_t{1} << 20U);
 
   /// None at the end. errc::bad_text: not UTF-8, with file, offset and line; and the errors of `json_lines`.
-  result<std::optional<document_piece>> next();
+  CAUSEWAY_DECL result<std::optional<document_piece>> next();
 
   /// Bytes in all files, and of those that were read.
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
-  [[nodiscard]] std::uint64_t position() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t position() const noexcept;
 
   /// Whether there can be more than one document.
-  [[nodiscard]] bool has_several() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool has_several() const noexcept;
 
   /// Equal where the files hold the same and the same is read from them, whatever they are called. Reads everything.
-  [[nodiscard]] result<std::uint64_t> content_hash() const;
+  CAUSEWAY_DECL [[nodiscard]] result<std::uint64_t> content_hash() const;
 
  private:
-  document_reader(data::data_files files, std::string field, std::size_t piece_bytes);
+  CAUSEWAY_DECL document_reader(data::data_files files, std::string field, std::size_t piece_bytes);
 
-  result<void> open_next();
-  result<std::optional<document_piece>> next_of_text();
-  result<std::optional<document_piece>> next_of_lines();
+  CAUSEWAY_DECL result<void> open_next();
+  CAUSEWAY_DECL result<std::optional<document_piece>> next_of_text();
+  CAUSEWAY_DECL result<std::optional<document_piece>> next_of_lines();
 
   data::data_files files_;
   std::string field_;

@@ -25,13 +25,13 @@ static_assert(std::endian::native == std::endian::little, "these files are littl
 enum class gguf_type : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8, bf16 = 30 };
 
 /// "f32", "f16", "q8_0" or "bf16".
-[[nodiscard]] CAUSEWAY_DECL std::string_view name_of(gguf_type type) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::string_view name_of(gguf_type type) noexcept;
 
 /// Values that share a scale in q8_0. A row of a tensor of that type is a multiple of it.
 inline constexpr std::int64_t q8_0_block = 32;
 
 /// Bytes of so many values; for q8_0 a multiple of a block.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t bytes_of(gguf_type type, std::int64_t count) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t bytes_of(gguf_type type, std::int64_t count) noexcept;
 
 /// Values as they are stored. f16 and bf16 are rounded to nearest even. A block of q8_0 is a scale in f16, the greatest
 /// magnitude over 127, and 32 whole multiples of it in i8. errc::invalid_argument if a value for q8_0 is not finite, or
@@ -41,22 +41,22 @@ CAUSEWAY_DECL result<io::byte_vector> gguf_bytes(gguf_type type, std::span<const
 /// The named values of a file, in the order in which they were added. Each name is added once.
 class gguf_metadata {
  public:
-  void add(std::string_view name, std::uint32_t value);
+  CAUSEWAY_DECL void add(std::string_view name, std::uint32_t value);
   void add(std::string_view name, std::int64_t count) { add(name, static_cast<std::uint32_t>(count)); }
-  void add(std::string_view name, float value);
-  void add(std::string_view name, bool value);
-  void add(std::string_view name, std::string_view value);
+  CAUSEWAY_DECL void add(std::string_view name, float value);
+  CAUSEWAY_DECL void add(std::string_view name, bool value);
+  CAUSEWAY_DECL void add(std::string_view name, std::string_view value);
   void add(std::string_view name, const char* value) { add(name, std::string_view{value}); }
-  void add(std::string_view name, std::span<const std::int32_t> values);
-  void add(std::string_view name, std::span<const std::string> values);
+  CAUSEWAY_DECL void add(std::string_view name, std::span<const std::int32_t> values);
+  CAUSEWAY_DECL void add(std::string_view name, std::span<const std::string> values);
 
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
   /// As they stand in a file.
   [[nodiscard]] std::string_view bytes() const noexcept { return bytes_; }
 
  private:
-  void begin(std::string_view name, std::uint32_t type);
-  void begin_list(std::string_view name, std::uint32_t type, std::size_t size);
+  CAUSEWAY_DECL void begin(std::string_view name, std::uint32_t type);
+  CAUSEWAY_DECL void begin_list(std::string_view name, std::uint32_t type, std::size_t size);
 
   std::string bytes_;
   std::uint64_t count_ = 0;

@@ -26,7 +26,7 @@ struct gguf_options {
 };
 
 /// What llama.cpp calls a tensor of transformers: "blk.0.attn_norm.weight" for "transformer.h.0.ln_1.weight".
-[[nodiscard]] CAUSEWAY_DECL std::string gguf_name(std::string_view theirs);
+CAUSEWAY_DECL [[nodiscard]] std::string gguf_name(std::string_view theirs);
 
 /// Writes one file, atomically. The parameters must be a whole model's. errc::unsupported for a tokenizer that the format
 /// cannot hold, or that does what llama.cpp does not; errc::invalid_argument as `gguf_bytes`.

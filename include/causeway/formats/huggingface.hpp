@@ -30,11 +30,11 @@ struct tensor_place {
   bool vector = false;      ///< theirs has one dimension
   bool transposed = false;  ///< theirs is [columns, rows], as GPT-2's Conv1D keeps its weights
 
-  [[nodiscard]] std::vector<std::int64_t> shape() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::int64_t> shape() const;
 };
 
 /// All tensors of a model, by their names.
-[[nodiscard]] CAUSEWAY_DECL std::vector<tensor_place> places_of(const model_options& options);
+CAUSEWAY_DECL [[nodiscard]] std::vector<tensor_place> places_of(const model_options& options);
 
 /// The values of a place, [rows, columns]; errc::invalid_argument if the parameters, of a part of a model, do not have it.
 CAUSEWAY_DECL result<const float*> values_at(parameter_store& parameters, const tensor_place& place);

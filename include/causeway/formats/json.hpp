@@ -38,7 +38,7 @@ struct json_value {
   [[nodiscard]] bool is(kind wanted) const noexcept { return type == wanted; }
   [[nodiscard]] bool is_object() const noexcept { return is(kind::object); }
   /// The member of an object; null if it has none of this name.
-  [[nodiscard]] const json_value* find(std::string_view name) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] const json_value* find(std::string_view name) const noexcept;
 };
 
 /// Errors: errc::corrupt for what is no JSON, says a name twice or nests too deep; errc::too_large for what is too long.
@@ -47,10 +47,10 @@ CAUSEWAY_DECL result<json_value> parse_json(std::string_view text, const std::st
                                             const json_limits& limits = {});
 
 /// `text` in quotes, escaped as Rust's serde and Python's json (without ensure_ascii) do it.
-[[nodiscard]] CAUSEWAY_DECL std::string json_quoted(std::string_view text);
+CAUSEWAY_DECL [[nodiscard]] std::string json_quoted(std::string_view text);
 
 /// A number that reads back as the same f32: "1e-05", "32.0".
-[[nodiscard]] CAUSEWAY_DECL std::string json_number(float value);
+CAUSEWAY_DECL [[nodiscard]] std::string json_number(float value);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::formats
 

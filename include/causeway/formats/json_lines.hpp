@@ -18,11 +18,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats {
 class json_lines {
  public:
   /// `text` must outlive the reader. `where` names it in messages, `field` is the member that is read.
-  json_lines(std::string_view text, std::string where, std::string field);
+  CAUSEWAY_DECL json_lines(std::string_view text, std::string where, std::string field);
 
   /// The text in the next line that is not empty; none at the end. errc::corrupt: a line that is no JSON object, or has no
   /// text under that name; errc::too_large: one with more than 2¹⁶ values. The message says which line.
-  result<std::optional<std::string>> next();
+  CAUSEWAY_DECL result<std::optional<std::string>> next();
 
   /// Bytes of the text that were read.
   [[nodiscard]] std::size_t position() const noexcept { return at_; }
@@ -30,7 +30,7 @@ class json_lines {
   [[nodiscard]] std::size_t line() const noexcept { return line_; }
 
  private:
-  result<std::string> text_in(std::string_view line) const;
+  CAUSEWAY_DECL result<std::string> text_in(std::string_view line) const;
 
   std::string_view text_;
   std::string where_;

@@ -31,7 +31,7 @@ CAUSEWAY_DECL result<model_options> read_config_of(const std::string& folder);
 
 /// The text for a model. `end_of_text` is the token that ends a text, if there is one; `type` what weights are stored as:
 /// "float32", "float16" or "bfloat16".
-[[nodiscard]] CAUSEWAY_DECL std::string config_text(const model_options& options, std::optional<std::int32_t> end_of_text,
+CAUSEWAY_DECL [[nodiscard]] std::string config_text(const model_options& options, std::optional<std::int32_t> end_of_text,
                                                     std::string_view type = "float32");
 
 /// Whether parameters of one compute the same in the other, whose context may be shorter, and whose output layer may be a

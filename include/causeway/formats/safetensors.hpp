@@ -48,9 +48,9 @@ enum class element : std::uint8_t {
 };
 
 /// "F32", as it stands in a header.
-[[nodiscard]] CAUSEWAY_DECL std::string_view name_of(element e) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::string_view name_of(element e) noexcept;
 /// Bytes of one.
-[[nodiscard]] CAUSEWAY_DECL std::size_t size_of(element e) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::size_t size_of(element e) noexcept;
 
 /// A tensor of a file. Rows follow each other without a gap; a shape without sizes is a single number.
 struct tensor_entry {
@@ -78,7 +78,7 @@ CAUSEWAY_DECL result<safetensors_header> read_safetensors(std::span<const std::b
 /// A file mapped into memory: what is not touched is not read. As with every mapping, nobody may shorten it meanwhile.
 class safetensors_file {
  public:
-  static result<safetensors_file> open(const std::string& path);
+  CAUSEWAY_DECL static result<safetensors_file> open(const std::string& path);
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   [[nodiscard]] std::span<const tensor_entry> tensors() const noexcept { return header_.tensors; }
@@ -110,7 +110,7 @@ struct tensor_source {
 };
 
 /// The bytes of values in `type`: f32, f16 or bf16, which are rounded to nearest even.
-[[nodiscard]] CAUSEWAY_DECL result<io::byte_vector> from_floats(element type, std::span<const float> values);
+CAUSEWAY_DECL [[nodiscard]] result<io::byte_vector> from_floats(element type, std::span<const float> values);
 
 /// A whole file for `Storage::write_atomic`: what the reference would write. Errors: errc::invalid_argument for a name that
 /// is there twice, or a tensor whose values are not as long as its shape says.

@@ -22,7 +22,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats {
 CAUSEWAY_DECL result<std::string> tokenizer_text(const data::bpe_tokenizer& tokenizer);
 
 /// What transformers wants beside it: tokenizer_config.json, for a model with this context.
-[[nodiscard]] CAUSEWAY_DECL std::string tokenizer_config_text(const data::bpe_tokenizer& tokenizer, std::int64_t context);
+CAUSEWAY_DECL [[nodiscard]] std::string tokenizer_config_text(const data::bpe_tokenizer& tokenizer, std::int64_t context);
 
 /// The inverse of `tokenizer_text`, and the files of others. errc::unsupported for a tokenizer that does what ours cannot:
 /// the message names it.

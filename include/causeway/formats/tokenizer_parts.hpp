@@ -36,23 +36,23 @@ class tokenizer_parts {
   explicit tokenizer_parts(std::string where) : where_{std::move(where)} {}
 
   /// errc::unsupported: `why` says what the file has that is not known here.
-  [[nodiscard]] error refuse(const std::string& why) const;
+  CAUSEWAY_DECL [[nodiscard]] error refuse(const std::string& why) const;
 
   /// Before the vocabulary, which may have the token once more.
-  result<void> add_special(std::int64_t token, const std::string& name);
+  CAUSEWAY_DECL result<void> add_special(std::int64_t token, const std::string& name);
   /// An object: numbers by names.
-  result<void> add_vocabulary(const json_value& vocabulary);
-  result<void> add_token(std::int64_t token, std::string bytes);
+  CAUSEWAY_DECL result<void> add_vocabulary(const json_value& vocabulary);
+  CAUSEWAY_DECL result<void> add_token(std::int64_t token, std::string bytes);
   /// After the vocabulary. Of two names, or of "left right".
-  result<void> add_merge(const std::string& left, const std::string& right);
-  result<void> add_merge(const std::string& both);
+  CAUSEWAY_DECL result<void> add_merge(const std::string& left, const std::string& right);
+  CAUSEWAY_DECL result<void> add_merge(const std::string& both);
   [[nodiscard]] std::int64_t numbers() const noexcept { return static_cast<std::int64_t>(table_.tokens.size()); }
   [[nodiscard]] data::bpe_table& table() noexcept { return table_; }
   /// The tokenizer of all that was added.
-  result<data::bpe_tokenizer> finish() &&;
+  CAUSEWAY_DECL result<data::bpe_tokenizer> finish() &&;
 
  private:
-  result<void> reserve(std::int64_t token);
+  CAUSEWAY_DECL result<void> reserve(std::int64_t token);
 
   std::string where_;
   data::bpe_table table_;

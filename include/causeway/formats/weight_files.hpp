@@ -19,7 +19,7 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats {
 
 /// Where such a folder has its settings.
-[[nodiscard]] CAUSEWAY_DECL std::string config_file(const std::string& folder);
+CAUSEWAY_DECL [[nodiscard]] std::string config_file(const std::string& folder);
 
 /// The text of a file. `remedy` is what to do if it is not there.
 CAUSEWAY_DECL result<std::string> read_text_file(const std::string& path, const std::string& remedy);
@@ -28,17 +28,17 @@ CAUSEWAY_DECL result<std::string> read_text_file(const std::string& path, const 
 class weight_files {
  public:
   /// errc::not_found if the folder has neither file; errc::corrupt if files and index do not fit each other.
-  static result<weight_files> open(const std::string& folder);
+  CAUSEWAY_DECL static result<weight_files> open(const std::string& folder);
 
   /// Null if there is none of this name.
-  [[nodiscard]] const tensor_entry* find(std::string_view name) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] const tensor_entry* find(std::string_view name) const noexcept;
   /// Of a tensor that `find` gave.
-  [[nodiscard]] std::span<const std::byte> bytes(const tensor_entry& entry) const;
+  CAUSEWAY_DECL [[nodiscard]] std::span<const std::byte> bytes(const tensor_entry& entry) const;
 
   /// All names, sorted.
-  [[nodiscard]] std::vector<std::string_view> names() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::string_view> names() const;
   /// Of all that the files hold: equal where the files are equal. Reads them all.
-  [[nodiscard]] std::uint64_t content_hash() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t content_hash() const noexcept;
 
  private:
   struct place {
@@ -46,7 +46,7 @@ class weight_files {
     std::size_t tensor = 0;
   };
 
-  result<void> add(const std::string& path);
+  CAUSEWAY_DECL result<void> add(const std::string& path);
 
   std::vector<safetensors_file> files_;
   std::map<std::string, place, std::less<>> places_;

@@ -54,7 +54,7 @@ concept Plain = Number<T> && !std::is_same_v<T, bool>;
 /// Hands objects to their `serialize`, which visits their members: `ar(a, b, c)`.
 class output_archive {
  public:
-  explicit output_archive(byte_vector& out);
+  CAUSEWAY_DECL explicit output_archive(byte_vector& out);
 
   template <class... Ts>
   output_archive& operator()(const Ts&... values) {
@@ -63,15 +63,15 @@ class output_archive {
   }
 
  private:
-  void append(const void* data, std::size_t size);
-  void append_size(std::size_t size);
+  CAUSEWAY_DECL void append(const void* data, std::size_t size);
+  CAUSEWAY_DECL void append_size(std::size_t size);
 
   template <detail::Number T>
   void write(const T& value) {
     append(&value, sizeof value);
   }
-  void write(const std::string& text);
-  void write(const std::vector<bool>& flags);
+  CAUSEWAY_DECL void write(const std::string& text);
+  CAUSEWAY_DECL void write(const std::vector<bool>& flags);
   template <class T>
   void write(const std::optional<T>& value) {
     write(!value.has_value());
@@ -127,7 +127,7 @@ class output_archive {
 /// The inverse. Throws `detail::unreadable` through `serialize` to its own caller, `from_bytes`.
 class input_archive {
  public:
-  explicit input_archive(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL explicit input_archive(std::span<const std::byte> bytes);
 
   template <class... Ts>
   input_archive& operator()(Ts&&... values) {
@@ -138,17 +138,17 @@ class input_archive {
   [[nodiscard]] std::size_t left() const noexcept { return rest_.size(); }
 
  private:
-  void take(void* to, std::size_t size);
+  CAUSEWAY_DECL void take(void* to, std::size_t size);
   /// How many elements follow, of at least `least` bytes each.
-  std::size_t take_size(std::size_t least);
+  CAUSEWAY_DECL std::size_t take_size(std::size_t least);
 
   template <detail::Number T>
   void read(T& value) {
     take(&value, sizeof value);
   }
-  void read(bool& value);
-  void read(std::string& text);
-  void read(std::vector<bool>& flags);
+  CAUSEWAY_DECL void read(bool& value);
+  CAUSEWAY_DECL void read(std::string& text);
+  CAUSEWAY_DECL void read(std::vector<bool>& flags);
   template <class T>
   void read(std::optional<T>& value) {
     bool none = false;

@@ -35,11 +35,11 @@ namespace detail {
 /// Appends to a vector.
 class vector_streambuf final : public std::streambuf {
  public:
-  explicit vector_streambuf(byte_vector& out);
+  CAUSEWAY_DECL explicit vector_streambuf(byte_vector& out);
 
  protected:
-  CAUSEWAY_DECL std::streamsize xsputn(const char* s, std::streamsize n) override;
-  CAUSEWAY_DECL int_type overflow(int_type c) override;
+  CAUSEWAY_INLINE std::streamsize xsputn(const char* s, std::streamsize n) override;
+  CAUSEWAY_INLINE int_type overflow(int_type c) override;
 
  private:
   byte_vector* out_;
@@ -48,7 +48,7 @@ class vector_streambuf final : public std::streambuf {
 /// Reads from memory that somebody else owns.
 class span_streambuf final : public std::streambuf {
  public:
-  explicit span_streambuf(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL explicit span_streambuf(std::span<const std::byte> bytes);
   [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(egptr() - gptr()); }
 };
 

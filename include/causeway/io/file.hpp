@@ -40,7 +40,7 @@ class descriptor {
   [[nodiscard]] int get() const noexcept { return fd_; }
 
   /// False if the system reports a late write error (network file systems do it here).
-  bool close() noexcept;
+  CAUSEWAY_DECL bool close() noexcept;
 
  private:
   int fd_;
@@ -60,7 +60,7 @@ class mapped_file {
  public:
   mapped_file() = default;
 
-  static result<mapped_file> open(const std::string& path);
+  CAUSEWAY_DECL static result<mapped_file> open(const std::string& path);
 
   mapped_file(mapped_file&& other) noexcept
       : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
@@ -79,7 +79,7 @@ class posix_file_system {
  public:
   class file_type {
    public:
-    file_type(detail::descriptor opened, std::string path);
+    CAUSEWAY_DECL file_type(detail::descriptor opened, std::string path);
 
    private:
     friend posix_file_system;
@@ -87,23 +87,23 @@ class posix_file_system {
     std::string path_;  // for messages
   };
 
-  result<file_type> create(const std::string& path);
-  result<void> write(file_type& f, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL result<file_type> create(const std::string& path);
+  CAUSEWAY_DECL result<void> write(file_type& f, std::span<const std::byte> bytes);
   result<void> sync(file_type& f) { return detail::sync(f.descriptor_, f.path_); }
-  result<void> close(file_type& f);
+  CAUSEWAY_DECL result<void> close(file_type& f);
 
-  result<void> rename(const std::string& from, const std::string& to);
-  result<void> unlink(const std::string& path);
+  CAUSEWAY_DECL result<void> rename(const std::string& from, const std::string& to);
+  CAUSEWAY_DECL result<void> unlink(const std::string& path);
 
   /// File systems that cannot sync folders are taken at their word.
-  result<void> sync_folder(const std::string& folder);
+  CAUSEWAY_DECL result<void> sync_folder(const std::string& folder);
 
-  folder_state look(const std::string& path);
-  result<void> make_folder(const std::string& path);
-  result<void> remove_folder(const std::string& path);
+  CAUSEWAY_DECL folder_state look(const std::string& path);
+  CAUSEWAY_DECL result<void> make_folder(const std::string& path);
+  CAUSEWAY_DECL result<void> remove_folder(const std::string& path);
 
-  result<std::vector<std::string>> list(const std::string& folder);
-  result<byte_vector> read(const std::string& path);
+  CAUSEWAY_DECL result<std::vector<std::string>> list(const std::string& folder);
+  CAUSEWAY_DECL result<byte_vector> read(const std::string& path);
 
   [[nodiscard]] std::uint64_t process_id() const { return static_cast<std::uint64_t>(::getpid()); }
 };

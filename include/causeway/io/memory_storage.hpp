@@ -38,21 +38,21 @@ struct storage_faults {
 /// Models Storage. Copies share one disk, as two handles to one folder do. Thread-safe.
 class memory_storage {
  public:
-  explicit memory_storage(storage_faults faults = {});
+  CAUSEWAY_DECL explicit memory_storage(storage_faults faults = {});
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer);
+  CAUSEWAY_DECL result<void> write_atomic(const std::string& path, const byte_producer& producer);
 
-  result<byte_vector> read(const std::string& path);
+  CAUSEWAY_DECL result<byte_vector> read(const std::string& path);
 
-  result<std::vector<std::string>> list(const std::string& folder);
+  CAUSEWAY_DECL result<std::vector<std::string>> list(const std::string& folder);
 
-  result<void> remove(const std::string& path);
+  CAUSEWAY_DECL result<void> remove(const std::string& path);
 
   /// Replaces the faults; counting of writes goes on.
-  void set_faults(storage_faults faults);
+  CAUSEWAY_DECL void set_faults(storage_faults faults);
 
   /// Number of writes asked for so far.
-  [[nodiscard]] std::uint64_t writes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t writes() const;
 
  private:
   struct disk {
@@ -62,9 +62,9 @@ class memory_storage {
     std::uint64_t writes = 0;
 
     /// Counts a write and does to `content` what the faults say.
-    result<void> spoil(const std::string& path, byte_vector& content);
+    CAUSEWAY_DECL result<void> spoil(const std::string& path, byte_vector& content);
 
-    [[nodiscard]] std::size_t used_beside(const std::string& path) const;
+    CAUSEWAY_DECL [[nodiscard]] std::size_t used_beside(const std::string& path) const;
   };
 
   std::shared_ptr<disk> disk_;

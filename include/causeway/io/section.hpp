@@ -38,8 +38,8 @@ struct section_stamp {
 /// A section to be written: owns its bytes, or refers to bytes that outlive it (large ones: parameters, moments).
 class section {
  public:
-  section(std::string name, std::uint32_t version, byte_vector content);
-  section(std::string name, std::uint32_t version, std::span<const std::byte> content);
+  CAUSEWAY_DECL section(std::string name, std::uint32_t version, byte_vector content);
+  CAUSEWAY_DECL section(std::string name, std::uint32_t version, std::span<const std::byte> content);
 
   /// Refers to `values` as they lie in memory.
   template <class T>
@@ -50,7 +50,7 @@ class section {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
 
  private:
   std::string name_;

@@ -41,7 +41,7 @@ class section_file {
  public:
   /// Verifies `content`. `name` is for messages. Errors: errc::corrupt (torn, flipped, not such a file) and
   /// errc::version_mismatch (a newer format).
-  static result<section_file> parse(byte_vector content, const std::string& name);
+  CAUSEWAY_DECL static result<section_file> parse(byte_vector content, const std::string& name);
 
   section_file(section_file&&) noexcept = default;  // not copied: the views point into the one content
   section_file& operator=(section_file&&) noexcept = default;
@@ -50,7 +50,7 @@ class section_file {
   [[nodiscard]] std::span<const section_view> sections() const noexcept { return sections_; }
 
   /// The section called `name`; errc::not_found lists what there is.
-  [[nodiscard]] result<section_view> find(std::string_view name) const;
+  CAUSEWAY_DECL [[nodiscard]] result<section_view> find(std::string_view name) const;
 
   /// Fills `values` with the section called `name`; errc::wrong_model if the lengths differ.
   template <class T>
@@ -65,12 +65,12 @@ class section_file {
   /// Checks that the sections are those wanted, in any order, none newer than wanted. Otherwise the error lists both sides:
   /// errc::wrong_model for missing or unknown sections, errc::version_mismatch for newer ones. Older versions pass: who
   /// owns the section migrates it.
-  [[nodiscard]] result<void> match(std::span<const wanted_section> wanted) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> match(std::span<const wanted_section> wanted) const;
 
  private:
   section_file() = default;
-  [[nodiscard]] error wrong_length(std::string_view name, std::size_t has, std::size_t wants) const;
-  [[nodiscard]] std::string listing() const;
+  CAUSEWAY_DECL [[nodiscard]] error wrong_length(std::string_view name, std::size_t has, std::size_t wants) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string listing() const;
 
   std::string name_;
   byte_vector content_;
@@ -92,7 +92,7 @@ class section_cursor {
     rest_ = rest_.subspan(sizeof value);
     return true;
   }
-  bool take(std::size_t length, std::string_view& text) noexcept;
+  CAUSEWAY_DECL bool take(std::size_t length, std::string_view& text) noexcept;
   [[nodiscard]] bool empty() const noexcept { return rest_.empty(); }
 
  private:

@@ -22,10 +22,10 @@ inline constexpr std::size_t hash_piece = 16384;
 }
 
 /// The hash of a row from those of its pieces.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t hash_of_pieces(std::span<const std::uint64_t> pieces) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash_of_pieces(std::span<const std::uint64_t> pieces) noexcept;
 
 /// The same for every number of threads. Reads 4 bytes a value.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t row_hash(thread_pool& pool, std::span<const float> row);
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t row_hash(thread_pool& pool, std::span<const float> row);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 

@@ -21,7 +21,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 /// After a failed write, or proof that two histories exist, `broken` says why and every step is refused.
 class acceptor {
  public:
-  acceptor(durable_record record, effects& fx);
+  CAUSEWAY_DECL acceptor(durable_record record, effects& fx);
 
   [[nodiscard]] const durable_record& durable() const noexcept { return durable_; }
   [[nodiscard]] const position& newest() const noexcept { return newest_; }
@@ -31,59 +31,60 @@ class acceptor {
   [[nodiscard]] std::uint64_t accepted_chain() const noexcept { return accepted_chain_; }
   [[nodiscard]] const std::string& broken() const noexcept { return broken_; }
 
-  [[nodiscard]] bool is_member(net::peer_id peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_member(net::peer_id peer) const;
 
-  void note_boot(time_point now);
+  CAUSEWAY_DECL void note_boot(time_point now);
 
   /// A1: a term is promised once, to one peer, and never a lower one afterwards.
-  bool promise(std::uint32_t term, net::peer_id to, time_point now);
+  CAUSEWAY_DECL bool promise(std::uint32_t term, net::peer_id to, time_point now);
 
   /// A2: never votes below `floor` any more. Only within the promised term.
-  bool bar(ballot floor, time_point now);
+  CAUSEWAY_DECL bool bar(ballot floor, time_point now);
 
   /// A3: votes only in the promised term, never below its floor, and only for a round that follows the newest commit.
-  bool accept(ballot at, const commit_record& value, time_point now);
+  CAUSEWAY_DECL bool accept(ballot at, const commit_record& value, time_point now);
 
   /// Whether `value` could be the next commit: run, round, parent and the sample ledger fit what is known.
-  [[nodiscard]] bool follows(const commit_record& value) const;
+  CAUSEWAY_DECL [[nodiscard]] bool follows(const commit_record& value) const;
 
   /// Of the sample ledger once `value` is applied. Precondition: it fits. The last one is kept: a round asks three times.
-  [[nodiscard]] std::uint64_t hash_after(const commit_record& value) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash_after(const commit_record& value) const;
 
   /// A4: a commit is a fact, whoever tells it. True: it is new, and known from now on. False: known before, or it cannot be
   /// applied (a commit before it is missing), or two histories exist.
-  bool learn(const commit_record& record, time_point now, const certificate& votes = {});
+  CAUSEWAY_DECL bool learn(const commit_record& record, time_point now, const certificate& votes = {});
 
   /// The same where commits between were missed; `samples` is the ledger after it.
-  bool learn(const commit_record& record, const ledger& samples, time_point now, const certificate& votes = {});
+  CAUSEWAY_DECL bool learn(const commit_record& record, const ledger& samples, time_point now,
+                           const certificate& votes = {});
 
   /// Keeps where others can be dialled; written with the next step that has to be written anyway.
-  void remember(std::vector<located_peer> others);
+  CAUSEWAY_DECL void remember(std::vector<located_peer> others);
 
   /// The last step could not be made durable after all: nobody may hear of it, nor of anything else.
-  void lose_disk();
+  CAUSEWAY_DECL void lose_disk();
 
  private:
   static constexpr const char* disk_failed =
       "the membership record could not be written: mend the disk, then start this peer again";
 
-  [[nodiscard]] event about(event::kind what, time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] event about(event::kind what, time_point now) const;
 
   /// Writes what was just changed. After a failure nobody hears of the change, or of anything else.
-  bool save();
+  CAUSEWAY_DECL bool save();
 
-  bool take(const commit_record& record, const ledger& samples, const certificate& votes, time_point now);
+  CAUSEWAY_DECL bool take(const commit_record& record, const ledger& samples, const certificate& votes, time_point now);
 
-  void know_newest();
+  CAUSEWAY_DECL void know_newest();
 
-  [[nodiscard]] bool same_samples(const commit_record& value) const;
+  CAUSEWAY_DECL [[nodiscard]] bool same_samples(const commit_record& value) const;
 
-  void note_newest(time_point now);
+  CAUSEWAY_DECL void note_newest(time_point now);
 
-  void expect_same(const commit_record& record);
+  CAUSEWAY_DECL void expect_same(const commit_record& record);
 
   /// Cannot happen while every member keeps its durable record. Going on would make it worse.
-  void fork(const commit_record& record);
+  CAUSEWAY_DECL void fork(const commit_record& record);
 
   durable_record durable_;
   effects* fx_;

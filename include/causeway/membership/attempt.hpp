@@ -22,23 +22,24 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 /// One ballot: an exchange, or the adoption of a value that earlier voters hold.
 class attempt {
  public:
-  void begin_exchange(ballot at, commit_record proposal, const std::vector<net::peer_id>& who, time_point now);
-  void begin_adoption(ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now);
+  CAUSEWAY_DECL void begin_exchange(ballot at, commit_record proposal, const std::vector<net::peer_id>& who,
+                                    time_point now);
+  CAUSEWAY_DECL void begin_adoption(ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now);
   void over() { *this = attempt{}; }
   void wait_for_record() { kind_ = kind::recorded; }
 
   /// One more for an adoption.
-  void ask(net::peer_id id);
+  CAUSEWAY_DECL void ask(net::peer_id id);
 
-  void voted(net::peer_id id, std::uint64_t state, time_point now);
-  void failed(net::peer_id id);
+  CAUSEWAY_DECL void voted(net::peer_id id, std::uint64_t state, time_point now);
+  CAUSEWAY_DECL void failed(net::peer_id id);
   void lost(net::peer_id id) { failed(id); }
 
   /// The state that a quorum voted for.
-  [[nodiscard]] std::optional<std::uint64_t> choice(const std::vector<net::peer_id>& members) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint64_t> choice(const std::vector<net::peer_id>& members) const;
 
   /// Those of `members` who voted for it.
-  [[nodiscard]] certificate votes_for(std::uint64_t state, const std::vector<net::peer_id>& members) const;
+  CAUSEWAY_DECL [[nodiscard]] certificate votes_for(std::uint64_t state, const std::vector<net::peer_id>& members) const;
 
   [[nodiscard]] bool running() const noexcept { return kind_ != kind::none; }
   [[nodiscard]] bool adopting() const noexcept { return kind_ == kind::adoption; }
@@ -49,20 +50,20 @@ class attempt {
   [[nodiscard]] bool all_answered() const noexcept { return votes_.size() + gone_.size() >= asked_.size(); }
   [[nodiscard]] bool somebody_gone() const noexcept { return !gone_.empty(); }
   [[nodiscard]] bool somebody_voted() const noexcept { return !votes_.empty(); }
-  [[nodiscard]] bool voted(net::peer_id id) const;
-  [[nodiscard]] bool silent(net::peer_id id) const;
-  [[nodiscard]] bool voted_for(net::peer_id id, std::uint64_t state) const;
-  [[nodiscard]] bool diverged(net::peer_id id, std::uint64_t state) const;
+  CAUSEWAY_DECL [[nodiscard]] bool voted(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool silent(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool voted_for(net::peer_id id, std::uint64_t state) const;
+  CAUSEWAY_DECL [[nodiscard]] bool diverged(net::peer_id id, std::uint64_t state) const;
   [[nodiscard]] time_point began() const noexcept { return began_; }
   [[nodiscard]] time_point first_vote() const noexcept { return first_vote_; }
   [[nodiscard]] time_point last_vote() const noexcept { return last_vote_; }
 
-  [[nodiscard]] std::string summary() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string summary() const;
 
  private:
   enum class kind : std::uint8_t { none, exchange, adoption, recorded };
 
-  void begin(kind k, ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now);
+  CAUSEWAY_DECL void begin(kind k, ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now);
 
   kind kind_ = kind::none;
   ballot at_;
@@ -78,18 +79,18 @@ class attempt {
 /// How long a leader waits for what, learned from the run.
 class wait_times {
  public:
-  explicit wait_times(const options& o);
+  CAUSEWAY_DECL explicit wait_times(const options& o);
 
-  void begin_round(time_point now);
+  CAUSEWAY_DECL void begin_round(time_point now);
 
   /// True: for the first time in this round.
-  bool somebody_ready(time_point now, net::peer_id id);
+  CAUSEWAY_DECL bool somebody_ready(time_point now, net::peer_id id);
 
   /// Those who are ready could make the round. Who brings work from an earlier one is ready at once and says nothing of how
   /// long this one takes, so the wait for the others begins here. `samples`: what most of them bring at least.
-  void enough_ready(time_point now, std::uint64_t samples);
+  CAUSEWAY_DECL void enough_ready(time_point now, std::uint64_t samples);
   /// How long a peer takes to train so many samples, after the last round that had any; 0: nothing is known.
-  [[nodiscard]] duration training_time(std::uint64_t samples) const;
+  CAUSEWAY_DECL [[nodiscard]] duration training_time(std::uint64_t samples) const;
   [[nodiscard]] bool had_enough() const noexcept { return enough_; }
   /// By when most of those who train should be ready, after earlier rounds.
   [[nodiscard]] time_point pace_deadline() const { return begun_ + pace_.patience(); }
@@ -97,33 +98,33 @@ class wait_times {
   [[nodiscard]] std::size_t ready_count() const noexcept { return ready_.size(); }
 
   /// The round's first attempt begins: those who made it teach us how long they take.
-  void began(std::uint32_t failures);
+  CAUSEWAY_DECL void began(std::uint32_t failures);
   void failed(time_point now) { failed_at_ = now; }
   /// All who took part in the failed attempt are ready for another.
   void answered(time_point now) { answer_.observe(now - failed_at_); }
 
-  void committed(const attempt& a);
+  CAUSEWAY_DECL void committed(const attempt& a);
 
   /// Who is left out is idle until the next round, and has to catch up; who waits is idle meanwhile. So one of many is
   /// waited for as long as that is the smaller loss: after each that comes, for the ones still missing anew, and in all for
   /// no longer than was worth it for those who were missing at the beginning. `late`: part of the peers that would be
   /// waited for.
-  [[nodiscard]] time_point grace_deadline(double late);
+  CAUSEWAY_DECL [[nodiscard]] time_point grace_deadline(double late);
   /// By when those of a failed attempt have confirmed its end and are ready again, or are known to be silent or to hang.
   [[nodiscard]] time_point answer_deadline() const { return failed_at_ + answer_.patience(); }
 
-  [[nodiscard]] time_point attempt_deadline(const attempt& a) const;
+  CAUSEWAY_DECL [[nodiscard]] time_point attempt_deadline(const attempt& a) const;
 
   /// No attempt before: pauses that double once max_attempts failed.
-  [[nodiscard]] time_point pause_until(std::uint32_t failures) const;
+  CAUSEWAY_DECL [[nodiscard]] time_point pause_until(std::uint32_t failures) const;
 
  private:
   static constexpr std::uint64_t most_samples = std::uint64_t{1} << 20U;
 
   // What a round exchanged has to be sent once more.
-  [[nodiscard]] duration catch_up_time() const;
+  CAUSEWAY_DECL [[nodiscard]] duration catch_up_time() const;
 
-  static duration part_of(duration whole, double part);
+  CAUSEWAY_DECL static duration part_of(duration whole, double part);
 
   options options_;
   net::arrival_statistics grace_;

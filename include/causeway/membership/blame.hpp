@@ -22,20 +22,20 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 /// Of one leader. Pauses are peer_entry::pause, which attempts count down. Not thread-safe.
 class blame {
  public:
-  explicit blame(peer_table& t);
+  CAUSEWAY_DECL explicit blame(peer_table& t);
 
   // ---- what happens -----------------------------------------------------------------------------------------------------
 
   void begin_round() { owing_.clear(); }  // complaints stay: who cannot exchange data would hold this round up as well
-  void begin_exchange(ballot at, const std::vector<net::peer_id>& who);
+  CAUSEWAY_DECL void begin_exchange(ballot at, const std::vector<net::peer_id>& who);
   void begin_adoption(ballot at) { last_at_ = at; }
 
-  void on(net::peer_id from, const failure& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const failure& m);
 
-  void failed(const attempt& a);
+  CAUSEWAY_DECL void failed(const attempt& a);
 
   /// A round was made: who took part is not what spoils attempts; who voted is sound, and who did not is found out.
-  void committed(const attempt& a, net::peer_id id, peer_entry& p);
+  CAUSEWAY_DECL void committed(const attempt& a, net::peer_id id, peer_entry& p);
 
   /// Whether it was asked for the last exchange.
   [[nodiscard]] bool took_part(net::peer_id id) const { return contains(last_order_, id); }
@@ -85,11 +85,11 @@ class blame {
   }
 
   /// Complaints that neither a lost peer nor one that is stuck explains.
-  [[nodiscard]] std::vector<complaint> open_complaints(const std::vector<net::peer_id>& stuck) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<complaint> open_complaints(const std::vector<net::peer_id>& stuck) const;
 
-  void note_disputes(const std::vector<complaint>& links);
+  CAUSEWAY_DECL void note_disputes(const std::vector<complaint>& links);
 
-  void exclude(net::peer_id id, const std::string& reason);
+  CAUSEWAY_DECL void exclude(net::peer_id id, const std::string& reason);
 
   /// Nobody can say who spoilt the attempt: half of those it may be sit the next one out. If that fails too, it is one of
   /// the other half; if not, one of these. So after log2 n attempts one is left.

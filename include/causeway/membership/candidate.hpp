@@ -18,29 +18,29 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class candidate {
  public:
-  explicit candidate(peer_table& t);
+  CAUSEWAY_DECL explicit candidate(peer_table& t);
 
   /// There is no leader: asks when our turn comes. `lost` is who led before, 0 where nobody is known.
-  void schedule(net::peer_id lost);
+  CAUSEWAY_DECL void schedule(net::peer_id lost);
 
   /// A leader needs a higher term to be followed by everybody.
-  void renew();
+  CAUSEWAY_DECL void renew();
 
   /// Somebody else was promised a term, or leads.
-  void stand_back();
+  CAUSEWAY_DECL void stand_back();
 
   /// Asks for a term in earnest, above all that were seen.
-  void run();
+  CAUSEWAY_DECL void run();
 
   /// The own turn, or the end of a try that did not get enough answers.
-  void wake();
+  CAUSEWAY_DECL void wake();
 
-  void on(net::peer_id from, const report& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const report& m);
 
-  void peer_up(net::peer_id id);
+  CAUSEWAY_DECL void peer_up(net::peer_id id);
 
   /// Whether a quorum promised, said once. A trial that succeeded becomes a campaign.
-  bool won();
+  CAUSEWAY_DECL bool won();
 
   [[nodiscard]] bool active() const noexcept { return phase_ != phase::none; }
   [[nodiscard]] std::uint32_t term() const noexcept { return term_; }
@@ -51,14 +51,14 @@ class candidate {
  private:
   enum class phase : std::uint8_t { none, trial, campaign };
 
-  [[nodiscard]] bool has_quorum() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_quorum() const;
 
   [[nodiscard]] campaign question() const { return campaign{term_, phase_ == phase::trial, t_.votes.newest()}; }
 
-  void begin(phase p);
+  CAUSEWAY_DECL void begin(phase p);
 
   /// How long we wait for those before us: half a heartbeat each, less beyond the first eight.
-  [[nodiscard]] duration turn(net::peer_id lost) const;
+  CAUSEWAY_DECL [[nodiscard]] duration turn(net::peer_id lost) const;
 
   peer_table& t_;
   phase phase_ = phase::none;

@@ -31,21 +31,23 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 /// O(log) of what was seen; of a round's first commit O(members · log).
 class checker {
  public:
-  explicit checker(std::uint64_t quota = 0, std::uint64_t budget = 0);
+  CAUSEWAY_DECL explicit checker(std::uint64_t quota = 0, std::uint64_t budget = 0);
 
   /// What is wrong with this event after all before it, or nothing.
-  [[nodiscard]] std::optional<std::string> check(const event& e);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::string> check(const event& e);
 
   /// The histories of all peers, one after the other or merged: clocks of different machines need not agree.
-  [[nodiscard]] static std::optional<std::string> check_all(std::span<const event> events, std::uint64_t quota = 0,
-                                                            std::uint64_t budget = 0);
+  CAUSEWAY_DECL [[nodiscard]] static std::optional<std::string> check_all(std::span<const event> events,
+                                                                          std::uint64_t quota = 0,
+                                                                          std::uint64_t budget = 0);
 
   /// The histories of a run that was founded on a commit of another (refound), together with those of the other: what the
   /// other did after that commit does not count. `before` may be a branch itself.
-  [[nodiscard]] static std::vector<event> branch_of(std::span<const event> before, std::span<const event> branch);
+  CAUSEWAY_DECL [[nodiscard]] static std::vector<event> branch_of(std::span<const event> before,
+                                                                  std::span<const event> branch);
 
   /// Whether some round was first committed after `from`, and not later than `until`.
-  [[nodiscard]] bool progressed(time_point from, time_point until) const;
+  CAUSEWAY_DECL [[nodiscard]] bool progressed(time_point from, time_point until) const;
 
   [[nodiscard]] std::size_t rounds() const noexcept { return records_.size(); }
   /// After the newest round.
@@ -70,43 +72,43 @@ class checker {
     std::map<ballot, std::uint64_t> votes;
   };
 
-  [[nodiscard]] verdict judge(const event& e);
+  CAUSEWAY_DECL [[nodiscard]] verdict judge(const event& e);
 
   /// What was written in the instant of a crash may be new to us, but nothing may be missing.
-  verdict judge_boot(const event& e, memory& m);
+  CAUSEWAY_DECL verdict judge_boot(const event& e, memory& m);
 
-  static verdict judge_promise(const event& e, memory& m);
+  CAUSEWAY_DECL static verdict judge_promise(const event& e, memory& m);
 
-  static verdict judge_bar(const event& e, memory& m);
+  CAUSEWAY_DECL static verdict judge_bar(const event& e, memory& m);
 
-  verdict judge_lead(const event& e);
+  CAUSEWAY_DECL verdict judge_lead(const event& e);
 
-  verdict judge_vote(const event& e, memory& m);
+  CAUSEWAY_DECL verdict judge_vote(const event& e, memory& m);
 
-  void count_vote(std::uint64_t round, std::uint64_t chain, ballot at, net::peer_id peer);
+  CAUSEWAY_DECL void count_vote(std::uint64_t round, std::uint64_t chain, ballot at, net::peer_id peer);
 
-  verdict judge_commit(const event& e, memory& m);
+  CAUSEWAY_DECL verdict judge_commit(const event& e, memory& m);
 
   /// What concerns the record, whoever learned it.
-  verdict judge_record(const event& e);
+  CAUSEWAY_DECL verdict judge_record(const event& e);
 
-  bool voted_for(const event& e, const std::vector<net::peer_id>& members) const;
+  CAUSEWAY_DECL bool voted_for(const event& e, const std::vector<net::peer_id>& members) const;
 
-  verdict judge_samples(const event& e);
+  CAUSEWAY_DECL verdict judge_samples(const event& e);
 
   /// Only asked of peers whose driver says what it trained on.
-  bool trained_on(const event& e, net::peer_id peer, const std::vector<std::uint64_t>& numbers) const;
+  CAUSEWAY_DECL bool trained_on(const event& e, net::peer_id peer, const std::vector<std::uint64_t>& numbers) const;
 
-  static verdict judge_held(const event& e, const memory& m, const std::map<std::uint64_t, record>& records);
+  CAUSEWAY_DECL static verdict judge_held(const event& e, const memory& m, const std::map<std::uint64_t, record>& records);
 
-  static verdict judge_update(const event& e, const memory& m);
+  CAUSEWAY_DECL static verdict judge_update(const event& e, const memory& m);
 
   /// Numbers as joined ranges.
   struct number_set {
     std::map<std::uint64_t, std::uint64_t> ranges;  ///< first, end
     std::uint64_t count = 0;
 
-    bool insert(std::uint64_t n);
+    CAUSEWAY_DECL bool insert(std::uint64_t n);
   };
 
   ledger ledger_;

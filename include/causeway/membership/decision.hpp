@@ -37,7 +37,7 @@ struct proposal_rule {
 /// The rule of Paxos, phase 2a, for `members`. A ballot has one value, unless replicas that must be equal were not: then
 /// the members voted for different hashes in it. Only a value that a quorum may have voted for, heard or not, binds. Cost:
 /// O(n log n).
-[[nodiscard]] CAUSEWAY_DECL proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
+CAUSEWAY_DECL [[nodiscard]] proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
                                                                std::span<const statement> statements);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership

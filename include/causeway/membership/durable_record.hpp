@@ -44,17 +44,17 @@ struct durable_record {
 };
 
 /// The record of a peer that has promised nothing yet.
-[[nodiscard]] CAUSEWAY_DECL durable_record fresh_record(std::uint64_t run, net::peer_id self);
+CAUSEWAY_DECL [[nodiscard]] durable_record fresh_record(std::uint64_t run, net::peer_id self);
 
 namespace detail {
 inline constexpr std::uint64_t durable_magic = 0x3252424D45574143U;  // "CAWEMBR2"
 }
 
 /// The bytes to store, checksum at the end.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const durable_record& r);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const durable_record& r);
 
 /// errc::corrupt or errc::too_large for anything that `encode` did not write.
-[[nodiscard]] CAUSEWAY_DECL result<durable_record> decode_durable_record(std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<durable_record> decode_durable_record(std::span<const std::byte> bytes);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 

@@ -36,91 +36,92 @@ struct told_commit {
 /// Keeps what is not believed yet, and asks other members for their word. Cost of an event: O(members) while something is.
 class evidence {
  public:
-  explicit evidence(peer_table& t);
+  CAUSEWAY_DECL explicit evidence(peer_table& t);
 
   /// `from` tells a commit. Strangers are counted and not heard.
-  void told(net::peer_id from, const commit_record& record, const certificate& votes, const ledger* samples,
-            std::vector<located_peer> holders);
+  CAUSEWAY_DECL void told(net::peer_id from, const commit_record& record, const certificate& votes, const ledger* samples,
+                          std::vector<located_peer> holders);
 
   /// `from` names the newest commit that it knows, in whatever message: that is its word for it.
-  void heard(net::peer_id from, const position& newest);
+  CAUSEWAY_DECL void heard(net::peer_id from, const position& newest);
   /// It answers an inquiry.
-  void heard(net::peer_id from, const confirmation& m);
+  CAUSEWAY_DECL void heard(net::peer_id from, const confirmation& m);
 
-  void peer_up(net::peer_id id);
+  CAUSEWAY_DECL void peer_up(net::peer_id id);
 
   /// A commit that may be taken for a fact now; each is given once. More words are asked for where there is none.
-  std::optional<told_commit> believed();
+  CAUSEWAY_DECL std::optional<told_commit> believed();
 
   [[nodiscard]] time_point next_wake() const noexcept { return told_.empty() ? no_deadline : next_; }
   /// What is told and not believed; empty where there is nothing.
-  [[nodiscard]] std::string doubt() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string doubt() const;
 
  private:
   static constexpr std::size_t most_told = 4;
 
   /// Every round takes a ballot, and they grow: so many lie between. Who takes part in a round has promised its term, so a
   /// later round has no quorum in an earlier one.
-  [[nodiscard]] bool in_time(const commit_record& record) const;
+  CAUSEWAY_DECL [[nodiscard]] bool in_time(const commit_record& record) const;
 
-  told_commit& entry(net::peer_id from, std::uint64_t chain, const commit_record& record, const certificate& votes);
+  CAUSEWAY_DECL told_commit& entry(net::peer_id from, std::uint64_t chain, const commit_record& record,
+                                   const certificate& votes);
 
   /// Once a later commit is known, doubts about earlier ones are over, and those about later ones begin anew.
-  void forget_the_past();
+  CAUSEWAY_DECL void forget_the_past();
 
-  [[nodiscard]] bool convinced(told_commit& c);
+  CAUSEWAY_DECL [[nodiscard]] bool convinced(told_commit& c);
 
   /// A newcomer believes whom it was sent to, and only if nobody answers at that address under that name, anybody. Where it
   /// was sent to more than one, two have to say the same; or one says it, those who answer know of no other commit, and
   /// who might has had the time to come up.
-  [[nodiscard]] bool from_a_root(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] bool from_a_root(const told_commit& c) const;
 
   /// Who says that it is committed, as far as somebody can tell who knows no members.
-  [[nodiscard]] std::vector<net::peer_id> newcomers_voices(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> newcomers_voices(const told_commit& c) const;
 
-  [[nodiscard]] static bool supports(const peer_entry& p, const told_commit& c);
+  CAUSEWAY_DECL [[nodiscard]] static bool supports(const peer_entry& p, const told_commit& c);
 
   /// It told of this, and names an earlier commit since.
-  [[nodiscard]] bool took_back(net::peer_id id, const told_commit& c) const;
-  [[nodiscard]] bool all_took_back(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] bool took_back(net::peer_id id, const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] bool all_took_back(const told_commit& c) const;
 
   /// Whether another member that is here tells something else. Who is right shows once two say the same.
-  [[nodiscard]] bool disputed(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] bool disputed(const told_commit& c) const;
 
   /// A word counts among the members among whom it was given: of five, two may be left afterwards, and one of them be a
   /// quorum alone. Who told before is asked again.
-  [[nodiscard]] bool said_in_this_view(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] bool said_in_this_view(const told_commit& c) const;
 
   /// Whose word counts and is for it; our own vote is a word.
-  [[nodiscard]] std::vector<net::peer_id> voices(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> voices(const told_commit& c) const;
 
   /// Whether those who do not say that they are without a vote for it could have been a quorum.
-  [[nodiscard]] bool possible(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] bool possible(const told_commit& c) const;
 
   /// Whether it could come after what is known. Only more than one word can show that two histories exist.
-  [[nodiscard]] bool follows(const told_commit& c) const;
+  CAUSEWAY_DECL [[nodiscard]] bool follows(const told_commit& c) const;
 
-  [[nodiscard]] bool somebody_here(net::peer_id but) const;
+  CAUSEWAY_DECL [[nodiscard]] bool somebody_here(net::peer_id but) const;
 
   /// Longer than what cuts somebody off for a while: a machine that starts again, a line that is down.
   [[nodiscard]] duration patience() const { return 6 * t_.settings.silence.cap; }
 
-  [[nodiscard]] inquiry question() const;
+  CAUSEWAY_DECL [[nodiscard]] inquiry question() const;
 
   /// Two who are within reach, the same ones each time; then, where that was not enough, everybody in turn.
-  void ask();
+  CAUSEWAY_DECL void ask();
 
   /// A newcomer does not know whom to ask.
-  void ask_anybody();
+  CAUSEWAY_DECL void ask_anybody();
   static constexpr std::size_t asked_by_newcomers = 8;
 
  public:
   /// What this peer says when it is asked.
-  [[nodiscard]] confirmation answer() const;
+  CAUSEWAY_DECL [[nodiscard]] confirmation answer() const;
 
   /// To somebody who asks, now and again once more is known.
-  void reply(net::peer_id to, const inquiry& m);
-  void tell_who_asked();
+  CAUSEWAY_DECL void reply(net::peer_id to, const inquiry& m);
+  CAUSEWAY_DECL void tell_who_asked();
 
  private:
   peer_table& t_;

@@ -19,35 +19,35 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class finder {
  public:
-  finder(peer_table& t, follower& f);
+  CAUSEWAY_DECL finder(peer_table& t, follower& f);
 
-  void seek(const std::vector<std::string>& addresses);
+  CAUSEWAY_DECL void seek(const std::vector<std::string>& addresses);
 
   /// An address that somebody may listen at.
-  void hear_of(const std::string& address);
+  CAUSEWAY_DECL void hear_of(const std::string& address);
 
-  void on(net::peer_id from, const guide& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const guide& m);
 
-  void peer_up(net::peer_id id);
+  CAUSEWAY_DECL void peer_up(net::peer_id id);
 
-  void peer_down(net::peer_id id);
+  CAUSEWAY_DECL void peer_down(net::peer_id id);
 
-  void wake();
+  CAUSEWAY_DECL void wake();
 
   [[nodiscard]] time_point next_wake() const noexcept { return next_; }
   /// How long nobody has been within reach without whom the run cannot go on, or who could give away how it ended.
-  [[nodiscard]] duration alone_for(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] duration alone_for(time_point now) const;
   [[nodiscard]] std::size_t addresses() const noexcept { return heard_.size() + t_.votes.durable().others.size(); }
 
  private:
   static constexpr std::size_t at_once = 8;
 
   /// Newcomers know no more than we do.
-  [[nodiscard]] bool somebody_there() const;
+  CAUSEWAY_DECL [[nodiscard]] bool somebody_there() const;
 
-  void dial_some();
+  CAUSEWAY_DECL void dial_some();
 
-  void ask_some();
+  CAUSEWAY_DECL void ask_some();
 
   peer_table& t_;
   follower& follower_;

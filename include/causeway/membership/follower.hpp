@@ -20,20 +20,20 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class follower {
  public:
-  explicit follower(peer_table& t);
+  CAUSEWAY_DECL explicit follower(peer_table& t);
 
   // ---- what the trainer says -------------------------------------------------------------------------------------------
 
-  void holds(std::uint64_t round, std::uint64_t state);
+  CAUSEWAY_DECL void holds(std::uint64_t round, std::uint64_t state);
 
-  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
+  CAUSEWAY_DECL void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
 
   /// So many it has now, and goes on training.
-  void announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
+  CAUSEWAY_DECL void announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
 
   /// The trainer has the result of the exchange at `at`, and its own part in it is used up: until it has voted or failed,
   /// whatever would end the attempt has to wait. False: it is over already.
-  bool completed(ballot at);
+  CAUSEWAY_DECL bool completed(ballot at);
 
   /// Whether this message would end an attempt whose vote is on its way.
   template <class Message>
@@ -46,63 +46,63 @@ class follower {
     }
   }
 
-  void voted(ballot at, std::uint64_t round, std::uint64_t state);
+  CAUSEWAY_DECL void voted(ballot at, std::uint64_t round, std::uint64_t state);
 
-  void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects);
+  CAUSEWAY_DECL void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects);
 
-  void unusable(ballot at);
+  CAUSEWAY_DECL void unusable(ballot at);
 
-  void leave();
+  CAUSEWAY_DECL void leave();
 
   // ---- what others say -----------------------------------------------------------------------------------------------
 
-  void on(net::peer_id from, const heartbeat& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const heartbeat& m);
 
-  void on(net::peer_id from, const campaign& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const campaign& m);
 
-  void on(net::peer_id from, const go& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const go& m);
 
-  void on(net::peer_id from, const address_list& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const address_list& m);
 
-  void on(net::peer_id from, const abort_attempt& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const abort_attempt& m);
 
-  void on(net::peer_id from, const adoption& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const adoption& m);
 
-  void on(net::peer_id from, const holder_list& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const holder_list& m);
 
-  void on(net::peer_id from, const exclusion& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const exclusion& m);
 
-  void on(net::peer_id from, const farewell& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const farewell& m);
 
   /// A new run: round 0 is committed by founding it. Samples are handed out by the first round that peers make together, so
   /// that the others need not wait for what the founder has begun alone.
-  void found(std::uint64_t state);
+  CAUSEWAY_DECL void found(std::uint64_t state);
 
   // ---- leader ----------------------------------------------------------------------------------------------------------
 
-  void follow(net::peer_id id);
+  CAUSEWAY_DECL void follow(net::peer_id id);
 
-  void lose_leader();
+  CAUSEWAY_DECL void lose_leader();
 
   /// In a public function of the protocol, at its end: tells the leader what changed, drops what a promise ended.
-  void settle();
+  CAUSEWAY_DECL void settle();
 
   void say() { report_due_ = true; }
 
   /// Gives up a leader that has been silent for too long. True: it did.
-  bool check_silence();
+  CAUSEWAY_DECL bool check_silence();
   void forgive() { beat_at_ = t_.now; }
 
   /// A commit is believed. True: it is new.
-  bool learn(const told_commit& c);
+  CAUSEWAY_DECL bool learn(const told_commit& c);
 
   /// Whoever knows less is told what we know, for each connection and commit once, and now and again while it does not
   /// believe it.
-  void tell_newer(net::peer_id to, const position& known, std::vector<located_peer> holders = {});
+  CAUSEWAY_DECL void tell_newer(net::peer_id to, const position& known, std::vector<located_peer> holders = {});
 
-  [[nodiscard]] guide make_guide() const;
+  CAUSEWAY_DECL [[nodiscard]] guide make_guide() const;
 
-  [[nodiscard]] report make_report(std::uint32_t beat = 0);
+  CAUSEWAY_DECL [[nodiscard]] report make_report(std::uint32_t beat = 0);
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
@@ -119,52 +119,52 @@ class follower {
   [[nodiscard]] const std::optional<go>& current() const noexcept { return current_; }
   [[nodiscard]] const std::optional<adoption>& adopting() const noexcept { return adopting_; }
   [[nodiscard]] const std::vector<located_peer>& holders() const noexcept { return holders_; }
-  [[nodiscard]] bool holds_newest() const;
+  CAUSEWAY_DECL [[nodiscard]] bool holds_newest() const;
   /// Voted in this process for the round after the newest commit, and waits for what becomes of it. Who is no member
   /// decides nothing: once a later ballot has begun, it begins anew as well.
-  [[nodiscard]] bool waits_for_commit() const;
+  CAUSEWAY_DECL [[nodiscard]] bool waits_for_commit() const;
   /// All that we know, and that we hold it: the leader, who knows more holders, may be gone.
-  [[nodiscard]] sync catch_up() const;
+  CAUSEWAY_DECL [[nodiscard]] sync catch_up() const;
 
  private:
   [[nodiscard]] const position& newest() const { return t_.votes.newest(); }
   [[nodiscard]] const ballot& floor() const { return t_.votes.durable().floor; }
-  [[nodiscard]] duration patience() const;
+  CAUSEWAY_DECL [[nodiscard]] duration patience() const;
 
-  [[nodiscard]] bool has_voted(ballot at) const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_voted(ballot at) const;
 
   /// A leader that reaches a quorum and was heard of lately is not deposed for one that somebody else cannot reach.
-  [[nodiscard]] bool leader_is_well() const;
+  CAUSEWAY_DECL [[nodiscard]] bool leader_is_well() const;
 
   /// Whether `from` may make proposals at `at`. If not, it is told where we stand.
-  bool authority(net::peer_id from, ballot at);
+  CAUSEWAY_DECL bool authority(net::peer_id from, ballot at);
 
   /// Whoever sent it is told where we stand.
-  void refuse_term(net::peer_id from, reject_reason why);
+  CAUSEWAY_DECL void refuse_term(net::peer_id from, reject_reason why);
 
-  [[nodiscard]] std::optional<reject_reason> check(const go& m) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<reject_reason> check(const go& m) const;
 
-  void enter(go m);
+  CAUSEWAY_DECL void enter(go m);
 
   /// Addresses of the view: the news, and what is known here. False: not the same that the leader has.
-  [[nodiscard]] bool fill_in(go& m);
+  CAUSEWAY_DECL [[nodiscard]] bool fill_in(go& m);
 
   /// Weights are what the record counts, and only who takes part can be a member afterwards.
-  [[nodiscard]] static bool adds_up(const go& m);
+  CAUSEWAY_DECL [[nodiscard]] static bool adds_up(const go& m);
 
   /// `fresh`: on the trainer's word, who has the state at hand and nothing left to exchange.
-  bool vote_for(ballot at, const commit_record& value, bool fresh);
+  CAUSEWAY_DECL bool vote_for(ballot at, const commit_record& value, bool fresh);
 
   /// Says that this peer will never vote in `at`, after making sure of it.
-  void refuse(ballot at, errc why, const std::vector<net::peer_id>& suspects);
+  CAUSEWAY_DECL void refuse(ballot at, errc why, const std::vector<net::peer_id>& suspects);
 
   /// The next durable write carries where the others are: after a restart it may be all we know.
-  void meet(const view& who);
+  CAUSEWAY_DECL void meet(const view& who);
 
   /// If a promise ended the attempt: ready again is who says so afterwards, and a trainer that hangs in it never does.
-  bool end_attempt();
+  CAUSEWAY_DECL bool end_attempt();
 
-  void learned(std::vector<located_peer> holders);
+  CAUSEWAY_DECL void learned(std::vector<located_peer> holders);
 
   peer_table& t_;
   std::uint64_t sequence_ = 0;

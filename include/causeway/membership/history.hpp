@@ -82,10 +82,10 @@ CAUSEWAY_DECL bool read_field(event& e, std::string_view name, std::string_view 
 }  // namespace detail
 
 /// One line without its end: `<nanoseconds> <peer> <kind> name=value ...`.
-[[nodiscard]] CAUSEWAY_DECL std::string to_line(const event& e);
+CAUSEWAY_DECL [[nodiscard]] std::string to_line(const event& e);
 
 /// The event of a line that to_line wrote; errc::corrupt for any other.
-[[nodiscard]] CAUSEWAY_DECL result<event> parse_event(std::string_view line);
+CAUSEWAY_DECL [[nodiscard]] result<event> parse_event(std::string_view line);
 
 namespace detail {
 }  // namespace detail

@@ -29,92 +29,92 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class leader {
  public:
-  leader(peer_table& t, follower& f);
+  CAUSEWAY_DECL leader(peer_table& t, follower& f);
 
   /// A quorum promised us the term of our floor.
-  void begin();
+  CAUSEWAY_DECL void begin();
 
   void stand_down() { active_ = false; }
 
   /// The newest commit changed: a new round is to be made.
-  void begin_round();
+  CAUSEWAY_DECL void begin_round();
 
   // ---- what peers say --------------------------------------------------------------------------------------------------
 
   /// `from` has reported; `news`: something else than the last time.
-  void on(net::peer_id from, bool news);
+  CAUSEWAY_DECL void on(net::peer_id from, bool news);
 
-  void on(net::peer_id from, const vote& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const vote& m);
 
-  void on(net::peer_id from, const failure& m);
+  CAUSEWAY_DECL void on(net::peer_id from, const failure& m);
 
   /// Who has not said that it follows us would take part in no round that waits for it.
-  void asked_for_time(net::peer_id from, const transfer_need& needs);
+  CAUSEWAY_DECL void asked_for_time(net::peer_id from, const transfer_need& needs);
 
-  void peer_up(net::peer_id id);
+  CAUSEWAY_DECL void peer_up(net::peer_id id);
 
-  void peer_down(net::peer_id id);
+  CAUSEWAY_DECL void peer_down(net::peer_id id);
 
   // ---- what time says --------------------------------------------------------------------------------------------------
 
-  void wake();
+  CAUSEWAY_DECL void wake();
 
-  [[nodiscard]] time_point next_wake() const;
+  CAUSEWAY_DECL [[nodiscard]] time_point next_wake() const;
 
   /// After every event. True: this leader needs a higher term to lead somebody who promised one to another.
-  bool decide();
+  CAUSEWAY_DECL bool decide();
 
   void touch() { changed_ = true; }
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
   /// Some of those who have the newest state, others for each who asks.
-  [[nodiscard]] holder_list holders_for(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] holder_list holders_for(net::peer_id id) const;
 
   [[nodiscard]] bool active() const noexcept { return active_; }
   /// Of our last attempt, or else the members.
-  [[nodiscard]] const std::vector<net::peer_id>& last_view() const;
+  CAUSEWAY_DECL [[nodiscard]] const std::vector<net::peer_id>& last_view() const;
   [[nodiscard]] const std::string& waiting_for() const noexcept { return waiting_; }
   [[nodiscard]] bool stuck() const noexcept { return stuck_; }
   /// All peers together have the samples of the round.
   [[nodiscard]] bool enough_samples() const noexcept { return enough_samples_; }
-  [[nodiscard]] std::string describe(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe(time_point now) const;
 
  private:
-  [[nodiscard]] bool follows_us(const peer_entry& p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool follows_us(const peer_entry& p) const;
   /// It can never vote in a ballot of ours below barrier_ any more, and told what it voted for before.
-  [[nodiscard]] bool usable(const peer_entry& p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool usable(const peer_entry& p) const;
 
   // -- between attempts
 
   /// Whether decide() could come to another result. In a big run most reports say that one more peer is ready while others
   /// are waited for, and looking at everybody each time would cost n^2.
-  [[nodiscard]] bool matters(net::peer_id from, const peer_entry& p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool matters(net::peer_id from, const peer_entry& p) const;
 
   /// Adds up what peers have, and calls all of them once it is enough.
-  void count_samples();
+  CAUSEWAY_DECL void count_samples();
 
-  bool gather();
+  CAUSEWAY_DECL bool gather();
 
   /// A new term is needed to lead it. Only once in a round for a peer that the round can be made without: who says so again
   /// and again would stop the run.
-  [[nodiscard]] bool needs_new_term(net::peer_id id, const peer_entry& p) const;
-  void take_new_term();
+  CAUSEWAY_DECL [[nodiscard]] bool needs_new_term(net::peer_id id, const peer_entry& p) const;
+  CAUSEWAY_DECL void take_new_term();
 
   /// Who leaves may go once the run can go on without it: a quorum of the members knows the commit that left it out. Or
   /// when all leave, and nobody is here who would go on.
-  void let_go();
+  CAUSEWAY_DECL void let_go();
 
-  [[nodiscard]] std::vector<statement> statements(const std::vector<net::peer_id>& heard) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<statement> statements(const std::vector<net::peer_id>& heard) const;
 
   /// A value that does not bind is proposed again only if there are too few to make the round anew.
-  [[nodiscard]] bool adoptable(const proposal_rule& rule) const;
+  CAUSEWAY_DECL [[nodiscard]] bool adoptable(const proposal_rule& rule) const;
 
-  void begin_adoption(const commit_record& wanted);
+  CAUSEWAY_DECL void begin_adoption(const commit_record& wanted);
 
-  [[nodiscard]] bool concerns(net::peer_id id, const commit_record& value) const;
+  CAUSEWAY_DECL [[nodiscard]] bool concerns(net::peer_id id, const commit_record& value) const;
 
-  [[nodiscard]] adoption adoption_notice() const;
+  CAUSEWAY_DECL [[nodiscard]] adoption adoption_notice() const;
 
   /// Whether a peer has said since the last attempt that it is ready for another.
   [[nodiscard]] auto is_ready() const {
@@ -124,64 +124,64 @@ class leader {
     };
   }
 
-  void try_go();
+  CAUSEWAY_DECL void try_go();
 
-  bool awaits_answers();
+  CAUSEWAY_DECL bool awaits_answers();
 
-  [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const;
 
   /// Members first, in their order, then the others: the first of them breaks ties of a quorum.
-  [[nodiscard]] std::vector<net::peer_id> participants(bool paused_too) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> participants(bool paused_too) const;
 
-  [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const;
+  CAUSEWAY_DECL [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const;
 
   /// At least half of the peers here that have something to train. A quorum of the members may be far fewer where the last
   /// round was made without many; rounds would get ever smaller, and ever more.
-  [[nodiscard]] bool are_most(const std::vector<net::peer_id>& who) const;
+  CAUSEWAY_DECL [[nodiscard]] bool are_most(const std::vector<net::peer_id>& who) const;
 
   [[nodiscard]] std::size_t least_peers() const { return std::max(t_.settings.min_peers, 1U); }
   /// Who must have come before the first round. They need not all be there at one time: of many, some are always gone.
   [[nodiscard]] std::size_t first_peers() const { return t_.votes.newest().round == 0 ? t_.settings.expected : 0; }
 
   /// Peers that train have less than a round between them, and `who` would begin without some.
-  [[nodiscard]] bool gathers_on(const std::vector<net::peer_id>& who) const;
+  CAUSEWAY_DECL [[nodiscard]] bool gathers_on(const std::vector<net::peer_id>& who) const;
 
   /// Neither a member nor somebody who was one and is late.
-  [[nodiscard]] bool is_newcomer(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_newcomer(net::peer_id id) const;
 
   /// Until when the peers that usually come are waited for. `now` or earlier: nobody is missing.
-  [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who);
+  CAUSEWAY_DECL [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who);
 
   /// How many of the peers here that usually come are not in `in`.
-  [[nodiscard]] std::size_t late_peers(const std::set<net::peer_id>& in) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t late_peers(const std::set<net::peer_id>& in) const;
 
   /// Until when this round stands still for the transfer of one peer; `now`: it does not.
-  time_point time_for_transfer(net::peer_id id, std::size_t ready);
+  CAUSEWAY_DECL time_point time_for_transfer(net::peer_id id, std::size_t ready);
 
-  void go_with(const std::vector<net::peer_id>& who);
+  CAUSEWAY_DECL void go_with(const std::vector<net::peer_id>& who);
 
   /// Counts for those that this attempt begins without.
-  void settle_absent(const std::vector<net::peer_id>& who);
+  CAUSEWAY_DECL void settle_absent(const std::vector<net::peer_id>& who);
 
   // -- during an attempt
 
-  void judge();
+  CAUSEWAY_DECL void judge();
 
-  void give_up();
+  CAUSEWAY_DECL void give_up();
 
-  void commit(std::uint64_t state);
+  CAUSEWAY_DECL void commit(std::uint64_t state);
 
   // -- heartbeats
 
-  [[nodiscard]] heartbeat make_beat() const;
+  CAUSEWAY_DECL [[nodiscard]] heartbeat make_beat() const;
 
-  void beat();
+  CAUSEWAY_DECL void beat();
 
-  [[nodiscard]] std::vector<net::peer_id> others_up() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> others_up() const;
 
-  void drop_silent();
+  CAUSEWAY_DECL void drop_silent();
 
-  void say_waiting(const char* what, const std::vector<net::peer_id>& have);
+  CAUSEWAY_DECL void say_waiting(const char* what, const std::vector<net::peer_id>& have);
 
   static constexpr std::size_t holders_told = 8;
 

@@ -34,29 +34,30 @@ class ledger {
   ledger() = default;
   /// `quota`: how many samples each member holds after a commit; 0: nobody holds any, contributions are only counted.
   /// `budget`: how many samples the run has; 0: no end.
-  explicit ledger(std::uint64_t quota, std::uint64_t budget = 0);
+  CAUSEWAY_DECL explicit ledger(std::uint64_t quota, std::uint64_t budget = 0);
 
   /// Whether the record can be applied: nobody contributes more than it holds, and each peer is named once.
-  [[nodiscard]] bool fits(const commit_record& record) const;
+  CAUSEWAY_DECL [[nodiscard]] bool fits(const commit_record& record) const;
 
   /// Consumes what was contributed, takes back what was returned, then tops up the members in their order to their share:
   /// from the pool, lowest first, then from next(). Precondition: fits(record). Cost: O(n log n).
-  void apply(const commit_record& record);
+  CAUSEWAY_DECL void apply(const commit_record& record);
 
   /// What a peer has to train on, in this order.
-  [[nodiscard]] std::span<const sample_range> held(net::peer_id peer) const;
+  CAUSEWAY_DECL [[nodiscard]] std::span<const sample_range> held(net::peer_id peer) const;
 
-  [[nodiscard]] std::uint64_t held_count(net::peer_id peer) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t held_count(net::peer_id peer) const;
 
   /// Up to `n` sample numbers of a peer, after its first `offset` ones.
-  [[nodiscard]] std::vector<std::uint64_t> take(net::peer_id peer, std::uint64_t offset, std::uint64_t n) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> take(net::peer_id peer, std::uint64_t offset,
+                                                              std::uint64_t n) const;
 
   /// How many samples each of `members` should hold: the quota, and near the end of the budget an equal part of what they
   /// hold and of what is left, so that the last samples do not wait for a few while the others have nothing to train.
-  [[nodiscard]] std::uint64_t share(const std::vector<net::peer_id>& members) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t share(const std::vector<net::peer_id>& members) const;
 
   /// How many samples nobody holds and nobody has trained on. Without an end of the run: as many as anybody may want.
-  [[nodiscard]] std::uint64_t left() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t left() const noexcept;
 
   /// Everybody who holds something, ascending.
   [[nodiscard]] const std::vector<net::peer_id>& holders() const noexcept { return held_.owners; }
@@ -77,25 +78,25 @@ class ledger {
   [[nodiscard]] std::uint64_t budget() const noexcept { return budget_; }
 
   /// Equal for equal ledgers on every machine.
-  [[nodiscard]] std::uint64_t hash() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash() const;
 
   /// What hash() names.
-  void write_canonical(net::byte_writer& out) const;
+  CAUSEWAY_DECL void write_canonical(net::byte_writer& out) const;
 
   /// For the wire and the disk: holders as differences to `base`, which the reader knows (the members, usually).
-  void encode(net::byte_writer& out, const std::vector<net::peer_id>& base) const;
+  CAUSEWAY_DECL void encode(net::byte_writer& out, const std::vector<net::peer_id>& base) const;
 
   /// Reads a ledger; the reader has failed afterwards where the bytes hold none. Allocates no more than the input backs.
-  static ledger decode(net::byte_reader& in, const std::vector<net::peer_id>& base);
+  CAUSEWAY_DECL static ledger decode(net::byte_reader& in, const std::vector<net::peer_id>& base);
 
   friend bool operator==(const ledger&, const ledger&) = default;
 
  private:
   using range_list = std::vector<sample_range>;
 
-  static std::vector<net::peer_id> sorted(std::vector<net::peer_id> peers);
+  CAUSEWAY_DECL static std::vector<net::peer_id> sorted(std::vector<net::peer_id> peers);
 
-  static bool unique(std::vector<net::peer_id> peers);
+  CAUSEWAY_DECL static bool unique(std::vector<net::peer_id> peers);
 
   /// Who holds what, flat: thousands of peers are copied in one piece.
   struct holdings {
@@ -103,10 +104,10 @@ class ledger {
     std::vector<std::size_t> ends;     ///< of each owner's ranges
     range_list ranges;
 
-    [[nodiscard]] std::span<const sample_range> of(std::size_t i) const;
+    CAUSEWAY_DECL [[nodiscard]] std::span<const sample_range> of(std::size_t i) const;
 
     /// Behind all others: owners come in ascending order.
-    void add(net::peer_id peer, const sample_range& r);
+    CAUSEWAY_DECL void add(net::peer_id peer, const sample_range& r);
 
     friend bool operator==(const holdings&, const holdings&) = default;
   };
@@ -116,21 +117,21 @@ class ledger {
     sample_range got;
   };
 
-  void tidy_pool();
+  CAUSEWAY_DECL void tidy_pool();
 
-  void top_up(const std::vector<net::peer_id>& members);
+  CAUSEWAY_DECL void top_up(const std::vector<net::peer_id>& members);
 
   /// At most `n` numbers: from the pool's lowest range that is not `used` up, else new ones.
-  sample_range take_out(std::uint64_t n, std::size_t& used);
+  CAUSEWAY_DECL sample_range take_out(std::uint64_t n, std::size_t& used);
 
-  static void append(range_list& to, const sample_range& r);
+  CAUSEWAY_DECL static void append(range_list& to, const sample_range& r);
 
-  static void write_ranges(net::byte_writer& out, std::span<const sample_range> list);
+  CAUSEWAY_DECL static void write_ranges(net::byte_writer& out, std::span<const sample_range> list);
 
-  static range_list read_ranges(net::byte_reader& in);
+  CAUSEWAY_DECL static range_list read_ranges(net::byte_reader& in);
 
   /// Whether the places hold every number below next() exactly once: without this a forged ledger could overflow sums.
-  [[nodiscard]] bool consistent() const;
+  CAUSEWAY_DECL [[nodiscard]] bool consistent() const;
 
   std::uint64_t quota_ = 0;
   std::uint64_t budget_ = 0;
@@ -142,7 +143,7 @@ class ledger {
 
 /// How many of the first `samples` that a peer held in `before`, and has trained on, it may still contribute under `after`:
 /// all or none. None when they were committed or handed to somebody else meanwhile.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t still_held(const ledger& before, const ledger& after, net::peer_id peer,
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t still_held(const ledger& before, const ledger& after, net::peer_id peer,
                                                      std::uint64_t samples);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership

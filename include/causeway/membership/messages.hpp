@@ -39,7 +39,7 @@ struct position {
   std::uint64_t chain = 0;
 
   [[nodiscard]] bool known() const noexcept { return chain != 0; }
-  [[nodiscard]] bool older_than(const position& other) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool older_than(const position& other) const noexcept;
   friend bool operator==(const position&, const position&) = default;
 };
 
@@ -60,7 +60,7 @@ struct report {
   std::string address;           ///< where the sender can be dialled
 
   /// Whether it says the same as another one.
-  [[nodiscard]] bool repeats(const report& r) const;
+  CAUSEWAY_DECL [[nodiscard]] bool repeats(const report& r) const;
 };
 
 /// Leader to everybody, at regular intervals.
@@ -98,7 +98,7 @@ struct go {
 };
 
 /// Names the addresses of a view.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t places_of(const view& who);
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t places_of(const view& who);
 
 struct vote {
   ballot at;
@@ -172,7 +172,7 @@ struct confirmation {
   std::uint64_t voted = 0;   ///< chain of the value voted for, for the round after newest; 0: none
 
   /// Whether it says that `chain` is committed, or that its sender voted for it.
-  [[nodiscard]] bool supports(std::uint64_t chain) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool supports(std::uint64_t chain) const noexcept;
 };
 
 /// Where are these? None: all members.
@@ -261,7 +261,7 @@ template <class Message>
 inline constexpr std::size_t number_of = place_in<Message>(static_cast<const message*>(nullptr));
 
 /// Of an encoded message; none of the list for what is no message.
-[[nodiscard]] CAUSEWAY_DECL std::size_t kind_of(std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] std::size_t kind_of(std::span<const std::byte> bytes);
 
 /// Kind `kind`, default-made; refuses unknown ones.
 template <std::size_t I = 0>
@@ -282,12 +282,12 @@ message read_kind(net::byte_reader& in, std::size_t kind, const base_record& bas
 }
 
 /// `base`: the newest commit that the sender knows.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m,
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m,
                                                           const base_record& base = {});
 
 /// `base`: the newest commit that the receiver knows. errc::wrong_run, errc::version_mismatch, errc::corrupt or
 /// errc::too_large for what is no message of this run.
-[[nodiscard]] CAUSEWAY_DECL result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes,
+CAUSEWAY_DECL [[nodiscard]] result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes,
                                                            const base_record& base = {});
 
 }  // namespace detail

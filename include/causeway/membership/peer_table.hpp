@@ -63,7 +63,7 @@ struct peer_entry {
 /// Shared by the parts of one protocol.
 class peer_table {
  public:
-  peer_table(options o, durable_record record, effects& fx);
+  CAUSEWAY_DECL peer_table(options o, durable_record record, effects& fx);
 
   options settings;
   acceptor votes;
@@ -77,47 +77,47 @@ class peer_table {
   net::peer_id vouched = 0;      ///< the leader that somebody we believe pointed to
 
   /// Whether its word counts: a member of the newest view known, or whom this peer has promised to follow, who was one.
-  [[nodiscard]] bool believed(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool believed(net::peer_id id) const;
   /// Whether it may lead: the leader need not be a member any more, and is then known through those who follow it.
   [[nodiscard]] bool may_lead(net::peer_id id) const { return votes.newest().known() && (believed(id) || id == vouched); }
   /// Whether this peer has met it in the run before, or was sent to it.
-  [[nodiscard]] bool acquainted(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool acquainted(net::peer_id id) const;
 
   /// Where this peer was sent, but for its own address.
-  [[nodiscard]] std::set<std::string> other_seeds() const;
-  [[nodiscard]] bool all_seeds_answered() const;
+  CAUSEWAY_DECL [[nodiscard]] std::set<std::string> other_seeds() const;
+  CAUSEWAY_DECL [[nodiscard]] bool all_seeds_answered() const;
 
   /// The highest term that is beyond doubt.
-  [[nodiscard]] std::uint32_t known_term() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t known_term() const;
   /// Whether this term may be promised now; a jump is counted.
   bool allow_term(std::uint32_t term, net::peer_id from) { return allow_term(term, from, known_term()); }
-  bool allow_term(std::uint32_t term, net::peer_id from, std::uint32_t known);
+  CAUSEWAY_DECL bool allow_term(std::uint32_t term, net::peer_id from, std::uint32_t known);
   /// Whether a term that somebody names is near enough to be answered with a higher one.
-  [[nodiscard]] bool near(std::uint32_t term) const;
+  CAUSEWAY_DECL [[nodiscard]] bool near(std::uint32_t term) const;
 
-  [[nodiscard]] peer_entry& entry(net::peer_id id);
+  CAUSEWAY_DECL [[nodiscard]] peer_entry& entry(net::peer_id id);
 
-  [[nodiscard]] const peer_entry* find(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] const peer_entry* find(net::peer_id id) const;
 
-  [[nodiscard]] bool up(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool up(net::peer_id id) const;
 
   /// From the peer itself, or from others who met it; empty where nobody said.
-  [[nodiscard]] std::string address_of(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string address_of(net::peer_id id) const;
 
   /// Those of `who` whose address is known.
-  [[nodiscard]] std::vector<located_peer> places_of(const std::vector<net::peer_id>& who) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<located_peer> places_of(const std::vector<net::peer_id>& who) const;
 
   /// As said by leaders, not as seen from here: all who took part have the same.
-  [[nodiscard]] std::string remembered_address(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string remembered_address(net::peer_id id) const;
 
   /// For a leader: which addresses of the view others cannot have heard of, and a name for all of them.
-  void say_places(go& m) const;
+  CAUSEWAY_DECL void say_places(go& m) const;
 
   /// Keeps where peers are, ourselves not among them; written with the next durable step.
-  void remember(std::vector<located_peer> met);
+  CAUSEWAY_DECL void remember(std::vector<located_peer> met);
 
   /// C of the newest commit known; nobody where none is known.
-  [[nodiscard]] const std::vector<net::peer_id>& members() const;
+  CAUSEWAY_DECL [[nodiscard]] const std::vector<net::peer_id>& members() const;
 
   /// The members for which `test(id, entry)` holds. Entries of members exist: see remember_members.
   template <class Test>
@@ -131,32 +131,32 @@ class peer_table {
   }
 
   /// At most `most` of the peers that have voted for `value`: they hold its state.
-  [[nodiscard]] std::vector<located_peer> voters_for(const commit_record& value, std::size_t most) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<located_peer> voters_for(const commit_record& value, std::size_t most) const;
 
-  [[nodiscard]] bool quorum_up() const;
+  CAUSEWAY_DECL [[nodiscard]] bool quorum_up() const;
 
   /// Whether it has promised somebody else a term of ours or above.
-  [[nodiscard]] bool promised_elsewhere(const peer_entry& p) const;
+  CAUSEWAY_DECL [[nodiscard]] bool promised_elsewhere(const peer_entry& p) const;
   /// As far as a leader knows: a quorum is within reach that has promised nothing to anybody else.
-  [[nodiscard]] bool quorum_follows() const;
+  CAUSEWAY_DECL [[nodiscard]] bool quorum_follows() const;
 
   /// Nothing leaves a peer whose record could not be written.
-  void post(net::peer_id to, const message& m);
+  CAUSEWAY_DECL void post(net::peer_id to, const message& m);
 
   /// The same bytes to many.
-  void post_all(const std::vector<net::peer_id>& to, const message& m);
+  CAUSEWAY_DECL void post_all(const std::vector<net::peer_id>& to, const message& m);
 
-  void reject(reject_reason why, net::peer_id from);
+  CAUSEWAY_DECL void reject(reject_reason why, net::peer_id from);
   [[nodiscard]] std::uint64_t rejected(reject_reason why) const { return rejected_[static_cast<std::size_t>(why)]; }
 
   /// Some peers that others may ask: those within reach first.
-  [[nodiscard]] std::vector<located_peer> some_peers(std::size_t limit) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<located_peer> some_peers(std::size_t limit) const;
 
-  void note_leads(std::uint32_t term);
+  CAUSEWAY_DECL void note_leads(std::uint32_t term);
 
   /// Dials a few of those who were here once, others each time: they may be unable to find us, and what they hold waits for
   /// them. `called`: how many before; gives that of the next time.
-  [[nodiscard]] std::size_t call_the_lost(std::size_t called);
+  CAUSEWAY_DECL [[nodiscard]] std::size_t call_the_lost(std::size_t called);
 
  private:
   static constexpr std::size_t called_at_once = 8;

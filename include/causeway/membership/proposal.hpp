@@ -15,14 +15,14 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 /// What peers that are ready bring, in their order.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who);
 
 /// A round would change nothing: nobody brings anything, there is nothing to hand out, and nobody wants to go.
-[[nodiscard]] CAUSEWAY_DECL bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who);
+CAUSEWAY_DECL [[nodiscard]] bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who);
 
 /// The whole record but the state. Who leaves takes part, and is no member afterwards; unless all leave. A
 /// round of peers out of work is a takeover: all that anybody holds goes back to the pool, and is dealt out among them.
-[[nodiscard]] CAUSEWAY_DECL commit_record propose(const peer_table& t, const view& who);
+CAUSEWAY_DECL [[nodiscard]] commit_record propose(const peer_table& t, const view& who);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 

@@ -31,63 +31,63 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 class protocol {
  public:
   /// `record`: what the last process persisted, or fresh_record. `fx` must outlive this object.
-  protocol(options o, durable_record record, effects& fx);
+  CAUSEWAY_DECL protocol(options o, durable_record record, effects& fx);
   protocol(const protocol&) = delete;
   protocol& operator=(const protocol&) = delete;
 
   // ---- from the network --------------------------------------------------------------------------------------------
 
   /// The first peer of a new run: commits round 0 with itself as the only member. It holds that state.
-  void found(std::uint64_t state_hash, time_point now);
+  CAUSEWAY_DECL void found(std::uint64_t state_hash, time_point now);
 
   /// Looks for the run at these addresses and at those it remembers, until it finds it. Also after a restart.
-  void join(const std::vector<std::string>& addresses, time_point now);
+  CAUSEWAY_DECL void join(const std::vector<std::string>& addresses, time_point now);
 
-  void peer_up(net::peer_id peer, const std::string& address, time_point now);
+  CAUSEWAY_DECL void peer_up(net::peer_id peer, const std::string& address, time_point now);
 
-  void peer_down(net::peer_id peer, const std::string& why, time_point now);
+  CAUSEWAY_DECL void peer_down(net::peer_id peer, const std::string& why, time_point now);
 
-  void unreachable(const std::string& address, const std::string& why, time_point now);
+  CAUSEWAY_DECL void unreachable(const std::string& address, const std::string& why, time_point now);
 
-  void message(net::peer_id from, std::span<const std::byte> bytes, time_point now);
+  CAUSEWAY_DECL void message(net::peer_id from, std::span<const std::byte> bytes, time_point now);
 
   /// Something that came over the same connection is no message of anybody's: its sender is sent away.
-  void malformed(net::peer_id from, const std::string& why, time_point now);
+  CAUSEWAY_DECL void malformed(net::peer_id from, const std::string& why, time_point now);
 
   /// `from` fetches the state, and asks the leader to hold the next round back for it.
-  void asks_for_time(net::peer_id from, const transfer_need& needs, time_point now);
+  CAUSEWAY_DECL void asks_for_time(net::peer_id from, const transfer_need& needs, time_point now);
 
-  void wake(time_point now);
+  CAUSEWAY_DECL void wake(time_point now);
 
   /// Lets another one lead, for as long as one does. For a leader that is there, but cannot write what it decides.
-  void resign(time_point now);
+  CAUSEWAY_DECL void resign(time_point now);
 
   /// A record that `persist` took cannot be made durable after all. What was sent since must not have left this peer.
-  void disk_failed(time_point now);
+  CAUSEWAY_DECL void disk_failed(time_point now);
 
   // ---- from the trainer ----------------------------------------------------------------------------------------------
 
   /// This peer has the full state of a committed round: after a transfer or a restart.
-  void holds(std::uint64_t round, std::uint64_t state_hash, time_point now);
+  CAUSEWAY_DECL void holds(std::uint64_t round, std::uint64_t state_hash, time_point now);
   /// This peer can take part in `round`, on top of `parent`, with so many samples. Holds until the round is committed.
-  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now);
+  CAUSEWAY_DECL void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now);
   /// See options::round_samples.
   void gather(std::uint64_t round_samples) noexcept { t_.settings.round_samples = round_samples; }
   /// The trainer has so many samples for that round, and goes on; situation::enough says when to be ready.
-  void announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now);
+  CAUSEWAY_DECL void announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now);
   /// The exchange of `current` went through, and the trainer is about to make its result durable: what would end the
   /// attempt waits for voted() or failed(), so that nobody's samples are used up for nothing. False: it is over already.
-  bool completed(ballot at, time_point now);
+  CAUSEWAY_DECL bool completed(ballot at, time_point now);
   /// The candidate state of `current` (exchange or adopt) is durable and has this hash. Ignored if the attempt is over.
-  void voted(ballot at, std::uint64_t round, std::uint64_t state_hash, time_point now);
+  CAUSEWAY_DECL void voted(ballot at, std::uint64_t round, std::uint64_t state_hash, time_point now);
   /// The exchange (or the fetch of an adopt) failed; `suspects` are the peers whose messages did not come or could not be
   /// used, as far as this peer saw that; it may be one of them. None: it does not know whose fault it was.
-  void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now);
+  CAUSEWAY_DECL void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now);
   /// What this peer was to contribute is not finite, and it gives it up. `at`: the attempt that it was let into, if any.
-  void unusable(ballot at, time_point now);
+  CAUSEWAY_DECL void unusable(ballot at, time_point now);
   /// Takes part until a commit has made the others independent of this peer: situation::left. Go on to answer with ready
   /// (of 0 samples, once its work is committed) and voted until then.
-  void leave(time_point now);
+  CAUSEWAY_DECL void leave(time_point now);
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class protocol {
   [[nodiscard]] net::peer_id self() const noexcept { return t_.self; }
   /// What the commit of `round` with this state would leave to be remembered, or has left: see round_store::save. Empty: it
   /// is neither the newest commit nor what this peer is about to vote for.
-  [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t state) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t state) const;
   /// How long no other member of the newest commit known has been within reach. 0 for who leads or follows.
   [[nodiscard]] duration alone_for(time_point now) const { return finder_.alone_for(now); }
   /// 0: none known.
@@ -108,26 +108,26 @@ class protocol {
   [[nodiscard]] std::uint64_t newest_chain() const noexcept { return t_.votes.newest().chain; }
 
   /// A few lines for people: where it stands, who leads, who is waited for, what was refused.
-  [[nodiscard]] std::string describe(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe(time_point now) const;
 
  private:
-  static detail::peer_entry fresh_connection(const detail::peer_entry& old);
+  CAUSEWAY_DECL static detail::peer_entry fresh_connection(const detail::peer_entry& old);
 
   [[nodiscard]] bool stopped() const { return !t_.votes.broken().empty() || follower_.has_left(); }
 
   /// Every event begins here. A process that was stopped for a while must not take its own absence for that of others.
-  void begin(time_point now);
+  CAUSEWAY_DECL void begin(time_point now);
 
-  void start(const std::vector<std::string>& addresses);
+  CAUSEWAY_DECL void start(const std::vector<std::string>& addresses);
 
-  void down(net::peer_id peer);
+  CAUSEWAY_DECL void down(net::peer_id peer);
 
-  void turn_away(net::peer_id peer, reject_reason reason, const std::string& why);
+  CAUSEWAY_DECL void turn_away(net::peer_id peer, reject_reason reason, const std::string& why);
 
-  void dispatch(net::peer_id from, const detail::message& m);
+  CAUSEWAY_DECL void dispatch(net::peer_id from, const detail::message& m);
 
   /// What came while a vote was on its way, in its order.
-  void take_deferred();
+  CAUSEWAY_DECL void take_deferred();
 
   template <class Message>
   void take(net::peer_id from, const Message& m) {
@@ -154,37 +154,37 @@ class protocol {
     }
   }
 
-  void take_notice(net::peer_id from, const detail::commit_notice& m);
+  CAUSEWAY_DECL void take_notice(net::peer_id from, const detail::commit_notice& m);
 
-  void take_report(net::peer_id from, const detail::report& m);
+  CAUSEWAY_DECL void take_report(net::peer_id from, const detail::report& m);
 
-  void learned();
+  CAUSEWAY_DECL void learned();
 
   /// Every event ends here: lets time pass, lets everybody decide, delivers what we said to ourselves, tells the trainer.
-  void finish();
+  CAUSEWAY_DECL void finish();
 
-  void settle();
+  CAUSEWAY_DECL void settle();
 
-  void elect();
+  CAUSEWAY_DECL void elect();
 
   /// A peer that stops says so, so that nobody waits for its silence.
-  void say_goodbye();
+  CAUSEWAY_DECL void say_goodbye();
 
-  [[nodiscard]] time_point next_wake() const;
+  CAUSEWAY_DECL [[nodiscard]] time_point next_wake() const;
 
   // ---- the situation ---------------------------------------------------------------------------------------------------
 
   /// Long lists are copied only when they changed: this runs after every event.
-  void refresh();
+  CAUSEWAY_DECL void refresh();
 
-  [[nodiscard]] situation look() const;
+  CAUSEWAY_DECL [[nodiscard]] situation look() const;
 
-  bool look_at_attempt(situation& s) const;
+  CAUSEWAY_DECL bool look_at_attempt(situation& s) const;
 
-  void look_at_rest(situation& s) const;
+  CAUSEWAY_DECL void look_at_rest(situation& s) const;
 
   /// Why nothing can be committed; empty where it can.
-  [[nodiscard]] std::string no_quorum() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string no_quorum() const;
 
   /// Nothing is urgent enough to be asked for again at once.
   static constexpr duration shortest_wait = std::chrono::milliseconds{1};

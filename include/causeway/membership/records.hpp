@@ -77,10 +77,10 @@ struct commit_record {
   std::uint64_t ledger = 0;                 ///< hash of the sample ledger after this round
 
   /// Names this record and, through `parent`, all before it. Cost: one hash of the record.
-  [[nodiscard]] std::uint64_t chain() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t chain() const;
 
   /// Samples of `peer` that are in the state.
-  [[nodiscard]] std::uint64_t contribution_of(net::peer_id peer) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t contribution_of(net::peer_id peer) const noexcept;
 
   friend bool operator==(const commit_record&, const commit_record&) = default;
 };
@@ -97,7 +97,7 @@ inline constexpr std::size_t max_signature_bytes = 64;
 /// Who voted for a record: a quorum of the members before it. No part of the chain, because leaders may have heard others.
 using certificate = std::vector<endorsement>;
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<net::peer_id> voters_of(const certificate& votes);
+CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> voters_of(const certificate& votes);
 
 struct view_member {
   net::peer_id peer = 0;
@@ -114,19 +114,19 @@ struct view {
   std::uint64_t parent = 0;  ///< chain of the committed record before it
   std::vector<view_member> members;
 
-  [[nodiscard]] std::optional<net::peer_index> rank_of(net::peer_id peer) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> rank_of(net::peer_id peer) const noexcept;
 
   /// Samples of all together. 0: there is nothing to exchange, and the state stays what it is.
-  [[nodiscard]] std::uint64_t total() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t total() const noexcept;
 
   friend bool operator==(const view&, const view&) = default;
 };
 
 /// Whether `voters` can decide for `members`: more than half of them, or exactly half with the first-named one among them.
 /// Any two quorums of the same members have a peer in common. Cost: O(n log n).
-[[nodiscard]] CAUSEWAY_DECL bool is_quorum(std::span<const net::peer_id> members, std::vector<net::peer_id> voters);
+CAUSEWAY_DECL [[nodiscard]] bool is_quorum(std::span<const net::peer_id> members, std::vector<net::peer_id> voters);
 
-[[nodiscard]] CAUSEWAY_DECL bool contains(std::span<const net::peer_id> peers, net::peer_id id);
+CAUSEWAY_DECL [[nodiscard]] bool contains(std::span<const net::peer_id> peers, net::peer_id id);
 
 // ---- bytes -------------------------------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ struct base_record {
 
   [[nodiscard]] bool precedes(std::uint64_t parent) const noexcept { return record != nullptr && parent == chain; }
   /// Members of the record before one with this parent; nobody where it is not known.
-  [[nodiscard]] std::span<const net::peer_id> members(std::uint64_t parent) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::span<const net::peer_id> members(std::uint64_t parent) const noexcept;
 };
 
 /// A record and who voted for it, if that is known.

@@ -25,10 +25,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 /// `self` as the only member. Every sample that is not in a commit of the old run is there to be trained on; who held it
 /// goes for nothing. A vote for a later round is given up: nobody can say whether it was committed. Precondition: `old`
 /// knows a commit of another run; `self` was nobody in it.
-[[nodiscard]] CAUSEWAY_DECL durable_record refounded(const durable_record& old, std::uint64_t run, net::peer_id self);
+CAUSEWAY_DECL [[nodiscard]] durable_record refounded(const durable_record& old, std::uint64_t run, net::peer_id self);
 
 /// For the history of the founder, before anything else: a checker takes the record without votes.
-[[nodiscard]] CAUSEWAY_DECL event refound_event(const durable_record& founded);
+CAUSEWAY_DECL [[nodiscard]] event refound_event(const durable_record& founded);
 
 namespace detail {
 /// Keeps what is noted; nothing else is asked of it.
@@ -40,13 +40,13 @@ struct noting final : effects {
   void drop(net::peer_id, const std::string&) override {}
   bool persist(const durable_record&) override { return true; }
   void wake_at(time_point) override {}
-  CAUSEWAY_DECL void note(const event& e) override;
+  CAUSEWAY_INLINE void note(const event& e) override;
 };
 }  // namespace detail
 
 /// What the peer of this record says when it is started again, for the end of its history where it never will be: a process
 /// that was killed may not have come to note its last steps, and a run may be founded on one of them.
-[[nodiscard]] CAUSEWAY_DECL std::vector<event> last_words(const durable_record& record, time_point now);
+CAUSEWAY_DECL [[nodiscard]] std::vector<event> last_words(const durable_record& record, time_point now);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 

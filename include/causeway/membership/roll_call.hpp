@@ -19,21 +19,21 @@ class roll_call {
  public:
   explicit roll_call(duration every) : times_{{.floor = every / 2, .cap = every}} {}
 
-  void called(time_point now);
+  CAUSEWAY_DECL void called(time_point now);
   /// Somebody answers the last call.
   void answered(time_point now) noexcept { times_.observe(now - last_); }
 
   /// By when whoever is there has answered the last call.
   [[nodiscard]] time_point due() const noexcept { return times_.deadline(last_); }
   /// The first of them that has not answered the last call yet; 0: nobody.
-  [[nodiscard]] net::peer_id owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const;
   /// It should have answered by now. It may only be slow: nothing that lasts follows from that.
-  [[nodiscard]] bool is_overdue(const peer_table& t, net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_overdue(const peer_table& t, net::peer_id id) const;
   /// It has said nothing from one call to the next.
   [[nodiscard]] bool has_missed(const peer_table& t, net::peer_id id) const { return silent_since(t, id, before_); }
 
  private:
-  static bool silent_since(const peer_table& t, net::peer_id id, time_point call);
+  CAUSEWAY_DECL static bool silent_since(const peer_table& t, net::peer_id id, time_point call);
 
   net::arrival_statistics times_;
   time_point before_;

@@ -33,19 +33,19 @@ struct image_layout {
   std::uint32_t chunk_bytes = default_chunk_bytes;
   std::vector<std::uint64_t> sizes;
 
-  [[nodiscard]] std::uint64_t bytes() const noexcept;
-  [[nodiscard]] std::size_t chunks() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t bytes() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t chunks() const noexcept;
 
   friend bool operator==(const image_layout&, const image_layout&) = default;
 };
 
 /// The name of a state from its layout and the digest of its chunks' hashes.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
 
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
 
 /// Success, or errc::wrong_model with the sizes of both sides.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_layout(const image_layout& ours, const image_layout& theirs);
 
 /// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
 /// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
@@ -112,7 +112,7 @@ class image_collector {
 /// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
 class state_image {
  public:
-  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
+  CAUSEWAY_DECL explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
 
   /// The memory of these objects, in this order.
   template <class... Ts>
@@ -125,28 +125,28 @@ class state_image {
   }
 
   /// Appends a part; it must stay where it is.
-  void add(std::span<std::byte> part);
+  CAUSEWAY_DECL void add(std::span<std::byte> part);
 
   [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
   [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
   /// The last chunk may be shorter.
-  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
 
   /// The memory was changed: hashes will be made anew.
   void touch() noexcept { hashed_ = false; }
 
   /// Names the state. Makes the hashes if the memory was touched.
-  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
-  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
+  CAUSEWAY_DECL [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
   [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
 
   /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
-  void read(std::size_t chunk, std::span<std::byte> out) const;
+  CAUSEWAY_DECL void read(std::size_t chunk, std::span<std::byte> out) const;
 
   /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
-  void write(std::size_t chunk, std::span<const std::byte> in);
+  CAUSEWAY_DECL void write(std::size_t chunk, std::span<const std::byte> in);
 
  private:
   // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
@@ -165,9 +165,9 @@ class state_image {
   }
 
   // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
-  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
 
-  void make_hashes(thread_pool* pool) const;
+  CAUSEWAY_DECL void make_hashes(thread_pool* pool) const;
 
   image_layout layout_;
   std::vector<std::span<std::byte>> parts_;
@@ -182,10 +182,10 @@ class state_image {
 class staging {
  public:
   staging() = default;
-  explicit staging(const image_layout& layout);
+  CAUSEWAY_DECL explicit staging(const image_layout& layout);
 
   /// Keeps a copy of a chunk whose hash was found right.
-  void put(std::size_t chunk, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL void put(std::size_t chunk, std::span<const std::byte> bytes);
 
   [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
   [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
@@ -194,7 +194,7 @@ class staging {
   /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
   /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
   /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
-  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
+  CAUSEWAY_DECL result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
 
  private:
   image_layout layout_;

@@ -38,7 +38,7 @@ struct failed_link {
 /// left; of equals the one with more `disputes`, then the one later in `order`; `spared` (the leader) only against peers in
 /// fewer. Greedy is smallest for the patterns that links make (stars and single pairs) and at most a factor ln n off. Who
 /// complains of others without reason, each time of somebody else, is found the second time. Cost: O(n · complaints).
-[[nodiscard]] CAUSEWAY_DECL std::vector<net::peer_id> explain(const std::vector<complaint>& complaints,
+CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> explain(const std::vector<complaint>& complaints,
                                                               const std::vector<net::peer_id>& order, net::peer_id spared,
                                                               const dispute_counts& disputes = {});
 

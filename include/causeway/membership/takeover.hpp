@@ -23,19 +23,20 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 /// Since when the members have had nothing to train. Regular; for the leader alone.
 class takeover {
  public:
-  void begin_round(const ledger& samples, const std::vector<net::peer_id>& members);
+  CAUSEWAY_DECL void begin_round(const ledger& samples, const std::vector<net::peer_id>& members);
 
   /// When so many peers that have nothing to train may take over what others hold: once they have waited for as long as it
   /// will take them to train it, so that waiting and doing it again cost at most twice the better of the two. Never where
   /// nothing is left.
-  [[nodiscard]] time_point due(const ledger& samples, std::size_t peers, const wait_times& waits, time_point now);
+  CAUSEWAY_DECL [[nodiscard]] time_point due(const ledger& samples, std::size_t peers, const wait_times& waits,
+                                             time_point now);
 
  private:
   std::optional<time_point> idle_since_;
 };
 
 /// The middle one of what peers bring to a round; 0 of none.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t median(std::vector<std::uint64_t> brought);
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t median(std::vector<std::uint64_t> brought);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 

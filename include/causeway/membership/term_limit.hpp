@@ -19,15 +19,15 @@ class term_limit {
   explicit term_limit(duration heartbeat) : heartbeat_{heartbeat} {}
 
   /// Whether a term may become `wanted` now where `known` is the highest that is beyond doubt. If so, the growth is spent.
-  bool allow(std::uint32_t known, std::uint32_t wanted, time_point now);
+  CAUSEWAY_DECL bool allow(std::uint32_t known, std::uint32_t wanted, time_point now);
 
   /// Growth that needs no wait.
   static constexpr std::uint64_t burst = 64;
 
  private:
-  [[nodiscard]] std::uint64_t beats(duration d) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t beats(duration d) const;
 
-  void refill(time_point now);
+  CAUSEWAY_DECL void refill(time_point now);
 
   static constexpr int longest_between = 16;  // a candidate asks again after 9 at most
 

@@ -22,17 +22,17 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 class state_transfer {
  public:
   /// `fx` must outlive this object.
-  explicit state_transfer(transfer_effects& fx, const transfer_options& options = {});
+  CAUSEWAY_DECL explicit state_transfer(transfer_effects& fx, const transfer_options& options = {});
 
   void peer_up(net::peer_id peer, time_point now) { taking.peer_up(peer, now); }
-  void peer_down(net::peer_id peer, time_point now);
+  CAUSEWAY_DECL void peer_down(net::peer_id peer, time_point now);
 
   /// A control message for which is_transfer_message holds. errc::corrupt, errc::too_large, errc::protocol: it is
   /// malformed, or asks for what the state it names does not have; nothing was done, and no peer of ours sends such a
   /// thing.
-  result<void> message(net::peer_id from, std::span<const std::byte> bytes, time_point now);
+  CAUSEWAY_DECL result<void> message(net::peer_id from, std::span<const std::byte> bytes, time_point now);
 
-  void wake(time_point now);
+  CAUSEWAY_DECL void wake(time_point now);
 
   [[nodiscard]] std::uint64_t malformed() const noexcept { return malformed_; }
 

@@ -34,11 +34,11 @@ struct kept_bytes {
   std::vector<std::byte> memory;
 
   /// Precondition: `image` is hashed. Cost: one copy of it.
-  [[nodiscard]] static std::shared_ptr<const kept_bytes> copy_of(const state_image& image);
+  CAUSEWAY_DECL [[nodiscard]] static std::shared_ptr<const kept_bytes> copy_of(const state_image& image);
 
   [[nodiscard]] std::uint64_t root() const { return state_root(layout, digest_of(hashes)); }
 
-  [[nodiscard]] static donor::chunk_reader reader(std::shared_ptr<const kept_bytes> from);
+  CAUSEWAY_DECL [[nodiscard]] static donor::chunk_reader reader(std::shared_ptr<const kept_bytes> from);
 };
 
 /// The giving side. Memory: at most two copies of the state, and as much again for the means of rounds: where these are
@@ -47,32 +47,32 @@ struct kept_bytes {
 class kept_states {
  public:
   /// Both must outlive this object.
-  kept_states(donor& giving, transfer_effects& fx);
+  CAUSEWAY_DECL kept_states(donor& giving, transfer_effects& fx);
 
   /// A message of the kind keep.
-  void message(net::peer_id from, const transfer_message& m);
+  CAUSEWAY_DECL void message(net::peer_id from, const transfer_message& m);
 
-  void peer_down(net::peer_id peer);
+  CAUSEWAY_DECL void peer_down(net::peer_id peer);
 
   /// Whether the means of rounds are to be added.
   [[nodiscard]] bool any() const noexcept { return !states_.empty(); }
 
   /// Whether the state of `round`, whose memory is about to change, is to be copied first: see copied.
-  [[nodiscard]] bool needs_copy(std::uint64_t round) const;
+  CAUSEWAY_DECL [[nodiscard]] bool needs_copy(std::uint64_t round) const;
   /// The copy serves from now on.
-  void copied(std::uint64_t round, std::shared_ptr<const kept_bytes> bytes);
+  CAUSEWAY_DECL void copied(std::uint64_t round, std::shared_ptr<const kept_bytes> bytes);
   /// Whether a copy of it is given away, so that its offer need not be withdrawn with the memory.
-  [[nodiscard]] bool has_copy(std::uint64_t round) const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_copy(std::uint64_t round) const;
 
   /// The memory of the state of `round` is no longer what it was: without a copy it is not kept any more.
-  void withdrawn(std::uint64_t round);
+  CAUSEWAY_DECL void withdrawn(std::uint64_t round);
 
   /// `round` is committed, and this is the mean that made it out of the round before; nullptr: nothing was exchanged, the
   /// state is that of the round before.
-  void add_mean(std::uint64_t round, std::shared_ptr<const kept_bytes> mean);
+  CAUSEWAY_DECL void add_mean(std::uint64_t round, std::shared_ptr<const kept_bytes> mean);
 
   /// What is kept is of no use any more.
-  void clear();
+  CAUSEWAY_DECL void clear();
 
  private:
   static constexpr std::size_t most_states = 2;
@@ -89,16 +89,16 @@ class kept_states {
     std::uint64_t bytes;
   };
 
-  bool note_user(net::peer_id from, const state_name& what);
+  CAUSEWAY_DECL bool note_user(net::peer_id from, const state_name& what);
 
-  void release(net::peer_id from, const state_name& what);
+  CAUSEWAY_DECL void release(net::peer_id from, const state_name& what);
 
   // Drops states without users, and means that no state needs.
-  void tidy();
+  CAUSEWAY_DECL void tidy();
 
-  [[nodiscard]] std::uint64_t most_bytes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t most_bytes() const;
 
-  [[nodiscard]] std::vector<std::byte> encode_means(std::uint64_t from) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode_means(std::uint64_t from) const;
 
   donor* giving_;
   transfer_effects* fx_;
@@ -111,32 +111,32 @@ class kept_states {
 /// The taking side: whom a state is kept by, and which means there are. Thread safety: none; the fabric's lock serves.
 class kept_for_us {
  public:
-  explicit kept_for_us(transfer_effects& fx);
+  CAUSEWAY_DECL explicit kept_for_us(transfer_effects& fx);
 
   /// Asks `holders` to keep `what` while it is fetched from here.
-  void begin(const state_name& what, std::span<const net::peer_id> holders);
+  CAUSEWAY_DECL void begin(const state_name& what, std::span<const net::peer_id> holders);
   /// Asks for the means of the rounds from `round` on.
-  void ask(std::uint64_t round);
+  CAUSEWAY_DECL void ask(std::uint64_t round);
   /// They need not keep it any more.
-  void end();
+  CAUSEWAY_DECL void end();
 
   /// A message of the kinds means and gone.
-  void message(net::peer_id from, const transfer_message& m);
-  void peer_down(net::peer_id peer);
+  CAUSEWAY_DECL void message(net::peer_id from, const transfer_message& m);
+  CAUSEWAY_DECL void peer_down(net::peer_id peer);
 
   [[nodiscard]] const state_name& base() const noexcept { return base_; }
   /// Somebody keeps it.
   [[nodiscard]] bool kept() const noexcept { return !keepers_.empty(); }
-  [[nodiscard]] std::vector<net::peer_id> keepers() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> keepers() const;
   /// Whether somebody answered since the last `ask`.
   [[nodiscard]] bool answered() const noexcept { return answered_; }
   /// The root of a round's mean; 0: the round exchanged nothing. None: not heard of.
-  [[nodiscard]] std::optional<std::uint64_t> root_of(std::uint64_t round) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint64_t> root_of(std::uint64_t round) const;
 
  private:
   static constexpr std::size_t most_rounds = 65536;  // what a peer may make us remember
 
-  void send(net::peer_id to, std::uint64_t index);
+  CAUSEWAY_DECL void send(net::peer_id to, std::uint64_t index);
 
   transfer_effects* fx_;
   state_name base_;

@@ -43,23 +43,24 @@ class donor {
   };
 
   /// `fx` must outlive this object.
-  donor(const transfer_options& options, transfer_effects& fx);
+  CAUSEWAY_DECL donor(const transfer_options& options, transfer_effects& fx);
   donor(const donor&) = delete;
   donor& operator=(const donor&) = delete;
 
   /// From now on gives the state of `round` to whoever asks; replaces what was offered for it. `image` must be hashed (call
   /// its root before), and stay as it is until withdrawn.
-  void offer(std::uint64_t round, const state_image& image);
+  CAUSEWAY_DECL void offer(std::uint64_t round, const state_image& image);
 
   /// The same from anywhere, such as a file.
-  void offer(std::uint64_t round, image_layout layout, std::vector<std::uint64_t> hashes, chunk_reader reader);
+  CAUSEWAY_DECL void offer(std::uint64_t round, image_layout layout, std::vector<std::uint64_t> hashes,
+                           chunk_reader reader);
 
   /// What is offered for `round` is read from elsewhere from now on; the bytes are the same.
-  void read_from(std::uint64_t round, chunk_reader reader);
+  CAUSEWAY_DECL void read_from(std::uint64_t round, chunk_reader reader);
 
   /// The memory behind an offer is about to change. Those who wait for something of it are told that it is gone.
-  void withdraw(std::uint64_t round);
-  void withdraw();
+  CAUSEWAY_DECL void withdraw(std::uint64_t round);
+  CAUSEWAY_DECL void withdraw();
 
   [[nodiscard]] bool offers(const state_name& name) const { return find(name) != nullptr; }
   /// Precondition: it is offered.
@@ -67,27 +68,27 @@ class donor {
 
   /// While this peer exchanges data its lines are for that: of what others fetch one chunk at a time is let out, and then
   /// none for `rest` times as long as that took to be acknowledged.
-  void busy(bool yes, time_point now);
+  CAUSEWAY_DECL void busy(bool yes, time_point now);
   [[nodiscard]] bool is_busy() const noexcept { return busy_; }
   /// When `wake` is to be called.
-  [[nodiscard]] time_point next_wake() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] time_point next_wake() const noexcept;
   void wake(time_point now) { serve(now); }
   [[nodiscard]] const counts& counted() const noexcept { return counts_; }
   /// Content sent and not acknowledged.
   [[nodiscard]] std::size_t outstanding() const noexcept { return outstanding_; }
-  [[nodiscard]] std::size_t outstanding(net::peer_id peer) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t outstanding(net::peer_id peer) const;
 
   // ---- events -------------------------------------------------------------------------------------------------------
 
   /// A message of one of the kinds ask_manifest, ask_chunk, receipt and cancel. Others are ignored. errc::protocol for a
   /// request for a piece that the state it names does not have: who knows the name knows how many there are.
-  result<void> message(net::peer_id from, const transfer_message& m, time_point now = {});
+  CAUSEWAY_DECL result<void> message(net::peer_id from, const transfer_message& m, time_point now = {});
 
   /// Says that a state is not to be had here, or not yet.
-  void send_gone(net::peer_id to, const state_name& what);
+  CAUSEWAY_DECL void send_gone(net::peer_id to, const state_name& what);
 
   /// The connection ended: what was on its way is lost, and forgotten.
-  void peer_down(net::peer_id peer, time_point now = {});
+  CAUSEWAY_DECL void peer_down(net::peer_id peer, time_point now = {});
 
  private:
   struct offered {
@@ -117,7 +118,7 @@ class donor {
     std::size_t outstanding = 0;
   };
 
-  [[nodiscard]] const offered* find(const state_name& name) const;
+  CAUSEWAY_DECL [[nodiscard]] const offered* find(const state_name& name) const;
 
   template <class Which>
   void withdraw_if(Which&& which) {
@@ -126,28 +127,28 @@ class donor {
   }
 
   // One `gone` per state, however many requests there were for it.
-  void drop_lost_requests(net::peer_id id, asking_peer& peer);
+  CAUSEWAY_DECL void drop_lost_requests(net::peer_id id, asking_peer& peer);
 
-  result<void> take_request(net::peer_id from, const transfer_message& m);
+  CAUSEWAY_DECL result<void> take_request(net::peer_id from, const transfer_message& m);
 
-  void enqueue(net::peer_id from, const request& r);
+  CAUSEWAY_DECL void enqueue(net::peer_id from, const request& r);
 
-  bool forget_idle_peer();
+  CAUSEWAY_DECL bool forget_idle_peer();
 
   // Messages of one connection arrive in order, so one ticket acknowledges all that was sent before it.
-  void take_receipt(net::peer_id from, std::uint64_t ticket, time_point now);
+  CAUSEWAY_DECL void take_receipt(net::peer_id from, std::uint64_t ticket, time_point now);
 
-  void take_cancel(net::peer_id from, const transfer_message& m);
+  CAUSEWAY_DECL void take_cancel(net::peer_id from, const transfer_message& m);
 
   // One request of each peer in turn, beginning after the one served last, until nobody's next one fits.
-  void serve(time_point now);
+  CAUSEWAY_DECL void serve(time_point now);
 
   // Nobody is locked out: who has nothing on its way gets one message, whatever the others have.
-  [[nodiscard]] bool fits(const asking_peer& peer, time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] bool fits(const asking_peer& peer, time_point now) const;
 
-  [[nodiscard]] std::size_t answer_size(const request& r) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t answer_size(const request& r) const;
 
-  void serve_one(net::peer_id to, asking_peer& peer);
+  CAUSEWAY_DECL void serve_one(net::peer_id to, asking_peer& peer);
 
   transfer_options options_;
   transfer_effects* fx_;

@@ -58,27 +58,28 @@ class fetcher {
   enum class status : std::uint8_t { idle, running, complete, failed };
 
   /// `fx` must outlive this object.
-  fetcher(const transfer_options& options, transfer_effects& fx);
+  CAUSEWAY_DECL fetcher(const transfer_options& options, transfer_effects& fx);
   fetcher(const fetcher&) = delete;
   fetcher& operator=(const fetcher&) = delete;
 
   /// Begins to fetch `goal`, and ends the fetch before. `local` must be hashed, outlive the fetch and stay as it is
   /// until `commit`. Complete at once where nothing differs.
-  void start(const state_name& goal, std::span<const net::peer_id> holders, const state_image& local, time_point now);
+  CAUSEWAY_DECL void start(const state_name& goal, std::span<const net::peer_id> holders, const state_image& local,
+                           time_point now);
   /// These hold the goal now. Others are not asked any more.
-  void holders(std::span<const net::peer_id> peers, time_point now);
+  CAUSEWAY_DECL void holders(std::span<const net::peer_id> peers, time_point now);
   /// Ends the fetch without a result. What has come is kept for a fetch of the same state.
-  void stop();
+  CAUSEWAY_DECL void stop();
   /// Frees what was kept.
-  void forget();
+  CAUSEWAY_DECL void forget();
 
   // ---- events, whether a fetch runs or not --------------------------------------------------------------------------
 
-  void peer_up(net::peer_id peer, time_point now);
-  void peer_down(net::peer_id peer, time_point now);
+  CAUSEWAY_DECL void peer_up(net::peer_id peer, time_point now);
+  CAUSEWAY_DECL void peer_down(net::peer_id peer, time_point now);
   /// A message of one of the kinds manifest, chunk and gone. Others are ignored.
-  void message(net::peer_id from, const transfer_message& m, time_point now);
-  void wake(time_point now);
+  CAUSEWAY_DECL void message(net::peer_id from, const transfer_message& m, time_point now);
+  CAUSEWAY_DECL void wake(time_point now);
 
   // ---- to look at ---------------------------------------------------------------------------------------------------
 
@@ -89,13 +90,13 @@ class fetcher {
   [[nodiscard]] const error& failure() const noexcept { return failure_; }
   /// The newest round that a holder spoke of when it said that it does not have the goal.
   [[nodiscard]] std::uint64_t newest_seen() const noexcept { return newest_seen_; }
-  [[nodiscard]] fetch_progress progress() const;
+  CAUSEWAY_DECL [[nodiscard]] fetch_progress progress() const;
   /// The same without the holders, for those who ask often.
   [[nodiscard]] const fetch_progress& so_far() const noexcept { return counts_; }
 
   /// Puts what was fetched into `image`, the one given to `start`, and ends the fetch: see staging::commit. Precondition:
   /// complete.
-  result<void> commit(state_image& image, thread_pool* pool = nullptr);
+  CAUSEWAY_DECL result<void> commit(state_image& image, thread_pool* pool = nullptr);
 
  private:
   using holder = transfer_holder;
@@ -104,32 +105,32 @@ class fetcher {
 
   // ---- holders ------------------------------------------------------------------------------------------------------
 
-  void release_all(holder& h);
-  void part_with(holder& h);
-  void punish(holder& h, const std::string& what);
-  void declare_overdue(holder& h, time_point now);
+  CAUSEWAY_DECL void release_all(holder& h);
+  CAUSEWAY_DECL void part_with(holder& h);
+  CAUSEWAY_DECL void punish(holder& h, const std::string& what);
+  CAUSEWAY_DECL void declare_overdue(holder& h, time_point now);
 
   // ---- messages -----------------------------------------------------------------------------------------------------
 
-  void send(net::peer_id to, transfer_kind kind, std::uint64_t index);
-  void ask(holder& h, std::uint64_t key, time_point now);
-  void take_manifest(holder& h, const transfer_message& m, time_point now);
-  void take_chunk(holder& h, const transfer_message& m, time_point now);
+  CAUSEWAY_DECL void send(net::peer_id to, transfer_kind kind, std::uint64_t index);
+  CAUSEWAY_DECL void ask(holder& h, std::uint64_t key, time_point now);
+  CAUSEWAY_DECL void take_manifest(holder& h, const transfer_message& m, time_point now);
+  CAUSEWAY_DECL void take_chunk(holder& h, const transfer_message& m, time_point now);
   // The chunk that a message brings, packed or not; nothing where it has other bytes.
-  std::span<const std::byte> content_of(const transfer_message& m);
-  void take_gone(holder& h, const transfer_message& m, time_point now);
-  void note_rate(std::size_t bytes, time_point now);
-  void make_plan();
+  CAUSEWAY_DECL std::span<const std::byte> content_of(const transfer_message& m);
+  CAUSEWAY_DECL void take_gone(holder& h, const transfer_message& m, time_point now);
+  CAUSEWAY_DECL void note_rate(std::size_t bytes, time_point now);
+  CAUSEWAY_DECL void make_plan();
 
   // ---- what to do next ----------------------------------------------------------------------------------------------
 
-  void proceed(time_point now);
-  bool still_possible(time_point now);
-  void ask_for_manifest(time_point now);
-  void fill_window(holder& h, time_point now);
-  void set_wake(time_point now);
-  void finish(status how);
-  void fail_with(error why);
+  CAUSEWAY_DECL void proceed(time_point now);
+  CAUSEWAY_DECL bool still_possible(time_point now);
+  CAUSEWAY_DECL void ask_for_manifest(time_point now);
+  CAUSEWAY_DECL void fill_window(holder& h, time_point now);
+  CAUSEWAY_DECL void set_wake(time_point now);
+  CAUSEWAY_DECL void finish(status how);
+  CAUSEWAY_DECL void fail_with(error why);
 
   transfer_options options_;
   transfer_effects* fx_;

@@ -34,18 +34,18 @@ class transfer_pace {
   void arrived(duration gap) noexcept { gaps_.observe(gap); }
 
   /// It came `latency` after it was asked for as the last of `out` requests.
-  void answered(duration latency, unsigned out) noexcept;
+  CAUSEWAY_DECL void answered(duration latency, unsigned out) noexcept;
 
   /// Nothing came for so long.
-  void overdue(duration waited) noexcept;
+  CAUSEWAY_DECL void overdue(duration waited) noexcept;
 
-  void reconnected() noexcept;
+  CAUSEWAY_DECL void reconnected() noexcept;
 
   [[nodiscard]] unsigned window() const noexcept { return window_; }
   [[nodiscard]] bool known() const noexcept { return gaps_.count() > 0; }
   [[nodiscard]] duration patience() const noexcept { return gaps_.patience(); }
   /// How long until a request that is made now, behind `ahead` others, is answered.
-  [[nodiscard]] duration answer_in(std::size_t ahead) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] duration answer_in(std::size_t ahead) const noexcept;
   [[nodiscard]] duration gap() const noexcept { return gaps_.mean(); }
 
  private:
@@ -72,7 +72,7 @@ struct transfer_holder {
     bool again = false;  ///< asked twice: which of the two is answered cannot be told
   };
 
-  transfer_holder(net::peer_id peer, const transfer_options& options);
+  CAUSEWAY_DECL transfer_holder(net::peer_id peer, const transfer_options& options);
 
   net::peer_id id;
   transfer_pace pace;
@@ -93,14 +93,14 @@ struct transfer_holder {
   /// Can be asked, now or later, if its connection stands.
   [[nodiscard]] bool eligible() const noexcept { return listed && !gone && !banned; }
   [[nodiscard]] bool usable(time_point now) const noexcept { return eligible() && up && not_before <= now; }
-  [[nodiscard]] bool waited_for() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool waited_for() const noexcept;
   /// Whether asking for `key` would only repeat what is on its way.
-  [[nodiscard]] bool expects(std::uint64_t key) const;
+  CAUSEWAY_DECL [[nodiscard]] bool expects(std::uint64_t key) const;
   /// 1 for the request that is answered next.
-  [[nodiscard]] std::ptrdiff_t place_of(const request& r) const;
-  [[nodiscard]] bool gave_bad(std::uint64_t chunk) const;
+  CAUSEWAY_DECL [[nodiscard]] std::ptrdiff_t place_of(const request& r) const;
+  CAUSEWAY_DECL [[nodiscard]] bool gave_bad(std::uint64_t chunk) const;
 
-  void note_asked(std::uint64_t key, std::uint64_t serial, time_point now);
+  CAUSEWAY_DECL void note_asked(std::uint64_t key, std::uint64_t serial, time_point now);
 
   struct answer {
     bool active = false;  ///< to a request that was waited for
@@ -108,13 +108,13 @@ struct transfer_holder {
   };
 
   /// An answer came. None: it was not asked for.
-  std::optional<answer> note_answer(std::uint64_t key, time_point now);
+  CAUSEWAY_DECL std::optional<answer> note_answer(std::uint64_t key, time_point now);
 
   /// The connection ended: nothing that was asked for will come.
-  void disconnected();
+  CAUSEWAY_DECL void disconnected();
 
   /// No longer waited for here.
-  void forget(std::uint64_t key);
+  CAUSEWAY_DECL void forget(std::uint64_t key);
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership

@@ -32,24 +32,24 @@ class transfer_holders {
     bool answers = false;       ///< of those, somebody was not overdue too often
   };
 
-  explicit transfer_holders(const transfer_options& options);
+  CAUSEWAY_DECL explicit transfer_holders(const transfer_options& options);
 
   [[nodiscard]] auto begin() noexcept { return all_.begin(); }
   [[nodiscard]] auto end() noexcept { return all_.end(); }
   [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
   [[nodiscard]] auto end() const noexcept { return all_.end(); }
 
-  transfer_holder& known(net::peer_id peer);
-  [[nodiscard]] transfer_holder* find(net::peer_id peer);
-  void erase(net::peer_id peer);
+  CAUSEWAY_DECL transfer_holder& known(net::peer_id peer);
+  CAUSEWAY_DECL [[nodiscard]] transfer_holder* find(net::peer_id peer);
+  CAUSEWAY_DECL void erase(net::peer_id peer);
 
   /// For the next fetch: who is connected stays known, and nothing else.
-  void begin_anew();
+  CAUSEWAY_DECL void begin_anew();
 
-  [[nodiscard]] prospects outlook() const;
+  CAUSEWAY_DECL [[nodiscard]] prospects outlook() const;
 
   /// Why there is nobody left to ask for `round`.
-  [[nodiscard]] error none_left(std::uint64_t round, std::uint64_t newest_seen) const;
+  CAUSEWAY_DECL [[nodiscard]] error none_left(std::uint64_t round, std::uint64_t newest_seen) const;
 
   template <class F>
   [[nodiscard]] bool any_other_usable(const transfer_holder& h, time_point now, F&& also) const {
@@ -59,7 +59,7 @@ class transfer_holders {
   }
 
   /// Who is most likely to answer; nullptr: nobody can be asked now.
-  [[nodiscard]] transfer_holder* best(time_point now);
+  CAUSEWAY_DECL [[nodiscard]] transfer_holder* best(time_point now);
 
   // ---- times --------------------------------------------------------------------------------------------------------
 
@@ -70,20 +70,21 @@ class transfer_holders {
   [[nodiscard]] time_point deadline(const transfer_holder& h) const { return h.waiting_since + patience(h); }
 
   /// When somebody is overdue or may be asked again.
-  [[nodiscard]] time_point next_deadline(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] time_point next_deadline(time_point now) const;
 
   /// When nothing is left to ask for, a holder with room takes over what a slower one would bring later than it: which
   /// chunk, if any. Cost: O(r^2) in requests out.
-  [[nodiscard]] std::optional<std::uint64_t> worth_asking_twice(const transfer_holder& h, const transfer_plan& plan,
-                                                                time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint64_t> worth_asking_twice(const transfer_holder& h,
+                                                                              const transfer_plan& plan,
+                                                                              time_point now) const;
 
  private:
-  [[nodiscard]] bool any_listed(bool transfer_holder::*what) const;
+  CAUSEWAY_DECL [[nodiscard]] bool any_listed(bool transfer_holder::*what) const;
 
   // Before a holder's first chunk, the chunks of others tell what to expect of it.
-  [[nodiscard]] duration patience(const transfer_holder& h) const;
+  CAUSEWAY_DECL [[nodiscard]] duration patience(const transfer_holder& h) const;
 
-  [[nodiscard]] time_point comes_at(const transfer_holder& h, const transfer_holder::request& r) const;
+  CAUSEWAY_DECL [[nodiscard]] time_point comes_at(const transfer_holder& h, const transfer_holder::request& r) const;
 
   transfer_options options_;
   std::map<net::peer_id, transfer_holder> all_;

@@ -30,7 +30,7 @@ class manifest_assembler {
   };
 
   manifest_assembler() = default;
-  manifest_assembler(const image_layout& local, std::uint64_t root);
+  CAUSEWAY_DECL manifest_assembler(const image_layout& local, std::uint64_t root);
 
   [[nodiscard]] bool complete() const noexcept { return head_ && next_ == pieces(); }
   [[nodiscard]] std::uint64_t next_piece() const noexcept { return next_; }
@@ -41,19 +41,19 @@ class manifest_assembler {
   [[nodiscard]] result<void> foreign_layout() const { return check_layout(local_, head_->layout); }
 
   /// Another holder is asked now: pieces of different holders are never mixed, so that it is clear who sent a wrong one.
-  void restart();
+  CAUSEWAY_DECL void restart();
 
   /// Piece next_piece().
-  outcome take(std::span<const std::byte> content);
+  CAUSEWAY_DECL outcome take(std::span<const std::byte> content);
 
  private:
   [[nodiscard]] std::uint64_t pieces() const noexcept { return manifest_pieces(local_.chunks()); }
 
-  outcome take_head(std::span<const std::byte> content);
+  CAUSEWAY_DECL outcome take_head(std::span<const std::byte> content);
 
-  outcome take_hashes(std::span<const std::byte> content);
+  CAUSEWAY_DECL outcome take_hashes(std::span<const std::byte> content);
 
-  [[nodiscard]] outcome check() const;
+  CAUSEWAY_DECL [[nodiscard]] outcome check() const;
 
   image_layout local_;
   std::uint64_t root_ = 0;

@@ -21,7 +21,7 @@ class transfer_plan {
   transfer_plan() = default;
 
   /// All chunks whose hashes differ are missing.
-  transfer_plan(const std::vector<std::uint64_t>& local, const std::vector<std::uint64_t>& wanted);
+  CAUSEWAY_DECL transfer_plan(const std::vector<std::uint64_t>& local, const std::vector<std::uint64_t>& wanted);
 
   [[nodiscard]] std::size_t missing() const noexcept { return missing_; }
   [[nodiscard]] bool is_missing(std::uint64_t chunk) const noexcept { return chunks_[chunk].missing; }
@@ -46,9 +46,9 @@ class transfer_plan {
   void asked(std::uint64_t chunk) noexcept { ++chunks_[chunk].askers; }
 
   /// Somebody is no longer waited for; a missing chunk that nobody is waited for becomes free, ahead of all others.
-  void given_up(std::uint64_t chunk);
+  CAUSEWAY_DECL void given_up(std::uint64_t chunk);
 
-  void done(std::uint64_t chunk) noexcept;
+  CAUSEWAY_DECL void done(std::uint64_t chunk) noexcept;
 
  private:
   struct state {

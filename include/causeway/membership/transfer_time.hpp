@@ -32,23 +32,23 @@ class transfer_time {
  public:
   transfer_time() = default;
   /// Nobody has waited since `now`; `beat`: what news takes at most.
-  transfer_time(time_point now, duration beat);
+  CAUSEWAY_DECL transfer_time(time_point now, duration beat);
 
   /// A peer needs time; 0 does not count. While it is waited for, it may turn out to need more: a round was committed
   /// meanwhile. It gets as much as it would have been given at once.
-  void ask(net::peer_id id, const transfer_need& needs, time_point now);
+  CAUSEWAY_DECL void ask(net::peer_id id, const transfer_need& needs, time_point now);
 
   /// A round could begin with `ready` peers, but without this one. What it is given from now on, if it is.
-  [[nodiscard]] std::optional<duration> give(net::peer_id id, std::size_t ready, time_point now);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<duration> give(net::peer_id id, std::size_t ready, time_point now);
 
   /// Until when the round is held back for it; `now`: no longer.
-  [[nodiscard]] time_point until(net::peer_id id, time_point now);
+  CAUSEWAY_DECL [[nodiscard]] time_point until(net::peer_id id, time_point now);
 
   /// A round begins with it.
-  void took_part(net::peer_id id, time_point now);
+  CAUSEWAY_DECL void took_part(net::peer_id id, time_point now);
 
   /// Its connection ended. How often it was waited for in vain stays known.
-  void forget(net::peer_id id, time_point now);
+  CAUSEWAY_DECL void forget(net::peer_id id, time_point now);
 
  private:
   static constexpr duration longest = std::chrono::hours{4};

@@ -44,7 +44,7 @@ enum class transfer_kind : std::uint8_t {
 };
 
 /// Whether a control message belongs to the state transfer.
-[[nodiscard]] CAUSEWAY_DECL bool is_transfer_message(std::span<const std::byte> message) noexcept;
+CAUSEWAY_DECL [[nodiscard]] bool is_transfer_message(std::span<const std::byte> message) noexcept;
 
 inline constexpr std::uint64_t every_index = ~std::uint64_t{0};
 /// Set in the round of a state_name that is not a state but the mean that a round exchanged.
@@ -92,12 +92,12 @@ constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
 }  // namespace detail
 
 /// The bytes of a message but for its content, and room for `content` bytes behind them.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode_transfer_head(const transfer_message& m, std::size_t content = 0);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode_transfer_head(const transfer_message& m, std::size_t content = 0);
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const transfer_message& m);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const transfer_message& m);
 
 /// errc::corrupt or errc::too_large for bytes that are no message. Allocates nothing.
-[[nodiscard]] CAUSEWAY_DECL result<transfer_message> decode_transfer(std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<transfer_message> decode_transfer(std::span<const std::byte> bytes);
 
 /// The first piece of a manifest: all that the root is made of.
 struct manifest_head {
@@ -107,12 +107,12 @@ struct manifest_head {
   [[nodiscard]] std::uint64_t root() const noexcept { return state_root(layout, digest); }
 };
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const manifest_head& head);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const manifest_head& head);
 
-[[nodiscard]] CAUSEWAY_DECL result<manifest_head> decode_manifest_head(std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<manifest_head> decode_manifest_head(std::span<const std::byte> bytes);
 
 /// Piece `index` > 0 of a manifest.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode_hashes(std::span<const std::uint64_t> all, std::uint64_t index);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode_hashes(std::span<const std::uint64_t> all, std::uint64_t index);
 
 /// Pieces of a manifest of so many chunks, the head counted.
 [[nodiscard]] constexpr std::uint64_t manifest_pieces(std::size_t chunks) noexcept {

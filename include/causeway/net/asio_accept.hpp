@@ -23,16 +23,17 @@ class accepting : public std::enable_shared_from_this<accepting> {
   using taken_handler = std::function<void(tcp::socket)>;
   using failed_handler = std::function<void(const std::string&)>;
 
-  accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken, failed_handler failed);
+  CAUSEWAY_DECL accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken,
+                          failed_handler failed);
 
-  void start();
+  CAUSEWAY_DECL void start();
 
-  void stop();
+  CAUSEWAY_DECL void stop();
 
  private:
   static constexpr std::chrono::milliseconds pause{100};
 
-  void fail(const std::error_code& failure);
+  CAUSEWAY_DECL void fail(const std::error_code& failure);
 
   std::unique_ptr<tcp::acceptor> acceptor_;
   asio::steady_timer pause_;

@@ -38,33 +38,33 @@ class inquiry {
  public:
   /// Dials `address` and asks for the first piece of item 0. errc::unreachable or errc::timeout if nobody answers, else
   /// what the other side says against it.
-  static result<inquiry> open(const endpoint& address, const inquiry_options& options);
+  CAUSEWAY_DECL static result<inquiry> open(const endpoint& address, const inquiry_options& options);
 
   inquiry(inquiry&&) noexcept;
   inquiry& operator=(inquiry&&) noexcept;
   ~inquiry();
 
-  [[nodiscard]] std::uint64_t run_id() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t run_id() const noexcept;
   /// Item 0, of one piece.
   [[nodiscard]] const std::vector<std::byte>& about() const noexcept { return about_; }
 
   /// Reads `length` bytes of `item` from `offset` on, in order, and gives them to `sink`. errc::corrupt if there are fewer.
   /// Item 0 has one piece, however long.
-  result<void> read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
-                    const std::function<result<void>(std::span<const std::byte>)>& sink);
+  CAUSEWAY_DECL result<void> read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
+                                  const std::function<result<void>(std::span<const std::byte>)>& sink);
 
  private:
   struct state;  // what handlers point at: stays where it is when the inquiry moves
 
-  inquiry(endpoint address, const inquiry_options& options);
+  CAUSEWAY_DECL inquiry(endpoint address, const inquiry_options& options);
 
-  result<void> connect();
+  CAUSEWAY_DECL result<void> connect();
 
-  void ask(std::uint32_t item, std::uint64_t offset);
+  CAUSEWAY_DECL void ask(std::uint32_t item, std::uint64_t offset);
 
-  result<std::vector<std::byte>> next_answer();
+  CAUSEWAY_DECL result<std::vector<std::byte>> next_answer();
 
-  result<void> run_until(const std::function<bool()>& done, time_point deadline);
+  CAUSEWAY_DECL result<void> run_until(const std::function<bool()>& done, time_point deadline);
 
   endpoint address_;
   inquiry_options options_;

@@ -33,30 +33,30 @@ class conversation : public std::enable_shared_from_this<conversation> {
   using frame_handler = std::function<void(const frame_header&, std::span<const std::byte>)>;
   using end_handler = std::function<void(const error&)>;
 
-  explicit conversation(tcp::socket socket);
+  CAUSEWAY_DECL explicit conversation(tcp::socket socket);
 
-  void on_end(end_handler handler);
+  CAUSEWAY_DECL void on_end(end_handler handler);
 
   /// Reads one frame of at most `limit` bytes behind its header, within `patience`; then calls `handler`.
-  void next(std::size_t limit, std::chrono::nanoseconds patience, frame_handler handler);
+  CAUSEWAY_DECL void next(std::size_t limit, std::chrono::nanoseconds patience, frame_handler handler);
 
   /// Sends a frame; `then` is called once the kernel has all of it.
-  void say(frame_kind kind, std::uint64_t run_id, peer_index sender, std::span<const std::byte> body,
-           std::function<void()> then = {});
+  CAUSEWAY_DECL void say(frame_kind kind, std::uint64_t run_id, peer_index sender, std::span<const std::byte> body,
+                         std::function<void()> then = {});
 
   /// Says why not, and ends when that is out. Names no run: whoever knows a run's id may join it, so a stranger must not
   /// learn it from its refusal.
-  void refuse(const error& why);
+  CAUSEWAY_DECL void refuse(const error& why);
 
-  void stop();
+  CAUSEWAY_DECL void stop();
 
   /// Hands the socket over. Precondition: no read is under way, everything said is out.
-  tcp::socket release();
+  CAUSEWAY_DECL tcp::socket release();
 
   [[nodiscard]] bool over() const noexcept { return over_; }
   [[nodiscard]] int descriptor() { return static_cast<int>(socket_.native_handle()); }
   [[nodiscard]] const tcp::socket& socket() const noexcept { return socket_; }
-  [[nodiscard]] std::string remote() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string remote() const;
 
  private:
   struct outgoing {
@@ -64,20 +64,20 @@ class conversation : public std::enable_shared_from_this<conversation> {
     std::function<void()> then;
   };
 
-  void arm_timer(std::chrono::nanoseconds patience);
+  CAUSEWAY_DECL void arm_timer(std::chrono::nanoseconds patience);
 
-  void read_body(std::size_t limit);
+  CAUSEWAY_DECL void read_body(std::size_t limit);
 
-  void deliver(const frame_header& h);
+  CAUSEWAY_DECL void deliver(const frame_header& h);
 
-  void write_front();
+  CAUSEWAY_DECL void write_front();
 
   /// What we say is not heard any more. If we listen, what the other side said last is still to come: why it left, perhaps.
-  void fall_silent(const std::error_code& failure);
+  CAUSEWAY_DECL void fall_silent(const std::error_code& failure);
 
-  void end_with(const std::error_code& failure);
+  CAUSEWAY_DECL void end_with(const std::error_code& failure);
 
-  void end(const error& why);
+  CAUSEWAY_DECL void end(const error& why);
 
   tcp::socket socket_;
   asio::steady_timer timer_;
@@ -100,11 +100,11 @@ class dialer : public std::enable_shared_from_this<dialer> {
   using connect_handler = std::function<void(conversation_ptr)>;
   using failure_handler = std::function<void(const error&)>;
 
-  dialer(asio::io_context& io, endpoint target, connect_handler connected, failure_handler failed = {});
+  CAUSEWAY_DECL dialer(asio::io_context& io, endpoint target, connect_handler connected, failure_handler failed = {});
 
-  void dial();
+  CAUSEWAY_DECL void dial();
 
-  void stop();
+  CAUSEWAY_DECL void stop();
 
   [[nodiscard]] const endpoint& target() const noexcept { return target_; }
   [[nodiscard]] bool busy() const noexcept { return static_cast<bool>(connected_); }
@@ -115,13 +115,13 @@ class dialer : public std::enable_shared_from_this<dialer> {
   static constexpr std::chrono::milliseconds first_pause{20};
   static constexpr std::chrono::milliseconds longest_pause{500};
 
-  void connect(std::vector<tcp::endpoint> candidates);
+  CAUSEWAY_DECL void connect(std::vector<tcp::endpoint> candidates);
 
-  void retry(const std::error_code& failure);
+  CAUSEWAY_DECL void retry(const std::error_code& failure);
 
  public:
   /// Pauses, longer each time, and dials.
-  void dial_later();
+  CAUSEWAY_DECL void dial_later();
 
  private:
   tcp::resolver resolver_;

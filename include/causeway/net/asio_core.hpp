@@ -42,41 +42,41 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 
 class fabric_core final : public engine, private link_owner, private handshake_owner {
  public:
-  fabric_core(listener at, fabric_options options);
+  CAUSEWAY_DECL fabric_core(listener at, fabric_options options);
   ~fabric_core() { close(); }
 
   [[nodiscard]] const fabric_options& options() const noexcept { return options_; }
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   [[nodiscard]] time_point now() const { return shared_.clock.now(); }
 
-  void attach(fabric_events* events);
+  CAUSEWAY_DECL void attach(fabric_events* events);
 
   // ---- with the lock held: from events, and inside `locked`
 
-  void dial(const std::string& to);
+  CAUSEWAY_DECL void dial(const std::string& to);
 
-  void close(peer_index peer, const std::string& why);
+  CAUSEWAY_DECL void close(peer_index peer, const std::string& why);
 
-  [[nodiscard]] bool is_up(peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_up(peer_index peer) const;
 
-  void post(peer_index peer, std::vector<std::byte> message, bool bulk);
+  CAUSEWAY_DECL void post(peer_index peer, std::vector<std::byte> message, bool bulk);
 
-  void wake_at(time_point when);
+  CAUSEWAY_DECL void wake_at(time_point when);
 
-  void cancel_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void cancel_before(std::uint32_t epoch);
 
-  void aside(std::function<void()> work, std::function<void()> then);
+  CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then);
 
   // ---- without it
 
-  void locked(const std::function<void()>& what);
+  CAUSEWAY_DECL void locked(const std::function<void()>& what);
 
   /// Also with the lock held: from the question that `block` asks.
-  [[nodiscard]] bool done(operation handle) const;
+  CAUSEWAY_DECL [[nodiscard]] bool done(operation handle) const;
 
-  result<bool> block(const std::function<bool()>& done, time_point deadline);
+  CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline);
 
-  void close();
+  CAUSEWAY_DECL void close();
 
  private:
   struct event {
@@ -97,31 +97,31 @@ class fabric_core final : public engine, private link_owner, private handshake_o
   };
   [[nodiscard]] bool is_inside() const { return inside_ == std::this_thread::get_id(); }
 
-  void in_loop(std::function<void()> what);
+  CAUSEWAY_DECL void in_loop(std::function<void()> what);
 
   /// Differs from that of every other program that ever had our id.
-  [[nodiscard]] std::uint64_t make_incarnation() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t make_incarnation() const;
 
-  static handshake_options handshake_settings(const fabric_options& options);
+  CAUSEWAY_DECL static handshake_options handshake_settings(const fabric_options& options);
 
-  void set_address(const endpoint& bound);
+  CAUSEWAY_DECL void set_address(const endpoint& bound);
 
   // ---- telling
 
-  void tell(event what);
+  CAUSEWAY_DECL void tell(event what);
 
-  void tell_all();
+  CAUSEWAY_DECL void tell_all();
 
   /// A handler could not do its work. Whoever caused it is given up; a timer comes again a little later.
-  void run_out_of_memory(std::optional<peer_index> about);
+  CAUSEWAY_DECL void run_out_of_memory(std::optional<peer_index> about);
 
-  CAUSEWAY_DECL void hear_lost(peer_index peer, const error& why) override;
+  CAUSEWAY_INLINE void hear_lost(peer_index peer, const error& why) override;
 
-  CAUSEWAY_DECL void hear_control(peer_index peer, control_message message) override;
+  CAUSEWAY_INLINE void hear_control(peer_index peer, control_message message) override;
 
-  CAUSEWAY_DECL void unreachable(const std::string& where, const error& why) override;
+  CAUSEWAY_INLINE void unreachable(const std::string& where, const error& why) override;
 
-  void arm_wake();
+  CAUSEWAY_DECL void arm_wake();
 
   // ---- who is who
 
@@ -129,41 +129,41 @@ class fabric_core final : public engine, private link_owner, private handshake_o
 
   [[nodiscard]] bool is_alive(std::optional<peer_index> peer) const { return peer && is_alive(*peer); }
 
-  [[nodiscard]] bool stands(const std::string& where) const;
+  CAUSEWAY_DECL [[nodiscard]] bool stands(const std::string& where) const;
 
-  CAUSEWAY_DECL introduction introduce(const tcp::socket& to, std::size_t spare) override;
+  CAUSEWAY_INLINE introduction introduce(const tcp::socket& to, std::size_t spare) override;
 
-  bool kernel_has_bbr();
+  CAUSEWAY_DECL bool kernel_has_bbr();
 
-  CAUSEWAY_DECL std::optional<error> objection(const introduction& them) override;
+  CAUSEWAY_INLINE std::optional<error> objection(const introduction& them) override;
 
-  CAUSEWAY_DECL bool is_connected(peer_id id, std::uint64_t incarnation) override;
+  CAUSEWAY_INLINE bool is_connected(peer_id id, std::uint64_t incarnation) override;
 
   wish wish_for(const introduction& them) override { return peers_.wish_for(them, is_alive(peers_.find(them.id))); }
 
-  CAUSEWAY_DECL std::uint64_t choose(const introduction& them, const wish& theirs) override;
+  CAUSEWAY_INLINE std::uint64_t choose(const introduction& them, const wish& theirs) override;
 
   void give_back(const introduction& them, std::uint64_t serial) override { peers_.give_back(them.id, serial); }
 
   // ---- links
 
-  CAUSEWAY_DECL void take(const introduction& us, const introduction& them, std::uint64_t serial,
-                          const std::string& dialled, tcp::socket socket) override;
+  CAUSEWAY_INLINE void take(const introduction& us, const introduction& them, std::uint64_t serial,
+                            const std::string& dialled, tcp::socket socket) override;
 
-  void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket);
+  CAUSEWAY_DECL void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket);
 
   /// Whoever dialled makes the streams for data. Sends wait until the first stands.
-  void dial_streams(peer_index peer, const tcp::endpoint& remote);
+  CAUSEWAY_DECL void dial_streams(peer_index peer, const tcp::endpoint& remote);
 
   bool wants_stream(const stream_request& which) override { return is_alive(peers_.lacking(which)); }
 
-  CAUSEWAY_DECL void take_stream(const stream_request& which, tcp::socket socket) override;
+  CAUSEWAY_INLINE void take_stream(const stream_request& which, tcp::socket socket) override;
 
-  CAUSEWAY_DECL void lose_stream(const stream_request& which, const error& why) override;
+  CAUSEWAY_INLINE void lose_stream(const stream_request& which, const error& why) override;
 
-  CAUSEWAY_DECL void tick(duration since) override;
+  CAUSEWAY_INLINE void tick(duration since) override;
 
-  void clear_graves();
+  CAUSEWAY_DECL void clear_graves();
 
   fabric_options options_;
   endpoint announced_;

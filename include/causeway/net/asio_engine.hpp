@@ -33,34 +33,35 @@ class engine {
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  operation start(pending_operation what);
+  CAUSEWAY_DECL operation start(pending_operation what);
 
-  result<std::size_t> wait(operation handle, time_point deadline);
+  CAUSEWAY_DECL result<std::size_t> wait(operation handle, time_point deadline);
 
-  [[nodiscard]] bool done(operation handle) const;
+  CAUSEWAY_DECL [[nodiscard]] bool done(operation handle) const;
 
-  void interrupt();
+  CAUSEWAY_DECL void interrupt();
 
-  [[nodiscard]] traffic stats() const;
+  CAUSEWAY_DECL [[nodiscard]] traffic stats() const;
 
-  [[nodiscard]] std::size_t streams(peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t streams(peer_index peer) const;
 
-  [[nodiscard]] std::string describe_waits() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_waits() const;
 
  protected:
   /// `sender`: what our frames name as their sender.
-  engine(std::unique_ptr<asio::io_context> io, std::uint64_t run_id, std::uint32_t sender, transport_options options);
+  CAUSEWAY_DECL engine(std::unique_ptr<asio::io_context> io, std::uint64_t run_id, std::uint32_t sender,
+                       transport_options options);
   ~engine() = default;
 
   /// Starts the heartbeat and the background thread. Needs the lock.
-  void run();
+  CAUSEWAY_DECL void run();
 
   /// Says goodbye to everybody, waits up to the grace for theirs, and ends the background thread. Gives the lock up; after
   /// that nobody but the caller is here. False if it was called before.
-  bool shut_down(std::unique_lock<std::mutex>& lock);
+  CAUSEWAY_DECL bool shut_down(std::unique_lock<std::mutex>& lock);
 
   /// Ends operations of epochs before `epoch`. Needs the lock.
-  void end_epochs_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void end_epochs_before(std::uint32_t epoch);
 
   /// Once per heartbeat interval, with the lock held, after the links' ticks.
   virtual void tick(duration) {}
@@ -74,13 +75,13 @@ class engine {
   bool interrupted_ = false;
 
  private:
-  [[nodiscard]] error epoch_over(peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] error epoch_over(peer_index peer) const;
 
-  void time_out(slot_index slot);
+  CAUSEWAY_DECL void time_out(slot_index slot);
 
-  void arm_timer();
+  CAUSEWAY_DECL void arm_timer();
 
-  static std::string tenths(double s);
+  CAUSEWAY_DECL static std::string tenths(double s);
 
   asio::steady_timer timer_;
   time_point last_tick_;

@@ -40,49 +40,49 @@ class fabric_core;  // net/asio_core.hpp
 /// connection is given up.
 class asio_fabric final : public fabric {
  public:
-  asio_fabric(listener at, fabric_options options);
+  CAUSEWAY_DECL asio_fabric(listener at, fabric_options options);
   asio_fabric(const asio_fabric&) = delete;
   asio_fabric& operator=(const asio_fabric&) = delete;
-  CAUSEWAY_DECL ~asio_fabric() override;
+  CAUSEWAY_INLINE ~asio_fabric() override;
 
-  [[nodiscard]] CAUSEWAY_DECL peer_id id() const override;
-  [[nodiscard]] CAUSEWAY_DECL std::string address() const override;
+  [[nodiscard]] CAUSEWAY_INLINE peer_id id() const override;
+  [[nodiscard]] CAUSEWAY_INLINE std::string address() const override;
 
-  CAUSEWAY_DECL void attach(fabric_events* events) override;
+  CAUSEWAY_INLINE void attach(fabric_events* events) override;
 
-  [[nodiscard]] CAUSEWAY_DECL time_point now() const override;
-  CAUSEWAY_DECL void dial(const std::string& to) override;
-  CAUSEWAY_DECL void close(peer_index link, const std::string& why) override;
-  [[nodiscard]] CAUSEWAY_DECL bool is_up(peer_index link) const override;
-  CAUSEWAY_DECL void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
-  CAUSEWAY_DECL void wake_at(time_point when) override;
-  CAUSEWAY_DECL void cancel_before(std::uint32_t epoch) override;
-  CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then) override;
+  [[nodiscard]] CAUSEWAY_INLINE time_point now() const override;
+  CAUSEWAY_INLINE void dial(const std::string& to) override;
+  CAUSEWAY_INLINE void close(peer_index link, const std::string& why) override;
+  [[nodiscard]] CAUSEWAY_INLINE bool is_up(peer_index link) const override;
+  CAUSEWAY_INLINE void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
+  CAUSEWAY_INLINE void wake_at(time_point when) override;
+  CAUSEWAY_INLINE void cancel_before(std::uint32_t epoch) override;
+  CAUSEWAY_INLINE void aside(std::function<void()> work, std::function<void()> then) override;
 
   /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
-  CAUSEWAY_DECL operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
-  CAUSEWAY_DECL operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
-  CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline) override;
-  [[nodiscard]] CAUSEWAY_DECL bool done(operation op) const override;
+  CAUSEWAY_INLINE operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
+  CAUSEWAY_INLINE operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
+  CAUSEWAY_INLINE result<std::size_t> wait(operation op, time_point deadline) override;
+  [[nodiscard]] CAUSEWAY_INLINE bool done(operation op) const override;
 
-  CAUSEWAY_DECL void locked(const std::function<void()>& what) override;
-  CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline) override;
+  CAUSEWAY_INLINE void locked(const std::function<void()>& what) override;
+  CAUSEWAY_INLINE result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
-  [[nodiscard]] CAUSEWAY_DECL traffic stats() const override;
-  [[nodiscard]] CAUSEWAY_DECL std::string describe_waits() const override;
+  [[nodiscard]] CAUSEWAY_INLINE traffic stats() const override;
+  [[nodiscard]] CAUSEWAY_INLINE std::string describe_waits() const override;
 
   /// TCP connections for data to a peer that stand.
-  [[nodiscard]] std::size_t streams(peer_index link) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t streams(peer_index link) const;
 
   /// A function that ends the trainer's `wait` and `block`, and all later ones, with errc::cancelled: what a signal's
   /// watcher calls. May be called from any thread, also when the fabric is gone. Connections stay, so that `close` can
   /// flush.
-  [[nodiscard]] std::function<void()> interrupter() const;
+  CAUSEWAY_DECL [[nodiscard]] std::function<void()> interrupter() const;
 
   /// Sends what was posted (but not bulk), says goodbye to everybody, waits up to `close_grace` for theirs, and ends the
   /// thread. No more events come. Operations that were not waited for end with errc::cancelled. The destructor does the
   /// same.
-  void close();
+  CAUSEWAY_DECL void close();
 
  private:
   std::shared_ptr<detail::fabric_core> core_;

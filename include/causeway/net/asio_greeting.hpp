@@ -44,8 +44,8 @@ struct hello {
   std::uint16_t port = 0;
   std::uint8_t has_bbr = 0;
 
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<hello> decode(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
+  CAUSEWAY_DECL static result<hello> decode(std::span<const std::byte> bytes);
 };
 
 /// Who is where. An empty host means the machine at which the reader reached the host of the run.
@@ -54,8 +54,8 @@ struct address_table {
   std::uint32_t streams = 0;
   std::vector<endpoint> addresses;
 
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<address_table> decode(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
+  CAUSEWAY_DECL static result<address_table> decode(std::span<const std::byte> bytes);
 };
 
 }  // namespace detail

@@ -23,12 +23,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 /// The host's side: a seat for every peer.
 class host_session {
  public:
-  host_session(listener& from, std::uint32_t peers, std::span<const std::byte> welcome, const rendezvous_options& options);
+  CAUSEWAY_DECL host_session(listener& from, std::uint32_t peers, std::span<const std::byte> welcome,
+                             const rendezvous_options& options);
   ~host_session();
   host_session(const host_session&) = delete;
   host_session& operator=(const host_session&) = delete;
 
-  result<membership> run();
+  CAUSEWAY_DECL result<membership> run();
 
  private:
   struct seat_state {
@@ -41,43 +42,43 @@ class host_session {
     conversation_ptr who;
   };
 
-  [[nodiscard]] std::size_t seats_taken() const;
-  [[nodiscard]] bool all_ready() const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t seats_taken() const;
+  CAUSEWAY_DECL [[nodiscard]] bool all_ready() const;
 
-  [[nodiscard]] bool all_gone() const;
+  CAUSEWAY_DECL [[nodiscard]] bool all_gone() const;
 
-  void seat(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
+  CAUSEWAY_DECL void seat(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
 
-  result<peer_index> choose_seat(peer_index wanted) const;
+  CAUSEWAY_DECL result<peer_index> choose_seat(peer_index wanted) const;
 
   /// A seated peer answers heartbeats, and says `ready` when its links stand.
-  void listen_to(peer_index index);
+  CAUSEWAY_DECL void listen_to(peer_index index);
 
-  bool hear(peer_index index, frame_kind kind, std::span<const std::byte> body);
+  CAUSEWAY_DECL bool hear(peer_index index, frame_kind kind, std::span<const std::byte> body);
 
   /// Keeps every seat's holder talking, and gives up those who are silent or make no links.
-  void look_after_seats(time_point now);
+  CAUSEWAY_DECL void look_after_seats(time_point now);
 
-  void look_after_links(time_point now);
+  CAUSEWAY_DECL void look_after_links(time_point now);
 
   /// The seat is free again. Where links were being made everybody starts over, when it is taken again.
-  void leave(peer_index index, const error& why);
+  CAUSEWAY_DECL void leave(peer_index index, const error& why);
 
   /// Tells the program and everybody who waits how many are in.
-  void report();
+  CAUSEWAY_DECL void report();
 
-  void send_tables();
+  CAUSEWAY_DECL void send_tables();
 
-  [[nodiscard]] address_table make_table() const;
+  CAUSEWAY_DECL [[nodiscard]] address_table make_table() const;
 
-  void send_go();
+  CAUSEWAY_DECL void send_go();
 
   /// Tells everybody why nothing came of it.
-  void dismiss(const error& why);
+  CAUSEWAY_DECL void dismiss(const error& why);
 
-  [[nodiscard]] error too_late() const;
+  CAUSEWAY_DECL [[nodiscard]] error too_late() const;
 
-  [[nodiscard]] error nobody_came() const;
+  CAUSEWAY_DECL [[nodiscard]] error nobody_came() const;
 
   mesh_builder mesh_;  // first: its event loop must outlive the conversations of the seats
   endpoint address_;

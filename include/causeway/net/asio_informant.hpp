@@ -19,24 +19,24 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 /// Answers strangers. Not thread-safe: all of it happens in one event loop.
 class informant {
  public:
-  explicit informant(piece_source pieces = {});
+  CAUSEWAY_DECL explicit informant(piece_source pieces = {});
   ~informant() { stop(); }
   informant(const informant&) = delete;
   informant& operator=(const informant&) = delete;
 
   /// Takes a connection over whose first frame asked with `body`.
-  void serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
+  CAUSEWAY_DECL void serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
 
-  void stop();
+  CAUSEWAY_DECL void stop();
 
  private:
   static constexpr std::size_t most_talks = 32;
   static constexpr std::size_t question_bytes = 64;
   static constexpr std::chrono::seconds patience{30};
 
-  void answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
+  CAUSEWAY_DECL void answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
 
-  void hear(const conversation_ptr& who, std::uint64_t run_id);
+  CAUSEWAY_DECL void hear(const conversation_ptr& who, std::uint64_t run_id);
 
   piece_source pieces_;
   std::set<conversation_ptr> talks_;

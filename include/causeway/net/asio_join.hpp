@@ -22,30 +22,30 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 /// The joiner's side.
 class join_session {
  public:
-  join_session(listener& own, endpoint host, const rendezvous_options& options);
+  CAUSEWAY_DECL join_session(listener& own, endpoint host, const rendezvous_options& options);
   ~join_session();
   join_session(const join_session&) = delete;
   join_session& operator=(const join_session&) = delete;
 
-  result<membership> run();
+  CAUSEWAY_DECL result<membership> run();
 
  private:
-  void introduce(const conversation_ptr& who);
+  CAUSEWAY_DECL void introduce(const conversation_ptr& who);
 
-  [[nodiscard]] bool listens_on_loopback() const;
+  CAUSEWAY_DECL [[nodiscard]] bool listens_on_loopback() const;
 
-  void listen(std::chrono::nanoseconds patience);
+  CAUSEWAY_DECL void listen(std::chrono::nanoseconds patience);
 
-  result<void> hear(const frame_header& h, std::span<const std::byte> body);
+  CAUSEWAY_DECL result<void> hear(const frame_header& h, std::span<const std::byte> body);
 
-  result<void> hear_accepted(const frame_header& h, std::span<const std::byte> body);
+  CAUSEWAY_DECL result<void> hear_accepted(const frame_header& h, std::span<const std::byte> body);
 
   /// Somebody went while the links were made: they are made anew when another one has come.
-  void start_over();
+  CAUSEWAY_DECL void start_over();
 
-  result<void> hear_table(std::span<const std::byte> body);
+  CAUSEWAY_DECL result<void> hear_table(std::span<const std::byte> body);
 
-  [[nodiscard]] error too_late() const;
+  CAUSEWAY_DECL [[nodiscard]] error too_late() const;
 
   endpoint own_;
   endpoint host_;

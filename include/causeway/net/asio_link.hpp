@@ -45,59 +45,59 @@ struct link_identity {
 
 class link {
  public:
-  link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets);
+  CAUSEWAY_DECL link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets);
 
   /// A link of a mesh whose peers all know each other by the same numbers.
-  link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets);
+  CAUSEWAY_DECL link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets);
 
   // All members need the context's lock.
 
-  void start_reading();
+  CAUSEWAY_DECL void start_reading();
 
   /// One more stream; from now on it carries its share.
-  void add_stream(tcp::socket socket);
+  CAUSEWAY_DECL void add_stream(tcp::socket socket);
 
-  void send(slot_index slot);
+  CAUSEWAY_DECL void send(slot_index slot);
 
   /// Sends a control message; see net/fabric.hpp.
-  void post(std::vector<std::byte> message, bool bulk);
+  CAUSEWAY_DECL void post(std::vector<std::byte> message, bool bulk);
 
-  void receive(slot_index slot);
+  CAUSEWAY_DECL void receive(slot_index slot);
 
   /// Gives an unfinished operation up; its buffer is free when this returns.
-  void cancel(slot_index slot);
+  CAUSEWAY_DECL void cancel(slot_index slot);
 
-  void discard_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void discard_before(std::uint32_t epoch);
 
   /// The same, and drops and counts what still comes of earlier epochs.
-  void refuse_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void refuse_before(std::uint32_t epoch);
 
   /// Once per heartbeat interval: says on every idle stream that we live, which also keeps routers from forgetting it, and
   /// notices a silent one.
-  void tick(duration since_last_tick);
+  CAUSEWAY_DECL void tick(duration since_last_tick);
 
   /// Says goodbye and gives up what was not waited for. Buffers of such sends may be gone: their streams just end.
-  void say_goodbye();
+  CAUSEWAY_DECL void say_goodbye();
 
   /// Ends the link at once for us, and tells the other side why. The streams close when it has heard, or after a grace.
-  void dismiss(const error& why);
+  CAUSEWAY_DECL void dismiss(const error& why);
 
   /// Ends the link with an error that every operation of it gets.
-  void lose(error why);
+  CAUSEWAY_DECL void lose(error why);
 
-  [[nodiscard]] bool over() const;
+  CAUSEWAY_DECL [[nodiscard]] bool over() const;
   [[nodiscard]] bool lost() const { return failure_.has_value(); }
   /// Nothing refers to this link any more: it may be destroyed.
-  [[nodiscard]] bool at_rest() const;
+  CAUSEWAY_DECL [[nodiscard]] bool at_rest() const;
   [[nodiscard]] const std::string& name() const { return who_.name; }
-  [[nodiscard]] bool is_paused() const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_paused() const;
   [[nodiscard]] time_point last_heard() const { return last_heard_; }
   [[nodiscard]] std::size_t stream_count() const { return streams_.size() - (who_.control_apart ? 1 : 0); }
 
  private:
   static constexpr std::size_t turn_bytes = std::size_t{4} << 20U;  // moved before other sockets get their turn
 
-  stream& take_socket(tcp::socket socket);
+  CAUSEWAY_DECL stream& take_socket(tcp::socket socket);
 
   /// Does the work of a handler. Without memory for it this link ends, not the process.
   template <class Work>
@@ -111,86 +111,86 @@ class link {
     }
   }
 
-  void look_after_streams(duration since_last_tick);
+  CAUSEWAY_DECL void look_after_streams(duration since_last_tick);
 
-  void tick_stream(stream& s, duration since_last_tick);
+  CAUSEWAY_DECL void tick_stream(stream& s, duration since_last_tick);
 
   [[nodiscard]] bool is_first(const stream& s) const { return &s == streams_[0].get(); }
 
   // ---- writing
 
-  void write_some(stream& s);
+  CAUSEWAY_DECL void write_some(stream& s);
 
-  void arm_write(stream& s);
+  CAUSEWAY_DECL void arm_write(stream& s);
 
   /// The order in which frames go out: notices, control messages, chunks, bulk. A goodbye is the last.
-  bool next_frame(stream& s);
+  CAUSEWAY_DECL bool next_frame(stream& s);
 
-  void finish_frame(stream& s);
+  CAUSEWAY_DECL void finish_frame(stream& s);
 
-  void cancel_send(slot_index slot);
+  CAUSEWAY_DECL void cancel_send(slot_index slot);
 
-  void queue_goodbye(stream& s);
+  CAUSEWAY_DECL void queue_goodbye(stream& s);
 
-  void end_writing(stream& s);
+  CAUSEWAY_DECL void end_writing(stream& s);
 
   // ---- reading
 
-  void read_some(stream& s);
+  CAUSEWAY_DECL void read_some(stream& s);
 
-  void arm_read(stream& s);
+  CAUSEWAY_DECL void arm_read(stream& s);
 
   /// Where the content that a stream is reading starts; null when it is dropped. Asked anew before each piece, because
   /// what happens on another stream, or the caller, may take the place away.
-  [[nodiscard]] std::byte* place(const stream& s) const;
+  CAUSEWAY_DECL [[nodiscard]] std::byte* place(const stream& s) const;
 
   /// First the rest of the chunk's place, then room for what follows it.
-  std::array<asio::mutable_buffer, 2> places_to_read(stream& s);
+  CAUSEWAY_DECL std::array<asio::mutable_buffer, 2> places_to_read(stream& s);
 
   /// Behind a large chunk often comes another: take in its header only, and let its bytes go where they belong.
-  static std::size_t room_behind_chunk(const stream& s);
+  CAUSEWAY_DECL static std::size_t room_behind_chunk(const stream& s);
 
   /// Handles what lies in the staging area. False when the stream must not be read on.
-  bool parse_staged(stream& s);
+  CAUSEWAY_DECL bool parse_staged(stream& s);
 
-  bool take_header(stream& s, const frame_header& h);
+  CAUSEWAY_DECL bool take_header(stream& s, const frame_header& h);
 
-  bool begin_chunk(stream& s, const frame_header& h);
+  CAUSEWAY_DECL bool begin_chunk(stream& s, const frame_header& h);
 
   /// A control message, or the reason why the other side ends the link.
-  bool begin_control(stream& s, const frame_header& h);
+  CAUSEWAY_DECL bool begin_control(stream& s, const frame_header& h);
 
-  bool read_content(stream& s, const landing& spot, std::size_t length);
+  CAUSEWAY_DECL bool read_content(stream& s, const landing& spot, std::size_t length);
 
   /// `n` more bytes are in their place. False when the stream must not be read on.
-  bool advance_chunk(stream& s, std::size_t n);
+  CAUSEWAY_DECL bool advance_chunk(stream& s, std::size_t n);
 
-  bool take_control(const stream& s, control_message message);
+  CAUSEWAY_DECL bool take_control(const stream& s, control_message message);
 
-  void resume_parked();
+  CAUSEWAY_DECL void resume_parked();
 
-  void note_heard(stream& s, std::size_t n);
+  CAUSEWAY_DECL void note_heard(stream& s, std::size_t n);
 
-  bool hear_goodbye(stream& s);
+  CAUSEWAY_DECL bool hear_goodbye(stream& s);
 
-  void answer_goodbye(stream& s);
+  CAUSEWAY_DECL void answer_goodbye(stream& s);
 
   // ---- ending
 
   /// The peer spoke nonsense: drops it. Always false.
-  bool reject(error why);
+  CAUSEWAY_DECL bool reject(error why);
 
-  void lose_to(const std::error_code& failure);
+  CAUSEWAY_DECL void lose_to(const std::error_code& failure);
 
   /// Everything that is under way ends with `why`.
-  void fail_with(error why);
+  CAUSEWAY_DECL void fail_with(error why);
 
   /// After the grace we wait no longer for the other side to hear our last words.
-  void end_farewell();
+  CAUSEWAY_DECL void end_farewell();
 
-  static error closed_error();
+  CAUSEWAY_DECL static error closed_error();
 
-  static void shut(stream& s);
+  CAUSEWAY_DECL static void shut(stream& s);
 
   link_context* shared_;
   link_identity who_;

@@ -61,7 +61,7 @@ class listener {
   ~listener();
 
   // For the functions of this folder.
-  listener(std::unique_ptr<detail::bound_port> bound, endpoint address);
+  CAUSEWAY_DECL listener(std::unique_ptr<detail::bound_port> bound, endpoint address);
   std::unique_ptr<detail::bound_port> port;
 
  private:

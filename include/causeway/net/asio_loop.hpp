@@ -27,14 +27,14 @@ CAUSEWAY_DECL std::chrono::steady_clock::time_point to_standard(time_point when,
 
 class event_loop {
  public:
-  event_loop(std::unique_ptr<asio::io_context> io, std::mutex& mutex);
+  CAUSEWAY_DECL event_loop(std::unique_ptr<asio::io_context> io, std::mutex& mutex);
   event_loop(const event_loop&) = delete;
   event_loop& operator=(const event_loop&) = delete;
 
   [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
 
   /// Starts the background thread. Needs something in the loop that keeps it busy, such as a timer.
-  void start();
+  CAUSEWAY_DECL void start();
 
   /// Runs the event loop, or lets the background thread run it, until `done` or the deadline. Needs and keeps the lock.
   template <class Done>
@@ -57,10 +57,10 @@ class event_loop {
   }
 
   /// Makes a `drive` in progress ask again whether it is done. Needs the lock.
-  void wake();
+  CAUSEWAY_DECL void wake();
 
   /// Ends the background thread. Needs the lock, and gives it up.
-  void stop(std::unique_lock<std::mutex>& lock);
+  CAUSEWAY_DECL void stop(std::unique_lock<std::mutex>& lock);
 
   [[nodiscard]] bool stopping() const noexcept { return stopping_; }
 
@@ -88,7 +88,7 @@ class event_loop {
     return done();
   }
 
-  void run_background();
+  CAUSEWAY_DECL void run_background();
 
   std::unique_ptr<asio::io_context> io_;
   std::mutex* mutex_;

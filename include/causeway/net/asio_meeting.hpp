@@ -33,8 +33,8 @@ struct introduction {
   std::string host{};             ///< where it listens; empty: wherever it seems to be
   std::uint16_t port = 0;
 
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<introduction> decode(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
+  CAUSEWAY_DECL static result<introduction> decode(std::span<const std::byte> bytes);
 };
 
 /// The body of `want`: what the peer with the larger id knows of earlier connections.
@@ -43,8 +43,8 @@ struct wish {
   std::uint64_t last = 0;   ///< number of the last connection that was taken; 0: none of this incarnation
   std::uint8_t alive = 0;   ///< that one still stands, as far as it knows
 
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<wish> decode(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
+  CAUSEWAY_DECL static result<wish> decode(std::span<const std::byte> bytes);
 };
 
 /// The body of `take`: the answer to a wish.
@@ -52,8 +52,8 @@ struct decision {
   std::uint64_t nonce = 0;   ///< of the other side's introduction
   std::uint64_t serial = 0;  ///< the number of the link from now on; 0: we have another connection
 
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<decision> decode(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
+  CAUSEWAY_DECL static result<decision> decode(std::span<const std::byte> bytes);
 };
 
 /// One link among all that there ever were with a peer.
@@ -70,8 +70,8 @@ struct stream_request {
   link_key key;
   std::uint32_t index = 0;  ///< from 0; smaller than the number agreed on
 
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<stream_request> decode(std::span<const std::byte> bytes);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode() const;
+  CAUSEWAY_DECL static result<stream_request> decode(std::span<const std::byte> bytes);
 };
 
 /// What the peer with the smaller id knows of its link to the other: for `may_replace`.

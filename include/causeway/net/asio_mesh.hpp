@@ -43,42 +43,43 @@ class mesh_builder {
  public:
   using hello_handler = std::function<void(conversation_ptr, const frame_header&, std::span<const std::byte>)>;
 
-  mesh_builder(listener& from, const rendezvous_options& options);
+  CAUSEWAY_DECL mesh_builder(listener& from, const rendezvous_options& options);
   mesh_builder(const mesh_builder&) = delete;
   mesh_builder& operator=(const mesh_builder&) = delete;
   ~mesh_builder() { shut_down(); }
 
-  void on_hello(hello_handler handler);
+  CAUSEWAY_DECL void on_hello(hello_handler handler);
   /// Called every 50 ms or more often while `run` runs.
-  void on_tick(std::function<void(time_point)> handler);
+  CAUSEWAY_DECL void on_tick(std::function<void(time_point)> handler);
   void set_run(std::uint64_t run_id) { run_id_ = run_id; }
   [[nodiscard]] std::uint64_t run_id() const noexcept { return run_id_; }
   [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
 
   /// Starts making the links of peer `self` of `addresses.size()`. `token` tells this gathering from earlier ones.
-  void connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token, std::size_t streams);
+  CAUSEWAY_DECL void connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token,
+                                 std::size_t streams);
 
   /// Forgets the links made so far, and those that are being made: `connect_all` may be called again. Not from a handler of
   /// a link that is being made.
-  void disconnect_all();
+  CAUSEWAY_DECL void disconnect_all();
 
   /// Called once, when the last link stands.
-  void on_complete(std::function<void()> handler);
+  CAUSEWAY_DECL void on_complete(std::function<void()> handler);
 
   /// Why dialling failed last: ": reason", or nothing.
-  [[nodiscard]] std::string last_failure() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string last_failure() const;
 
   /// All links stand.
-  [[nodiscard]] bool complete() const;
+  CAUSEWAY_DECL [[nodiscard]] bool complete() const;
 
   [[nodiscard]] bool linked(peer_index peer) const { return peer < sockets_.size() && link_complete(sockets_[peer]); }
   /// Streams that stand.
-  [[nodiscard]] std::size_t streams_made() const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t streams_made() const;
 
   /// Dials until somebody answers. `again`: the last connection broke, so pause first.
-  void dial(const endpoint& target, dialer::connect_handler connected, bool again = false);
+  CAUSEWAY_DECL void dial(const endpoint& target, dialer::connect_handler connected, bool again = false);
 
-  void fail_with(error why);
+  CAUSEWAY_DECL void fail_with(error why);
 
   /// Runs until `done`, the first failure, the deadline or a request to stop. `late` describes what was missing.
   template <class Done, class Late>
@@ -101,14 +102,14 @@ class mesh_builder {
   }
 
   /// Who is still missing, and why as far as we know: for messages.
-  [[nodiscard]] std::string missing() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string missing() const;
 
-  [[nodiscard]] asio_transport finish();
+  CAUSEWAY_DECL [[nodiscard]] asio_transport finish();
 
-  void reject(const conversation_ptr& who, const error& why);
+  CAUSEWAY_DECL void reject(const conversation_ptr& who, const error& why);
 
   /// The checks that every first frame must pass. Null when it does.
-  std::optional<error> check_run(std::uint64_t run_id, std::uint64_t model) const;
+  CAUSEWAY_DECL std::optional<error> check_run(std::uint64_t run_id, std::uint64_t model) const;
 
  private:
   using link_sockets = std::vector<std::optional<tcp::socket>>;
@@ -118,36 +119,36 @@ class mesh_builder {
     std::vector<std::byte> body;
   };
 
-  static bool link_complete(const link_sockets& link);
+  CAUSEWAY_DECL static bool link_complete(const link_sockets& link);
   static bool has_value(const std::optional<tcp::socket>& s) { return s.has_value(); }
 
   /// One stranger goes. False when there is none.
-  bool make_room();
-  void send_away(const conversation_ptr& who);
+  CAUSEWAY_DECL bool make_room();
+  CAUSEWAY_DECL void send_away(const conversation_ptr& who);
 
   // ---- strangers
 
-  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
+  CAUSEWAY_DECL std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
 
-  void meet(tcp::socket socket);
+  CAUSEWAY_DECL void meet(tcp::socket socket);
 
   // ---- links
 
-  void dial_peer(peer_index peer, std::size_t stream, bool again = false);
+  CAUSEWAY_DECL void dial_peer(peer_index peer, std::size_t stream, bool again = false);
 
-  void start_link(peer_index peer, const conversation_ptr& who);
+  CAUSEWAY_DECL void start_link(peer_index peer, const conversation_ptr& who);
 
-  bool kernel_has_bbr();
+  CAUSEWAY_DECL bool kernel_has_bbr();
 
   /// A peer of a higher index names itself on a new connection.
-  void take_link(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
+  CAUSEWAY_DECL void take_link(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
 
-  void keep(peer_index peer, std::size_t stream, const conversation_ptr& who);
+  CAUSEWAY_DECL void keep(peer_index peer, std::size_t stream, const conversation_ptr& who);
 
-  void tell_if_complete();
+  CAUSEWAY_DECL void tell_if_complete();
 
   /// Ends everything that is under way, so that no handler refers to us any more. Sockets of links stay.
-  void shut_down();
+  CAUSEWAY_DECL void shut_down();
 
   std::unique_ptr<asio::io_context> io_;
   std::shared_ptr<accepting> accepting_;

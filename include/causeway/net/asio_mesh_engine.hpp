@@ -24,18 +24,18 @@ struct mesh {
 /// Links between peers that all know each other by the same numbers; none is added later.
 class mesh_engine final : public engine {
  public:
-  mesh_engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options);
+  CAUSEWAY_DECL mesh_engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options);
   ~mesh_engine() { close(); }
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
 
-  void close();
+  CAUSEWAY_DECL void close();
 
-  void discard_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void discard_before(std::uint32_t epoch);
 
   /// Breaks the connections to a peer without a goodbye, as a crash would.
-  void drop(peer_index peer, const std::string& why);
+  CAUSEWAY_DECL void drop(peer_index peer, const std::string& why);
 
  private:
   peer_index self_;

@@ -23,39 +23,39 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 /// Not thread-safe: the transport locks.
 class outbox {
  public:
-  outbox(link_context& shared, std::size_t chunk);
+  CAUSEWAY_DECL outbox(link_context& shared, std::size_t chunk);
   ~outbox() { count_control(0); }
   outbox(const outbox&) = delete;
   outbox& operator=(const outbox&) = delete;
 
-  void send(slot_index slot);
+  CAUSEWAY_DECL void send(slot_index slot);
 
   /// Queues a control message. False when the peer has not taken far too many already.
-  bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk);
+  CAUSEWAY_DECL bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk);
 
   bool take_urgent(outgoing_frame& out) { return take_control(urgent_, out); }
   bool take_bulk(outgoing_frame& out) { return take_control(bulk_, out); }
 
   /// The next chunk of the oldest send.
-  bool take_chunk(outgoing_frame& out);
+  CAUSEWAY_DECL bool take_chunk(outgoing_frame& out);
 
   /// A frame is out. Ends its send when that was the last of it.
-  void written(outgoing_frame& out);
+  CAUSEWAY_DECL void written(outgoing_frame& out);
 
   /// Gives a send up. The streams must rescue what they hold of it. What to tell the peer, if it has seen a part.
-  std::optional<frame_header> cancel(slot_index slot);
+  CAUSEWAY_DECL std::optional<frame_header> cancel(slot_index slot);
 
   /// Ends all sends that no stream has begun the last chunk of.
-  void fail_sends(const error& why);
+  CAUSEWAY_DECL void fail_sends(const error& why);
 
-  void drop_bulk();
+  CAUSEWAY_DECL void drop_bulk();
 
-  void drop_control();
+  CAUSEWAY_DECL void drop_control();
 
   [[nodiscard]] bool has_sends() const noexcept { return !sends_.empty(); }
   [[nodiscard]] bool bulk_may_go() const noexcept { return sends_.empty() && !bulk_.empty(); }
 
-  [[nodiscard]] frame_header header(frame_kind kind) const;
+  CAUSEWAY_DECL [[nodiscard]] frame_header header(frame_kind kind) const;
 
  private:
   struct queued {
@@ -63,9 +63,9 @@ class outbox {
     std::vector<std::byte> bytes;
   };
 
-  void count_control(std::size_t bytes);
+  CAUSEWAY_DECL void count_control(std::size_t bytes);
 
-  bool take_control(std::deque<queued>& from, outgoing_frame& out);
+  CAUSEWAY_DECL bool take_control(std::deque<queued>& from, outgoing_frame& out);
 
   link_context* shared_;
   std::size_t chunk_;

@@ -38,13 +38,13 @@ class roster {
     bool told = false;               ///< on_up was the last that was told of it
   };
 
-  roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers);
+  CAUSEWAY_DECL roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers);
 
   [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
   place& operator[](peer_index peer) { return places_[peer]; }
   const place& operator[](peer_index peer) const { return places_[peer]; }
 
-  [[nodiscard]] std::optional<peer_index> find(peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<peer_index> find(peer_id id) const;
 
   /// Why we do not talk to this peer; null if we do. `alive(peer)`: its link stands.
   template <class Alive>
@@ -63,16 +63,16 @@ class roster {
   }
 
   /// What a peer with a smaller id wants to know.
-  [[nodiscard]] wish wish_for(const introduction& them, bool alive) const;
+  CAUSEWAY_DECL [[nodiscard]] wish wish_for(const introduction& them, bool alive) const;
 
   /// The number of a new connection with a peer with a larger id, or 0 if another one counts. One that was chosen counts
   /// until it is claimed or given back.
-  std::uint64_t choose(const introduction& them, const wish& theirs, bool alive);
+  CAUSEWAY_DECL std::uint64_t choose(const introduction& them, const wish& theirs, bool alive);
 
-  void give_back(peer_id id, std::uint64_t serial);
+  CAUSEWAY_DECL void give_back(peer_id id, std::uint64_t serial);
 
   /// A connection stands; whether it counts. Of those that we chose only the last does.
-  bool claim(peer_id id, std::uint64_t serial);
+  CAUSEWAY_DECL bool claim(peer_id id, std::uint64_t serial);
 
   /// The place of a peer; if it has none a new one, or that of whoever is gone the longest. Null when all are taken.
   template <class Alive>
@@ -94,11 +94,11 @@ class roster {
   }
 
   /// A connection became the link of a place.
-  void settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
-              const std::string& dialled);
+  CAUSEWAY_DECL void settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
+                            const std::string& dialled);
 
   /// The place whose link lacks this stream.
-  [[nodiscard]] std::optional<peer_index> lacking(const stream_request& which) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<peer_index> lacking(const stream_request& which) const;
 
  private:
   static constexpr std::size_t most_aliases = 16;

@@ -78,19 +78,19 @@ struct outgoing_frame {
   std::vector<std::byte> own;  ///< a control message, or the rest of a chunk whose send was cancelled
 
   [[nodiscard]] bool busy() const { return header_left + body_left != 0; }
-  [[nodiscard]] std::array<asio::const_buffer, 2> buffers() const;
+  CAUSEWAY_DECL [[nodiscard]] std::array<asio::const_buffer, 2> buffers() const;
   /// Starts a frame of this header and this content.
-  void begin(frame_header h, std::span<const std::byte> content, bool digest);
+  CAUSEWAY_DECL void begin(frame_header h, std::span<const std::byte> content, bool digest);
   /// The owner of the bytes wants them back.
-  void rescue();
-  void consume(std::size_t n);
+  CAUSEWAY_DECL void rescue();
+  CAUSEWAY_DECL void consume(std::size_t n);
 };
 
 /// One TCP connection of a link, and how far it is in reading and writing.
 struct stream {
   static constexpr std::size_t staging_bytes = std::size_t{16} << 10U;
 
-  explicit stream(tcp::socket s);
+  CAUSEWAY_DECL explicit stream(tcp::socket s);
 
   tcp::socket socket;
   bool open = true;

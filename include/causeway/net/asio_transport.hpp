@@ -36,43 +36,43 @@ class mesh_engine;  // net/asio_mesh_engine.hpp
 /// trainer never waits for a message that we refuse to read.
 class asio_transport {
  public:
-  explicit asio_transport(std::shared_ptr<detail::mesh_engine> engine);
+  CAUSEWAY_DECL explicit asio_transport(std::shared_ptr<detail::mesh_engine> engine);
 
-  [[nodiscard]] peer_index self() const noexcept;
-  [[nodiscard]] std::uint32_t size() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] peer_index self() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t size() const noexcept;
 
   /// Starts sending. Writes at once what the sockets take. Errors come from `wait`.
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
 
   /// Starts receiving. A message whose receive was started before it arrives is read straight into `buffer`.
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
 
   /// Blocks until the operation ended (see Transport). Deadlines are moments of `causeway::steady_clock`.
-  result<std::size_t> wait(operation op, time_point deadline);
-  [[nodiscard]] bool done(operation op) const;
+  CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
+  CAUSEWAY_DECL [[nodiscard]] bool done(operation op) const;
 
-  [[nodiscard]] traffic stats() const;
+  CAUSEWAY_DECL [[nodiscard]] traffic stats() const;
 
   /// One line per unfinished operation: whom it concerns, since when, how far it is. Empty when there is none.
-  [[nodiscard]] std::string describe_waits() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_waits() const;
 
   /// TCP connections to a peer.
-  [[nodiscard]] std::size_t streams(peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t streams(peer_index peer) const;
 
   /// Forgets kept messages of epochs before `epoch`. Call it when the membership moved on.
-  void discard_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void discard_before(std::uint32_t epoch);
 
   /// Breaks the connection to a peer: what a membership does with a peer that it voted out. Its operations end with
   /// errc::peer_lost.
-  void drop(peer_index peer, const std::string& why);
+  CAUSEWAY_DECL void drop(peer_index peer, const std::string& why);
 
   /// A function that ends the trainer's wait, and all later ones, with errc::cancelled: what a signal's watcher calls. May
   /// be called from any thread, also when the transport is gone. Connections stay, so that `close` can flush.
-  [[nodiscard]] std::function<void()> interrupter() const;
+  CAUSEWAY_DECL [[nodiscard]] std::function<void()> interrupter() const;
 
   /// Says goodbye to everybody, waits up to `close_grace` for theirs, and ends the background thread. Operations that
   /// were not waited for end with errc::cancelled. The destructor does the same.
-  void close();
+  CAUSEWAY_DECL void close();
 
  private:
   std::shared_ptr<detail::mesh_engine> engine_;

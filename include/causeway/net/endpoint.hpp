@@ -19,7 +19,7 @@ struct endpoint {
   std::uint16_t port = 0;
 
   /// "host:port"; the host in brackets when it is an IPv6 address.
-  [[nodiscard]] std::string text() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string text() const;
 
   friend bool operator==(const endpoint&, const endpoint&) = default;
 };

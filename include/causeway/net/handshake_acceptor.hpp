@@ -64,8 +64,8 @@ class handshake_owner {
 
 class handshake_acceptor {
  public:
-  handshake_acceptor(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor,
-                     const handshake_options& options, handshake_owner& owner);
+  CAUSEWAY_DECL handshake_acceptor(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor,
+                                   const handshake_options& options, handshake_owner& owner);
   handshake_acceptor(const handshake_acceptor&) = delete;
   handshake_acceptor& operator=(const handshake_acceptor&) = delete;
 
@@ -74,26 +74,26 @@ class handshake_acceptor {
   /// Starts to accept.
   void open() { accepting_->start(); }
 
-  void dial(const std::string& address);
+  CAUSEWAY_DECL void dial(const std::string& address);
 
   /// Once in a while: tells how many strangers were turned away since.
   void tick() { turned_away_.flush(clock_.now()); }
 
   /// Makes one more stream of a link that stands. `which.key` names the other side; `ours` is what we call ourselves there.
-  void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours);
+  CAUSEWAY_DECL void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours);
 
   /// Nobody is let in any more. The rest is `lock_up`'s.
   void shut() noexcept { over_ = true; }
 
   /// Ends everything. Only when nobody runs the event loop any more.
-  void lock_up();
+  CAUSEWAY_DECL void lock_up();
 
   [[nodiscard]] std::size_t meetings() const noexcept { return meetings_.size(); }
 
  private:
   /// A connection on its way to become a link or a stream.
   struct meeting {
-    explicit meeting(asio::io_context& io);
+    CAUSEWAY_DECL explicit meeting(asio::io_context& io);
     std::string dialled;  ///< what `dial` was given; empty for a stranger and for a stream
     endpoint target;      ///< whom we dial; port 0 for a stranger
     std::optional<stream_request> stream;
@@ -110,86 +110,86 @@ class handshake_acceptor {
   using meeting_ptr = std::shared_ptr<meeting>;
   using frame_body = std::span<const std::byte>;
 
-  meeting_ptr start_meeting();
+  CAUSEWAY_DECL meeting_ptr start_meeting();
 
   // ---- strangers
 
-  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
+  CAUSEWAY_DECL std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
 
-  void meet_stranger(tcp::socket socket);
+  CAUSEWAY_DECL void meet_stranger(tcp::socket socket);
 
   /// One stranger goes. False when there is none.
-  bool make_room();
+  CAUSEWAY_DECL bool make_room();
 
-  void send_away(const meeting_ptr& m);
+  CAUSEWAY_DECL void send_away(const meeting_ptr& m);
 
-  void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body);
+  CAUSEWAY_DECL void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body);
 
   /// It is no meeting any more.
-  void inform(const meeting_ptr& m, frame_body body);
+  CAUSEWAY_DECL void inform(const meeting_ptr& m, frame_body body);
 
-  void hear_stream_request(const meeting_ptr& m, frame_body body);
+  CAUSEWAY_DECL void hear_stream_request(const meeting_ptr& m, frame_body body);
 
   // ---- dialling
 
-  [[nodiscard]] bool is_dialling(const std::string& address) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_dialling(const std::string& address) const;
 
   /// Starts what was asked for, as far as there is room.
-  void dial_next();
+  CAUSEWAY_DECL void dial_next();
 
-  void call(const meeting_ptr& m, bool pause = false);
+  CAUSEWAY_DECL void call(const meeting_ptr& m, bool pause = false);
 
-  void greet(const meeting_ptr& m, const conversation_ptr& who);
+  CAUSEWAY_DECL void greet(const meeting_ptr& m, const conversation_ptr& who);
 
-  void hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body);
+  CAUSEWAY_DECL void hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body);
 
-  void hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body);
+  CAUSEWAY_DECL void hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body);
 
   // ---- coming to an agreement
 
   /// Reads who they are. Why we do not want them, if we do not.
-  std::optional<error> understand(const meeting_ptr& m, frame_body body);
+  CAUSEWAY_DECL std::optional<error> understand(const meeting_ptr& m, frame_body body);
 
-  void say_meet(const meeting_ptr& m);
+  CAUSEWAY_DECL void say_meet(const meeting_ptr& m);
 
-  void agree(const meeting_ptr& m);
+  CAUSEWAY_DECL void agree(const meeting_ptr& m);
 
-  void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body);
+  CAUSEWAY_DECL void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body);
 
-  void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body);
+  CAUSEWAY_DECL void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body);
 
-  void hand_over(const meeting_ptr& m, std::uint64_t serial);
+  CAUSEWAY_DECL void hand_over(const meeting_ptr& m, std::uint64_t serial);
 
-  void hand_over_stream(const meeting_ptr& m);
+  CAUSEWAY_DECL void hand_over_stream(const meeting_ptr& m);
 
   // ---- one step of a conversation
 
   using step = void (handshake_acceptor::*)(const meeting_ptr&, const frame_header&, frame_body);
 
-  void expect(const meeting_ptr& m, step next);
+  CAUSEWAY_DECL void expect(const meeting_ptr& m, step next);
 
-  void say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then = {});
+  CAUSEWAY_DECL void say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then = {});
 
-  void watch(const meeting_ptr& m);
+  CAUSEWAY_DECL void watch(const meeting_ptr& m);
 
   // ---- endings
 
-  void refuse(const meeting_ptr& m, const error& why);
+  CAUSEWAY_DECL void refuse(const meeting_ptr& m, const error& why);
 
   /// The connection broke. A stream may be dialled again.
-  void lose(const meeting_ptr& m, const error& why);
+  CAUSEWAY_DECL void lose(const meeting_ptr& m, const error& why);
 
-  void call_again(const meeting_ptr& m);
+  CAUSEWAY_DECL void call_again(const meeting_ptr& m);
 
-  void give_up(const meeting_ptr& m, const error& why);
+  CAUSEWAY_DECL void give_up(const meeting_ptr& m, const error& why);
 
-  void note(bool harmless, const std::string& line);
+  CAUSEWAY_DECL void note(bool harmless, const std::string& line);
 
-  void end(const meeting_ptr& m);
+  CAUSEWAY_DECL void end(const meeting_ptr& m);
 
-  void release_choice(const meeting_ptr& m);
+  CAUSEWAY_DECL void release_choice(const meeting_ptr& m);
 
-  static std::string name_of(const meeting& m);
+  CAUSEWAY_DECL static std::string name_of(const meeting& m);
 
   asio::io_context* io_;
   std::mutex* mutex_;

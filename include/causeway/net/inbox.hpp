@@ -48,42 +48,42 @@ struct inbox_limits {
 
 class inbox {
  public:
-  inbox(operation_table& operations, peer_index peer, const inbox_limits& limits);
+  CAUSEWAY_DECL inbox(operation_table& operations, peer_index peer, const inbox_limits& limits);
 
   /// `name`: of the peer, for messages.
-  inbox(operation_table& operations, std::string name, const inbox_limits& limits);
+  CAUSEWAY_DECL inbox(operation_table& operations, std::string name, const inbox_limits& limits);
   ~inbox() { free(kept_); }
   inbox(const inbox&) = delete;
   inbox& operator=(const inbox&) = delete;
 
   /// A chunk's header came in. An error means that the peer broke the protocol and must be dropped.
-  result<landing> begin_chunk(const frame_header& h);
+  CAUSEWAY_DECL result<landing> begin_chunk(const frame_header& h);
 
   /// Where the bytes of a chunk belong, now; null when nobody wants them any more. To be asked before each piece of it.
-  [[nodiscard]] std::byte* place(const landing& spot) const;
+  CAUSEWAY_DECL [[nodiscard]] std::byte* place(const landing& spot) const;
 
   /// All bytes of a chunk came, and are where `place` said.
-  void end_chunk(const landing& spot);
+  CAUSEWAY_DECL void end_chunk(const landing& spot);
 
   /// The sender gave a message up after `chunk_offset` bytes of it. Its receive ends, and its buffer is the caller's again.
   /// The notice may overtake chunks, and other streams may be in the middle of some: the message is kept until all of them
   /// are over.
-  result<void> abort_message(const frame_header& h);
+  CAUSEWAY_DECL result<void> abort_message(const frame_header& h);
 
   /// A receive was started. Ends it at once when its message is here already.
-  void post(slot_index slot);
+  CAUSEWAY_DECL void post(slot_index slot);
 
   /// A receive is given up: nothing touches its buffer from now on.
-  void cancel(slot_index slot);
+  CAUSEWAY_DECL void cancel(slot_index slot);
 
   /// The connection is over: ends every receive that still misses bytes. Complete messages stay and can be received.
-  void fail_all(const error& why);
+  CAUSEWAY_DECL void fail_all(const error& why);
 
   /// Drops kept messages of epochs before `epoch`, of its kind: nobody will ask for them again.
-  void discard_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void discard_before(std::uint32_t epoch);
 
   /// The same, and drops what still comes of them.
-  void refuse_before(std::uint32_t epoch);
+  CAUSEWAY_DECL void refuse_before(std::uint32_t epoch);
 
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_; }
   [[nodiscard]] bool wants_anything() const noexcept { return !open_.empty(); }
@@ -113,50 +113,50 @@ class inbox {
 
     [[nodiscard]] bool complete() const { return received == expected && (length != 0 || seen_only || discard); }
     [[nodiscard]] bool was_seen(std::uint64_t chunk) const { return seen.empty() ? seen_only : seen[chunk]; }
-    void mark_seen(std::uint64_t chunk);
+    CAUSEWAY_DECL void mark_seen(std::uint64_t chunk);
   };
   using message_map = std::map<std::uint64_t, message>;
 
   static std::size_t cost_of(const message& m) { return message_cost + m.seen.size() / 8; }
 
-  static bool same_conversation(const message_id& a, const message_id& b);
+  CAUSEWAY_DECL static bool same_conversation(const message_id& a, const message_id& b);
 
-  [[nodiscard]] error broken(const char* what) const;
+  CAUSEWAY_DECL [[nodiscard]] error broken(const char* what) const;
 
   /// The message that a header belongs to; a new one is entered and, when its turn has come, matched.
-  result<message*> announce(const frame_header& h, bool aborted = false);
+  CAUSEWAY_DECL result<message*> announce(const frame_header& h, bool aborted = false);
 
   /// Matches every message whose predecessors have all been seen. One that overtook others may be complete already; the
   /// one just announced is still needed by the caller.
-  void match_in_order(std::uint64_t just_announced);
+  CAUSEWAY_DECL void match_in_order(std::uint64_t just_announced);
 
-  void match(message& m);
+  CAUSEWAY_DECL void match(message& m);
 
-  void deliver_to(message& m, slot_index slot);
+  CAUSEWAY_DECL void deliver_to(message& m, slot_index slot);
 
-  result<void> check_chunk(const message& m, const frame_header& h) const;
+  CAUSEWAY_DECL result<void> check_chunk(const message& m, const frame_header& h) const;
 
-  result<void> keep_chunk(message& m, const frame_header& h, landing& spot);
+  CAUSEWAY_DECL result<void> keep_chunk(message& m, const frame_header& h, landing& spot);
 
   /// All peers together keep more than `times` the budget, and this one more than its share.
-  [[nodiscard]] bool crowded(std::size_t after, std::size_t times) const;
-  void keep(std::size_t bytes);
-  void free(std::size_t bytes);
+  CAUSEWAY_DECL [[nodiscard]] bool crowded(std::size_t after, std::size_t times) const;
+  CAUSEWAY_DECL void keep(std::size_t bytes);
+  CAUSEWAY_DECL void free(std::size_t bytes);
 
-  void settle_kept(message& m, std::uint64_t offset);
+  CAUSEWAY_DECL void settle_kept(message& m, std::uint64_t offset);
 
-  void copy_if_filled(const message& m, const kept_chunk& chunk);
+  CAUSEWAY_DECL void copy_if_filled(const message& m, const kept_chunk& chunk);
 
   /// Frees kept chunks but for those that a stream still writes into.
-  void drop_filled(message& m);
+  CAUSEWAY_DECL void drop_filled(message& m);
 
-  void discard(message& m);
+  CAUSEWAY_DECL void discard(message& m);
 
-  void retire_if_complete(message_map::iterator at);
+  CAUSEWAY_DECL void retire_if_complete(message_map::iterator at);
 
-  void retire_if_complete(message_map::iterator at, std::uint64_t frontier);
+  CAUSEWAY_DECL void retire_if_complete(message_map::iterator at, std::uint64_t frontier);
 
-  message_map::iterator erase(message_map::iterator at);
+  CAUSEWAY_DECL message_map::iterator erase(message_map::iterator at);
 
   operation_table* operations_;
   std::string name_;

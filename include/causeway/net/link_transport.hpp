@@ -27,19 +27,19 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 class link_transport {
  public:
   /// `link_of_rank[r]` is the link of rank r; the entry of `self_rank` is never looked at.
-  link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank, peer_index self_rank,
-                 std::uint32_t epoch);
+  CAUSEWAY_DECL link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank, peer_index self_rank,
+                               std::uint32_t epoch);
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
   [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
   [[nodiscard]] peer_index link_of(peer_index rank) const noexcept { return links_[rank]; }
 
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
 
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
 
-  result<std::size_t> wait(operation op, time_point deadline);
+  CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
 
   [[nodiscard]] bool done(operation op) const { return op == no_operation || fabric_->done(op); }
 
@@ -51,7 +51,7 @@ class link_transport {
 
   [[nodiscard]] bool is_other(peer_index rank) const noexcept { return rank < links_.size() && rank != self_; }
 
-  [[nodiscard]] message_id of_this_view(message_id id) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] message_id of_this_view(message_id id) const noexcept;
 
   std::shared_ptr<fabric> fabric_;
   std::vector<peer_index> links_;

@@ -21,7 +21,7 @@ class memory_budget {
   void give(std::size_t bytes) noexcept { used_ -= bytes; }
 
   /// `more` bytes would go beyond `times` the limit.
-  [[nodiscard]] bool exceeded(std::size_t more, std::size_t times = 1) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool exceeded(std::size_t more, std::size_t times = 1) const noexcept;
   [[nodiscard]] std::size_t used() const noexcept { return used_; }
 
  private:

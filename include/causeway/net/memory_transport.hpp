@@ -41,30 +41,30 @@ namespace detail {
 /// All state of a memory network, behind one mutex.
 class memory_hub {
  public:
-  memory_hub(std::uint32_t peers, memory_options options);
+  CAUSEWAY_DECL memory_hub(std::uint32_t peers, memory_options options);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
 
-  operation start(peer_index self, peer_index other, const message_id& id, std::span<const std::byte> out,
-                  std::span<std::byte> in, bool is_send);
+  CAUSEWAY_DECL operation start(peer_index self, peer_index other, const message_id& id, std::span<const std::byte> out,
+                                std::span<std::byte> in, bool is_send);
 
-  result<std::size_t> wait(peer_index self, operation wanted, time_point deadline);
+  CAUSEWAY_DECL result<std::size_t> wait(peer_index self, operation wanted, time_point deadline);
 
-  [[nodiscard]] bool done(peer_index self, operation wanted) const;
+  CAUSEWAY_DECL [[nodiscard]] bool done(peer_index self, operation wanted) const;
 
-  void lost(peer_index peer);
+  CAUSEWAY_DECL void lost(peer_index peer);
 
-  void join(peer_index peer);
+  CAUSEWAY_DECL void join(peer_index peer);
 
-  void leave(peer_index peer);
+  CAUSEWAY_DECL void leave(peer_index peer);
 
-  [[nodiscard]] traffic stats(peer_index self) const;
+  CAUSEWAY_DECL [[nodiscard]] traffic stats(peer_index self) const;
 
-  [[nodiscard]] std::uint64_t operations(peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t operations(peer_index peer) const;
 
   enum class effect : std::uint8_t { fail, kill, stall };
 
-  void plan(peer_index peer, std::uint64_t nth, effect what, errc code);
+  CAUSEWAY_DECL void plan(peer_index peer, std::uint64_t nth, effect what, errc code);
 
  private:
   struct fault {
@@ -83,7 +83,7 @@ class memory_hub {
     bool stalled = false;
     std::optional<result<std::size_t>> done{};
 
-    void end(result<std::size_t> outcome);
+    CAUSEWAY_DECL void end(result<std::size_t> outcome);
     [[nodiscard]] bool open() const { return !done && !stalled; }
   };
 
@@ -109,29 +109,30 @@ class memory_hub {
   static std::string name(peer_index peer) { return "peer " + std::to_string(peer); }
 
   // The parent is not part of the match: a message about another parent must be refused, not overlooked.
-  static bool matches(const message_id& a, const message_id& b);
+  CAUSEWAY_DECL static bool matches(const message_id& a, const message_id& b);
 
-  static const fault* planned_fault(const seat& s);
+  CAUSEWAY_DECL static const fault* planned_fault(const seat& s);
 
-  static operation refuse(seat& me, peer_index other, const char* why);
+  CAUSEWAY_DECL static operation refuse(seat& me, peer_index other, const char* why);
 
-  void begin_send(peer_index self, pending& op);
+  CAUSEWAY_DECL void begin_send(peer_index self, pending& op);
 
-  void begin_receive(peer_index self, pending& op);
+  CAUSEWAY_DECL void begin_receive(peer_index self, pending& op);
 
   // Copies one message into a started receive, or refuses it.
-  void deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes, peer_index to, pending& receive);
+  CAUSEWAY_DECL void deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes, peer_index to,
+                             pending& receive);
 
-  void keep_if_room(peer_index self, pending& op);
+  CAUSEWAY_DECL void keep_if_room(peer_index self, pending& op);
 
-  void admit_senders(peer_index receiver);
+  CAUSEWAY_DECL void admit_senders(peer_index receiver);
 
-  void count_sent(peer_index from, std::size_t payload);
+  CAUSEWAY_DECL void count_sent(peer_index from, std::size_t payload);
 
-  void count_received(peer_index to, std::size_t payload);
+  CAUSEWAY_DECL void count_received(peer_index to, std::size_t payload);
 
   // Messages that the peer had sent stay readable, as bytes in a socket do.
-  void lose(peer_index peer);
+  CAUSEWAY_DECL void lose(peer_index peer);
 
   memory_options options_;
   mutable std::mutex mutex_;
@@ -143,7 +144,7 @@ class memory_hub {
 /// One peer's end of a memory_network. Movable; its destruction closes the peer's connections.
 class memory_transport {
  public:
-  memory_transport(std::shared_ptr<detail::memory_hub> hub, peer_index self);
+  CAUSEWAY_DECL memory_transport(std::shared_ptr<detail::memory_hub> hub, peer_index self);
   memory_transport(memory_transport&&) noexcept = default;
   memory_transport& operator=(memory_transport&& other) noexcept;
   ~memory_transport();
@@ -151,8 +152,8 @@ class memory_transport {
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return hub_->size(); }
 
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
   result<std::size_t> wait(operation op, time_point deadline) { return hub_->wait(self_, op, deadline); }
   [[nodiscard]] bool done(operation op) const { return hub_->done(self_, op); }
@@ -169,23 +170,23 @@ static_assert(Transport<memory_transport>);
 /// 0.
 class memory_network {
  public:
-  explicit memory_network(std::uint32_t peers, memory_options options = {});
+  CAUSEWAY_DECL explicit memory_network(std::uint32_t peers, memory_options options = {});
 
   [[nodiscard]] std::uint32_t size() const noexcept { return hub_->size(); }
 
   /// The end of one peer; one at a time per peer. Asking again after it was destroyed or killed is a restart: an empty
   /// mailbox, operations counted from 0 again.
-  [[nodiscard]] memory_transport transport(peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] memory_transport transport(peer_index peer) const;
 
   /// Ends all connections of a peer at once, as if its machine had died.
   void kill(peer_index peer) const { hub_->lost(peer); }
 
   /// The n-th operation of `peer` is not carried out: waiting for it gives `code`.
-  void fail_at(peer_index peer, std::uint64_t nth, errc code) const;
+  CAUSEWAY_DECL void fail_at(peer_index peer, std::uint64_t nth, errc code) const;
   /// The peer dies when it starts its n-th operation.
-  void kill_at(peer_index peer, std::uint64_t nth) const;
+  CAUSEWAY_DECL void kill_at(peer_index peer, std::uint64_t nth) const;
   /// The n-th operation of `peer` never ends by itself: only a deadline or a lost peer ends it.
-  void stall_at(peer_index peer, std::uint64_t nth) const;
+  CAUSEWAY_DECL void stall_at(peer_index peer, std::uint64_t nth) const;
 
   /// Sends and receives that a peer has started.
   [[nodiscard]] std::uint64_t operations(peer_index peer) const { return hub_->operations(peer); }

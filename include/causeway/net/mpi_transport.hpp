@@ -45,23 +45,24 @@ class mpi_engine;  // in the body: it has MPI's own types
 class mpi_transport {
  public:
   /// All ranks of `world` call it; several transports in one world do not disturb each other.
-  [[nodiscard]] static result<mpi_transport> open(const mpi_world& world, const mpi_transport_options& options = {});
+  CAUSEWAY_DECL [[nodiscard]] static result<mpi_transport> open(const mpi_world& world,
+                                                                const mpi_transport_options& options = {});
 
-  [[nodiscard]] peer_index self() const noexcept;
-  [[nodiscard]] std::uint32_t size() const noexcept;
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL [[nodiscard]] peer_index self() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t size() const noexcept;
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
-  result<std::size_t> wait(operation op, time_point deadline);
-  [[nodiscard]] bool done(operation op) const;
+  CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
+  CAUSEWAY_DECL [[nodiscard]] bool done(operation op) const;
   /// Content and names, as they were given to MPI.
-  [[nodiscard]] traffic stats() const;
+  CAUSEWAY_DECL [[nodiscard]] traffic stats() const;
 
   /// One line per unfinished operation. Empty when there is none. From the transport's own thread, as all.
-  [[nodiscard]] std::string describe_waits() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_waits() const;
 
  private:
-  explicit mpi_transport(std::shared_ptr<detail::mpi_engine> engine);
+  CAUSEWAY_DECL explicit mpi_transport(std::shared_ptr<detail::mpi_engine> engine);
 
   std::shared_ptr<detail::mpi_engine> engine_;
 };

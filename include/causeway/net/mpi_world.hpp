@@ -37,40 +37,40 @@ class mpi_world {
   /// Starts MPI in this process, once, and gives all ranks of the job. Never aborts: MPI's errors become ours.
   /// errc::unsupported: the launcher belongs to another MPI than the one that this program is linked with, so that each
   /// process would be alone.
-  [[nodiscard]] static result<mpi_world> enter(const mpi_options& options = {});
+  CAUSEWAY_DECL [[nodiscard]] static result<mpi_world> enter(const mpi_options& options = {});
 
-  [[nodiscard]] std::uint32_t rank() const;
-  [[nodiscard]] std::uint32_t size() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t rank() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t size() const;
   /// "Open MPI 4.1.4", "MPICH 4.0.2".
-  [[nodiscard]] static std::string library();
+  CAUSEWAY_DECL [[nodiscard]] static std::string library();
 
   /// The host of each rank, by rank. All ranks call it.
-  [[nodiscard]] result<std::vector<std::string>> hosts() const;
+  CAUSEWAY_DECL [[nodiscard]] result<std::vector<std::string>> hosts() const;
 
   /// The ranks that give the same `part`, in the order of their ranks here. All ranks call it.
-  [[nodiscard]] result<mpi_world> split(std::uint32_t part) const;
+  CAUSEWAY_DECL [[nodiscard]] result<mpi_world> split(std::uint32_t part) const;
 
   /// A text of rank `from`, on all ranks. All ranks call it.
-  [[nodiscard]] result<std::string> tell(std::uint32_t from, const std::string& text) const;
+  CAUSEWAY_DECL [[nodiscard]] result<std::string> tell(std::uint32_t from, const std::string& text) const;
 
   /// A function that ends all waits, from any thread, with errc::cancelled. MPI is not usable after that.
-  [[nodiscard]] std::function<void()> interrupter() const;
+  CAUSEWAY_DECL [[nodiscard]] std::function<void()> interrupter() const;
 
   /// Ends MPI in this process when all went well; all ranks of the job call it, after they have destroyed their transports
   /// and sites. Without it, the launcher takes the end of
   /// the process for a failure and ends the others: which is right after an error.
   /// `at_most`: how long to wait for the others, if not `patience`.
-  [[nodiscard]] result<void> leave(duration at_most = duration::max()) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> leave(duration at_most = duration::max()) const;
 
   /// For those who call MPI themselves, through net/mpi_library.hpp.
   [[nodiscard]] const std::shared_ptr<detail::mpi_communicator>& line() const noexcept { return line_; }
   [[nodiscard]] duration patience() const noexcept { return patience_; }
 
  private:
-  mpi_world(std::shared_ptr<detail::mpi_communicator> line, duration patience);
+  CAUSEWAY_DECL mpi_world(std::shared_ptr<detail::mpi_communicator> line, duration patience);
 
   /// All are here, or have not come in time: what blocks afterwards does not block for ever.
-  [[nodiscard]] result<void> meet(duration at_most = duration::max()) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> meet(duration at_most = duration::max()) const;
 
   std::shared_ptr<detail::mpi_communicator> line_;
   duration patience_;

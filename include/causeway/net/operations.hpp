@@ -41,27 +41,27 @@ struct pending_operation {
 
 class operation_table {
  public:
-  slot_index start(const pending_operation& what);
+  CAUSEWAY_DECL slot_index start(const pending_operation& what);
 
   pending_operation& operator[](slot_index slot) { return slots_[slot]; }
 
   /// Slots so far, used or free.
   [[nodiscard]] slot_index size() const noexcept { return static_cast<slot_index>(slots_.size()); }
 
-  [[nodiscard]] operation handle(slot_index slot) const;
+  CAUSEWAY_DECL [[nodiscard]] operation handle(slot_index slot) const;
 
   /// The slot that a handle names, or `no_slot`.
-  [[nodiscard]] slot_index find(operation handle) const;
+  CAUSEWAY_DECL [[nodiscard]] slot_index find(operation handle) const;
 
   /// Whether it has ended, or was never there.
-  [[nodiscard]] bool done(operation handle) const;
+  CAUSEWAY_DECL [[nodiscard]] bool done(operation handle) const;
 
   void finish(slot_index slot) { slots_[slot].done = true; }
 
-  void finish(slot_index slot, error failure);
+  CAUSEWAY_DECL void finish(slot_index slot, error failure);
 
   /// The outcome of a finished operation; its slot becomes free.
-  result<std::size_t> release(slot_index slot);
+  CAUSEWAY_DECL result<std::size_t> release(slot_index slot);
 
   /// Calls `visit(slot)`, which may finish operations but start none.
   template <class F>

@@ -27,15 +27,15 @@ class side_thread {
   ~side_thread();
 
   /// Runs later, after all that was pushed before. Where no thread can be started, at once.
-  void push(std::function<void()> work);
+  CAUSEWAY_DECL void push(std::function<void()> work);
 
   /// Blocks until all that was pushed is done. Not from inside of work.
-  void wait_idle();
+  CAUSEWAY_DECL void wait_idle();
 
  private:
-  [[nodiscard]] bool has_thread();
+  CAUSEWAY_DECL [[nodiscard]] bool has_thread();
 
-  void run();
+  CAUSEWAY_DECL void run();
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -22,13 +22,13 @@ class stranger_log {
   static constexpr std::size_t lines = 5;  ///< in full, every `period`
   static constexpr std::chrono::seconds period{10};
 
-  explicit stranger_log(log_sink sink);
+  CAUSEWAY_DECL explicit stranger_log(log_sink sink);
 
   /// Writes the line, or counts it.
-  void say(time_point now, std::string line);
+  CAUSEWAY_DECL void say(time_point now, std::string line);
 
   /// Tells how many were counted, when the period is over. Call it once in a while.
-  void flush(time_point now);
+  CAUSEWAY_DECL void flush(time_point now);
 
  private:
   log_sink sink_;

@@ -55,10 +55,10 @@ struct adapter_shape {
   [[nodiscard]] bool has(linear_map map) const noexcept { return has(static_cast<std::size_t>(map)); }
 
   /// Whether the sizes have all of its maps.
-  [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept;
 
   /// Values of a block. Precondition: it fits.
-  [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept;
 
   friend bool operator==(const adapter_shape&, const adapter_shape&) = default;
 };
@@ -69,13 +69,13 @@ struct block_tuning {
   adapter_shape adapters{};  ///< beside its linear maps
 
   /// Values of a block. Precondition: the adapters fit.
-  [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept;
   /// What a request's limit counts them as: rows of `width`.
-  [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept;
 };
 
 /// errc::invalid_argument where a rank is none or makes no map smaller, no map is chosen, or alpha is no positive number.
-[[nodiscard]] CAUSEWAY_DECL result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes);
+CAUSEWAY_DECL [[nodiscard]] result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes);
 
 /// A block's adapters as its maps take them; none where `down` is empty. A factor is part of `up`.
 struct block_adapters {
@@ -89,7 +89,7 @@ struct block_adapters {
 };
 
 /// Of values and gradients that lie as adapter_shape says; null gradients: nobody wants them. The memory must outlive it.
-[[nodiscard]] CAUSEWAY_DECL block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes,
+CAUSEWAY_DECL [[nodiscard]] block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes,
                                                        const float* values, float* gradients) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn

@@ -53,13 +53,13 @@ class llama_family {
   using options_type = llama_options;
   static constexpr std::string_view name = "llama";
 
-  [[nodiscard]] static result<void> validate(const llama_options& o);
+  CAUSEWAY_DECL [[nodiscard]] static result<void> validate(const llama_options& o);
 
   /// The linear maps of a block.
-  [[nodiscard]] static map_sizes maps(const llama_options& o) noexcept;
+  CAUSEWAY_DECL [[nodiscard]] static map_sizes maps(const llama_options& o) noexcept;
 
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
-  llama_family(const llama_options& o, parameter_store& store, const model_part& part = {});
+  CAUSEWAY_DECL llama_family(const llama_options& o, parameter_store& store, const model_part& part = {});
 
   [[nodiscard]] const llama_options& options() const noexcept { return options_; }
   [[nodiscard]] float dropout() const noexcept { return 0.0F; }
@@ -72,7 +72,7 @@ class llama_family {
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, not_held}; }
 
-  void hash_into(hasher& h) const noexcept;
+  CAUSEWAY_DECL void hash_into(hasher& h) const noexcept;
 
   /// Tokens to the residual stream, [batch·T, width].
   template <class Backend>
@@ -101,7 +101,7 @@ class llama_family {
   }
 
   /// What a block keeps for `rows` tokens in operands of `size` bytes.
-  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
 
  private:
   struct block_segments {
@@ -110,7 +110,7 @@ class llama_family {
 
   [[nodiscard]] std::int64_t head_size() const noexcept { return options_.width / options_.heads; }
 
-  void declare_block(declaration& d, std::int64_t i);
+  CAUSEWAY_DECL void declare_block(declaration& d, std::int64_t i);
 
   /// Queries, keys and values.
   template <class Backend>

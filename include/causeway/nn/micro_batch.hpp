@@ -44,13 +44,13 @@ CAUSEWAY_DECL error wrong_token(const token_limits& l, std::string_view what, st
 }  // namespace detail
 
 /// Inputs must make `batch` sequences of 1 to context tokens, each in [0, vocabulary).
-[[nodiscard]] CAUSEWAY_DECL result<void> check_inputs(const token_limits& l, const micro_batch& b);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_inputs(const token_limits& l, const micro_batch& b);
 
 /// There must be one target for each input, below the vocabulary.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_targets(const token_limits& l, const micro_batch& b);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_targets(const token_limits& l, const micro_batch& b);
 
 /// Activations that another stage sent must be f32 [inputs, width].
-[[nodiscard]] CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
+CAUSEWAY_DECL [[nodiscard]] result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
                                                         std::int64_t width);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn

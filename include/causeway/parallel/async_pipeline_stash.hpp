@@ -23,14 +23,14 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 class weight_stash {
  public:
   /// Keeps `values` as those of `step`, which is later than all that are kept. Moves 8 bytes a parameter.
-  void keep(thread_pool& pool, std::uint64_t step, std::span<const float> values);
+  CAUSEWAY_DECL void keep(thread_pool& pool, std::uint64_t step, std::span<const float> values);
 
   /// Exchanges `values` with those of `step`; doing so again undoes it. False, and nothing done, if none are kept of it.
   /// Moves 16 bytes a parameter.
-  bool swap(thread_pool& pool, std::uint64_t step, std::span<float> values);
+  CAUSEWAY_DECL bool swap(thread_pool& pool, std::uint64_t step, std::span<float> values);
 
   /// Versions of steps before `step` are not needed any more. The memory of one is kept for the next.
-  void forget_before(std::uint64_t step);
+  CAUSEWAY_DECL void forget_before(std::uint64_t step);
 
   [[nodiscard]] std::size_t size() const noexcept { return versions_.size(); }
 

@@ -58,7 +58,7 @@ struct request {
   [[nodiscard]] std::int64_t rows() const noexcept { return std::int64_t{sequences} * tokens; }
   [[nodiscard]] nn::block_tuning tuning() const noexcept { return {prompts, adapters}; }
   /// Rows times blocks; a backward computes the forward too.
-  [[nodiscard]] double work() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double work() const noexcept;
 };
 
 /// To be sent back at once.
@@ -75,8 +75,8 @@ using message = std::variant<announcement, addresses, request, probe, echo>;
 inline constexpr std::byte not_here{0};    ///< it holds other blocks by now, or has no memory
 inline constexpr std::byte not_finite{1};  ///< what comes out is not finite
 
-[[nodiscard]] CAUSEWAY_DECL net::message_id request_id(std::uint64_t number);
-[[nodiscard]] CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number);
+CAUSEWAY_DECL [[nodiscard]] net::message_id request_id(std::uint64_t number);
+CAUSEWAY_DECL [[nodiscard]] net::message_id answer_id(std::uint64_t number);
 
 namespace detail {
 
@@ -103,10 +103,10 @@ inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>
 
 }  // namespace detail
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As envelope::open.
-[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::block_wire
 

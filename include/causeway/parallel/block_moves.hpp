@@ -37,11 +37,11 @@ struct block_move {
 
 /// What must move so that everybody has what it is to hold; blocks that nobody has are left out. Each comes from the holder
 /// that sends least so far.
-[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g);
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g);
 
 /// The place of blocks [range.first, range.last) in flat buffers with these segments; what stands before the first block
 /// goes with it, what stands behind the last likewise. Precondition: they are held.
-[[nodiscard]] CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
+CAUSEWAY_DECL [[nodiscard]] std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
                                                        const nn::block_range& range, std::int64_t layers);
 
 /// Contents of a block: parameters, then each of the optimizer's moments.

@@ -31,13 +31,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 class block_ownership {
  public:
   /// `store`: where the run is saved; none: nowhere.
-  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
+  CAUSEWAY_DECL void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
 
   /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
-  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
 
   /// What others are told; the id is theirs to fill in.
-  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
 
   /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
   /// those were.
@@ -58,7 +58,7 @@ class block_ownership {
   }
 
   /// Its seat in the attempt under way; none where it is spare.
-  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
+  CAUSEWAY_DECL void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
 
   /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
   /// in memory.
@@ -116,7 +116,7 @@ class block_ownership {
   }
 
   /// The run went back to a state that is saved. `found`: which of its blocks this peer's storage has.
-  void went_back(const crew_words& w, const saved_blocks& found);
+  CAUSEWAY_DECL void went_back(const crew_words& w, const saved_blocks& found);
 
   /// Saves a block of the state that the run is in.
   result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
@@ -126,7 +126,7 @@ class block_ownership {
 
   /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
   /// new state, the rest of the old one.
-  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
+  CAUSEWAY_DECL void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
 
   template <class Archive>
   void serialize(Archive& ar) {
@@ -137,9 +137,9 @@ class block_ownership {
   [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
 
   [[nodiscard]] bool is_stored(std::int64_t block) const noexcept { return stored_ && stored_->has(block); }
-  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
 
-  void forget();
+  CAUSEWAY_DECL void forget();
 
   template <class F>
   static void for_parts(auto& ctx, std::int64_t block, F&& f) {

@@ -23,7 +23,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 class block_passage {
  public:
   /// Before the first of `layers` blocks; `x`: the encoded rows that go into it.
-  block_passage(std::int64_t layers, shared_bytes x);
+  CAUSEWAY_DECL block_passage(std::int64_t layers, shared_bytes x);
 
   /// What to ask next of hop.server: the gradient (`backward`), else the output.
   struct question {
@@ -41,18 +41,18 @@ class block_passage {
   [[nodiscard]] nn::block_range unrouted() const noexcept { return {at_, goal_}; }
 
   /// The way back begins: `dy`, the encoded gradient of what came out. Precondition: arrived.
-  void turn_back(shared_bytes dy);
+  CAUSEWAY_DECL void turn_back(shared_bytes dy);
 
   /// `chain` goes through `unrouted()`. On the way back the last hop of it is not asked for its output, which is not
   /// needed.
-  [[nodiscard]] question next(const stage::span_chain& chain);
+  CAUSEWAY_DECL [[nodiscard]] question next(const stage::span_chain& chain);
 
   /// The output of the hop that `next` named.
-  void took_output(const stage::span_hop& asked, shared_bytes y);
+  CAUSEWAY_DECL void took_output(const stage::span_hop& asked, shared_bytes y);
   /// The gradient of its input.
-  void took_gradient(shared_bytes dx);
+  CAUSEWAY_DECL void took_gradient(shared_bytes dx);
   /// Who was asked for a gradient does not answer: another chain is needed, from what went into it.
-  void lost_gradient();
+  CAUSEWAY_DECL void lost_gradient();
 
  private:
   struct hop {
@@ -60,7 +60,7 @@ class block_passage {
     shared_bytes x;  // what went into it
   };
 
-  void pass(const stage::span_hop& where, shared_bytes y);
+  CAUSEWAY_DECL void pass(const stage::span_hop& where, shared_bytes y);
 
   std::int64_t layers_;
   std::int64_t at_ = 0;  // x_ goes into this block

@@ -74,26 +74,26 @@ class block_request_handler : protected net::fabric_events {
     std::size_t most_bytes_a_row = 0;  ///< encoded
   };
 
-  block_request_handler(std::shared_ptr<net::fabric> fabric, block_server_options options, const model_limits& limits,
-                        log_sink log);
+  CAUSEWAY_DECL block_request_handler(std::shared_ptr<net::fabric> fabric, block_server_options options,
+                                      const model_limits& limits, log_sink log);
   ~block_request_handler() override = default;
 
-  void listen();
+  CAUSEWAY_DECL void listen();
 
   /// Says to everybody what is held; nothing while nothing is.
-  void announce();
+  CAUSEWAY_DECL void announce();
 
   /// What other servers hold, and this one.
-  [[nodiscard]] std::vector<stage::served_span> spans();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<stage::served_span> spans();
 
   /// The request is answered, or will not be.
-  void finished(const admitted_request& r);
-  [[nodiscard]] bool connected(const admitted_request& r) const;
+  CAUSEWAY_DECL void finished(const admitted_request& r);
+  CAUSEWAY_DECL [[nodiscard]] bool connected(const admitted_request& r) const;
 
   /// Nothing of it is heard or answered any more.
-  void send_away(net::peer_index link, const std::string& why);
+  CAUSEWAY_DECL void send_away(net::peer_index link, const std::string& why);
 
-  [[nodiscard]] double throughput() const;
+  CAUSEWAY_DECL [[nodiscard]] double throughput() const;
 
   std::shared_ptr<net::fabric> fabric_;
   block_server_options options_;
@@ -116,31 +116,31 @@ class block_request_handler : protected net::fabric_events {
     time_point until;
   };
 
-  void forget(net::peer_index link);
+  CAUSEWAY_DECL void forget(net::peer_index link);
 
   void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(limits_.run, m)); }
 
-  void announce(net::peer_index link);
+  CAUSEWAY_DECL void announce(net::peer_index link);
 
   /// Why it is not let in; empty where it is.
-  [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const;
 
   // ---- net::fabric_events
 
-  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_INLINE void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
   void on_down(net::peer_index link, const error&) override { forget(link); }
   void on_unreachable(const std::string&, const error&) override {}
-  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  CAUSEWAY_DECL void on_wake() override;
+  CAUSEWAY_INLINE void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_INLINE void on_wake() override;
 
-  void take(net::peer_index link, const block_wire::request& r);
-  void take(net::peer_index link, const block_wire::announcement& a);
-  void take(net::peer_index, const block_wire::addresses& a);
-  void take(net::peer_index link, const block_wire::probe& p);
-  void take(net::peer_index, const block_wire::echo&);
+  CAUSEWAY_DECL void take(net::peer_index link, const block_wire::request& r);
+  CAUSEWAY_DECL void take(net::peer_index link, const block_wire::announcement& a);
+  CAUSEWAY_DECL void take(net::peer_index, const block_wire::addresses& a);
+  CAUSEWAY_DECL void take(net::peer_index link, const block_wire::probe& p);
+  CAUSEWAY_DECL void take(net::peer_index, const block_wire::echo&);
 
-  void learn(const std::string& address);
-  void tell_addresses(net::peer_index link);
+  CAUSEWAY_DECL void learn(const std::string& address);
+  CAUSEWAY_DECL void tell_addresses(net::peer_index link);
 
   std::map<net::peer_index, session> sessions_;
   std::map<net::peer_index, other_server> others_;

@@ -22,23 +22,23 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// For the trainer's thread.
 class block_savers {
  public:
-  void begin(block_store store);
+  CAUSEWAY_DECL void begin(block_store store);
   /// None: nothing is saved.
   [[nodiscard]] const std::optional<block_store>& store() const noexcept { return store_; }
   [[nodiscard]] bool saves() const noexcept { return store_.has_value(); }
 
   /// The identity of this peer's storage, for crew_member; 0: it has none, or cannot reach it. Looked at until peers have
   /// met once: by then whoever wrote last has written. `fresh`: another number on each peer.
-  std::uint64_t identity(std::uint64_t fresh, const log_sink& log);
+  CAUSEWAY_DECL std::uint64_t identity(std::uint64_t fresh, const log_sink& log);
 
   /// Who is there, and what they said.
-  void met(const crew_facts& facts);
+  CAUSEWAY_DECL void met(const crew_facts& facts);
 
   /// Whether `self`, among the holders of a block, is the one that saves it. Ids; equal lists on all peers.
-  [[nodiscard]] bool is_first(const std::vector<std::uint64_t>& holders, std::uint64_t self) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_first(const std::vector<std::uint64_t>& holders, std::uint64_t self) const;
 
   /// What is saved where this peer looks; nothing where it has no storage.
-  result<saved_states> found(std::int64_t layers);
+  CAUSEWAY_DECL result<saved_states> found(std::int64_t layers);
 
  private:
   std::optional<block_store> store_;

@@ -47,21 +47,21 @@ class block_server_directory : protected net::fabric_events {
   block_server_directory& operator=(const block_server_directory&) = delete;
 
   /// Waits until every block is served; false when the deadline came first.
-  result<bool> wait_for_blocks(time_point deadline);
+  CAUSEWAY_DECL result<bool> wait_for_blocks(time_point deadline);
   /// A copy of what is known of servers.
-  [[nodiscard]] stage::span_directory directory();
+  CAUSEWAY_DECL [[nodiscard]] stage::span_directory directory();
 
  protected:
-  block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers,
-                         block_client_options options, log_sink log);
+  CAUSEWAY_DECL block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers,
+                                       block_client_options options, log_sink log);
   ~block_server_directory() override = default;
 
-  void listen();
+  CAUSEWAY_DECL void listen();
 
-  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
   void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(run_, m)); }
 
-  [[nodiscard]] error nobody_there(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] error nobody_there(time_point now) const;
 
   std::shared_ptr<net::fabric> fabric_;
   block_client_options options_;
@@ -74,17 +74,17 @@ class block_server_directory : protected net::fabric_events {
  private:
   // ---- net::fabric_events
 
-  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
-  CAUSEWAY_DECL void on_down(net::peer_index link, const error&) override;
+  CAUSEWAY_INLINE void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  CAUSEWAY_INLINE void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  CAUSEWAY_DECL void on_wake() override;
+  CAUSEWAY_INLINE void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_INLINE void on_wake() override;
 
-  void hear(net::peer_index link, const block_wire::announcement& a);
-  void hear(net::peer_index, const block_wire::addresses& a);
-  void hear(net::peer_index, const block_wire::request&);
-  void hear(net::peer_index link, const block_wire::probe& p);
-  void hear(net::peer_index link, const block_wire::echo& e);
+  CAUSEWAY_DECL void hear(net::peer_index link, const block_wire::announcement& a);
+  CAUSEWAY_DECL void hear(net::peer_index, const block_wire::addresses& a);
+  CAUSEWAY_DECL void hear(net::peer_index, const block_wire::request&);
+  CAUSEWAY_DECL void hear(net::peer_index link, const block_wire::probe& p);
+  CAUSEWAY_DECL void hear(net::peer_index link, const block_wire::echo& e);
 
   [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
 

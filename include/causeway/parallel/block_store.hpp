@@ -43,36 +43,36 @@ struct saved_blocks {
 using saved_states = std::array<saved_blocks, 4>;
 
 /// The newest state of which the peers have every block between them; none: there is none.
-[[nodiscard]] CAUSEWAY_DECL std::optional<crew_words> newest_together(std::span<const saved_states> peers,
+CAUSEWAY_DECL [[nodiscard]] std::optional<crew_words> newest_together(std::span<const saved_states> peers,
                                                                       std::int64_t layers);
 /// Those of one state; none where it is not among them.
-[[nodiscard]] CAUSEWAY_DECL saved_blocks blocks_of(const saved_states& all, const crew_words& state);
+CAUSEWAY_DECL [[nodiscard]] saved_blocks blocks_of(const saved_states& all, const crew_words& state);
 
 /// Copies share the storage. The two newest steps of each block stay.
 class block_store {
  public:
-  block_store(io::any_storage storage, std::string folder);
+  CAUSEWAY_DECL block_store(io::any_storage storage, std::string folder);
 
   /// Durable on return.
-  result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents);
+  CAUSEWAY_DECL result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents);
 
   /// A number that all peers find that reach this storage, and no others; made by whoever asks first. Ask again before it
   /// is used: two may have asked first.
-  result<std::uint64_t> identity(std::uint64_t fresh);
+  CAUSEWAY_DECL result<std::uint64_t> identity(std::uint64_t fresh);
 
   /// What is there and whole of the newest states. Reads what it finds.
-  result<saved_states> found(std::int64_t layers);
+  CAUSEWAY_DECL result<saved_states> found(std::int64_t layers);
 
   /// The newest state of which every block is there and whole; none: there is none. Reads what it finds.
-  result<std::optional<crew_words>> newest(std::int64_t layers);
+  CAUSEWAY_DECL result<std::optional<crew_words>> newest(std::int64_t layers);
 
   /// A block of a state that `newest` found, into `contents`. errc::not_found: another state is stored for that step.
-  result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents);
+  CAUSEWAY_DECL result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents);
   /// However long it is: parameters come first.
-  result<std::vector<float>> load(const crew_words& state, std::int64_t block);
+  CAUSEWAY_DECL result<std::vector<float>> load(const crew_words& state, std::int64_t block);
 
  private:
-  [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const;
 
   io::any_storage storage_;
   std::string folder_;

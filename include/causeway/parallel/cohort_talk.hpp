@@ -43,7 +43,7 @@ struct exchange_share {
   std::uint64_t state = 0;   ///< names what the policy keeps alike, as crew_words::state
   std::uint64_t memory = 0;  ///< names what an exchange remembers
 };
-[[nodiscard]] CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, const crew_state& kept);
+CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state, const crew_state& kept);
 
 /// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer
 /// calls it if one does. Bytes: that, and one, from and to everybody. errc::not_found: nobody has it.
@@ -51,7 +51,7 @@ CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::
                                       bool has, const collective::collective_options& options);
 
 /// What crew_state::alike holds, as a block_store keeps it, and back.
-[[nodiscard]] CAUSEWAY_DECL std::vector<float> as_numbers(const crew_state& state);
+CAUSEWAY_DECL [[nodiscard]] std::vector<float> as_numbers(const crew_state& state);
 CAUSEWAY_DECL void put_numbers(const crew_state& state, std::span<const float> numbers);
 
 /// Evaluations before the next step, as the peers of a replica are through with them.
@@ -61,7 +61,7 @@ struct replica_evaluations {
 };
 
 /// Of this replica; `own` is this peer's word.
-[[nodiscard]] CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const crew_facts& facts,
+CAUSEWAY_DECL [[nodiscard]] replica_evaluations evaluations_in(const stage::replica& r, const crew_facts& facts,
                                                                std::span<const cohort_member> members,
                                                                const cohort_member& own);
 

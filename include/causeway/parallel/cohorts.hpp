@@ -48,31 +48,31 @@ struct cohort_layout {
 
 /// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what gathering::peers[p] says.
 /// `state`: of the run.
-[[nodiscard]] CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::gathering& g,
+CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::gathering& g,
                                                            std::span<const cohort_member> members, std::uint64_t state);
 
 /// The ranges of a replica's stages.
-[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r);
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> cut_of(const stage::replica& r);
 
 /// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
 /// communication policy must have rows of one length.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery);
 
 /// Those who hold the same stage, and how much each has in what they exchange: its replica's part of all micro-batches.
 struct stage_holders {
   std::vector<std::uint64_t> peers;
   std::vector<double> shares;
 };
-[[nodiscard]] CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
+CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
 
 namespace detail {
 
 /// The seats of the peers of one cohort, in the order of the model; none if one of them is missing.
-[[nodiscard]] CAUSEWAY_DECL std::vector<stage::seat> whole_row(const stage::gathering& g,
+CAUSEWAY_DECL [[nodiscard]] std::vector<stage::seat> whole_row(const stage::gathering& g,
                                                                std::span<const std::size_t> places);
 
 /// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
-[[nodiscard]] CAUSEWAY_DECL stage::gathering free_peers(const stage::gathering& g, const cohort_layout& standing);
+CAUSEWAY_DECL [[nodiscard]] stage::gathering free_peers(const stage::gathering& g, const cohort_layout& standing);
 
 /// Puts replicas of `more` into empty slots, if they are cut like the others.
 CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);

@@ -65,10 +65,10 @@ struct crew_member {
   std::uint64_t storage = 0;  ///< block_store::identity; 0: it has none
 };
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed);
 
 /// errc::wrong_model: another model or other options than ours.
-[[nodiscard]] CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes,
+CAUSEWAY_DECL [[nodiscard]] result<crew_member> decode_crew_member(std::span<const std::byte> bytes,
                                                                    const crew_agreement& ours);
 
 /// The peers of an attempt, and the transport's number of each.

@@ -22,19 +22,19 @@ struct crew_turn {
   double last = std::numeric_limits<double>::quiet_NaN();  ///< what the last of those came to; not a number: unknown
 
   /// Rises from turn to turn.
-  [[nodiscard]] std::uint32_t order() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t order() const noexcept;
 };
 
 /// A peer's turns.
 class crew_turns {
  public:
   /// `state` names the parameters that it holds: those of another state begin anew.
-  void at(std::uint64_t state) noexcept;
+  CAUSEWAY_DECL void at(std::uint64_t state) noexcept;
 
   [[nodiscard]] crew_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
 
   /// This evaluation is over; `sum`: not a number where nobody told.
-  void came_to(double sum) noexcept;
+  CAUSEWAY_DECL void came_to(double sum) noexcept;
 
  private:
   std::uint64_t state_ = 0;
@@ -43,10 +43,10 @@ class crew_turns {
 };
 
 /// The turn of those who are furthest.
-[[nodiscard]] CAUSEWAY_DECL std::uint32_t furthest(std::span<const crew_turn> all) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t furthest(std::span<const crew_turn> all) noexcept;
 
 /// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
-[[nodiscard]] CAUSEWAY_DECL double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept;
+CAUSEWAY_DECL [[nodiscard]] double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 

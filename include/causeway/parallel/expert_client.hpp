@@ -48,7 +48,8 @@ struct expert_question {
 /// One thread calls; events come as the fabric has them.
 class expert_client final : private net::fabric_events {
  public:
-  static result<std::unique_ptr<expert_client>> create(std::shared_ptr<net::fabric> fabric, expert_client_options options);
+  CAUSEWAY_DECL static result<std::unique_ptr<expert_client>> create(std::shared_ptr<net::fabric> fabric,
+                                                                     expert_client_options options);
   expert_client(const expert_client&) = delete;
   expert_client& operator=(const expert_client&) = delete;
   ~expert_client() override { fabric_->attach(nullptr); }
@@ -56,13 +57,13 @@ class expert_client final : private net::fabric_events {
   [[nodiscard]] const expert_mixture_options& mixture() const noexcept { return options_.mixture; }
 
   /// Waits until that many experts have announced themselves; false when the deadline came first.
-  result<bool> wait_for_experts(std::size_t count, time_point deadline);
+  CAUSEWAY_DECL result<bool> wait_for_experts(std::size_t count, time_point deadline);
   /// Who is known to be alive, on the grid of all layers.
-  [[nodiscard]] stage::expert_directory alive();
+  CAUSEWAY_DECL [[nodiscard]] stage::expert_directory alive();
 
   /// Asks all at once, and waits for the answers, `width` values for each item, into `out`. Says which items have one;
   /// `out` has the others' as they were. Who did not answer in time is not asked again before it announces itself.
-  result<std::vector<std::uint8_t>> ask(const expert_question& q, std::span<float> out);
+  CAUSEWAY_DECL result<std::vector<std::uint8_t>> ask(const expert_question& q, std::span<float> out);
 
  private:
   /// A request under way: items of one expert.
@@ -73,32 +74,33 @@ class expert_client final : private net::fabric_events {
     bool over = false;
   };
 
-  expert_client(std::shared_ptr<net::fabric> fabric, expert_client_options options);
+  CAUSEWAY_DECL expert_client(std::shared_ptr<net::fabric> fabric, expert_client_options options);
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(options_.mixture.width); }
 
   /// Items by expert, and by row within one.
-  [[nodiscard]] static std::vector<std::size_t> by_expert(const expert_question& q);
+  CAUSEWAY_DECL [[nodiscard]] static std::vector<std::size_t> by_expert(const expert_question& q);
 
-  void send_all(const expert_question& q);
+  CAUSEWAY_DECL void send_all(const expert_question& q);
 
-  void send(const expert_question& q, std::vector<std::size_t> items);
+  CAUSEWAY_DECL void send(const expert_question& q, std::vector<std::size_t> items);
 
-  void take(const expert_question& q, const piece& p, std::vector<std::uint8_t>& answered, std::span<float> out);
-  void forget(stage::expert_id e);
+  CAUSEWAY_DECL void take(const expert_question& q, const piece& p, std::vector<std::uint8_t>& answered,
+                          std::span<float> out);
+  CAUSEWAY_DECL void forget(stage::expert_id e);
 
   // ---- net::fabric_events
 
   void on_up(net::peer_index, net::peer_id, const std::string&) override {}
-  CAUSEWAY_DECL void on_down(net::peer_index link, const error&) override;
+  CAUSEWAY_INLINE void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  CAUSEWAY_DECL void on_wake() override;
+  CAUSEWAY_INLINE void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_INLINE void on_wake() override;
 
-  void learn(net::peer_index link, const expert_wire::announcement& a);
+  CAUSEWAY_DECL void learn(net::peer_index link, const expert_wire::announcement& a);
 
   /// Answers that come late, or that nobody asked this peer for, find nothing here.
-  void note(net::peer_index link, expert_wire::answer a);
+  CAUSEWAY_DECL void note(net::peer_index link, expert_wire::answer a);
 
   std::shared_ptr<net::fabric> fabric_;
   expert_client_options options_;

@@ -55,24 +55,24 @@ class expert_gpt {
   using backend_type = kernels::cpu_backend;
 
   /// `client` outlives the model. errc::invalid_argument for sizes that cannot work.
-  static result<expert_gpt> create(const expert_gpt_options& options, expert_client& client,
-                                   backend_type backend = backend_type{});
+  CAUSEWAY_DECL static result<expert_gpt> create(const expert_gpt_options& options, expert_client& client,
+                                                 backend_type backend = backend_type{});
 
   [[nodiscard]] parameter_store& parameters() noexcept { return engine_->store; }
   [[nodiscard]] backend_type& backend() noexcept { return engine_->backend; }
   /// Of the gate that experts of block l are chosen by, and what was lost there.
   [[nodiscard]] expert_layer& layer(std::size_t l) noexcept { return engine_->layers[l]; }
 
-  [[nodiscard]] std::uint64_t config_hash() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t config_hash() const;
 
   /// Fresh parameters, a function of the seed.
-  void initialize(std::uint64_t seed);
+  CAUSEWAY_DECL void initialize(std::uint64_t seed);
 
   /// As nn::language_model; errc::timeout where no expert of a block answered. Experts that were asked before have moved.
-  result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                                  std::int64_t sequences, float scale, std::uint64_t);
-  result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                          std::int64_t sequences);
+  CAUSEWAY_DECL result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                                std::int64_t sequences, float scale, std::uint64_t);
+  CAUSEWAY_DECL result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                        std::int64_t sequences);
 
  private:
   using tape_type = autograd::tape<backend_type>;
@@ -84,10 +84,11 @@ class expert_gpt {
 
   // Everything, in one place that stays when the model moves: the tape points into it.
   struct engine {
-    engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given, backend_type b);
-    [[nodiscard]] block declare(nn::declaration& d, std::size_t l);
-    std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const;
-    [[nodiscard]] autograd::parameter at(std::size_t segment);
+    CAUSEWAY_DECL engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given,
+                         backend_type b);
+    CAUSEWAY_DECL [[nodiscard]] block declare(nn::declaration& d, std::size_t l);
+    CAUSEWAY_DECL std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const;
+    CAUSEWAY_DECL [[nodiscard]] autograd::parameter at(std::size_t segment);
 
     expert_gpt_options options;
     std::int64_t width;
@@ -102,17 +103,17 @@ class expert_gpt {
     std::optional<error> failed;  // an expert layer's, in the pass under way
   };
 
-  expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> layers,
-             backend_type backend);
+  CAUSEWAY_DECL expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> layers,
+                           backend_type backend);
 
-  result<double> run(const nn::micro_batch& b, bool training);
+  CAUSEWAY_DECL result<double> run(const nn::micro_batch& b, bool training);
 
-  double pass(const nn::micro_batch& b);
+  CAUSEWAY_DECL double pass(const nn::micro_batch& b);
 
-  [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x);
+  CAUSEWAY_DECL [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x);
 
   /// What the experts of block l make of x. Their failure is kept: a tape cannot tell of it.
-  [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x);
+  CAUSEWAY_DECL [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x);
 
   std::unique_ptr<engine> engine_;
 };

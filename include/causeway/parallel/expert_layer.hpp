@@ -32,7 +32,7 @@ class layer_directory {
   layer_directory(const stage::expert_directory& all, const stage::expert_grid& grid, std::uint32_t layer)
       : all_{all}, grid_{grid}, layer_{layer} {}
   [[nodiscard]] const stage::expert_grid& grid() const noexcept { return grid_; }
-  void extensions(stage::expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
+  CAUSEWAY_DECL void extensions(stage::expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
 
  private:
   const stage::expert_directory& all_;
@@ -56,26 +56,28 @@ struct expert_pass {
 class expert_layer {
  public:
   /// `client` outlives the layer. errc::invalid_argument for a gate that cannot work or a layer that is none.
-  static result<expert_layer> create(expert_client& client, const stage::product_key_options& gate = {},
-                                     std::uint32_t layer = 0);
+  CAUSEWAY_DECL static result<expert_layer> create(expert_client& client, const stage::product_key_options& gate = {},
+                                                   std::uint32_t layer = 0);
 
   /// y = Σ w·f(x) for x [rows, width]; zero for rows of which no expert answered. errc::timeout where that is all of them:
   /// nobody is there to be trained.
-  result<expert_pass> forward(thread_pool& pool, std::span<const float> x, std::span<float> y);
+  CAUSEWAY_DECL result<expert_pass> forward(thread_pool& pool, std::span<const float> x, std::span<float> y);
 
   /// dx ← the gradient by x where dy is that by y; adds to the gate's gradients. Experts move by themselves.
-  result<void> backward(thread_pool& pool, const expert_pass& pass, std::span<const float> dy, std::span<float> dx);
+  CAUSEWAY_DECL result<void> backward(thread_pool& pool, const expert_pass& pass, std::span<const float> dy,
+                                      std::span<float> dx);
 
   [[nodiscard]] stage::product_key_gate& gate() noexcept { return gate_; }
   /// Rows whose backward an expert did not answer.
   [[nodiscard]] std::uint64_t lost_backwards() const noexcept { return lost_; }
 
  private:
-  expert_layer(expert_client& client, const stage::expert_grid& grid, std::uint32_t layer, stage::product_key_gate gate);
+  CAUSEWAY_DECL expert_layer(expert_client& client, const stage::expert_grid& grid, std::uint32_t layer,
+                             stage::product_key_gate gate);
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(client_->mixture().width); }
 
-  result<void> choose(thread_pool& pool, expert_pass& pass);
+  CAUSEWAY_DECL result<void> choose(thread_pool& pool, expert_pass& pass);
 
   expert_client* client_;
   stage::expert_grid grid_;

@@ -21,7 +21,7 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// Blocks in a row that no peer of the gathering holds.
-[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g);
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> lost_runs(const stage::gathering& g);
 
 /// W = share · W_before + (1 - share) · W_behind.
 struct made_up_block {
@@ -33,18 +33,18 @@ struct made_up_block {
 
 /// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
 /// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
-[[nodiscard]] CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g);
+CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up_for(const stage::gathering& g);
 
 /// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
-[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
                                                                const stage::gathering& g);
 
 /// The parameters alone, out of contents with `moments` times as much behind them.
-[[nodiscard]] CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments);
+CAUSEWAY_DECL [[nodiscard]] block_contents parameters_of(block_contents all, std::size_t moments);
 
 /// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
 /// first and the last block have more than the others, in front of and behind what is theirs.
-[[nodiscard]] CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+CAUSEWAY_DECL [[nodiscard]] block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
                                                    std::span<const float> before, std::span<const float> behind);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

@@ -19,10 +19,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 /// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_micro_batches(std::string_view policy, std::int64_t count);
 
 /// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 

@@ -38,8 +38,8 @@ struct block_roads {
 /// an end of the model.
 class part_change {
  public:
-  part_change(block_ownership& held, const crew_words& words, const crew_facts& facts, const stage::layout& to,
-              const block_roads& roads);
+  CAUSEWAY_DECL part_change(block_ownership& held, const crew_words& words, const crew_facts& facts,
+                            const stage::layout& to, const block_roads& roads);
 
   /// Whether anything moves or is made up, at whatever peer.
   [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
@@ -107,8 +107,8 @@ class part_change {
     }
   }
 
-  result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
-                        by_block& inward);
+  CAUSEWAY_DECL result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
+                                      by_block& inward);
 
   block_ownership& held_;
   const crew_words& words_;

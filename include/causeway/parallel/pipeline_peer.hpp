@@ -90,7 +90,7 @@ struct pipeline_peer {
   CAUSEWAY_DECL result<bool> begin_attempt();
 
   /// `number`: of what the attempt does several times.
-  [[nodiscard]] CAUSEWAY_DECL net::message_id named(channel kind, std::uint64_t number = 0) const;
+  CAUSEWAY_DECL [[nodiscard]] net::message_id named(channel kind, std::uint64_t number = 0) const;
   [[nodiscard]] collective::collective_options how(auto& ctx) const {
     collective::collective_options options = ctx.exchange_options();
     options.deadline = attempt.deadline;
@@ -105,7 +105,7 @@ struct pipeline_peer {
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
   /// What this peer says of itself.
-  [[nodiscard]] CAUSEWAY_DECL crew_member described(std::int64_t layers, const log_sink& log);
+  CAUSEWAY_DECL [[nodiscard]] crew_member described(std::int64_t layers, const log_sink& log);
   /// The same of everybody: who is there from now on.
   CAUSEWAY_DECL result<crew_facts> gather(const net::message_id& id, const crew_member& own, const crew_agreement& ours,
                                           const collective::collective_options& options);
@@ -122,7 +122,7 @@ struct pipeline_peer {
 
   /// errc::cancelled: the attempt comes to nothing, and the membership begins another, ever later. Any other error that
   /// more peers would not mend is `why` itself. `what` waits.
-  [[nodiscard]] CAUSEWAY_DECL error wait_for_more(const log_sink& log, const std::string& what, const error& why);
+  CAUSEWAY_DECL [[nodiscard]] error wait_for_more(const log_sink& log, const std::string& what, const error& why);
 
   /// The newest state that the peers find saved whole between them: they vote on it as on a step, and those who find blocks
   /// of it have them again. Whether this peer has what the policy keeps alike, too. Errors: as wait_for_more.
@@ -165,9 +165,9 @@ struct pipeline_peer {
     const seat_batch share{b, static_cast<std::uint32_t>(micro_batches), seat->computes, scale, true, dropout};
     return pass_seat(ctx, *attempt.transport, index_of, codec, work, order, share, boundaries(ctx.step(), step));
   }
-  [[nodiscard]] CAUSEWAY_DECL static std::vector<std::uint64_t> dropout_of(std::uint64_t step, std::uint32_t first,
+  CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> dropout_of(std::uint64_t step, std::uint32_t first,
                                                                            std::uint32_t count);
-  [[nodiscard]] CAUSEWAY_DECL batch_talk boundaries(std::uint64_t seed, std::uint64_t step) const;
+  CAUSEWAY_DECL [[nodiscard]] batch_talk boundaries(std::uint64_t seed, std::uint64_t step) const;
 
   /// Forwards only, in `l`, where this peer is at `at`; boundaries cross as f32.
   result<double> forward_only(auto& ctx, const stage::layout& l, const stage::layout::place& at, const batch& b,
@@ -181,7 +181,7 @@ struct pipeline_peer {
 
   /// The exchange of what this peer's seat has with all who hold the same blocks, each by its pipeline's part of a batch. A
   /// spare peer's is with itself. Of a layout whose pipelines are cut alike.
-  [[nodiscard]] CAUSEWAY_DECL crew_entry entry() const;
+  CAUSEWAY_DECL [[nodiscard]] crew_entry entry() const;
 
   /// Values that are not finite: see unsound_steps.
   error blame_itself(auto& ctx, const error& why) {
@@ -205,7 +205,7 @@ struct pipeline_peer {
 };
 
 /// errc::not_found for blocks that nobody who is there has.
-[[nodiscard]] CAUSEWAY_DECL error missing(const nn::block_range& blocks);
+CAUSEWAY_DECL [[nodiscard]] error missing(const nn::block_range& blocks);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 

@@ -50,28 +50,28 @@ namespace detail {
 inline error wrong_placement(const std::string& what) { return fail(errc::invalid_argument, "pipeline placement", what); }
 
 /// The placement that `o` means for `peers` peers.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
                                                                                            std::uint32_t peers);
 
 /// Every replica has the same number of ranks, every peer one place.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows,
+CAUSEWAY_DECL [[nodiscard]] result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows,
                                                          std::uint32_t peers);
 
 }  // namespace detail
 
 /// Where `self` of `peers` peers is.
-[[nodiscard]] CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
+CAUSEWAY_DECL [[nodiscard]] result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
                                                             std::uint32_t peers);
 
 /// The blocks of each chunk of a rank, for a model of `layers` blocks and a schedule with `chunks` parts on each rank,
 /// which micro-batches go through as `path` says.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<nn::block_range>> chunks_of(const pipeline_options& o,
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<nn::block_range>> chunks_of(const pipeline_options& o,
                                                                            const pipeline_place& at, std::int64_t layers,
                                                                            std::uint32_t chunks = 1,
                                                                            plan::stage_path path = plan::stage_path::round);
 
 /// What of the model that is: the same blocks, where chunks that stand one after another are one range.
-[[nodiscard]] CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at,
+CAUSEWAY_DECL [[nodiscard]] result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at,
                                                            std::int64_t layers, std::uint32_t chunks = 1,
                                                            plan::stage_path path = plan::stage_path::round);
 

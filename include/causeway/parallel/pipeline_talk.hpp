@@ -35,7 +35,7 @@ struct pipeline_talk {
   net::message_id id;  ///< of consecutive channels, one for each kind
   collective::collective_options options;
 
-  [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept;
 };
 
 namespace detail {
@@ -51,7 +51,7 @@ enum talk_kind : std::uint32_t {
 };  // a gather takes two
 
 /// The rank as far from the other end as this one is from its own.
-[[nodiscard]] CAUSEWAY_DECL net::peer_index mirror_of(const collective::group_view& view);
+CAUSEWAY_DECL [[nodiscard]] net::peer_index mirror_of(const collective::group_view& view);
 
 /// One message each way between a rank and its mirror.
 CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
@@ -60,7 +60,7 @@ CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span
 /// What the rank in the second half of the pipeline has becomes what its mirror has.
 CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values, const pipeline_talk& talk);
 
-[[nodiscard]] CAUSEWAY_DECL bool is_an_end(const collective::group_view& view);
+CAUSEWAY_DECL [[nodiscard]] bool is_an_end(const collective::group_view& view);
 
 /// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
 CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,

@@ -25,14 +25,15 @@ class random_routes {
  public:
   random_routes() = default;
   /// `replicas` of `stages` each.
-  random_routes(std::uint32_t replicas, std::uint32_t stages, std::uint64_t seed);
+  CAUSEWAY_DECL random_routes(std::uint32_t replicas, std::uint32_t stages, std::uint64_t seed);
 
   /// [replica]: to which replica's stage + 1 that replica's `stage` sends this micro-batch of a step.
-  [[nodiscard]] std::vector<std::uint32_t> next(std::uint64_t step, std::uint32_t micro_batch, std::uint32_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> next(std::uint64_t step, std::uint32_t micro_batch,
+                                                              std::uint32_t stage) const;
 
   /// [stage]: the replica whose stage is on the way that goes through `stage` of `replica`.
-  [[nodiscard]] std::vector<std::uint32_t> way(std::uint64_t step, std::uint32_t micro_batch, std::uint32_t replica,
-                                               std::uint32_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> way(std::uint64_t step, std::uint32_t micro_batch,
+                                                             std::uint32_t replica, std::uint32_t stage) const;
 
  private:
   std::uint32_t replicas_ = 1, stages_ = 1;

@@ -43,10 +43,10 @@ struct seat_work {
 
 namespace detail {
 
-[[nodiscard]] CAUSEWAY_DECL seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at,
+CAUSEWAY_DECL [[nodiscard]] seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at,
                                                        plan::schedule s);
 
-[[nodiscard]] CAUSEWAY_DECL seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
+CAUSEWAY_DECL [[nodiscard]] seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
                                                      plan::routed_schedule s);
 
 }  // namespace detail
@@ -75,7 +75,7 @@ result<seat_work> work_of(const stage::layout& l, const stage::layout::place& at
 }
 
 /// Forwards only.
-[[nodiscard]] CAUSEWAY_DECL result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at);
+CAUSEWAY_DECL [[nodiscard]] result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at);
 
 /// A batch for a seat.
 struct seat_batch {

@@ -109,7 +109,7 @@ class step_snapshot final : public any_step_snapshot {
 };
 
 /// What a peer says of its work, decoded: `stages` rows of `micro_batches`. errc::protocol, errc::corrupt.
-[[nodiscard]] CAUSEWAY_DECL result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(
+CAUSEWAY_DECL [[nodiscard]] result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(
     std::span<const std::byte> bytes, std::size_t micro_batches);
 
 /// The work of everybody, by the transport's numbers; nothing of who has none. 2 bytes for each micro-batch of a pipeline,

@@ -33,14 +33,14 @@ struct swarm_move {
 };
 
 /// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
-[[nodiscard]] CAUSEWAY_DECL double load_of(const std::vector<balanced_peer>& stage);
+CAUSEWAY_DECL [[nodiscard]] double load_of(const std::vector<balanced_peer>& stage);
 
 /// Where a newcomer helps most: a stage that nobody serves, else the one with the longest queues.
-[[nodiscard]] CAUSEWAY_DECL std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages);
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages);
 
 /// Nobody moves where queues differ by less than `hysteresis` micro-batches per peer, and no stage loses its last peer. The
 /// least useful peer of a stage is the slowest; of those with equal speed, the one with the highest id.
-[[nodiscard]] CAUSEWAY_DECL std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
+CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
                                                                   double hysteresis);
 
 /// A peer's own queue: how many micro-batches waited, on average, whenever it began with one. Of this turn, or of the one
@@ -48,9 +48,9 @@ struct swarm_move {
 /// and then nothing waits.
 class queue_meter {
  public:
-  void begin_turn();
+  CAUSEWAY_DECL void begin_turn();
   /// `waiting`: without the one that is begun.
-  void began(std::size_t waiting);
+  CAUSEWAY_DECL void began(std::size_t waiting);
   [[nodiscard]] double mean() const { return begun_ > 0 ? mean_of_turn() : before_; }
 
  private:
@@ -62,15 +62,15 @@ class queue_meter {
 /// Queues as peers told of them since the last comparison.
 class queue_watch {
  public:
-  void saw(net::peer_id id, double queued);
+  CAUSEWAY_DECL void saw(net::peer_id id, double queued);
   void looked() { ++looks_; }
-  [[nodiscard]] double mean(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] double mean(net::peer_id id) const;
   /// Whether it is time to compare; the first time one period after the first question.
-  bool due(time_point now, duration every);
+  CAUSEWAY_DECL bool due(time_point now, duration every);
   /// Other peers serve than before, or others' stages: what was seen so far says nothing of them, and a comparison that is
   /// due soon waits for half a period.
-  void changed(time_point now, duration every);
-  void clear();
+  CAUSEWAY_DECL void changed(time_point now, duration every);
+  CAUSEWAY_DECL void clear();
 
  private:
   std::map<net::peer_id, double> sums_;

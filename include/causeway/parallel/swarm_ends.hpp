@@ -44,20 +44,20 @@ class swarm_ends : protected swarm_talk {
   }
 
   /// A step, or an evaluation before it.
-  void begin_ends(std::uint64_t step);
+  CAUSEWAY_DECL void begin_ends(std::uint64_t step);
 
   /// These are the parameters after so many steps, committed: the last stage gives their table from now on.
-  void gives_table(std::uint64_t steps, std::span<const float> parameters);
+  CAUSEWAY_DECL void gives_table(std::uint64_t steps, std::span<const float> parameters);
 
   /// The parameters are a committed state's; `adopted` as in swarm_round::committed. Whether anybody cares.
-  bool holds_committed(bool adopted);
+  CAUSEWAY_DECL bool holds_committed(bool adopted);
 
   /// What the other end has for this step is here.
   [[nodiscard]] bool other_end_is_here() const { return in_training() && fetched_.has(step()); }
 
   /// The last stage exchanges once one of its peers has the first stage's part, or the whole sum; and in order to find out
   /// that others have committed the step.
-  [[nodiscard]] bool may_sum() const;
+  CAUSEWAY_DECL [[nodiscard]] bool may_sum() const;
 
   /// What this peer of the last stage could add.
   [[nodiscard]] bool has_part() const { return is_last_of_tied() && other_end_is_here(); }
@@ -66,18 +66,18 @@ class swarm_ends : protected swarm_talk {
   /// The first stage steps when the last has committed the step, and its table is here. The optimizer moves nothing of it
   /// then: the table is taken over as it is.
   [[nodiscard]] bool may_step() const { return !is_first_of_tied() || other_end_is_here(); }
-  void leave_table_out(std::span<float> gradients) const;
-  void put_table_into_parameters();
+  CAUSEWAY_DECL void leave_table_out(std::span<float> gradients) const;
+  CAUSEWAY_DECL void put_table_into_parameters();
 
   /// After every event.
-  void ask_the_other_end();
+  CAUSEWAY_DECL void ask_the_other_end();
   /// In an exchange nobody has the part, and this peer is the first: it asks, whoever should have.
-  void asks_itself();
+  CAUSEWAY_DECL void asks_itself();
 
-  void heard(net::peer_id from, const swarm_wire::table_request& r);
-  void heard(net::peer_id from, const swarm_wire::table_piece& p);
+  CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_request& r);
+  CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_piece& p);
 
-  [[nodiscard]] std::string describe_ends() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_ends() const;
 
   swarm_gradients gradients_;
   swarm_tied_table tied_;
@@ -93,14 +93,14 @@ class swarm_ends : protected swarm_talk {
   }
 
   // One peer's asking serves its stage: the first of those who are in this turn.
-  [[nodiscard]] bool first_of_its_stage() const;
+  CAUSEWAY_DECL [[nodiscard]] bool first_of_its_stage() const;
 
   // The first stage asks when it has its own sum: it can step then, once the last stage has.
-  [[nodiscard]] bool lacks_something() const;
+  CAUSEWAY_DECL [[nodiscard]] bool lacks_something() const;
 
   // Any of those who say that they have it, another one for each peer that asks.
-  [[nodiscard]] net::peer_id whom_to_ask() const;
-  [[nodiscard]] bool has_it(const swarm_wire::status& s) const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id whom_to_ask() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_it(const swarm_wire::status& s) const;
 
   std::vector<float> given_;  // the table after `committed_` steps
   bool asks_whoever_is_first_ = false;

@@ -22,17 +22,17 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// For the trainer's thread, without the fabric's lock; `any_done` with it.
 class swarm_mail {
  public:
-  explicit swarm_mail(net::fabric& fabric);
+  CAUSEWAY_DECL explicit swarm_mail(net::fabric& fabric);
 
   using arrival = parcel_mail<swarm_wire::parcel>::arrival;
 
-  void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes);
+  CAUSEWAY_DECL void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes);
   /// `most`: bytes of the boundary tensor, or more.
-  void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most);
+  CAUSEWAY_DECL void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most);
 
   /// What has come, whole. What broke is passed over: its sender sends it again, or another peer does.
-  [[nodiscard]] std::vector<arrival> collect();
-  [[nodiscard]] bool any_done() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<arrival> collect();
+  CAUSEWAY_DECL [[nodiscard]] bool any_done() const;
 
   /// What belongs to earlier steps is no longer received.
   void forget_before(std::uint64_t turn) { fabric_.cancel_before(epoch_of(turn)); }
@@ -40,8 +40,8 @@ class swarm_mail {
   void clear() { mail_.clear(); }
 
  private:
-  static std::uint32_t epoch_of(std::uint64_t turn) noexcept;
-  static net::message_id id_of(const swarm_wire::parcel& p);
+  CAUSEWAY_DECL static std::uint32_t epoch_of(std::uint64_t turn) noexcept;
+  CAUSEWAY_DECL static net::message_id id_of(const swarm_wire::parcel& p);
 
   net::fabric& fabric_;
   parcel_mail<swarm_wire::parcel> mail_;

@@ -47,21 +47,21 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 class batch_set {
  public:
   batch_set() = default;
-  explicit batch_set(std::uint32_t size);
+  CAUSEWAY_DECL explicit batch_set(std::uint32_t size);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] bool has(std::uint32_t m) const noexcept { return m < size_ && (words_[m / 64U] >> (m % 64U) & 1U) != 0; }
-  void add(std::uint32_t m);
-  void remove(std::uint32_t m);
-  [[nodiscard]] std::uint32_t count() const noexcept;
+  CAUSEWAY_DECL void add(std::uint32_t m);
+  CAUSEWAY_DECL void remove(std::uint32_t m);
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t count() const noexcept;
   /// Precondition: of equal size.
-  [[nodiscard]] bool meets(const batch_set& other) const noexcept;
-  void unite(const batch_set& other) noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool meets(const batch_set& other) const noexcept;
+  CAUSEWAY_DECL void unite(const batch_set& other) noexcept;
   friend bool operator==(const batch_set&, const batch_set&) = default;
 
-  void write(net::byte_writer& out) const;
+  CAUSEWAY_DECL void write(net::byte_writer& out) const;
   /// Allocates no more than the input backs; bits beyond the size are refused.
-  static batch_set read(net::byte_reader& in);
+  CAUSEWAY_DECL static batch_set read(net::byte_reader& in);
 
  private:
   std::uint32_t size_ = 0;
@@ -232,10 +232,10 @@ CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
 
 }  // namespace detail
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As envelope::open.
-[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::swarm_wire
 

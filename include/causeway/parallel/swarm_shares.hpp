@@ -47,29 +47,29 @@ struct swarm_plan {
 /// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
 /// table; the first peer that has the first stage's part adds it to whatever else it puts in.
-[[nodiscard]] CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
+CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
 /// What each peer weighs in a mean over all micro-batches, where parts are means over those of each; somebody's sum all.
-[[nodiscard]] CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
+CAUSEWAY_DECL [[nodiscard]] std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
 class swarm_gradients {
  public:
-  void begin(std::uint64_t step);
+  CAUSEWAY_DECL void begin(std::uint64_t step);
   [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
-  void keep_sum(std::uint64_t step, std::vector<float> sum);
+  CAUSEWAY_DECL void keep_sum(std::uint64_t step, std::vector<float> sum);
   /// Precondition: it has one.
   [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
   /// Another one for every sum.
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
 
   /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it.
-  void put_in(swarm_part part, std::span<float> gradients);
+  CAUSEWAY_DECL void put_in(swarm_part part, std::span<float> gradients);
   /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
-  void add_part(std::span<const float> part, std::span<float> table);
+  CAUSEWAY_DECL void add_part(std::span<const float> part, std::span<float> table);
   /// `table`: the place of `add_part`, or empty.
-  void restore(std::span<float> gradients, std::span<float> table = {});
+  CAUSEWAY_DECL void restore(std::span<float> gradients, std::span<float> table = {});
 
  private:
   std::vector<float> own_, own_table_, sum_;
@@ -77,9 +77,9 @@ class swarm_gradients {
   std::uint64_t version_ = 0;
 };
 
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const swarm_holding& h);
 
-[[nodiscard]] CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> bytes);
+CAUSEWAY_DECL [[nodiscard]] result<swarm_holding> decode_holding(std::span<const std::byte> bytes);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 

@@ -35,48 +35,48 @@ struct swarm_neighbour {
 /// Thread safety: none; the fabric's lock serves.
 class swarm_table {
  public:
-  swarm_table(net::peer_id self, std::uint32_t stages);
+  CAUSEWAY_DECL swarm_table(net::peer_id self, std::uint32_t stages);
 
-  void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
+  CAUSEWAY_DECL void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
   /// Who is down is forgotten where many are known: strangers come with new ids for ever.
-  void down(net::peer_id id);
-  void take(net::peer_id from, const swarm_wire::status& s, time_point now);
+  CAUSEWAY_DECL void down(net::peer_id id);
+  CAUSEWAY_DECL void take(net::peer_id from, const swarm_wire::status& s, time_point now);
 
   /// A round trip ends, if it was this peer that began it.
-  void echoed(net::peer_id from, std::uint64_t mark, time_point now);
+  CAUSEWAY_DECL void echoed(net::peer_id from, std::uint64_t mark, time_point now);
   [[nodiscard]] static std::uint64_t mark_of(time_point t) { return static_cast<std::uint64_t>(t.since_start.count()); }
 
   /// Those that were measured since the last call.
-  [[nodiscard]] swarm_wire::delays take_delays();
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::delays take_delays();
   /// Somebody else is to be told all of them.
-  void tell_delays_again();
+  CAUSEWAY_DECL void tell_delays_again();
 
   /// Another one after everything that somebody said anew, but for queues and speeds.
   [[nodiscard]] std::uint64_t changes() const noexcept { return changes_; }
 
   /// Up to `count` of those who are connected, others with every call: all in turn.
-  [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count);
 
   /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
-  void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
-  [[nodiscard]] std::optional<double> squares(std::uint32_t stage, std::uint64_t step) const;
+  CAUSEWAY_DECL void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
+  CAUSEWAY_DECL [[nodiscard]] std::optional<double> squares(std::uint32_t stage, std::uint64_t step) const;
 
   /// Of all stages; nothing while one of them is missing.
-  [[nodiscard]] std::optional<double> squares(std::uint64_t step) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<double> squares(std::uint64_t step) const;
   /// Somebody is so far ahead that nobody speaks of this step's sums any more.
-  [[nodiscard]] bool left_behind(std::uint64_t step) const;
+  CAUSEWAY_DECL [[nodiscard]] bool left_behind(std::uint64_t step) const;
 
   /// Whether a connected peer of the stage has the sum of the step.
-  [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const;
 
   /// Connected, and has the weights of its stage.
-  [[nodiscard]] bool serves(net::peer_id id) const;
-  [[nodiscard]] bool anybody_serves(std::uint32_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] bool serves(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_serves(std::uint32_t stage) const;
 
-  [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const;
-  [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
-  [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
-  [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
 
   struct driver_choice {
     net::peer_id id = 0;
@@ -84,20 +84,20 @@ class swarm_table {
   };
   /// Who says that it drives, with the highest term; of two with the same, the one with the lower id. `self`: this peer's
   /// own claim, term 0 if it has none.
-  [[nodiscard]] driver_choice driver(std::uint32_t own_term) const;
+  CAUSEWAY_DECL [[nodiscard]] driver_choice driver(std::uint32_t own_term) const;
   /// Whether this peer, which serves the first stage, comes before all others that could drive.
-  [[nodiscard]] bool first_in_line() const;
+  CAUSEWAY_DECL [[nodiscard]] bool first_in_line() const;
 
   [[nodiscard]] std::map<net::peer_id, swarm_neighbour>& peers() noexcept { return peers_; }
   [[nodiscard]] const std::map<net::peer_id, swarm_neighbour>& peers() const noexcept { return peers_; }
-  [[nodiscard]] net::peer_id at(net::peer_index link) const;
-  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id at(net::peer_index link) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const;
   /// The highest that was heard of.
   [[nodiscard]] std::uint32_t term() const noexcept { return term_; }
   void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
 
  private:
-  static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
+  CAUSEWAY_DECL static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
 
   static constexpr std::size_t most_known = 4096;
 

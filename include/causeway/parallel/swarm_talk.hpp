@@ -29,7 +29,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// To be used with the fabric's lock held.
 class swarm_talk {
  protected:
-  swarm_talk(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log);
+  CAUSEWAY_DECL swarm_talk(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log);
   ~swarm_talk() = default;
 
   /// `bulk`: others pass first.
@@ -47,24 +47,24 @@ class swarm_talk {
   void announce() { tell_all(own_status()); }
   /// That this peer is still there: to the driver, from the driver to all, else to a few in turn. What changes goes to all
   /// (`announce`), so in a swarm of n peers nobody hears more than the driver, n messages a heartbeat.
-  void announce_to(std::vector<net::peer_id> some);
+  CAUSEWAY_DECL void announce_to(std::vector<net::peer_id> some);
   /// After which silence a peer is given up. Who speaks to a few in turn comes to each of n others in every n / few-th
   /// heartbeat; driver and followers hear each other in every one.
-  [[nodiscard]] duration silence_of(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] duration silence_of(net::peer_id id) const;
 
-  [[nodiscard]] swarm_wire::status own_status() const;
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::status own_status() const;
 
-  void greet(net::peer_id id, const std::string& address);
+  CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
 
-  void learn(const swarm_wire::addresses& a);
+  CAUSEWAY_DECL void learn(const swarm_wire::addresses& a);
 
   /// Looks for who is not connected, and gives up who is silent.
-  void look_around_for_peers(time_point now);
+  CAUSEWAY_DECL void look_around_for_peers(time_point now);
 
   /// Asks these for an echo.
-  void probe(const std::vector<net::peer_id>& some, time_point now);
+  CAUSEWAY_DECL void probe(const std::vector<net::peer_id>& some, time_point now);
 
-  [[nodiscard]] std::string describe_swarm() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_swarm() const;
 
   static constexpr std::size_t few = 8;
 

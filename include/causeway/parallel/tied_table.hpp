@@ -54,7 +54,7 @@ void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& 
 }
 
 /// Who holds the table: those who hold the first block, then those who hold only the last.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 

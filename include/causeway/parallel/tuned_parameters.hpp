@@ -45,7 +45,8 @@ struct tuning_options {
 class tuned_parameters {
  public:
   /// errc::invalid_argument for sizes that cannot work, before memory is taken for them.
-  static result<tuned_parameters> create(const tuning_options& o, const span_model& model, std::int64_t context);
+  CAUSEWAY_DECL static result<tuned_parameters> create(const tuning_options& o, const span_model& model,
+                                                       std::int64_t context);
 
   [[nodiscard]] parameter_store& store() noexcept { return store_; }
   /// What servers are told of it.
@@ -57,12 +58,12 @@ class tuned_parameters {
   [[nodiscard]] std::uint64_t hash() const { return hasher{}.add_value(store_.layout_hash()).add_value(factor_).finish(); }
 
   /// Prompts like embeddings of tokens, and zeros before the blocks; of adapters A with variance 1/inputs, and B zero.
-  void initialize(thread_pool& pool, std::uint64_t seed);
+  CAUSEWAY_DECL void initialize(thread_pool& pool, std::uint64_t seed);
 
   /// The values as servers get them, [layers, tuning().values]: alpha/rank is part of B.
-  void gather(std::vector<float>& tuned);
+  CAUSEWAY_DECL void gather(std::vector<float>& tuned);
   /// Adds the gradients of what `gather` gave.
-  void add_gradients(std::span<const float> d_tuned);
+  CAUSEWAY_DECL void add_gradients(std::span<const float> d_tuned);
 
  private:
   // A part of a block's values.
@@ -73,16 +74,16 @@ class tuned_parameters {
     float factor = 1.0F;
   };
 
-  tuned_parameters(const tuning_options& o, const span_model& model);
+  CAUSEWAY_DECL tuned_parameters(const tuning_options& o, const span_model& model);
 
-  [[nodiscard]] result<void> check_count() const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_count() const;
 
-  void declare();
+  CAUSEWAY_DECL void declare();
 
-  void declare_adapter(std::int64_t block, std::size_t map);
+  CAUSEWAY_DECL void declare_adapter(std::int64_t block, std::size_t map);
 
-  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, float deviation,
-                  std::int64_t block = -1);
+  CAUSEWAY_DECL std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                float deviation, std::int64_t block = -1);
 
   span_model model_;
   nn::block_tuning tuning_{};

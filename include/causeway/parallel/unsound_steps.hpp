@@ -19,7 +19,7 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// errc::non_finite where the loss or the norm of the gradient is not finite: such a gradient goes into no sum.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_sound(double loss, float norm);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_sound(double loss, float norm);
 
 /// Of one peer. Thread safety: none.
 class unsound_steps {
@@ -27,7 +27,8 @@ class unsound_steps {
   /// The step came to values that are not finite, here, and so many of this peer's blocks are not finite and given up.
   /// errc::corrupt: an attempt without this peer may go through. errc::diverged: its blocks are sound, and it happened for
   /// the fourth time in this step, so it would to everybody.
-  [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks, const log_sink& log);
+  CAUSEWAY_DECL [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks,
+                                          const log_sink& log);
 
  private:
   static constexpr std::uint32_t most_times = 3;

@@ -52,32 +52,32 @@ namespace detail {
 
 class cluster_search {
  public:
-  cluster_search(std::span<const cluster_peer> peers, const cluster_task& task, std::size_t clusters,
-                 const cluster_options& options);
+  CAUSEWAY_DECL cluster_search(std::span<const cluster_peer> peers, const cluster_task& task, std::size_t clusters,
+                               const cluster_options& options);
 
   /// Lower is better: bytes missing in all clusters, the slowest, the mean.
   struct rated {
     std::vector<std::size_t> cluster_of;
     double missing = 0, slowest = 0, mean = 0;
 
-    [[nodiscard]] bool operator<(const rated& o) const;
+    CAUSEWAY_DECL [[nodiscard]] bool operator<(const rated& o) const;
   };
 
-  [[nodiscard]] rated rate(std::vector<std::size_t> cluster_of) const;
+  CAUSEWAY_DECL [[nodiscard]] rated rate(std::vector<std::size_t> cluster_of) const;
 
-  [[nodiscard]] rated run();
+  CAUSEWAY_DECL [[nodiscard]] rated run();
 
  private:
   /// The first: by bandwidth, as many in each cluster. The others at random.
-  std::vector<std::size_t> founder(bool sorted);
+  CAUSEWAY_DECL std::vector<std::size_t> founder(bool sorted);
 
   /// Each peer from one of its parents, and then one moved or two swapped; every child ends in a local optimum.
-  std::vector<std::size_t> changed(std::vector<std::size_t> child, const std::vector<std::size_t>& father);
+  CAUSEWAY_DECL std::vector<std::size_t> changed(std::vector<std::size_t> child, const std::vector<std::size_t>& father);
 
-  [[nodiscard]] rated improved(rated r) const;
+  CAUSEWAY_DECL [[nodiscard]] rated improved(rated r) const;
 
   /// One peer moved, or two swapped.
-  bool improve(rated& best) const;
+  CAUSEWAY_DECL bool improve(rated& best) const;
 
   std::vector<cluster_peer> peers_;
   cluster_task task_;

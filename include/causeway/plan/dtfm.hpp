@@ -50,38 +50,39 @@ namespace detail {
 
 class dtfm_search {
  public:
-  dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options);
+  CAUSEWAY_DECL dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options);
 
-  dtfm_plan run();
+  CAUSEWAY_DECL dtfm_plan run();
 
  private:
   [[nodiscard]] std::size_t groups() const noexcept { return scorer_.task().stages; }
   [[nodiscard]] std::size_t replicas() const noexcept { return scorer_.task().replicas; }
   [[nodiscard]] std::size_t places() const noexcept { return groups() * replicas(); }
 
-  void found();
+  CAUSEWAY_DECL void found();
 
   /// Puts the devices in a chain, each followed by the nearest one left, cuts the chain into pieces for a random number of
   /// groups each, and deals each piece out to its groups: one group gathers neighbours, many groups each get some of them.
-  void deal_neighbours(std::vector<std::size_t>& devices);
+  CAUSEWAY_DECL void deal_neighbours(std::vector<std::size_t>& devices);
 
-  void breed();
+  CAUSEWAY_DECL void breed();
 
-  void shuffle(std::vector<std::size_t>& list);
+  CAUSEWAY_DECL void shuffle(std::vector<std::size_t>& list);
 
   /// The group of each device; `groups()` for spare ones.
-  [[nodiscard]] std::vector<std::size_t> labels(const dtfm_partition& p) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> labels(const dtfm_partition& p) const;
 
   /// Renames the groups of `label` so that they share as many devices as possible, one after another, with those of `like`.
-  void rename_like(std::vector<std::size_t>& label, const std::vector<std::size_t>& like) const;
+  CAUSEWAY_DECL void rename_like(std::vector<std::size_t>& label, const std::vector<std::size_t>& like) const;
 
-  dtfm_partition crossed(const dtfm_partition& mother, const dtfm_partition& father);
+  CAUSEWAY_DECL dtfm_partition crossed(const dtfm_partition& mother, const dtfm_partition& father);
 
   /// Groups that are too large give random devices to those that are too small.
-  dtfm_partition mended(const std::vector<std::size_t>& label);
+  CAUSEWAY_DECL dtfm_partition mended(const std::vector<std::size_t>& label);
 
   /// The mean cost between the device at `place` and the others of a group.
-  [[nodiscard]] double mean_cost(const dtfm_partition& p, std::size_t place, std::size_t group, bool gather) const;
+  CAUSEWAY_DECL [[nodiscard]] double mean_cost(const dtfm_partition& p, std::size_t place, std::size_t group,
+                                               bool gather) const;
 
   struct move {
     std::size_t place = 0;
@@ -90,27 +91,27 @@ class dtfm_search {
   };
 
   /// The best move of a device that is not locked from `from` to a group that `open` lets in.
-  [[nodiscard]] move best_move(const dtfm_partition& p, std::size_t from, const std::vector<char>& open,
-                               const std::vector<char>& locked, bool gather) const;
+  CAUSEWAY_DECL [[nodiscard]] move best_move(const dtfm_partition& p, std::size_t from, const std::vector<char>& open,
+                                             const std::vector<char>& locked, bool gather) const;
 
   /// One cycle: a device of each group goes to the next one, and the last one's to the first. False: nothing to move.
-  bool cycle(dtfm_partition& p, std::vector<char>& locked, bool gather);
+  CAUSEWAY_DECL bool cycle(dtfm_partition& p, std::vector<char>& locked, bool gather);
 
-  void move_in_cycles(dtfm_partition& p);
+  CAUSEWAY_DECL void move_in_cycles(dtfm_partition& p);
 
   /// Swaps two devices of different kinds and groups, or as many as there are of these kinds in these groups, while that
   /// makes the partition better; places come in random order.
-  void swap_while_better(dtfm_partition& p);
+  CAUSEWAY_DECL void swap_while_better(dtfm_partition& p);
 
   [[nodiscard]] std::size_t group_at(std::size_t place) const { return std::min(place / replicas(), groups()); }
 
   /// Places that stand for all: devices of a kind in the same group are alike.
-  [[nodiscard]] std::vector<std::size_t> one_of_each_kind(const dtfm_partition& p) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> one_of_each_kind(const dtfm_partition& p) const;
 
   /// The places in the group of `place` with devices of the same kind.
-  void find_alike(const dtfm_partition& p, std::size_t place, std::vector<std::size_t>& alike) const;
+  CAUSEWAY_DECL void find_alike(const dtfm_partition& p, std::size_t place, std::vector<std::size_t>& alike) const;
 
-  bool try_swap(dtfm_partition& p, std::size_t a, std::size_t b);
+  CAUSEWAY_DECL bool try_swap(dtfm_partition& p, std::size_t a, std::size_t b);
 
   dtfm_scorer scorer_;
   dtfm_options options_;

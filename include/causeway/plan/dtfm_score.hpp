@@ -32,7 +32,7 @@ struct dtfm_partition {
 
 class dtfm_scorer {
  public:
-  dtfm_scorer(const link_matrix& links, const pipeline_task& task);
+  CAUSEWAY_DECL dtfm_scorer(const link_matrix& links, const pipeline_task& task);
 
   [[nodiscard]] const pipeline_task& task() const noexcept { return task_; }
   [[nodiscard]] std::size_t devices() const noexcept { return devices_; }
@@ -43,38 +43,38 @@ class dtfm_scorer {
   /// Devices of the same kind see the same links: swapping them changes nothing.
   [[nodiscard]] std::size_t kind(std::size_t device) const { return kinds_[device]; }
 
-  void score(dtfm_partition& p);
+  CAUSEWAY_DECL void score(dtfm_partition& p);
 
   /// Swaps the devices at the places `a`, all of one group, with those at `b` if that makes `p` better.
-  bool improve_by_swap(dtfm_partition& p, std::span<const std::size_t> a, std::span<const std::size_t> b);
+  CAUSEWAY_DECL bool improve_by_swap(dtfm_partition& p, std::span<const std::size_t> a, std::span<const std::size_t> b);
 
   /// The groups in the order of the best path, each device paired with one of the next group.
-  [[nodiscard]] placement arranged(const dtfm_partition& p);
+  CAUSEWAY_DECL [[nodiscard]] placement arranged(const dtfm_partition& p);
 
  private:
-  void find_kinds();
+  CAUSEWAY_DECL void find_kinds();
 
-  [[nodiscard]] bool same_links(std::size_t a, std::size_t b) const;
+  CAUSEWAY_DECL [[nodiscard]] bool same_links(std::size_t a, std::size_t b) const;
 
-  [[nodiscard]] double group_seconds(const dtfm_partition& p, std::size_t g) const;
+  CAUSEWAY_DECL [[nodiscard]] double group_seconds(const dtfm_partition& p, std::size_t g) const;
 
-  [[nodiscard]] static double slowest_group(const dtfm_partition& p);
+  CAUSEWAY_DECL [[nodiscard]] static double slowest_group(const dtfm_partition& p);
 
-  void fill_costs(std::span<const std::size_t> rows, std::span<const std::size_t> columns);
+  CAUSEWAY_DECL void fill_costs(std::span<const std::size_t> rows, std::span<const std::size_t> columns);
 
-  void pair_groups(dtfm_partition& p, std::size_t g, std::size_t h);
+  CAUSEWAY_DECL void pair_groups(dtfm_partition& p, std::size_t g, std::size_t h);
 
-  [[nodiscard]] std::vector<std::size_t> partners_of(std::span<const std::size_t> before,
-                                                     std::span<const std::size_t> next);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> partners_of(std::span<const std::size_t> before,
+                                                                   std::span<const std::size_t> next);
 
   /// The true cost (beyond 12 groups: of a quickly found path), or at least `limit` where a bound shows it is not less.
-  [[nodiscard]] double total(const dtfm_partition& p, double limit);
+  CAUSEWAY_DECL [[nodiscard]] double total(const dtfm_partition& p, double limit);
 
   /// Always to the nearest group left, from the best start: what many groups are searched with. `arranged` does better.
-  [[nodiscard]] double quick_path(const dtfm_partition& p) const;
+  CAUSEWAY_DECL [[nodiscard]] double quick_path(const dtfm_partition& p) const;
 
   /// Of the least weight (Prim 1957): no path over all groups is cheaper.
-  [[nodiscard]] double spanning_tree(std::span<const double> costs);
+  CAUSEWAY_DECL [[nodiscard]] double spanning_tree(std::span<const double> costs);
 
   pipeline_task task_;
   std::size_t devices_;

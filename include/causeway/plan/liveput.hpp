@@ -62,7 +62,8 @@ namespace detail {
 class preemption_draws {
  public:
   /// `lost` of `available` instances, of which `shape` uses the first ones and the others are spare.
-  preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost, const liveput_options& o);
+  CAUSEWAY_DECL preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost,
+                                 const liveput_options& o);
 
   /// The mean of `f(alive instances of each stage)`.
   template <class F>
@@ -76,10 +77,10 @@ class preemption_draws {
   }
 
   /// Seconds to go on as `next`.
-  [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const;
+  CAUSEWAY_DECL [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const;
 
   /// The part of the draws in which nothing is left of some stage.
-  [[nodiscard]] double lost_share() const;
+  CAUSEWAY_DECL [[nodiscard]] double lost_share() const;
 
  private:
   pipeline_shape shape_;

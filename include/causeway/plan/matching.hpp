@@ -27,20 +27,20 @@ namespace detail {
 class bottleneck_matcher {
  public:
   /// `costs` is size x size, row by row; all finite. Returns the bottleneck; `row_of()` has the pairs.
-  double solve(std::span<const double> costs, std::size_t size);
+  CAUSEWAY_DECL double solve(std::span<const double> costs, std::size_t size);
 
   [[nodiscard]] const std::vector<std::size_t>& row_of() const noexcept { return row_of_; }
 
  private:
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
-  [[nodiscard]] double lower_bound() const;
+  CAUSEWAY_DECL [[nodiscard]] double lower_bound() const;
 
-  [[nodiscard]] double next_limit() const;
+  CAUSEWAY_DECL [[nodiscard]] double next_limit() const;
 
-  bool augment_from(std::size_t row);
+  CAUSEWAY_DECL bool augment_from(std::size_t row);
 
-  bool augment(std::size_t row);
+  CAUSEWAY_DECL bool augment(std::size_t row);
 
   std::span<const double> costs_;
   std::size_t size_ = 0;

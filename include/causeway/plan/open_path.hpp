@@ -35,16 +35,16 @@ namespace detail {
 class path_table {
  public:
   /// The cost of the best path.
-  double fill(std::span<const double> costs, std::size_t places);
+  CAUSEWAY_DECL double fill(std::span<const double> costs, std::size_t places);
 
-  [[nodiscard]] std::vector<std::size_t> order() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> order() const;
 
  private:
   [[nodiscard]] double at(std::uint32_t set, std::size_t j) const { return best_[set * n_ + j]; }
 
-  void spread(std::uint32_t set, std::size_t from);
+  CAUSEWAY_DECL void spread(std::uint32_t set, std::size_t from);
 
-  [[nodiscard]] std::size_t cheapest_end(std::uint32_t set) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t cheapest_end(std::uint32_t set) const;
 
   std::span<const double> costs_;
   std::size_t n_ = 0;

@@ -23,7 +23,7 @@ class peer_grid {
   static constexpr std::uint32_t hole = std::numeric_limits<std::uint32_t>::max();
   using place = std::pair<std::size_t, std::size_t>;  // pipeline, stage
 
-  explicit peer_grid(std::size_t stages);
+  CAUSEWAY_DECL explicit peer_grid(std::size_t stages);
 
   [[nodiscard]] std::size_t stages() const { return stages_; }
   [[nodiscard]] std::size_t pipelines() const { return cells_.size(); }
@@ -31,27 +31,27 @@ class peer_grid {
   [[nodiscard]] std::uint32_t at(std::size_t pipeline, std::size_t stage) const { return cells_[pipeline][stage]; }
   [[nodiscard]] bool filled(std::size_t pipeline, std::size_t stage) const { return at(pipeline, stage) != hole; }
 
-  [[nodiscard]] std::size_t holes(std::size_t pipeline) const;
-  [[nodiscard]] std::size_t holes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t holes(std::size_t pipeline) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t holes() const;
   /// How many pipelines have this stage.
-  [[nodiscard]] std::size_t holders(std::size_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t holders(std::size_t stage) const;
   /// Peers that are there, spare ones too.
   [[nodiscard]] std::size_t peers() const { return pipelines() * stages_ - holes() + spares(); }
 
-  void add_spares(std::span<const std::uint32_t> peers);
+  CAUSEWAY_DECL void add_spares(std::span<const std::uint32_t> peers);
 
   /// Makes holes of sorted `peers`; which.
-  std::vector<place> lose(std::span<const std::uint32_t> peers);
+  CAUSEWAY_DECL std::vector<place> lose(std::span<const std::uint32_t> peers);
 
   /// Puts a spare into each hole, as far as they go. How many.
-  std::size_t fill();
+  CAUSEWAY_DECL std::size_t fill();
 
   /// As many whole pipelines as there are peers for: those with the fewest holes stay, the others' peers fill them. How
   /// many peers have a new stage.
-  std::size_t rebuild();
+  CAUSEWAY_DECL std::size_t rebuild();
 
   /// Moves a peer from a stage to another of the same or another pipeline, whose place must be a hole.
-  void move(place from, place to);
+  CAUSEWAY_DECL void move(place from, place to);
 
  private:
   std::size_t stages_;

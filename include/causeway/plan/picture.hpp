@@ -24,7 +24,7 @@ namespace detail {
 inline constexpr std::size_t most_columns = 200;  // of a text picture whose unit nobody chose
 
 /// The shortest operation of all, but no shorter than what fits `most_columns`.
-[[nodiscard]] CAUSEWAY_DECL double natural_unit(const timeline& t);
+CAUSEWAY_DECL [[nodiscard]] double natural_unit(const timeline& t);
 
 /// The last digit of the micro-batch as 0-9, A-J or a-j, by kind; a recompute is *.
 [[nodiscard]] constexpr char mark(const operation& op) noexcept {
@@ -37,7 +37,7 @@ inline constexpr std::size_t most_columns = 200;  // of a text picture whose uni
   }
 }
 
-[[nodiscard]] CAUSEWAY_DECL std::string decimal(double value, int digits);
+CAUSEWAY_DECL [[nodiscard]] std::string decimal(double value, int digits);
 
 /// Blue forwards, orange gradients, green weight gradients, grey recomputes: told apart by colour-blind people, too. Later
 /// chunks are lighter.
@@ -61,13 +61,13 @@ CAUSEWAY_DECL void draw_operation(std::string& svg, const timeline& t, std::size
 /// in its middle. A micro-batch's last digit as 0-9 is its forward, A-J its backward or input gradient, a-j its weight
 /// gradient; * a recompute; a dot nothing. With several chunks a column has two letters, the second the chunk's last digit.
 /// The unit must give less than a million columns.
-[[nodiscard]] CAUSEWAY_DECL std::string text_picture(const timeline& t, double unit = 0);
+CAUSEWAY_DECL [[nodiscard]] std::string text_picture(const timeline& t, double unit = 0);
 
 /// What the letters of a text picture mean, in one line.
-[[nodiscard]] CAUSEWAY_DECL std::string text_legend(const timeline& t, double unit = 0);
+CAUSEWAY_DECL [[nodiscard]] std::string text_legend(const timeline& t, double unit = 0);
 
 /// The same as a file for browsers: a lane per rank, colours by kind, a tooltip with the times of each operation.
-[[nodiscard]] CAUSEWAY_DECL std::string svg_picture(const timeline& t, std::string_view title);
+CAUSEWAY_DECL [[nodiscard]] std::string svg_picture(const timeline& t, std::string_view title);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 

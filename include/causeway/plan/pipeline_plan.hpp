@@ -58,28 +58,29 @@ namespace detail {
 
 class pipeline_planner {
  public:
-  pipeline_planner(const transformer_shape& shape, const link_matrix& links, std::span<const compute_device> devices,
-                   const pipeline_plan_options& options);
+  CAUSEWAY_DECL pipeline_planner(const transformer_shape& shape, const link_matrix& links,
+                                 std::span<const compute_device> devices, const pipeline_plan_options& options);
 
   [[nodiscard]] std::span<const double> speeds() const noexcept { return speeds_; }
 
-  [[nodiscard]] pipeline_task task(std::size_t replicas, std::size_t stages) const;
+  CAUSEWAY_DECL [[nodiscard]] pipeline_task task(std::size_t replicas, std::size_t stages) const;
 
   /// The cut for these devices: each stage is as fast, and as large, as the least of its replicas.
-  [[nodiscard]] result<pipeline_plan> cut(placement where) const;
+  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> cut(placement where) const;
 
   /// The best plan of this shape, with a search of `search`. DTFM is asked twice: as in the paper, where a replica's
   /// activations cross each hop as one message, and with messages that go on as micro-batches, so that the hops' times
   /// overlap: then a hop costs about 1 / (stages - 1) of that. The order of the list is tried too: it is often by site.
-  [[nodiscard]] result<pipeline_plan> run(std::size_t replicas, std::size_t stages, const dtfm_options& search) const;
+  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> run(std::size_t replicas, std::size_t stages,
+                                                        const dtfm_options& search) const;
 
  private:
   [[nodiscard]] std::size_t share(std::size_t replicas) const { return (options_.global_batch + replicas - 1) / replicas; }
 
-  void set_work(pipeline_plan& p) const;
+  CAUSEWAY_DECL void set_work(pipeline_plan& p) const;
 
   /// Cut, and refined where that is wanted and helps.
-  [[nodiscard]] result<pipeline_plan> arranged(placement where, const dtfm_options& search) const;
+  CAUSEWAY_DECL [[nodiscard]] result<pipeline_plan> arranged(placement where, const dtfm_options& search) const;
 
   transformer_shape shape_;
   const link_matrix& links_;

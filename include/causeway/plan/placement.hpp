@@ -34,9 +34,9 @@ struct placement {
   std::vector<std::size_t> devices;  ///< stage by stage
 
   [[nodiscard]] std::size_t stages() const noexcept { return replicas == 0 ? 0 : devices.size() / replicas; }
-  [[nodiscard]] std::size_t device(std::size_t stage, std::size_t replica) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t device(std::size_t stage, std::size_t replica) const;
   /// The devices that hold `stage`.
-  [[nodiscard]] std::span<const std::size_t> group(std::size_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] std::span<const std::size_t> group(std::size_t stage) const;
 
   friend bool operator==(const placement&, const placement&) = default;
 };

@@ -88,15 +88,15 @@ inline double whole_ms(double seconds) { return std::ceil(seconds * 1000) / 1000
 
 class trace_maker {
  public:
-  trace_maker(const trace_options& o, std::uint64_t seed);
+  CAUSEWAY_DECL trace_maker(const trace_options& o, std::uint64_t seed);
 
-  preemption_trace make();
+  CAUSEWAY_DECL preemption_trace make();
 
  private:
-  void arrive(double now, std::uint32_t zone);
+  CAUSEWAY_DECL void arrive(double now, std::uint32_t zone);
 
   /// Some instances of the zone of one that is drawn: large zones are hit more often.
-  void lose(double now);
+  CAUSEWAY_DECL void lose(double now);
 
   const trace_options& options_;
   rng draw_;

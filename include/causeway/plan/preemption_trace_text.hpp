@@ -44,31 +44,31 @@ CAUSEWAY_DECL std::vector<std::string_view> fields_of(std::string_view line);
 
 class trace_reader {
  public:
-  explicit trace_reader(const trace_text_options& o);
+  CAUSEWAY_DECL explicit trace_reader(const trace_text_options& o);
 
-  result<preemption_trace> read(std::string_view text);
+  CAUSEWAY_DECL result<preemption_trace> read(std::string_view text);
 
  private:
   static constexpr std::size_t absent = static_cast<std::size_t>(-1);
 
-  [[nodiscard]] error wrong(const std::string& what) const;
-  static std::string quoted(std::string_view field);
+  CAUSEWAY_DECL [[nodiscard]] error wrong(const std::string& what) const;
+  CAUSEWAY_DECL static std::string quoted(std::string_view field);
 
-  result<void> take(const std::vector<std::string_view>& fields);
+  CAUSEWAY_DECL result<void> take(const std::vector<std::string_view>& fields);
 
-  result<void> take_header(const std::vector<std::string_view>& names);
+  CAUSEWAY_DECL result<void> take_header(const std::vector<std::string_view>& names);
 
-  static bool is_number(std::string_view field);
+  CAUSEWAY_DECL static bool is_number(std::string_view field);
 
-  result<double> time_from(std::string_view field);
+  CAUSEWAY_DECL result<double> time_from(std::string_view field);
 
-  result<void> take_event(double seconds, const std::vector<std::string_view>& fields);
+  CAUSEWAY_DECL result<void> take_event(double seconds, const std::vector<std::string_view>& fields);
 
-  result<std::uint32_t> instance_of(std::string_view name, std::string_view zone);
+  CAUSEWAY_DECL result<std::uint32_t> instance_of(std::string_view name, std::string_view zone);
 
-  result<void> add(double seconds, bool arrives, std::uint32_t id);
+  CAUSEWAY_DECL result<void> add(double seconds, bool arrives, std::uint32_t id);
 
-  result<void> take_count(double seconds, std::string_view field);
+  CAUSEWAY_DECL result<void> take_count(double seconds, std::string_view field);
 
   const trace_text_options& options_;
   double per_second_;

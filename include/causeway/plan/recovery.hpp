@@ -44,7 +44,7 @@ struct recovery_job {
 
   [[nodiscard]] double samples() const { return static_cast<double>(micro_batches * micro_batch); }
   /// Of one sample on one peer that does all the model and never waits.
-  [[nodiscard]] double sample_seconds() const;
+  CAUSEWAY_DECL [[nodiscard]] double sample_seconds() const;
 };
 
 /// What becomes of the step that is under way.
@@ -78,7 +78,7 @@ inline constexpr double no_step = std::numeric_limits<double>::infinity();
 class cut_job {
  public:
   /// The slowest stage is as quick as can be. errc::invalid_argument: more stages than blocks.
-  static result<cut_job> make(const recovery_job& job, std::size_t stages);
+  CAUSEWAY_DECL static result<cut_job> make(const recovery_job& job, std::size_t stages);
 
   [[nodiscard]] const recovery_job& job() const { return *job_; }
   [[nodiscard]] std::size_t stages() const { return costs_.stages.size(); }
@@ -88,13 +88,13 @@ class cut_job {
   [[nodiscard]] double load_seconds() const { return state_ / job_->read_bytes_per_second; }
 
   /// A ring all-reduce of the largest stage over `replicas`.
-  [[nodiscard]] double average_seconds(std::size_t replicas) const;
+  CAUSEWAY_DECL [[nodiscard]] double average_seconds(std::size_t replicas) const;
 
   /// The micro-batches of the pipeline with the most, of `replicas`.
   [[nodiscard]] std::size_t share(std::size_t replicas) const { return (job_->micro_batches + replicas - 1) / replicas; }
 
   /// A step of `replicas` whole pipelines in 1F1B.
-  [[nodiscard]] double step_seconds(std::size_t replicas) const;
+  CAUSEWAY_DECL [[nodiscard]] double step_seconds(std::size_t replicas) const;
 
  private:
   cut_job() = default;

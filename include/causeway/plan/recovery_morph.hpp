@@ -29,9 +29,10 @@ CAUSEWAY_DECL varuna_calibration calibration_of(const recovery_job& job);
 class morph_recovery {
  public:
   /// `device_memory`: bytes for parameters and optimizer state, and the inputs that are kept to be recomputed from.
-  explicit morph_recovery(const recovery_job& job, double device_memory = std::numeric_limits<double>::infinity());
+  CAUSEWAY_DECL explicit morph_recovery(const recovery_job& job,
+                                        double device_memory = std::numeric_limits<double>::infinity());
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
   recovery_action boundary() { return {}; }
   [[nodiscard]] double step_seconds() const { return now_.seconds; }
@@ -46,7 +47,7 @@ class morph_recovery {
     double bytes = 0;  // of the largest stage
   };
 
-  choice best(std::size_t peers);
+  CAUSEWAY_DECL choice best(std::size_t peers);
 
   const recovery_job* job_;
   varuna_calibration calibration_;

@@ -29,18 +29,18 @@ struct neighbour_options {
 
 class neighbour_recovery {
  public:
-  static result<neighbour_recovery> make(const recovery_job& job, const neighbour_options& options);
+  CAUSEWAY_DECL static result<neighbour_recovery> make(const recovery_job& job, const neighbour_options& options);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary();
+  CAUSEWAY_DECL recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return 0; }
   [[nodiscard]] const peer_grid& grid() const { return grid_; }
 
  private:
-  neighbour_recovery(cut_job cut, const neighbour_options& options);
+  CAUSEWAY_DECL neighbour_recovery(cut_job cut, const neighbour_options& options);
 
   cut_job cut_;
   neighbour_options options_;

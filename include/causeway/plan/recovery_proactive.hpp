@@ -36,32 +36,32 @@ struct proactive_options {
 
 class proactive_recovery {
  public:
-  proactive_recovery(const recovery_job& job, const proactive_options& options);
+  CAUSEWAY_DECL proactive_recovery(const recovery_job& job, const proactive_options& options);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary();
+  CAUSEWAY_DECL recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return 0; }
   [[nodiscard]] const pipeline_shape& shape() const { return shape_; }
 
  private:
-  [[nodiscard]] std::size_t peers() const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t peers() const;
 
   /// What a step of a shape takes; infinite if it does not fit.
-  double seconds(const pipeline_shape& s);
+  CAUSEWAY_DECL double seconds(const pipeline_shape& s);
 
   /// From the shape that is, which `before` peers had, to the first of the best sequence for what is forecast.
-  pipeline_shape next_shape(std::size_t before);
+  CAUSEWAY_DECL pipeline_shape next_shape(std::size_t before);
 
-  [[nodiscard]] double largest_stage();
+  CAUSEWAY_DECL [[nodiscard]] double largest_stage();
 
   /// Moves peers so that there are pipelines of this shape: seconds.
-  double take(const pipeline_shape& next, bool broken);
+  CAUSEWAY_DECL double take(const pipeline_shape& next, bool broken);
 
   /// Stages with too few peers take spares, and from stages with too many. How many peers changed.
-  std::size_t deal();
+  CAUSEWAY_DECL std::size_t deal();
 
   const recovery_job* job_;
   proactive_options options_;

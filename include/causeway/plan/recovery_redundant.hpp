@@ -33,9 +33,9 @@ struct redundant_options {
 
 class redundant_recovery {
  public:
-  static result<redundant_recovery> make(const recovery_job& job, const redundant_options& options);
+  CAUSEWAY_DECL static result<redundant_recovery> make(const recovery_job& job, const redundant_options& options);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
   recovery_action boundary() { return must_regroup() ? regroup() : recovery_action{}; }
 
@@ -44,27 +44,27 @@ class redundant_recovery {
   [[nodiscard]] const peer_grid& grid() const { return grid_; }
 
  private:
-  redundant_recovery(cut_job cut, const redundant_options& options);
+  CAUSEWAY_DECL redundant_recovery(cut_job cut, const redundant_options& options);
 
   [[nodiscard]] std::size_t before(std::size_t s) const { return s == 0 ? cut_.stages() - 1 : s - 1; }
 
   /// A hole whose predecessor is a hole has nobody who can do it.
-  [[nodiscard]] bool fatal() const;
+  CAUSEWAY_DECL [[nodiscard]] bool fatal() const;
 
   /// A stage is held by its own peers and their predecessors.
-  [[nodiscard]] bool all_stages_held() const;
+  CAUSEWAY_DECL [[nodiscard]] bool all_stages_held() const;
 
-  [[nodiscard]] bool must_regroup() const;
+  CAUSEWAY_DECL [[nodiscard]] bool must_regroup() const;
 
-  recovery_action regroup();
+  CAUSEWAY_DECL recovery_action regroup();
 
   /// From nothing, once there are enough peers: only a checkpoint has the weights.
-  recovery_action revive();
+  CAUSEWAY_DECL recovery_action revive();
 
   /// A step takes as long as the slowest pipeline.
-  void update();
+  CAUSEWAY_DECL void update();
 
-  double pipeline_seconds(std::size_t d);
+  CAUSEWAY_DECL double pipeline_seconds(std::size_t d);
 
   cut_job cut_;
   redundant_options options_;

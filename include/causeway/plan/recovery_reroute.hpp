@@ -25,30 +25,30 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 class reroute_recovery {
  public:
-  static result<reroute_recovery> make(const recovery_job& job, std::size_t stages);
+  CAUSEWAY_DECL static result<reroute_recovery> make(const recovery_job& job, std::size_t stages);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary();
+  CAUSEWAY_DECL recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return cut_.state_bytes(); }
   [[nodiscard]] const peer_grid& grid() const { return grid_; }
 
  private:
-  explicit reroute_recovery(cut_job cut);
+  CAUSEWAY_DECL explicit reroute_recovery(cut_job cut);
 
-  [[nodiscard]] std::size_t fewest() const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t fewest() const;
 
   /// Until no stage has two peers more than another. How many peers moved.
-  std::size_t even_out();
+  CAUSEWAY_DECL std::size_t even_out();
 
-  [[nodiscard]] peer_grid::place place(std::size_t stage, bool filled) const;
+  CAUSEWAY_DECL [[nodiscard]] peer_grid::place place(std::size_t stage, bool filled) const;
 
-  void update();
+  CAUSEWAY_DECL void update();
 
   /// Micro-batch m belongs to pipeline m mod D; where that has a hole, the twins take its micro-batches in turn.
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
 
   cut_job cut_;
   peer_grid grid_;

@@ -20,9 +20,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 class restart_recovery {
  public:
-  static result<restart_recovery> make(const recovery_job& job, std::size_t stages);
+  CAUSEWAY_DECL static result<restart_recovery> make(const recovery_job& job, std::size_t stages);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
   recovery_action boundary() { return {}; }
   [[nodiscard]] double step_seconds() const { return step_; }
@@ -30,7 +30,7 @@ class restart_recovery {
   [[nodiscard]] std::size_t replicas() const { return replicas_; }
 
  private:
-  explicit restart_recovery(cut_job cut);
+  CAUSEWAY_DECL explicit restart_recovery(cut_job cut);
 
   cut_job cut_;
   std::vector<std::uint32_t> active_, spare_;

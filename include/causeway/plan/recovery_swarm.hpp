@@ -29,27 +29,27 @@ struct swarm_options {
 
 class swarm_recovery {
  public:
-  static result<swarm_recovery> make(const recovery_job& job, const swarm_options& options);
+  CAUSEWAY_DECL static result<swarm_recovery> make(const recovery_job& job, const swarm_options& options);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary();
+  CAUSEWAY_DECL recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return cut_.state_bytes(); }
   [[nodiscard]] std::size_t peers_of(std::size_t stage) const { return of_stage_[stage].size(); }
 
  private:
-  swarm_recovery(cut_job cut, const swarm_options& options);
+  CAUSEWAY_DECL swarm_recovery(cut_job cut, const swarm_options& options);
 
-  [[nodiscard]] std::size_t extreme(bool most) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t extreme(bool most) const;
   [[nodiscard]] std::size_t fewest() const { return of_stage_[extreme(false)].size(); }
 
-  recovery_action resume();
+  CAUSEWAY_DECL recovery_action resume();
 
-  void update();
+  CAUSEWAY_DECL void update();
 
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes(const std::vector<std::size_t>& counts) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes(const std::vector<std::size_t>& counts) const;
 
   cut_job cut_;
   swarm_options options_;

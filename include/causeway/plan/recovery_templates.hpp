@@ -27,43 +27,43 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 class template_recovery {
  public:
   /// `set`: of the job's model.
-  template_recovery(const recovery_job& job, template_set set);
+  CAUSEWAY_DECL template_recovery(const recovery_job& job, template_set set);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
+  CAUSEWAY_DECL recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary();
+  CAUSEWAY_DECL recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return largest_stage(set_.of(set_.smallest())); }
   [[nodiscard]] const pipeline_peers& pipelines() const { return pipelines_; }
 
  private:
-  [[nodiscard]] bool holds_any(const std::vector<std::size_t>& ids) const;
+  CAUSEWAY_DECL [[nodiscard]] bool holds_any(const std::vector<std::size_t>& ids) const;
 
-  [[nodiscard]] std::size_t peers() const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t peers() const;
 
-  [[nodiscard]] double largest_stage(const pipeline_template& t) const;
+  CAUSEWAY_DECL [[nodiscard]] double largest_stage(const pipeline_template& t) const;
 
   /// Peers of `pipelines_` that neither are lost nor in `after`.
-  void keep_spares(const pipeline_peers& after, const std::vector<std::size_t>& gone);
+  CAUSEWAY_DECL void keep_spares(const pipeline_peers& after, const std::vector<std::size_t>& gone);
 
-  recovery_action break_down(const std::vector<std::size_t>& gone);
+  CAUSEWAY_DECL recovery_action break_down(const std::vector<std::size_t>& gone);
 
-  recovery_action revive(double pause);
+  CAUSEWAY_DECL recovery_action revive(double pause);
 
   /// Pipelines of these sizes of all peers. Each present pipeline goes on as the nearest size; what it has too many, and
   /// the spares, go where there are too few.
-  [[nodiscard]] pipeline_peers arranged(const std::vector<std::size_t>& sizes) const;
+  CAUSEWAY_DECL [[nodiscard]] pipeline_peers arranged(const std::vector<std::size_t>& sizes) const;
 
-  [[nodiscard]] template_choice choice_of(const pipeline_peers& pipelines) const;
+  CAUSEWAY_DECL [[nodiscard]] template_choice choice_of(const pipeline_peers& pipelines) const;
 
   /// All copies at once; a peer sends or takes one after another.
-  [[nodiscard]] double copy_seconds(const std::vector<block_copy>& copies) const;
+  CAUSEWAY_DECL [[nodiscard]] double copy_seconds(const std::vector<block_copy>& copies) const;
 
   /// The slowest pipeline's timeline, each with its share of micro-batches, and the average of the gradients.
-  void update();
+  CAUSEWAY_DECL void update();
 
-  double pipeline_seconds(std::size_t size, std::size_t micro_batches);
+  CAUSEWAY_DECL double pipeline_seconds(std::size_t size, std::size_t micro_batches);
 
   const recovery_job* job_;
   template_set set_;

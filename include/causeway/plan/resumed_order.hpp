@@ -45,7 +45,7 @@ struct step_progress {
   [[nodiscard]] std::size_t micro_batches() const noexcept { return units.empty() ? 0 : units.front().size(); }
 
   /// Of a step that nobody has begun, with a rank for each stage.
-  [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches);
+  CAUSEWAY_DECL [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches);
 };
 
 /// What one rank does, in which order; an operation's chunk is its stage.
@@ -61,9 +61,9 @@ inline constexpr double forward_takes = 1, backward_takes = 2;  // about
 
 class resumed_clock {
  public:
-  explicit resumed_clock(const step_progress& p);
+  CAUSEWAY_DECL explicit resumed_clock(const step_progress& p);
 
-  [[nodiscard]] result<std::vector<rank_plan>> run();
+  CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> run();
 
  private:
   struct row {
@@ -73,25 +73,25 @@ class resumed_clock {
     double begin = 0;
     operation op{};
     // gradients first, then the micro-batch that came in first, then the stage nearer the loss
-    [[nodiscard]] auto rank() const;
+    CAUSEWAY_DECL [[nodiscard]] auto rank() const;
   };
 
-  static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
+  CAUSEWAY_DECL static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
 
   // Activations that fit: as in 1F1B.
   [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
 
-  void pass_by(std::size_t s);
+  CAUSEWAY_DECL void pass_by(std::size_t s);
 
-  [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
 
-  [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
 
-  [[nodiscard]] std::vector<rank_plan> ended();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<rank_plan> ended();
 
-  [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
+  CAUSEWAY_DECL [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
 
-  void take(const candidate& c);
+  CAUSEWAY_DECL void take(const candidate& c);
 
   const step_progress& p_;
   step_progress left_;
@@ -105,12 +105,12 @@ class resumed_clock {
 
 /// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
 /// ranks never say.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
 
 /// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
 /// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
 /// rank's stage before gives.
-[[nodiscard]] CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+CAUSEWAY_DECL [[nodiscard]] std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
                                                                 std::span<const std::uint32_t> missing, bool all);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan

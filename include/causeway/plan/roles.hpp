@@ -44,12 +44,12 @@ namespace detail {
 
 class role_search {
  public:
-  role_search(std::span<const role_peer> peers, double batch, double bytes);
+  CAUSEWAY_DECL role_search(std::span<const role_peer> peers, double batch, double bytes);
 
   /// With these trainers.
-  [[nodiscard]] role_plan rated(std::vector<bool> trains) const;
+  CAUSEWAY_DECL [[nodiscard]] role_plan rated(std::vector<bool> trains) const;
 
-  [[nodiscard]] role_plan best() const;
+  CAUSEWAY_DECL [[nodiscard]] role_plan best() const;
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -57,13 +57,13 @@ class role_search {
   [[nodiscard]] double width(std::size_t i) const { return std::min(peers_[i].download, peers_[i].upload); }
 
   /// The share that peer i can average within xi.
-  [[nodiscard]] double room(std::size_t i, bool trains, double trainers, double xi) const;
+  CAUSEWAY_DECL [[nodiscard]] double room(std::size_t i, bool trains, double trainers, double xi) const;
 
-  [[nodiscard]] double least_time(const std::vector<bool>& trains, double trainers, double least) const;
+  CAUSEWAY_DECL [[nodiscard]] double least_time(const std::vector<bool>& trains, double trainers, double least) const;
 
-  static bool keep(role_plan& best, role_plan next);
+  CAUSEWAY_DECL static bool keep(role_plan& best, role_plan next);
 
-  bool change_roles(role_plan& best) const;
+  CAUSEWAY_DECL bool change_roles(role_plan& best) const;
 
   std::vector<role_peer> peers_;
   double batch_;

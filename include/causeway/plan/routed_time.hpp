@@ -45,13 +45,13 @@ namespace detail {
 
 class route_clock {
  public:
-  explicit route_clock(const routed_step& step);
+  CAUSEWAY_DECL explicit route_clock(const routed_step& step);
 
   /// Seconds until all is done.
-  double run();
+  CAUSEWAY_DECL double run();
 
   /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
-  [[nodiscard]] std::vector<std::vector<operation>> take_orders();
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<operation>> take_orders();
 
  private:
   enum kind : std::uint8_t { gradient, forward, weight, shadow, kinds };  // in the order of preference
@@ -67,17 +67,17 @@ class route_clock {
   [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
   [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
 
-  [[nodiscard]] double seconds(kind k, const item& i) const;
+  CAUSEWAY_DECL [[nodiscard]] double seconds(kind k, const item& i) const;
 
-  [[nodiscard]] work work_of(kind k) const;
+  CAUSEWAY_DECL [[nodiscard]] work work_of(kind k) const;
 
-  void choose(std::uint32_t peer);
+  CAUSEWAY_DECL void choose(std::uint32_t peer);
 
-  void start(std::uint32_t peer, kind k, item i);
+  CAUSEWAY_DECL void start(std::uint32_t peer, kind k, item i);
 
-  void finish(std::uint32_t peer, kind k, item i);
+  CAUSEWAY_DECL void finish(std::uint32_t peer, kind k, item i);
 
-  void send(std::uint32_t from, kind k, const item& what, std::size_t edge);
+  CAUSEWAY_DECL void send(std::uint32_t from, kind k, const item& what, std::size_t edge);
 
   const routed_step& step_;
   std::size_t stages_;

@@ -27,14 +27,14 @@ constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigne
 /// Walks one rank's order and remembers what each micro-batch and chunk has been through.
 class rank_order_check {
  public:
-  rank_order_check(const schedule& s, std::size_t rank);
+  CAUSEWAY_DECL rank_order_check(const schedule& s, std::size_t rank);
 
-  [[nodiscard]] result<void> run();
+  CAUSEWAY_DECL [[nodiscard]] result<void> run();
 
  private:
-  [[nodiscard]] result<void> take(std::size_t position, const operation& op);
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t position, const operation& op);
 
-  [[nodiscard]] result<void> complete(std::size_t unit) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> complete(std::size_t unit) const;
 
   const schedule& s_;
   std::size_t rank_;
@@ -44,37 +44,37 @@ class rank_order_check {
 /// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
 class deadlock_check {
  public:
-  explicit deadlock_check(const schedule& s);
+  CAUSEWAY_DECL explicit deadlock_check(const schedule& s);
 
-  [[nodiscard]] result<void> run();
+  CAUSEWAY_DECL [[nodiscard]] result<void> run();
 
  private:
   // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
-  [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept;
 
-  void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake);
+  CAUSEWAY_DECL void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake);
 
-  [[nodiscard]] error stuck(std::uint32_t rank) const;
+  CAUSEWAY_DECL [[nodiscard]] error stuck(std::uint32_t rank) const;
 
   const schedule& s_;
   std::vector<std::size_t> next_;
   std::vector<bool> there_;
 };
 
-[[nodiscard]] CAUSEWAY_DECL result<void> check_sizes(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] result<void> check_sizes(const schedule& s);
 
 }  // namespace detail
 
 /// Whether each rank adds up each chunk's gradients in the order of the micro-batches: both the input's and the weights'.
-[[nodiscard]] CAUSEWAY_DECL result<void> keeps_order(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] result<void> keeps_order(const schedule& s);
 
 /// Whether a schedule can be run: each micro-batch goes forward once and backward once (whole or in halves) through each
 /// chunk of each rank, in the order of keeps_order if it `flushes`; and no ranks wait for each other in a circle.
 /// Gives what each rank holds at most. Errors name the rank, the position in its order, and the operation.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s);
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<held_memory>> check(const schedule& s);
 
 /// Also whether no rank holds more than `bound` at any time.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound);
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 

@@ -23,7 +23,7 @@ struct square_cube {
   /// t_compute >= bytes / bandwidth + latency / under way: the stage can be kept busy.
   [[nodiscard]] bool viable() const noexcept { return compute >= transfer + latency; }
   /// Above 1: messages are hidden, and by how much. Infinite: they cost nothing.
-  [[nodiscard]] double ratio() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double ratio() const noexcept;
 };
 
 /// For a stage of `compute` seconds that sends `bytes` over `link`, with `under_way` micro-batches, at least 1.

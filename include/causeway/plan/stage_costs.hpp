@@ -57,7 +57,7 @@ struct stage_costs {
 };
 
 /// Stages that are all alike, and so are their links.
-[[nodiscard]] CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
+CAUSEWAY_DECL [[nodiscard]] stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
                                                     const edge_cost& edge = {});
 
 /// How far operations and messages take another time than their cost: each has a factor of its own,
@@ -67,12 +67,12 @@ struct jitter {
   double sigma = 0;  ///< 0: none
   std::uint64_t seed = 0;
 
-  [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const;
+  CAUSEWAY_DECL [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const;
 };
 
 /// Whether costs are as many as the stages of a pipeline, none below 0, and none above 1e18 seconds or bytes (so that sums
 /// stay finite).
-[[nodiscard]] CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages);
+CAUSEWAY_DECL [[nodiscard]] result<void> check(const stage_costs& costs, std::uint32_t virtual_stages);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 

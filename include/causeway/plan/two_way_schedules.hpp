@@ -21,7 +21,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 namespace detail {
 
 /// An empty schedule of two ways, or why there is none: ranks and micro-batches must be even.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks,
+CAUSEWAY_DECL [[nodiscard]] result<schedule> start_two_ways(const std::string& name, std::uint32_t ranks,
                                                             std::uint32_t micro_batches);
 
 }  // namespace detail
@@ -33,7 +33,7 @@ namespace detail {
 /// p F + (2 p - 2) B, and further units wait in between. From p / 2 + 1 (at the ends) to p sets of activations (in the
 /// middle), and two stages' parameters. `ranks` and `micro_batches` must be even. Forward doubling and backward halving,
 /// the paper's other two ways to join units, change the size of micro-batches and are not here.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> chimera(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> chimera(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// DualPipe (DeepSeek-AI 2024, arXiv 2412.19437; the order of the authors' program): a forward of one way is followed by a
 /// backward of the other, and weight gradients that are put off fill the end. The authors compute such a pair at once, to
@@ -41,7 +41,7 @@ namespace detail {
 /// second. Equal stages: each rank waits (p / 2 - 1)(F + B - 2W) for F = B - W >= W; with pairs as one operation it is the
 /// paper's (p / 2 - 1)(F&B + B - 3W). p + 1 sets of activations on every rank, and two stages' parameters. `ranks` must be
 /// even, and `micro_batches` even and at least twice as many.
-[[nodiscard]] CAUSEWAY_DECL result<schedule> dual_pipe(std::uint32_t ranks, std::uint32_t micro_batches);
+CAUSEWAY_DECL [[nodiscard]] result<schedule> dual_pipe(std::uint32_t ranks, std::uint32_t micro_batches);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 

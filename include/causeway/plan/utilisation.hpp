@@ -39,12 +39,12 @@ namespace detail {
 /// Runs steps one after another and knows at each moment when the device and the link are free.
 class step_timeline {
  public:
-  step_timeline(const training_step& step, const exchange_pattern& pattern, double bits_per_second);
+  CAUSEWAY_DECL step_timeline(const training_step& step, const exchange_pattern& pattern, double bits_per_second);
 
   /// Seconds at the end of the last step's backward pass.
   [[nodiscard]] double now() const noexcept { return device_; }
 
-  void run(std::size_t steps);
+  CAUSEWAY_DECL void run(std::size_t steps);
 
  private:
   struct exchange {
@@ -52,13 +52,13 @@ class step_timeline {
     double arrives = 0;
   };
 
-  void forward();
+  CAUSEWAY_DECL void forward();
 
-  void backward();
+  CAUSEWAY_DECL void backward();
 
-  [[nodiscard]] bool is_sent(std::size_t layer) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] bool is_sent(std::size_t layer) const noexcept;
 
-  void send(std::size_t layer);
+  CAUSEWAY_DECL void send(std::size_t layer);
 
   exchange_pattern pattern_;
   double task_seconds_;
@@ -74,12 +74,12 @@ class step_timeline {
 /// The part of its time that a replica computes, in (0, 1], once the run is in its stride. Exact but where the link is all
 /// but full and results are waited for late: a backlog then takes long to grow, and up to 0.2 % can be missing. Takes some
 /// 8 * layers * max(2 * period, 512 * (overlap + 1)) additions.
-[[nodiscard]] CAUSEWAY_DECL double utilisation(const training_step& step, const exchange_pattern& pattern,
+CAUSEWAY_DECL [[nodiscard]] double utilisation(const training_step& step, const exchange_pattern& pattern,
                                                double bits_per_second);
 
 /// The least of the bandwidths `grid` (bits per second, rising) at which utilisation reaches `target`; infinity if none
 /// does.
-[[nodiscard]] CAUSEWAY_DECL double least_bandwidth(const training_step& step, const exchange_pattern& pattern,
+CAUSEWAY_DECL [[nodiscard]] double least_bandwidth(const training_step& step, const exchange_pattern& pattern,
                                                    double target, std::span<const double> grid);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::plan

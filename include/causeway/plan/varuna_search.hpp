@@ -75,14 +75,14 @@ namespace detail {
 /// One number of stages at one micro-batch size.
 class varuna_try {
  public:
-  varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size);
+  CAUSEWAY_DECL varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size);
 
-  [[nodiscard]] result<varuna_plan> run(std::size_t stages) const;
+  CAUSEWAY_DECL [[nodiscard]] result<varuna_plan> run(std::size_t stages) const;
 
  private:
-  [[nodiscard]] stage_costs costs_of(const stage_split& split) const;
+  CAUSEWAY_DECL [[nodiscard]] stage_costs costs_of(const stage_split& split) const;
 
-  [[nodiscard]] double average_seconds(const varuna_plan& plan) const;
+  CAUSEWAY_DECL [[nodiscard]] double average_seconds(const varuna_plan& plan) const;
 
   const varuna_calibration& calibration_;
   const varuna_options& options_;

@@ -44,7 +44,7 @@ struct async_local_sgd_options {
 };
 using async_local_sgd =
     comm::async_parameter_server<axis::by_speed, axis::one_by_one, axis::outer<optim::delayed_nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] async_local_sgd make(const async_local_sgd_options& o);
+CAUSEWAY_DECL [[nodiscard]] async_local_sgd make(const async_local_sgd_options& o);
 
 /// Decoupled DiLoCo (Douillard et al. 2026): fragments one after another to a hub that waits for a quorum and as long as
 /// overlap leaves free, merges with norms and directions apart (embeddings: as they are) and weights of tokens times tokens
@@ -67,7 +67,7 @@ using decoupled_diloco =
     comm::async_parameter_server<axis::star, axis::staggered, axis::balanced, axis::delayed, axis::quorum,
                                  axis::push<compress::bits<4>, collective::radial_directional>,
                                  axis::outer<optim::nesterov_in_parts>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] decoupled_diloco make(const decoupled_diloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] decoupled_diloco make(const decoupled_diloco_options& o);
 
 /// HALoS (Kim et al. 2025): peers push to their region's hub, which pushes to the global one after every few, and mixes the
 /// answer in: own ← (1−α)·own + α·global. All asynchronous, delayed Nesterov on both levels. Pushes that reach a region's
@@ -87,7 +87,7 @@ struct halos_options {
   float global_share = 0.25F;  ///< α
 };
 using halos = comm::async_parameter_server<axis::every, axis::regions<>, axis::outer<optim::delayed_nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] halos make(const halos_options& o);
+CAUSEWAY_DECL [[nodiscard]] halos make(const halos_options& o);
 
 /// DLion (Hong & Chandra 2021), synchronous form: batches in proportion to speed (weighted dynamic batching), the larger
 /// part of what changed from everybody to everybody in each step, weighted by batch, the rest later. Who feeds the trainer
@@ -103,7 +103,7 @@ using dlion_codec = compress::sparse<compress::no_transform, compress::threshold
 }
 using dlion = comm::rounds<axis::batch_by_speed, axis::error_feedback, axis::gather_mean<detail::dlion_codec>,
                            axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dlion make(const dlion_options& o);
+CAUSEWAY_DECL [[nodiscard]] dlion make(const dlion_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

@@ -50,7 +50,7 @@ using sparse_loco_codec = compress::sparse<compress::no_transform, compress::top
 using sparse_loco =
     comm::rounds<axis::every, axis::error_feedback,
                  axis::gather_mean<detail::sparse_loco_codec, collective::contributor_mean>, axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] sparse_loco make(const sparse_loco_options& o);
+CAUSEWAY_DECL [[nodiscard]] sparse_loco make(const sparse_loco_options& o);
 
 /// SPARTA (2025): in every step the same small random part of the parameters is averaged on all peers.
 struct sparta_options {
@@ -62,7 +62,7 @@ using sparta_codec = compress::sparse<compress::no_transform, compress::shared_m
 }
 using sparta =
     comm::rounds<axis::every, axis::parameters, axis::gather_mean<detail::sparta_codec, collective::contributor_mean>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] sparta make(const sparta_options& o);
+CAUSEWAY_DECL [[nodiscard]] sparta make(const sparta_options& o);
 
 /// SPARTA between the rounds of DiLoCo, which can then be ten times longer.
 struct sparta_diloco_options {
@@ -72,7 +72,7 @@ struct sparta_diloco_options {
   float outer_momentum = 0.9F;
 };
 using sparta_diloco = comm::stacked<sparta, comm::rounds<axis::every, axis::outer<optim::nesterov>>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] sparta_diloco make(const sparta_diloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] sparta_diloco make(const sparta_diloco_options& o);
 
 /// DeMo (Peng et al. 2024): every step the k largest DCT coefficients of each 64×64 tile of the momentum (of 64 values of a
 /// vector) leave it and are sent; each coefficient's mean is over those who sent it, and the step is the sign of its
@@ -87,7 +87,7 @@ using demo_exchange = axis::gather_mean<compress::sparse<compress::dct_tiles, co
                                         collective::sign_of<collective::contributor_mean>>;
 }
 using demo = comm::rounds<axis::every, axis::gradient, axis::momentum_residual, detail::demo_exchange<compress::none>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] demo make(const demo_options& o);
+CAUSEWAY_DECL [[nodiscard]] demo make(const demo_options& o);
 
 /// DisTrO as Psyche runs it (Nous Research 2024): DeMo whose coefficients travel as their signs and leave the momentum as
 /// they are, used one step late, so that the exchange has a whole step; gradients are taken where the parameters would be
@@ -96,7 +96,7 @@ CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] demo make(const demo_options& o);
 struct distro_options : demo_options {};
 using distro = comm::rounds<axis::every, axis::gradient_ahead, axis::momentum_residual, axis::one_round_late,
                             detail::demo_exchange<compress::unit_sign>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] distro make(const distro_options& o);
+CAUSEWAY_DECL [[nodiscard]] distro make(const distro_options& o);
 
 /// CocktailSGD (Wang et al. 2023): a random fifth of the distance to the shared parameters, of that the largest, in 4 bits,
 /// to the owner of each part, who keeps a residual of his own and answers likewise; one step late, and till then what was
@@ -111,7 +111,7 @@ using cocktail_codec =
 }
 using cocktail_sgd = comm::rounds<axis::every, axis::implicit_residual, axis::one_round_late,
                                   axis::split_mean<detail::cocktail_codec>, axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] cocktail_sgd make(const cocktail_sgd_options& o);
+CAUSEWAY_DECL [[nodiscard]] cocktail_sgd make(const cocktail_sgd_options& o);
 
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
 /// others go on accumulating where they are. Every site adds what the others send to its own copy: updates of n sites add
@@ -124,14 +124,14 @@ using gaia_codec = compress::sparse<compress::no_transform, compress::significan
 }
 using gaia = comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec, collective::sum>,
                           axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] gaia make(const gaia_options& o);
+CAUSEWAY_DECL [[nodiscard]] gaia make(const gaia_options& o);
 
 /// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
 struct power_sgd_options {
   std::uint32_t rank = 4;
 };
 using power_sgd = comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::low_rank_mean>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] power_sgd make(const power_sgd_options& o);
+CAUSEWAY_DECL [[nodiscard]] power_sgd make(const power_sgd_options& o);
 
 /// Dion (Ahn, Xu, Abreu and Langford 2025) with what its authors call compressed data-parallel sync: of the matrices of
 /// hidden layers each peer's momentum is averaged as two thin factors, and the step is P·Qᵀ, orthonormal vectors times ones
@@ -143,7 +143,7 @@ struct dion_options {
   float momentum = 0.95F;   ///< μ
 };
 using dion = comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::dion_mean>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dion make(const dion_options& o);
+CAUSEWAY_DECL [[nodiscard]] dion make(const dion_options& o);
 
 /// DeDLOC (Diskin et al. 2021): peers gather gradients at their own pace until all have `batch` samples together, then
 /// average, weighted by samples, and step. `shares` are those of the peers as aggregators, from their bandwidths
@@ -153,7 +153,7 @@ struct dedloc_options {
   std::vector<double> shares{};  ///< only with a fixed set of peers
 };
 using dedloc = comm::rounds<axis::global_samples, axis::gradient, axis::split_mean<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dedloc make(const dedloc_options& o);
+CAUSEWAY_DECL [[nodiscard]] dedloc make(const dedloc_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

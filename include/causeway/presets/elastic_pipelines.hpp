@@ -41,7 +41,7 @@ struct oobleck_options {
   std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: the last resort
 };
 using oobleck = parallel::elastic_pipeline<stage::recovery::templates, stage::one_f_one_b>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] oobleck make(const oobleck_options& o);
+CAUSEWAY_DECL [[nodiscard]] oobleck make(const oobleck_options& o);
 
 /// Varuna's job morphing (Athlur et al., EuroSys 2022): another number of stages and pipelines whenever peers come and go,
 /// with the same global batch, and its schedule in each. The paper loads a checkpoint when it morphs; here blocks are
@@ -54,7 +54,7 @@ struct varuna_morphing_options {
   std::uint64_t store_every = 100;           ///< steps between copies there
 };
 using varuna_morphing = parallel::elastic_pipeline<stage::recovery::morph, stage::varuna>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] varuna_morphing make(const varuna_morphing_options& o);
+CAUSEWAY_DECL [[nodiscard]] varuna_morphing make(const varuna_morphing_options& o);
 
 /// Parcae (Duan et al., NSDI 2024): the number of stages and pipelines that is expected to train most over the next
 /// intervals, given how many peers the run had so far, which of them may go, and what a change costs; changed before peers
@@ -68,7 +68,7 @@ struct parcae_options {
   std::uint64_t store_every = 100;            ///< steps between copies there
 };
 using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one_f_one_b>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] parcae make(const parcae_options& o);
+CAUSEWAY_DECL [[nodiscard]] parcae make(const parcae_options& o);
 
 /// Bamboo (Thorpe et al., NSDI 2023): every peer holds its successor's stage too, repeats its forwards in idle time and
 /// keeps their activations. When the successor is lost, its predecessor does what is left of both stages, and the step goes
@@ -84,7 +84,7 @@ struct bamboo_options {
   std::uint64_t store_every = 100;  ///< steps between copies there
 };
 using bamboo = parallel::elastic_pipeline<stage::recovery::redundant_forward, stage::one_f_one_b>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] bamboo make(const bamboo_options& o);
+CAUSEWAY_DECL [[nodiscard]] bamboo make(const bamboo_options& o);
 
 /// ReCycle (Gandhi et al., SOSP 2024): a lost peer's micro-batches go to the peers of the same stage in other pipelines,
 /// while its own pipeline goes on with its other stages. No block moves, and no peer has to be spare; backwards are split,
@@ -98,7 +98,7 @@ struct recycle_options {
   std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: for when a stage's last peer is lost
 };
 using recycle = parallel::elastic_pipeline<stage::recovery::reroute, stage::one_f_one_b>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] recycle make(const recycle_options& o);
+CAUSEWAY_DECL [[nodiscard]] recycle make(const recycle_options& o);
 
 /// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two
 /// neighbours, weighted by the squared norms of their gradients (the authors' code: by the clipped norms). Not here: the
@@ -111,7 +111,7 @@ struct checkfree_options {
   std::int64_t stages = 4;                  ///< of each pipeline
 };
 using checkfree = parallel::elastic_pipeline<stage::recovery::neighbour_init, stage::one_f_one_b>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] checkfree make(const checkfree_options& o);
+CAUSEWAY_DECL [[nodiscard]] checkfree make(const checkfree_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

@@ -23,7 +23,7 @@ struct learning_at_home_options {
   std::uint32_t local_steps = 100;
 };
 using learning_at_home = comm::rounds<axis::every, axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] learning_at_home make(const learning_at_home_options& o);
+CAUSEWAY_DECL [[nodiscard]] learning_at_home make(const learning_at_home_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

@@ -30,7 +30,7 @@ struct noloco_options {
 };
 using noloco = comm::rounds<axis::every, axis::random_groups, axis::pseudo_gradient_and_anchor, axis::gather_mean<>,
                             axis::gossip_nesterov>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] noloco make(const noloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] noloco make(const noloco_options& o);
 
 /// Moshpit SGD (Ryabinin et al. 2021): every τ steps parameters are averaged along one axis of a grid of peers.
 struct moshpit_sgd_options {
@@ -39,7 +39,7 @@ struct moshpit_sgd_options {
   std::uint32_t dimensions = 2;
 };
 using moshpit_sgd = comm::rounds<axis::every, axis::grid, axis::parameters, axis::split_mean<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] moshpit_sgd make(const moshpit_sgd_options& o);
+CAUSEWAY_DECL [[nodiscard]] moshpit_sgd make(const moshpit_sgd_options& o);
 
 /// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own, one with a
 /// good link but for a share ε of random ones, and each counts by its samples. Who pulls from whom is mutual here. Measure
@@ -53,7 +53,7 @@ struct bacombo_options {
 };
 using bacombo =
     comm::rounds<axis::every, axis::linked_groups, axis::parameters, axis::balanced, axis::gather_mean<>, axis::by_samples>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] bacombo make(const bacombo_options& o);
+CAUSEWAY_DECL [[nodiscard]] bacombo make(const bacombo_options& o);
 
 /// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines
 /// inside a cluster are not this policy's.
@@ -63,7 +63,7 @@ struct ravnest_options {
 };
 using ravnest =
     comm::rounds<axis::every, axis::two_level_mean<axis::quantised_ring<compress::none>>, axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] ravnest make(const ravnest_options& o);
+CAUSEWAY_DECL [[nodiscard]] ravnest make(const ravnest_options& o);
 
 /// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index: order
 /// the peers by measured links (collective/ring_order.hpp) first.
@@ -73,7 +73,7 @@ struct netstorm_options {
   std::vector<net::peer_index> roots{0, 1, 2, 3};
 };
 using netstorm = comm::rounds<axis::every, axis::gradient, axis::balanced, axis::tree_mean<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] netstorm make(const netstorm_options& o);
+CAUSEWAY_DECL [[nodiscard]] netstorm make(const netstorm_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

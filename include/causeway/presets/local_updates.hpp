@@ -37,12 +37,12 @@ struct diloco_options {
   float outer_momentum = 0.9F;
 };
 using diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] diloco make(const diloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] diloco make(const diloco_options& o);
 
 /// OpenDiLoCo (Jaghouar et al. 2024): DiLoCo with fp16 pseudo-gradients.
 struct open_diloco_options : diloco_options {};
 using open_diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::all_reduce<compress::fp16>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] open_diloco make(const open_diloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] open_diloco make(const open_diloco_options& o);
 
 /// INTELLECT-1 / PRIME (Jaghouar et al. 2024): DiLoCo every 100 steps, with 8-bit codes of a range 6σ wide and codebooks
 /// that travel, around a ring whose ends are equal bit for bit. The part inside a site (FSDP) is not this policy's.
@@ -52,7 +52,7 @@ struct intellect1_options {
   float outer_momentum = 0.9F;
 };
 using intellect1 = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::quantised_ring<compress::sigma_int8>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] intellect1 make(const intellect1_options& o);
+CAUSEWAY_DECL [[nodiscard]] intellect1 make(const intellect1_options& o);
 
 /// MuLoCo (Thérien et al. 2025): DiLoCo with inner Muon (give the trainer optim::muon; theirs has momentum 0.9 and no
 /// Nesterov), error feedback, and 2 bits with a codebook for each row of the hidden matrices; embeddings, head and vectors
@@ -66,14 +66,14 @@ struct muloco_options {
 };
 using muloco = comm::rounds<axis::every, axis::outer<optim::nesterov>,
                             axis::gather_mean<compress::codebook_rows<2>, collective::recoded<>>, axis::error_feedback>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] muloco make(const muloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] muloco make(const muloco_options& o);
 
 /// Local SGD (Stich 2019): parameters are averaged every H steps.
 struct local_sgd_options {
   std::uint32_t local_steps = 20;
 };
 using local_sgd = comm::rounds<axis::every, axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] local_sgd make(const local_sgd_options& o);
+CAUSEWAY_DECL [[nodiscard]] local_sgd make(const local_sgd_options& o);
 
 /// FedAvg (McMahan et al. 2017, algorithm 1): a share C of the peers is drawn for each round, trains `local_steps` batches
 /// (E epochs of its data) and is averaged by its samples; the others rest, and send no row.
@@ -82,7 +82,7 @@ struct fedavg_options {
   double share = 1.0;
 };
 using fedavg = comm::rounds<axis::every, axis::outer<optim::sgd>, axis::sampled_peers, axis::split_mean<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] fedavg make(const fedavg_options& o);
+CAUSEWAY_DECL [[nodiscard]] fedavg make(const fedavg_options& o);
 
 /// Photon (Sani et al. 2024): small batches with a high inner rate, sampled peers as in FedAvg, an outer momentum (FedMom;
 /// momentum 0 and rate 1 is FedAvg). 64 to 512 local steps: as many times less traffic.
@@ -93,7 +93,7 @@ struct photon_options {
   float outer_momentum = 0.0F;
 };
 using photon = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::sampled_peers, axis::split_mean<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] photon make(const photon_options& o);
+CAUSEWAY_DECL [[nodiscard]] photon make(const photon_options& o);
 
 /// Co-learning (Xu et al. 2019): averaging, with rounds that double when the model moves by less than a tolerance, each a
 /// cycle of the learning rate: it falls exponentially, and begins anew with the next round. That it falls to a quarter is a
@@ -102,7 +102,7 @@ struct co_learning_options {
   axis::growing_options rounds{.local_steps = 20, .most = 1280, .factor = 2, .tolerance = 0.01, .cycle_end = 0.25F};
 };
 using co_learning = comm::rounds<axis::growing, axis::outer<optim::sgd>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] co_learning make(const co_learning_options& o);
+CAUSEWAY_DECL [[nodiscard]] co_learning make(const co_learning_options& o);
 
 /// DES-LOC (Iacob et al. 2025): parameters and both moments of the inner optimizer are averaged, each with a period of its
 /// own. The inner optimizer must have moments (optim::adamw).
@@ -112,7 +112,7 @@ struct des_loc_options {
   std::uint32_t second_moment_every = 192;
 };
 using des_loc = comm::rounds<axis::periods, axis::parameters_and_moments, axis::split_mean<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] des_loc make(const des_loc_options& o);
+CAUSEWAY_DECL [[nodiscard]] des_loc make(const des_loc_options& o);
 
 /// EDiT (Cheng et al. 2024): local steps, then layer by layer an outer step on pseudo-gradients with a penalty: one that is
 /// an outlier among its worker's own counts for nothing, longer ones count less than shorter ones, the sum is clipped;
@@ -130,7 +130,7 @@ struct edit_options {
   float outer_momentum = 0.9F;
 };
 using edit = comm::rounds<axis::every, axis::consecutive, axis::penalised_mean, axis::outer_unless_zero<optim::nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] edit make(const edit_options& o);
+CAUSEWAY_DECL [[nodiscard]] edit make(const edit_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

@@ -33,7 +33,7 @@ struct dipaco_options {
 };
 using dipaco =
     comm::rounds<axis::every, axis::consecutive, axis::module_groups, axis::split_mean<>, axis::outer<optim::nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dipaco make(const dipaco_options& o);
+CAUSEWAY_DECL [[nodiscard]] dipaco make(const dipaco_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

@@ -21,7 +21,7 @@ struct snoo_options {
   float outer_momentum = 0.9F;
 };
 using snoo = optim::snoo<optim::adamw>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] snoo make(const snoo_options& o);
+CAUSEWAY_DECL [[nodiscard]] snoo make(const snoo_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

@@ -31,7 +31,7 @@ struct streaming_diloco_options {
 };
 using streaming_diloco = comm::rounds<axis::staggered, axis::strided, axis::gather_mean<compress::e3m0>, axis::delayed,
                                       axis::outer<optim::nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] streaming_diloco make(const streaming_diloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] streaming_diloco make(const streaming_diloco_options& o);
 
 /// Eager updates for DiLoCo (Kale et al. 2025): the exchange has a whole round; a peer's own part of the outer gradient is
 /// fresh, the others' is one round old. Where rounds are short and move far, that and a momentum of 0.9 swing: use less.
@@ -41,7 +41,7 @@ struct eager_diloco_options {
   float outer_momentum = 0.9F;
 };
 using eager_diloco = comm::rounds<axis::every, axis::eager, axis::split_mean<>, axis::outer<optim::nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] eager_diloco make(const eager_diloco_options& o);
+CAUSEWAY_DECL [[nodiscard]] eager_diloco make(const eager_diloco_options& o);
 
 /// CoCoDC (Zhu et al. 2025): Streaming DiLoCo with delay compensation of the steps that were taken meanwhile, and fragments
 /// that take turns by how much they change. How many exchanges the link carries is measured before:
@@ -58,7 +58,7 @@ struct cocodc_options {
 };
 using cocodc =
     comm::rounds<axis::by_change, axis::strided, axis::split_mean<>, axis::compensated, axis::outer<optim::nesterov>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] cocodc make(const cocodc_options& o);
+CAUSEWAY_DECL [[nodiscard]] cocodc make(const cocodc_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

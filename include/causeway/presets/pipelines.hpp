@@ -28,7 +28,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 namespace detail {
 
 /// [replica][rank] of a planner's placement, whose devices are peers.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::vector<net::peer_index>> rows_of(const plan::placement& where);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<net::peer_index>> rows_of(const plan::placement& where);
 
 }  // namespace detail
 
@@ -41,7 +41,7 @@ struct varuna_options {
   std::uint32_t stored_inputs = 0;  ///< at most, on each rank; 0: twice the ranks
 };
 using varuna = parallel::pipeline<stage::varuna, stage::coded<compress::fp16>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] varuna make(const varuna_options& o);
+CAUSEWAY_DECL [[nodiscard]] varuna make(const varuna_options& o);
 
 /// DTFM (Yuan et al., NeurIPS 2022): GPipe on the placement that plan::plan_dtfm finds on measured links, with half
 /// precision on the wire.
@@ -51,7 +51,7 @@ struct dtfm_options {
   std::uint32_t ranks = 0;  ///< where there is no placement
 };
 using dtfm = parallel::pipeline<stage::gpipe, stage::coded<compress::fp16>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dtfm make(const dtfm_options& o);
+CAUSEWAY_DECL [[nodiscard]] dtfm make(const dtfm_options& o);
 
 /// AQ-SGD (Wang et al., NeurIPS 2022): activations as quantised changes since the sample's last visit, gradients quantised
 /// directly. Needs samples that come again: batches with `samples`, and a sampler without shifted grid.
@@ -61,7 +61,7 @@ struct aq_sgd_pipeline_options {
   std::size_t memory_limit = std::size_t{1} << 30U;  ///< bytes of the samples' buffers on a peer
 };
 using aq_sgd_pipeline = parallel::pipeline<stage::gpipe, stage::delta<4, 8, compress::fp16>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] aq_sgd_pipeline make(const aq_sgd_pipeline_options& o);
+CAUSEWAY_DECL [[nodiscard]] aq_sgd_pipeline make(const aq_sgd_pipeline_options& o);
 
 /// CrossPipe (2025): the order that list scheduling finds on an explicit model of delays and bandwidths, with backwards in
 /// halves. Derived from the paper's model, not from its solver.
@@ -72,7 +72,7 @@ struct crosspipe_options {
   std::uint32_t activations = 0;  ///< micro-batches that a rank may hold; 0: twice the ranks
 };
 using crosspipe = parallel::pipeline<stage::crosspipe, stage::coded<compress::bf16>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] crosspipe make(const crosspipe_options& o);
+CAUSEWAY_DECL [[nodiscard]] crosspipe make(const crosspipe_options& o);
 
 /// FusionLLM (Tang et al. 2024): GPipe over peers of unequal links, each of which sends the largest values, as many as it
 /// carries in the time that all take. Its cut by measured devices is plan::stage_split, given as `cuts`.
@@ -84,7 +84,7 @@ struct fusion_llm_options {
   std::vector<std::int64_t> cuts{};  ///< first block of every stage but the first; none: even
 };
 using fusion_llm = parallel::pipeline<stage::gpipe, stage::adaptive_top_k<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] fusion_llm make(const fusion_llm_options& o);
+CAUSEWAY_DECL [[nodiscard]] fusion_llm make(const fusion_llm_options& o);
 
 /// NAG-PP (Ajanthan et al., ICML 2025): stages that never wait for a flush, late gradients, and an inner optim::nadam whose
 /// look-ahead makes up for the delay. Backwards use the parameters of their forward, as the authors' program does; without
@@ -96,7 +96,7 @@ struct nag_pp_options {
   std::uint32_t ahead = 0;  ///< micro-batches in flight on each boundary besides one: hides latency, delays gradients
 };
 using nag_pp = parallel::async_pipeline<stage::plain>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] nag_pp make(const nag_pp_options& o);
+CAUSEWAY_DECL [[nodiscard]] nag_pp make(const nag_pp_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

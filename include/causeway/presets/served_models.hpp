@@ -59,8 +59,8 @@ template <class Options>
 
 }  // namespace detail
 
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] result<petals_finetune> make(const petals_finetune_options& o);
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] result<petals_lora> make(const petals_lora_options& o);
+CAUSEWAY_DECL [[nodiscard]] result<petals_finetune> make(const petals_finetune_options& o);
+CAUSEWAY_DECL [[nodiscard]] result<petals_lora> make(const petals_lora_options& o);
 
 /// The servers of both.
 using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family>, stage::coded<compress::block_int8>>;

@@ -31,7 +31,7 @@ struct protocol_models_options {
   std::uint64_t seed = 0;  ///< of the directions: the same on all peers
 };
 using protocol_models = parallel::pipeline<stage::gpipe, stage::subspace<>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] protocol_models make(const protocol_models_options& o);
+CAUSEWAY_DECL [[nodiscard]] protocol_models make(const protocol_models_options& o);
 
 /// Puts the parameters of an nn::gpt or nn::llama, or of a part of one, into the subspace, and gives the inner optimizer
 /// that keeps them there. Before training; not for a checkpoint that is resumed, whose parameters are in it.

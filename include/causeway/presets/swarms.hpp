@@ -48,7 +48,7 @@ struct swarm_options {
   log_sink log{};
 };
 using swarm = parallel::swarm<stage::coded<compress::block_int8>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] swarm make(const swarm_options& o);
+CAUSEWAY_DECL [[nodiscard]] swarm make(const swarm_options& o);
 
 /// DiLoCo-SWARM: SWARM's stages and wiring, but the peers of a stage take H steps of AdamW on what passed through them and
 /// then an outer step of Nesterov on the mean of what they moved (DiLoCo, arXiv 2311.08105, with its 0.7 and 0.9), instead
@@ -65,9 +65,9 @@ struct diloco_swarm_options {
   log_sink log{};
 };
 using diloco_swarm = parallel::local_swarm<stage::coded<compress::block_int8>>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] diloco_swarm make(const diloco_swarm_options& o);
+CAUSEWAY_DECL [[nodiscard]] diloco_swarm make(const diloco_swarm_options& o);
 /// The trainer's communication policy.
-[[nodiscard]] CAUSEWAY_DECL comm::periodic<> rounds_of(const diloco_swarm_options& o);
+CAUSEWAY_DECL [[nodiscard]] comm::periodic<> rounds_of(const diloco_swarm_options& o);
 
 /// GWTF (Go With The Flow: Blagoev et al. 2025): paths of a whole step at once, so that peers carry what they can in its
 /// time and the sum of computation and measured link delays is least. The paper's peers find a flow among themselves, by
@@ -78,7 +78,7 @@ struct gwtf_options {
   log_sink log{};
 };
 using gwtf = parallel::swarm<stage::plain>;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] gwtf make(const gwtf_options& o);
+CAUSEWAY_DECL [[nodiscard]] gwtf make(const gwtf_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

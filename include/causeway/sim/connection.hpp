@@ -30,7 +30,7 @@ struct piece {
 struct end_ref {
   std::uint64_t value = 0;  ///< slot (32 bits), generation (31), side (1); 0 names none
 
-  static end_ref make(std::uint32_t slot, std::uint32_t generation, unsigned side);
+  CAUSEWAY_DECL static end_ref make(std::uint32_t slot, std::uint32_t generation, unsigned side);
   [[nodiscard]] std::uint32_t slot() const noexcept { return static_cast<std::uint32_t>(value >> 32U); }
   [[nodiscard]] std::uint32_t generation() const noexcept { return static_cast<std::uint32_t>(value) >> 1U; }
   [[nodiscard]] unsigned side() const noexcept { return static_cast<unsigned>(value & 1U); }

@@ -47,27 +47,28 @@ class acquaintance {
 
 class dialer {
  public:
-  dialer(network& net, host_index host, net::peer_id id, std::string address, socket_owner& sockets, acquaintance& owner);
+  CAUSEWAY_DECL dialer(network& net, host_index host, net::peer_id id, std::string address, socket_owner& sockets,
+                       acquaintance& owner);
 
   /// Once for each address at a time; ends with met or not_met.
-  void dial(const std::string& address, const network_address& to);
+  CAUSEWAY_DECL void dial(const std::string& address, const network_address& to);
 
   /// Answers whoever came before now, and from now on everybody at once.
-  void open_doors();
+  CAUSEWAY_DECL void open_doors();
   void close_doors() { open_ = false; }
 
   /// The process is over.
-  void stop();
+  CAUSEWAY_DECL void stop();
 
   // ---- what the network says; false: it is not about meeting -----------------------------------------------------------
 
-  void connected(end_ref end, std::uint64_t tag);
+  CAUSEWAY_DECL void connected(end_ref end, std::uint64_t tag);
 
   void failed(std::uint64_t tag, const error& why) { end_dial(tag, why); }
 
-  bool heard(end_ref end, const parcel& message);
+  CAUSEWAY_DECL bool heard(end_ref end, const parcel& message);
 
-  bool closed(end_ref end, const error& why);
+  CAUSEWAY_DECL bool closed(end_ref end, const error& why);
 
  private:
   struct outgoing {
@@ -85,29 +86,29 @@ class dialer {
     std::string address;
   };
 
-  dial_map::iterator find(const std::string& address);
-  dial_map::iterator find(end_ref end);
+  CAUSEWAY_DECL dial_map::iterator find(const std::string& address);
+  CAUSEWAY_DECL dial_map::iterator find(end_ref end);
 
-  void attach(outgoing& o, std::uint64_t tag, end_ref end);
-  void detach(outgoing& o);
+  CAUSEWAY_DECL void attach(outgoing& o, std::uint64_t tag, end_ref end);
+  CAUSEWAY_DECL void detach(outgoing& o);
 
-  void say(end_ref end, content what);
+  CAUSEWAY_DECL void say(end_ref end, content what);
 
-  static std::string text_of(const parcel& message);
+  CAUSEWAY_DECL static std::string text_of(const parcel& message);
 
-  void hear_hello(end_ref end, const parcel& message);
+  CAUSEWAY_DECL void hear_hello(end_ref end, const parcel& message);
 
-  void accept(const greeting& g);
+  CAUSEWAY_DECL void accept(const greeting& g);
 
-  void hear_welcome(end_ref end, const parcel& message);
+  CAUSEWAY_DECL void hear_welcome(end_ref end, const parcel& message);
 
   /// The other side prefers its own dial to ours: that one will come.
-  void hear_refusal(end_ref end);
+  CAUSEWAY_DECL void hear_refusal(end_ref end);
 
   /// Ends a dial without a word.
-  void forget(std::uint64_t tag);
+  CAUSEWAY_DECL void forget(std::uint64_t tag);
 
-  void end_dial(std::uint64_t tag, const error& why);
+  CAUSEWAY_DECL void end_dial(std::uint64_t tag, const error& why);
 
   network& net_;
   host_index host_;

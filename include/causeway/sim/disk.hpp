@@ -71,28 +71,28 @@ class disk {
   /// Draws from [0, bound): decides what a crash leaves.
   using chooser = std::function<std::uint64_t(std::uint64_t bound)>;
 
-  explicit disk(disk_options options = {});
+  CAUSEWAY_DECL explicit disk(disk_options options = {});
 
   // ---- what a process may call: io::FileSystem ------------------------------------------------------------------------
 
-  result<file_type> create(const std::string& path);
-  result<void> write(file_type& file, std::span<const std::byte> bytes);
-  result<void> sync(file_type& file);
-  result<void> close(file_type& file);
-  result<void> rename(const std::string& from, const std::string& to);
-  result<void> unlink(const std::string& path);
-  result<void> sync_folder(const std::string& folder);
-  io::folder_state look(const std::string& path);
-  result<void> make_folder(const std::string& path);
-  result<void> remove_folder(const std::string& path);
-  result<std::vector<std::string>> list(const std::string& folder);
-  result<io::byte_vector> read(const std::string& path);
+  CAUSEWAY_DECL result<file_type> create(const std::string& path);
+  CAUSEWAY_DECL result<void> write(file_type& file, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL result<void> sync(file_type& file);
+  CAUSEWAY_DECL result<void> close(file_type& file);
+  CAUSEWAY_DECL result<void> rename(const std::string& from, const std::string& to);
+  CAUSEWAY_DECL result<void> unlink(const std::string& path);
+  CAUSEWAY_DECL result<void> sync_folder(const std::string& folder);
+  CAUSEWAY_DECL io::folder_state look(const std::string& path);
+  CAUSEWAY_DECL result<void> make_folder(const std::string& path);
+  CAUSEWAY_DECL result<void> remove_folder(const std::string& path);
+  CAUSEWAY_DECL result<std::vector<std::string>> list(const std::string& folder);
+  CAUSEWAY_DECL result<io::byte_vector> read(const std::string& path);
   [[nodiscard]] std::uint64_t process_id() const;
 
   // ---- what happens to it ---------------------------------------------------------------------------------------------
 
   /// Replaces the faults and starts their counting anew.
-  void set_faults(const disk_faults& faults);
+  CAUSEWAY_DECL void set_faults(const disk_faults& faults);
 
   /// Writing and fsync take time from now on: `waiter` is asked to let it pass, before the call does anything.
   using waiter = std::function<void(duration)>;
@@ -105,24 +105,24 @@ class disk {
 
   /// Power loss and reboot: afterwards the disk holds one of the states that the calls so far allow, drawn from the seed or
   /// by `choose`. Faults and open files are gone.
-  void crash();
-  void crash(const chooser& choose);
+  CAUSEWAY_DECL void crash();
+  CAUSEWAY_DECL void crash(const chooser& choose);
 
   /// The process dies, the machine lives: nothing is lost but open files and faults.
-  void kill();
+  CAUSEWAY_DECL void kill();
 
   /// Flips a bit (modulo the file's length) where it lies on the platter. errc::not_found; an empty file has none.
-  result<void> flip(const std::string& path, std::uint64_t bit);
+  CAUSEWAY_DECL result<void> flip(const std::string& path, std::uint64_t bit);
 
   /// Flips a bit somewhere in the files, drawn from the seed. False if there is not a byte.
-  bool flip_any();
+  CAUSEWAY_DECL bool flip_any();
 
   /// An independent disk in the same state.
-  [[nodiscard]] disk clone() const;
+  CAUSEWAY_DECL [[nodiscard]] disk clone() const;
 
  private:
   struct shared {
-    explicit shared(const disk_options& o);
+    CAUSEWAY_DECL explicit shared(const disk_options& o);
     shared(const shared& other) = default;
 
     disk_options options;
@@ -137,10 +137,10 @@ class disk {
     std::uint64_t process = 1;
     bool running = true;
 
-    [[nodiscard]] chooser choice();
-    void next_life();
+    CAUSEWAY_DECL [[nodiscard]] chooser choice();
+    CAUSEWAY_DECL void next_life();
     /// Counts a call that changes something. False: the disk stops now, although this call may yet have taken place.
-    bool count();
+    CAUSEWAY_DECL bool count();
     static bool hits(std::uint64_t& count, std::uint64_t fault) { return ++count == fault; }
   };
 
@@ -150,13 +150,13 @@ class disk {
     shared* operator->() const { return state; }
     shared* state;
   };
-  [[nodiscard]] locked open() const;
+  CAUSEWAY_DECL [[nodiscard]] locked open() const;
 
   /// Without the lock: others may use the disk meanwhile.
-  void let_pass(duration d) const;
+  CAUSEWAY_DECL void let_pass(duration d) const;
 
-  static error halted(const std::string& path);
-  static result<void> outcome(int code, const std::string& path, const char* doing);
+  CAUSEWAY_DECL static error halted(const std::string& path);
+  CAUSEWAY_DECL static result<void> outcome(int code, const std::string& path, const char* doing);
 
   std::shared_ptr<std::mutex> mutex_ = std::make_shared<std::mutex>();
   std::shared_ptr<shared> shared_;

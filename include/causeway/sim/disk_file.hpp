@@ -27,20 +27,20 @@ class disk_file {
  public:
   [[nodiscard]] const io::byte_vector& bytes() const noexcept { return bytes_; }
 
-  void truncate(std::size_t page_bytes);
+  CAUSEWAY_DECL void truncate(std::size_t page_bytes);
 
-  void append(std::span<const std::byte> more, std::size_t page_bytes);
+  CAUSEWAY_DECL void append(std::span<const std::byte> more, std::size_t page_bytes);
 
   /// All dirty pages go to the platter, and the length. What an earlier failed sync dropped does not: it is not dirty.
-  void sync();
+  CAUSEWAY_DECL void sync();
 
   /// A sync that fails: some pages are written, the rest are clean from now on all the same, as Linux has it.
-  void lose(const disk_choice& choose);
+  CAUSEWAY_DECL void lose(const disk_choice& choose);
 
-  void crash(const disk_choice& choose, std::size_t page_bytes, std::size_t sector_bytes);
+  CAUSEWAY_DECL void crash(const disk_choice& choose, std::size_t page_bytes, std::size_t sector_bytes);
 
   /// Nothing differs from the platter.
-  void settle();
+  CAUSEWAY_DECL void settle();
 
   void flip(std::uint64_t bit) { bytes_[bit / 8] ^= std::byte{1} << (bit % 8); }
 
@@ -50,14 +50,14 @@ class disk_file {
     bool dirty = true;      // false: dropped by a failed sync, so no later one writes it
   };
 
-  void remember(std::size_t page, std::size_t page_bytes);
+  CAUSEWAY_DECL void remember(std::size_t page, std::size_t page_bytes);
 
   // Puts into a page what a crash leaves of it: old, new, or torn between its sectors.
-  void spoil(std::size_t begin, std::size_t page_bytes, std::size_t sector_bytes, const old_page& before,
-             const disk_choice& choose);
+  CAUSEWAY_DECL void spoil(std::size_t begin, std::size_t page_bytes, std::size_t sector_bytes, const old_page& before,
+                           const disk_choice& choose);
 
   // The lengths of the file since the last sync that end inside [begin, end).
-  [[nodiscard]] std::vector<std::size_t> earlier(std::size_t begin, std::size_t end) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> earlier(std::size_t begin, std::size_t end) const;
 
   io::byte_vector bytes_;                  // what processes see
   std::map<std::size_t, old_page> pages_;  // that differ from the platter

@@ -30,16 +30,16 @@ class disk_folder {
 
   [[nodiscard]] const names& entries() const noexcept { return entries_; }
 
-  [[nodiscard]] std::uint64_t find(const std::string& name) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t find(const std::string& name) const;
 
-  void apply(change made);
+  CAUSEWAY_DECL void apply(change made);
 
-  void sync();
+  CAUSEWAY_DECL void sync();
 
   /// A sync that fails: each change was written, was dropped for good, or waits for another sync.
-  void lose(const disk_choice& choose);
+  CAUSEWAY_DECL void lose(const disk_choice& choose);
 
-  void crash(const disk_choice& choose);
+  CAUSEWAY_DECL void crash(const disk_choice& choose);
 
   /// Everything that a process sees or a crash may bring back.
   template <class Visit>
@@ -52,7 +52,7 @@ class disk_folder {
   }
 
  private:
-  static void apply_to(names& where, const change& made);
+  CAUSEWAY_DECL static void apply_to(names& where, const change& made);
 
   names entries_;
   names durable_;
@@ -62,43 +62,43 @@ class disk_folder {
 /// All of a disk's files and folders. Members give 0 or an errno.
 class disk_tree {
  public:
-  disk_tree(std::size_t page_bytes, std::size_t sector_bytes);
+  CAUSEWAY_DECL disk_tree(std::size_t page_bytes, std::size_t sector_bytes);
 
-  int create(const std::string& path, std::uint64_t& inode);
+  CAUSEWAY_DECL int create(const std::string& path, std::uint64_t& inode);
 
-  bool append(std::uint64_t inode, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL bool append(std::uint64_t inode, std::span<const std::byte> bytes);
 
-  bool sync(std::uint64_t inode);
+  CAUSEWAY_DECL bool sync(std::uint64_t inode);
 
-  void lose(std::uint64_t inode, const disk_choice& choose);
+  CAUSEWAY_DECL void lose(std::uint64_t inode, const disk_choice& choose);
 
-  int rename(const std::string& from, const std::string& to);
+  CAUSEWAY_DECL int rename(const std::string& from, const std::string& to);
 
-  int unlink(const std::string& path);
+  CAUSEWAY_DECL int unlink(const std::string& path);
 
-  int make_folder(const std::string& path);
+  CAUSEWAY_DECL int make_folder(const std::string& path);
 
-  int remove_folder(const std::string& path);
+  CAUSEWAY_DECL int remove_folder(const std::string& path);
 
-  int sync_folder(const std::string& path);
+  CAUSEWAY_DECL int sync_folder(const std::string& path);
 
-  void lose_names(const std::string& path, const disk_choice& choose);
+  CAUSEWAY_DECL void lose_names(const std::string& path, const disk_choice& choose);
 
   [[nodiscard]] bool is_folder(const std::string& path) { return folder_at(path) != nullptr; }
 
-  int list(const std::string& path, std::vector<std::string>& names);
+  CAUSEWAY_DECL int list(const std::string& path, std::vector<std::string>& names);
 
-  [[nodiscard]] const io::byte_vector* content(const std::string& path);
+  CAUSEWAY_DECL [[nodiscard]] const io::byte_vector* content(const std::string& path);
 
   /// Bytes of all files that have a name.
-  [[nodiscard]] std::uint64_t used() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t used() const;
 
-  bool flip(const std::string& path, std::uint64_t bit);
+  CAUSEWAY_DECL bool flip(const std::string& path, std::uint64_t bit);
 
   /// Flips the n-th bit of all files that have a name, laid end to end.
-  bool flip_nth(std::uint64_t bit);
+  CAUSEWAY_DECL bool flip_nth(std::uint64_t bit);
 
-  void crash(const disk_choice& choose);
+  CAUSEWAY_DECL void crash(const disk_choice& choose);
 
  private:
   static constexpr std::uint64_t root = 1;
@@ -109,19 +109,19 @@ class disk_tree {
   };
 
   // Follows a path to its last part. Empty parts and "." count for nothing.
-  place resolve(const std::string& path);
+  CAUSEWAY_DECL place resolve(const std::string& path);
 
-  disk_folder* inside(const place& at);
+  CAUSEWAY_DECL disk_folder* inside(const place& at);
 
-  disk_folder* folder_at(const std::string& path);
+  CAUSEWAY_DECL disk_folder* folder_at(const std::string& path);
 
-  disk_file* file_at(const std::string& path);
+  CAUSEWAY_DECL disk_file* file_at(const std::string& path);
 
   // The files that processes can find.
-  [[nodiscard]] std::set<std::uint64_t> named() const;
+  CAUSEWAY_DECL [[nodiscard]] std::set<std::uint64_t> named() const;
 
   // Forgets what neither a process nor a crash can bring back.
-  void collect();
+  CAUSEWAY_DECL void collect();
 
   std::size_t page_bytes_;
   std::size_t sector_bytes_;

@@ -35,48 +35,48 @@ class fabric final : public net::fabric,
                      private detail::acquaintance {
  public:
   /// At the first free port of the host from `first_port` on.
-  fabric(process& owner, net::peer_id id, std::uint32_t first_port = 1);
+  CAUSEWAY_DECL fabric(process& owner, net::peer_id id, std::uint32_t first_port = 1);
   fabric(const fabric&) = delete;
   fabric& operator=(const fabric&) = delete;
 
   /// Says goodbye: what was sent before still arrives.
-  CAUSEWAY_DECL ~fabric() override;
+  CAUSEWAY_INLINE ~fabric() override;
 
   [[nodiscard]] net::peer_id id() const override { return id_; }
-  [[nodiscard]] CAUSEWAY_DECL std::string address() const override;
+  [[nodiscard]] CAUSEWAY_INLINE std::string address() const override;
   [[nodiscard]] time_point now() const override { return clock_.now(); }
 
-  CAUSEWAY_DECL void attach(net::fabric_events* events) override;
+  CAUSEWAY_INLINE void attach(net::fabric_events* events) override;
 
-  CAUSEWAY_DECL void dial(const std::string& address) override;
+  CAUSEWAY_INLINE void dial(const std::string& address) override;
 
-  CAUSEWAY_DECL void close(net::peer_index link, const std::string& why) override;
+  CAUSEWAY_INLINE void close(net::peer_index link, const std::string& why) override;
 
-  [[nodiscard]] CAUSEWAY_DECL bool is_up(net::peer_index link) const override;
+  [[nodiscard]] CAUSEWAY_INLINE bool is_up(net::peer_index link) const override;
 
-  CAUSEWAY_DECL void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override;
+  CAUSEWAY_INLINE void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override;
 
-  CAUSEWAY_DECL void wake_at(time_point when) override;
+  CAUSEWAY_INLINE void wake_at(time_point when) override;
 
-  CAUSEWAY_DECL void cancel_before(std::uint32_t epoch) override;
+  CAUSEWAY_INLINE void cancel_before(std::uint32_t epoch) override;
 
   /// All of it happens now; what the disk takes passes before `then`.
-  CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then) override;
+  CAUSEWAY_INLINE void aside(std::function<void()> work, std::function<void()> then) override;
 
-  CAUSEWAY_DECL net::operation send(net::peer_index link, const net::message_id& id,
-                                    std::span<const std::byte> bytes) override;
+  CAUSEWAY_INLINE net::operation send(net::peer_index link, const net::message_id& id,
+                                      std::span<const std::byte> bytes) override;
 
-  CAUSEWAY_DECL net::operation receive(net::peer_index link, const net::message_id& id,
-                                       std::span<std::byte> buffer) override;
+  CAUSEWAY_INLINE net::operation receive(net::peer_index link, const net::message_id& id,
+                                         std::span<std::byte> buffer) override;
 
-  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline) override;
+  CAUSEWAY_INLINE result<std::size_t> wait(net::operation op, time_point deadline) override;
 
   /// Depends on virtual time alone: messages arrive while the process waits or computes, never between two looks.
   [[nodiscard]] bool done(net::operation op) const override { return mail_.ended(op); }
 
-  CAUSEWAY_DECL void locked(const std::function<void()>& what) override;
+  CAUSEWAY_INLINE void locked(const std::function<void()>& what) override;
 
-  CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline) override;
+  CAUSEWAY_INLINE result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
   [[nodiscard]] traffic stats() const override { return counters_; }
   [[nodiscard]] std::string describe_waits() const override { return mail_.describe(now()); }
@@ -84,13 +84,13 @@ class fabric final : public net::fabric,
   // ---- beyond the contract ---------------------------------------------------------------------------------------------
 
   /// What errors call the peer of a link; "peer <link>" otherwise.
-  void rename(net::peer_index link, std::string name);
+  CAUSEWAY_DECL void rename(net::peer_index link, std::string name);
   /// Bytes of messages that came before anybody asked for them.
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return mail_.kept_bytes(); }
 
-  CAUSEWAY_DECL void clock_changed() override;
+  CAUSEWAY_INLINE void clock_changed() override;
 
-  CAUSEWAY_DECL void process_ended(bool killed) override;
+  CAUSEWAY_INLINE void process_ended(bool killed) override;
 
  private:
   /// While the process holds the lock. Also undone where it is killed meanwhile.
@@ -112,7 +112,7 @@ class fabric final : public net::fabric,
     std::vector<std::pair<time_point, std::vector<std::byte>>> recent;  ///< see world_options::repeat_after_reconnect
   };
 
-  std::string take_port(std::uint32_t port);
+  CAUSEWAY_DECL std::string take_port(std::uint32_t port);
 
   // ---- what the network says -------------------------------------------------------------------------------------------
 
@@ -120,57 +120,57 @@ class fabric final : public net::fabric,
 
   void on_refused(std::uint64_t tag, const error& why) override { dialer_.failed(tag, why); }
 
-  CAUSEWAY_DECL void on_message(detail::end_ref end, detail::parcel_ptr message) override;
+  CAUSEWAY_INLINE void on_message(detail::end_ref end, detail::parcel_ptr message) override;
 
-  CAUSEWAY_DECL void on_closed(detail::end_ref end, const error& why) override;
+  CAUSEWAY_INLINE void on_closed(detail::end_ref end, const error& why) override;
 
-  CAUSEWAY_DECL void on_sent(detail::end_ref, std::uint32_t operation) override;
+  CAUSEWAY_INLINE void on_sent(detail::end_ref, std::uint32_t operation) override;
 
   // ---- links -----------------------------------------------------------------------------------------------------------
 
-  CAUSEWAY_DECL bool connected_to(net::peer_id id) override;
+  CAUSEWAY_INLINE bool connected_to(net::peer_id id) override;
 
-  CAUSEWAY_DECL void met(detail::end_ref end, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_INLINE void met(detail::end_ref end, net::peer_id id, const std::string& address) override;
 
-  CAUSEWAY_DECL void not_met(const std::string& address, const error& why) override;
+  CAUSEWAY_INLINE void not_met(const std::string& address, const error& why) override;
 
   /// As many as there are links: the peer has none yet.
-  [[nodiscard]] net::peer_index find_link(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] net::peer_index find_link(net::peer_id id) const;
 
-  void take_down(net::peer_index link, const std::string& reason);
+  CAUSEWAY_DECL void take_down(net::peer_index link, const std::string& reason);
 
-  void cannot_dial(const std::string& address, const char* why);
+  CAUSEWAY_DECL void cannot_dial(const std::string& address, const char* why);
 
   // ---- messages --------------------------------------------------------------------------------------------------------
 
-  void hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message);
+  CAUSEWAY_DECL void hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message);
 
   /// Up to `most` later, on whatever connection this link then has to the same process.
-  void hear_later(net::peer_index link, detail::end_ref end, duration most, std::vector<std::byte> message);
+  CAUSEWAY_DECL void hear_later(net::peer_index link, detail::end_ref end, duration most, std::vector<std::byte> message);
 
-  void post_now(const peer& to, std::vector<std::byte> message, bool bulk);
+  CAUSEWAY_DECL void post_now(const peer& to, std::vector<std::byte> message, bool bulk);
 
-  void remember(peer& p, const std::vector<std::byte>& message);
+  CAUSEWAY_DECL void remember(peer& p, const std::vector<std::byte>& message);
 
   /// A sender that cannot know what arrived before the break says it again.
-  void repeat(peer& p);
+  CAUSEWAY_DECL void repeat(peer& p);
 
   /// Tells senders to hold data back while more is kept than may be, but not those of whom something is wanted: it may be
   /// behind what is kept.
-  void look_at_room();
+  CAUSEWAY_DECL void look_at_room();
 
-  void stop_send(detail::slot_index slot);
+  CAUSEWAY_DECL void stop_send(detail::slot_index slot);
 
-  result<std::size_t> give_up(detail::slot_index slot, errc code, const char* why);
+  CAUSEWAY_DECL result<std::size_t> give_up(detail::slot_index slot, errc code, const char* why);
 
   // ---- the process -----------------------------------------------------------------------------------------------------
 
   /// Happens as an event of its own at this very time, and not while the process is stopped.
-  void later(std::function<void()> what);
+  CAUSEWAY_DECL void later(std::function<void()> what);
 
-  void look_at_waiting();
+  CAUSEWAY_DECL void look_at_waiting();
 
-  void after_event();
+  CAUSEWAY_DECL void after_event();
 
   process* process_;  // nullptr once it has ended
   detail::core& core_;

@@ -73,31 +73,31 @@ struct fault {
 };
 
 /// What undoes a fault, if something does.
-[[nodiscard]] CAUSEWAY_DECL bool undoes(const fault& later, const fault& earlier);
+CAUSEWAY_DECL [[nodiscard]] bool undoes(const fault& later, const fault& earlier);
 
 struct fault_plan {
   std::vector<fault> faults;
 
   /// Orders the faults by time; those of one moment keep their order.
-  void sort();
+  CAUSEWAY_DECL void sort();
 
   /// When the last one happens.
-  [[nodiscard]] time_point end() const;
+  CAUSEWAY_DECL [[nodiscard]] time_point end() const;
 
   /// One more than the highest host that is named.
-  [[nodiscard]] std::uint32_t hosts() const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t hosts() const;
 
   /// Whether fault `i` undoes an earlier one.
-  [[nodiscard]] bool is_undo(std::size_t i) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_undo(std::size_t i) const;
 
   /// Without fault `i` and without what undoes it, so that what is left is again something that may happen.
-  [[nodiscard]] fault_plan without(std::size_t i) const;
+  CAUSEWAY_DECL [[nodiscard]] fault_plan without(std::size_t i) const;
 
   /// One line per fault; `parse` gives the same plan back, to the bit.
-  [[nodiscard]] std::string text() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string text() const;
 
   /// errc::bad_text names the line; errc::too_large beyond 16 MiB.
-  static result<fault_plan> parse(std::string_view text, const std::string& name = "fault plan");
+  CAUSEWAY_DECL static result<fault_plan> parse(std::string_view text, const std::string& name = "fault plan");
 
   friend bool operator==(const fault_plan&, const fault_plan&) = default;
 };

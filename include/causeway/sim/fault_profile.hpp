@@ -81,33 +81,33 @@ struct fault_profile {
 };
 
 /// Every kind of fault that messages, disks, clocks and resources have, often enough for a run of a minute to meet some.
-[[nodiscard]] CAUSEWAY_DECL fault_profile hostile_profile();
+CAUSEWAY_DECL [[nodiscard]] fault_profile hostile_profile();
 
 /// Volunteers' machines: each lives 20 minutes in the mean and is gone for 30 to 180 s, one in twenty is three times
 /// slower, and for two minutes an hour the cluster falls in two.
-[[nodiscard]] CAUSEWAY_DECL fault_profile harsh_profile(lifetime life = lifetime::memoryless);
+CAUSEWAY_DECL [[nodiscard]] fault_profile harsh_profile(lifetime life = lifetime::memoryless);
 
 /// Rented servers: each dies once a day and is back in 2 to 10 minutes, one in a hundred is half as slow again, and for
 /// half a minute a day a part of them cannot be reached.
-[[nodiscard]] CAUSEWAY_DECL fault_profile datacentre_profile(lifetime life = lifetime::memoryless);
+CAUSEWAY_DECL [[nodiscard]] fault_profile datacentre_profile(lifetime life = lifetime::memoryless);
 
 /// A plan for hosts 0 to `hosts` - 1. Faults begin and end within [0, horizon): afterwards all hosts run at their speed,
 /// all lines are open, and no disk is full.
-[[nodiscard]] CAUSEWAY_DECL fault_plan random_plan(const fault_profile& profile, std::uint32_t hosts, duration horizon,
+CAUSEWAY_DECL [[nodiscard]] fault_plan random_plan(const fault_profile& profile, std::uint32_t hosts, duration horizon,
                                                    std::uint64_t seed);
 
 /// FoundationDB's swizzle: cuts the hosts of `cut` off from all others one by one, in random order, and connects them again
 /// in another one. Begins at `begin` and takes `length`.
-[[nodiscard]] CAUSEWAY_DECL fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t hosts, time_point begin,
+CAUSEWAY_DECL [[nodiscard]] fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t hosts, time_point begin,
                                                duration length, std::uint64_t seed);
 
 /// A trace of preemptions: CSV `seconds,host,event`, event = preempt or join. A preempted host loses its power. Hosts that
 /// the trace leaves preempted stay so.
-[[nodiscard]] CAUSEWAY_DECL result<fault_plan> parse_preemptions(std::string_view text, const std::string& name = "trace");
+CAUSEWAY_DECL [[nodiscard]] result<fault_plan> parse_preemptions(std::string_view text, const std::string& name = "trace");
 
 /// A draw from the profile's lifetimes. Bathtub: Kadupitiya et al. 2020, F(t) = A (1 - exp(-t/a) + exp((t - b)/c)), with
 /// their shape (a limit of 24 h, a = 1 h, c = 0.8 h, A = 1/2), scaled to `mean`.
-[[nodiscard]] CAUSEWAY_DECL duration draw_lifetime(lifetime life, duration mean, rng& draws);
+CAUSEWAY_DECL [[nodiscard]] duration draw_lifetime(lifetime life, duration mean, rng& draws);
 
 namespace detail {
 
@@ -123,15 +123,15 @@ CAUSEWAY_DECL void shuffle(std::vector<std::uint32_t>& items, rng& draws);
 /// for one changes nothing for the others.
 class plan_writer {
  public:
-  plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon, std::uint64_t seed);
+  CAUSEWAY_DECL plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon, std::uint64_t seed);
 
-  fault_plan write();
+  CAUSEWAY_DECL fault_plan write();
 
  private:
   [[nodiscard]] rng draws_of(std::uint64_t purpose, std::uint64_t host) const { return rng{seed_, mix(purpose, host)}; }
 
-  void add(duration at, fault_kind kind, std::vector<std::uint32_t> hosts, std::vector<std::uint32_t> others = {},
-           double amount = 0);
+  CAUSEWAY_DECL void add(duration at, fault_kind kind, std::vector<std::uint32_t> hosts,
+                         std::vector<std::uint32_t> others = {}, double amount = 0);
 
   // Calls `break_it(begin, end)` for one period after another, none past the end of the plan.
   template <class Gap, class Break>
@@ -148,29 +148,29 @@ class plan_writer {
     if (mean > duration{0}) periods([&] { return exponential(mean, draws); }, least, most, draws, break_it);
   }
 
-  void kills(std::uint32_t host);
+  CAUSEWAY_DECL void kills(std::uint32_t host);
 
-  void stops(std::uint32_t host);
+  CAUSEWAY_DECL void stops(std::uint32_t host);
 
-  void slow_lines(std::uint32_t host);
+  CAUSEWAY_DECL void slow_lines(std::uint32_t host);
 
-  void disk_faults(std::uint32_t host);
+  CAUSEWAY_DECL void disk_faults(std::uint32_t host);
 
-  [[nodiscard]] std::uint32_t another(std::uint32_t host, rng& draws) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t another(std::uint32_t host, rng& draws) const;
 
-  void messages(std::uint32_t host);
+  CAUSEWAY_DECL void messages(std::uint32_t host);
 
-  void altered_data(std::uint32_t host);
+  CAUSEWAY_DECL void altered_data(std::uint32_t host);
 
-  void slow_disks(std::uint32_t host);
+  CAUSEWAY_DECL void slow_disks(std::uint32_t host);
 
-  void clocks(std::uint32_t host);
+  CAUSEWAY_DECL void clocks(std::uint32_t host);
 
-  void scarcity(std::uint32_t host);
+  CAUSEWAY_DECL void scarcity(std::uint32_t host);
 
-  void stragglers();
+  CAUSEWAY_DECL void stragglers();
 
-  void partitions();
+  CAUSEWAY_DECL void partitions();
 
   fault_profile profile_;
   std::uint32_t hosts_;

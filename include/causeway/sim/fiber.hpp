@@ -56,16 +56,16 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 /// Stacks of one size, kept for reuse. Not thread-safe. Must outlive the fibers on its stacks.
 class stack_pool {
  public:
-  explicit stack_pool(std::size_t bytes = std::size_t{256} << 10U);
+  CAUSEWAY_DECL explicit stack_pool(std::size_t bytes = std::size_t{256} << 10U);
   stack_pool(const stack_pool&) = delete;
   stack_pool& operator=(const stack_pool&) = delete;
 
   ~stack_pool();
 
   /// The lowest address of `bytes()` usable bytes. Throws std::bad_alloc.
-  [[nodiscard]] std::byte* take();
+  CAUSEWAY_DECL [[nodiscard]] std::byte* take();
 
-  void give_back(std::byte* stack);
+  CAUSEWAY_DECL void give_back(std::byte* stack);
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   /// Stacks taken from the operating system, in use or free.
@@ -83,7 +83,7 @@ class stack_pool {
 /// resumed, when it is destroyed: its objects live on its stack.
 class fiber {
  public:
-  fiber(stack_pool& stacks, std::function<void()> body);
+  CAUSEWAY_DECL fiber(stack_pool& stacks, std::function<void()> body);
   fiber(const fiber&) = delete;
   fiber& operator=(const fiber&) = delete;
 
@@ -95,10 +95,10 @@ class fiber {
   [[nodiscard]] const std::exception_ptr& failure() const noexcept { return failure_; }
 
   /// From outside: runs the body until it suspends or ends.
-  void resume();
+  CAUSEWAY_DECL void resume();
 
   /// From inside: back to whoever resumed it.
-  void suspend();
+  CAUSEWAY_DECL void suspend();
 
  private:
   // What the C++ ABI keeps per thread: the exceptions that are being handled, and how many are on their way.
@@ -109,11 +109,11 @@ class fiber {
 
   static void enter(unsigned high, unsigned low);
 
-  void run();
+  CAUSEWAY_DECL void run();
 
-  void leave();
+  CAUSEWAY_DECL void leave();
 
-  void swap_exceptions() noexcept;
+  CAUSEWAY_DECL void swap_exceptions() noexcept;
 
   stack_pool& stacks_;
   std::byte* stack_;

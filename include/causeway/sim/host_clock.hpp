@@ -19,21 +19,21 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 class host_clock {
  public:
   /// `world`: the time of the world, which must not move the pointer.
-  explicit host_clock(std::shared_ptr<const time_point> world);
+  CAUSEWAY_DECL explicit host_clock(std::shared_ptr<const time_point> world);
 
   [[nodiscard]] time_point now() const noexcept { return local(*world_); }
 
   /// What it shows at a moment of the world, if nothing changes until then. Not before the last change.
-  [[nodiscard]] time_point local(time_point world) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] time_point local(time_point world) const noexcept;
 
   /// The first moment of the world at which it shows `local` or more.
-  [[nodiscard]] time_point world(time_point shown) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] time_point world(time_point shown) const noexcept;
 
   /// From now on a second of the world is `rate` seconds here. Precondition: it is above 0.
-  void set_rate(double rate);
+  CAUSEWAY_DECL void set_rate(double rate);
 
   /// Precondition: not back.
-  void jump(duration forward);
+  CAUSEWAY_DECL void jump(duration forward);
 
  private:
   struct state {
@@ -44,9 +44,9 @@ class host_clock {
 
   [[nodiscard]] bool exact() const noexcept { return state_->rate == 1 && state_->since == state_->shown; }
 
-  static duration scaled(duration d, double by) noexcept;
+  CAUSEWAY_DECL static duration scaled(duration d, double by) noexcept;
 
-  void hold();
+  CAUSEWAY_DECL void hold();
 
   std::shared_ptr<const time_point> world_;
   std::shared_ptr<state> state_ = std::make_shared<state>();

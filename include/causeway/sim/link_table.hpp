@@ -35,18 +35,18 @@ struct region_link {
 class link_table {
  public:
   /// Reads CSV; `name` is for messages. errc::bad_text names the line; errc::too_large beyond 16 MiB or 4,096 regions.
-  static result<link_table> parse(std::string_view text, const std::string& name = "link table");
+  CAUSEWAY_DECL static result<link_table> parse(std::string_view text, const std::string& name = "link table");
 
   /// In the order of their first mention.
   [[nodiscard]] const std::vector<std::string>& regions() const noexcept { return regions_; }
 
-  [[nodiscard]] std::optional<std::uint32_t> index_of(std::string_view region) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint32_t> index_of(std::string_view region) const;
 
   /// The link from one region to another, by their places in `regions`; nullptr if the table has none.
-  [[nodiscard]] const region_link* find(std::uint32_t from, std::uint32_t to) const;
+  CAUSEWAY_DECL [[nodiscard]] const region_link* find(std::uint32_t from, std::uint32_t to) const;
 
   /// Pairs of regions that have no link.
-  [[nodiscard]] std::vector<std::pair<std::string, std::string>> missing() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::pair<std::string, std::string>> missing() const;
 
   /// Gives a sim::world these links: region n of the world is region n of the table.
   template <class World>
@@ -64,9 +64,9 @@ class link_table {
     std::size_t count = 0;
   };
 
-  static result<columns> read_header(std::string_view line, const detail::text_place& place);
-  result<void> read_row(std::string_view line, const columns& header, const detail::text_place& place);
-  result<std::uint32_t> region(std::string_view name, const detail::text_place& place);
+  CAUSEWAY_DECL static result<columns> read_header(std::string_view line, const detail::text_place& place);
+  CAUSEWAY_DECL result<void> read_row(std::string_view line, const columns& header, const detail::text_place& place);
+  CAUSEWAY_DECL result<std::uint32_t> region(std::string_view name, const detail::text_place& place);
 
   std::vector<std::string> regions_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, region_link> links_;

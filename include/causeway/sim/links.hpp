@@ -36,25 +36,25 @@ struct link {
 
 class link_map {
  public:
-  explicit link_map(const link_options& otherwise);
+  CAUSEWAY_DECL explicit link_map(const link_options& otherwise);
 
-  void add_host(std::uint32_t region);
+  CAUSEWAY_DECL void add_host(std::uint32_t region);
 
   /// The line from `from` to `to`. It stays where it is.
-  link& between(host_index from, host_index to);
+  CAUSEWAY_DECL link& between(host_index from, host_index to);
 
-  void set(host_index from, host_index to, const link_options& options);
+  CAUSEWAY_DECL void set(host_index from, host_index to, const link_options& options);
 
-  void set_region(std::uint32_t from, std::uint32_t to, const link_options& options);
+  CAUSEWAY_DECL void set_region(std::uint32_t from, std::uint32_t to, const link_options& options);
 
-  void slow(host_index from, host_index to, double bytes_per_s);
+  CAUSEWAY_DECL void slow(host_index from, host_index to, double bytes_per_s);
 
   /// Grows with every change of a line's options: what was worked out from them is out of date.
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
   void changed() noexcept { ++version_; }
 
  private:
-  [[nodiscard]] const link_options& rule(const link& l) const;
+  CAUSEWAY_DECL [[nodiscard]] const link_options& rule(const link& l) const;
 
   link_options otherwise_;
   std::vector<std::uint32_t> regions_;

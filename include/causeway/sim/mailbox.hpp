@@ -30,20 +30,21 @@ using net::detail::slot_index;
 
 class mailbox {
  public:
-  explicit mailbox(traffic& counters);
+  CAUSEWAY_DECL explicit mailbox(traffic& counters);
 
   /// What errors call the peer of a new link.
-  void add_link(std::string name);
-  void rename(net::peer_index link, std::string name);
+  CAUSEWAY_DECL void add_link(std::string name);
+  CAUSEWAY_DECL void rename(net::peer_index link, std::string name);
   [[nodiscard]] const std::string& name(net::peer_index link) const { return links_[link].name; }
 
   // ---- operations ------------------------------------------------------------------------------------------------------
 
-  slot_index start_send(net::peer_index link, const net::message_id& id, std::size_t bytes, time_point now, bool up);
+  CAUSEWAY_DECL slot_index start_send(net::peer_index link, const net::message_id& id, std::size_t bytes, time_point now,
+                                      bool up);
 
   /// Ends at once if its message is here already; of a lost peer too.
-  slot_index start_receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer, time_point now,
-                           bool up);
+  CAUSEWAY_DECL slot_index start_receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer,
+                                         time_point now, bool up);
 
   [[nodiscard]] net::operation handle(slot_index slot) const { return operations_.handle(slot); }
   [[nodiscard]] slot_index find(net::operation op) const { return operations_.find(op); }
@@ -53,22 +54,22 @@ class mailbox {
   result<std::size_t> release(slot_index slot) { return operations_.release(slot); }
 
   /// The last piece of a send is on the wire. False: nobody waits for that.
-  bool sent(slot_index slot, std::size_t header_bytes);
+  CAUSEWAY_DECL bool sent(slot_index slot, std::size_t header_bytes);
 
   /// An operation is given up before it ended. The caller must stop a send on its way.
-  result<std::size_t> give_up(slot_index slot, errc code, const char* why);
+  CAUSEWAY_DECL result<std::size_t> give_up(slot_index slot, errc code, const char* why);
 
   // ---- messages --------------------------------------------------------------------------------------------------------
 
-  void arrived(net::peer_index link, parcel_ptr message);
+  CAUSEWAY_DECL void arrived(net::peer_index link, parcel_ptr message);
 
   // ---- ends ------------------------------------------------------------------------------------------------------------
 
   /// The connection is over: ends all that is under way on it. Whole messages stay and can be received.
-  void fail_link(net::peer_index link, const error& why);
+  CAUSEWAY_DECL void fail_link(net::peer_index link, const error& why);
 
   /// The network is no longer there: nothing of it may be kept.
-  void fail_everything(const error& why);
+  CAUSEWAY_DECL void fail_everything(const error& why);
 
   /// What belongs to epochs before `epoch`, of its kind, is over: operations end, kept messages go, late ones are refused.
   /// Calls `stop_send(slot)` for every send that was under way.
@@ -98,7 +99,7 @@ class mailbox {
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_bytes_; }
   [[nodiscard]] bool wants_anything(net::peer_index link) const { return !links_[link].open.empty(); }
 
-  [[nodiscard]] std::string describe(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe(time_point now) const;
 
  private:
   static constexpr std::size_t remembered_cancels = 256;
@@ -113,17 +114,18 @@ class mailbox {
 
   static std::size_t cost(const parcel& m) { return message_cost + m.bytes.size(); }
 
-  static bool matches(const net::message_id& a, const net::message_id& b);
+  CAUSEWAY_DECL static bool matches(const net::message_id& a, const net::message_id& b);
 
-  [[nodiscard]] error called_off(net::peer_index link) const;
+  CAUSEWAY_DECL [[nodiscard]] error called_off(net::peer_index link) const;
 
-  slot_index start(bool is_send, net::peer_index link, const net::message_id& id, std::size_t length, time_point now);
+  CAUSEWAY_DECL slot_index start(bool is_send, net::peer_index link, const net::message_id& id, std::size_t length,
+                                 time_point now);
 
-  slot_index lose(slot_index slot);
+  CAUSEWAY_DECL slot_index lose(slot_index slot);
 
-  bool take_kept(slot_index slot);
+  CAUSEWAY_DECL bool take_kept(slot_index slot);
 
-  void deliver(const parcel& message, slot_index slot);
+  CAUSEWAY_DECL void deliver(const parcel& message, slot_index slot);
 
   template <class F>
   void for_each_unfinished(F&& visit) {

@@ -23,7 +23,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace d
 
 class network {
  public:
-  network(const world_options& options, scheduler& events);
+  CAUSEWAY_DECL network(const world_options& options, scheduler& events);
   network(const network&) = delete;
   network& operator=(const network&) = delete;
 
@@ -32,51 +32,52 @@ class network {
   [[nodiscard]] const world_options& options() const noexcept { return options_; }
   [[nodiscard]] scheduler& events() noexcept { return events_; }
 
-  void add_host(const host_options& options);
-  [[nodiscard]] host_index host_called(const std::string& name) const;
+  CAUSEWAY_DECL void add_host(const host_options& options);
+  CAUSEWAY_DECL [[nodiscard]] host_index host_called(const std::string& name) const;
 
-  void listen(host_index host, std::uint32_t port, socket_owner* owner);
+  CAUSEWAY_DECL void listen(host_index host, std::uint32_t port, socket_owner* owner);
 
   /// Tells `owner` on_connected or on_refused, with `tag`. The SYN, its answer and what the dialer then says take one and
   /// a half round trips, and a random delay on top (world_options::connect_delay_*).
-  std::uint64_t dial(host_index from, socket_owner* owner, std::uint64_t tag, host_index to, std::uint32_t port);
+  CAUSEWAY_DECL std::uint64_t dial(host_index from, socket_owner* owner, std::uint64_t tag, host_index to,
+                                   std::uint32_t port);
 
   void cancel_dial(std::uint64_t number) { forget(number); }
 
   /// Lost where the connection is over.
-  void send(end_ref e, parcel_ptr message);
+  CAUSEWAY_DECL void send(end_ref e, parcel_ptr message);
 
   /// Ends a connection from one side. That side hears no more of it; the other does.
-  void close(end_ref e, const std::string& why, bool with_goodbye);
+  CAUSEWAY_DECL void close(end_ref e, const std::string& why, bool with_goodbye);
 
   /// Ends everything that `owner` has: its connections, its dials, its ports.
-  void drop(const socket_owner* owner, host_index host, const std::string& why, bool with_goodbye);
+  CAUSEWAY_DECL void drop(const socket_owner* owner, host_index host, const std::string& why, bool with_goodbye);
 
   /// Whether the other side still holds its end: what a real peer finds out by comparing incarnations.
-  [[nodiscard]] bool far_end_open(end_ref e);
+  CAUSEWAY_DECL [[nodiscard]] bool far_end_open(end_ref e);
 
   [[nodiscard]] bool blocked(host_index from, host_index to) { return transit_.links().between(from, to).blocked(); }
 
   /// Nothing arrives from `from` at `to` any more, until as many unblock calls.
-  void block(host_index from, host_index to);
+  CAUSEWAY_DECL void block(host_index from, host_index to);
 
-  void unblock(host_index from, host_index to);
+  CAUSEWAY_DECL void unblock(host_index from, host_index to);
 
   /// One of the TCP streams of each connection between the two dies: what it carried is lost, control messages still come
   /// until the host `a` notices, a round trip later, and ends the link.
-  void lose_stream(host_index a, host_index b);
+  CAUSEWAY_DECL void lose_stream(host_index a, host_index b);
 
   /// What befalls control messages that arrive at the end `e`.
-  [[nodiscard]] bool befalls(mishap what, end_ref e);
+  CAUSEWAY_DECL [[nodiscard]] bool befalls(mishap what, end_ref e);
 
   /// Tells the process at the other side of a connection from its earlier and later ones. 0: the connection is over.
-  [[nodiscard]] std::uint64_t far_process(end_ref e);
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t far_process(end_ref e);
 
   /// The machine goes dark: nobody is told, nothing answers.
-  void power_off(host_index host);
+  CAUSEWAY_DECL void power_off(host_index host);
 
   /// It answers again: with a reset, to those who still think that they are connected.
-  void power_on(host_index host);
+  CAUSEWAY_DECL void power_on(host_index host);
 
  private:
   struct attempt {
@@ -90,32 +91,32 @@ class network {
     scheduler::ticket retry = 0;
   };
 
-  void forget(std::uint64_t number);
+  CAUSEWAY_DECL void forget(std::uint64_t number);
 
-  attempt* find_attempt(std::uint64_t number);
+  CAUSEWAY_DECL attempt* find_attempt(std::uint64_t number);
 
   /// A SYN; again after 1, 3, 7 s while nothing comes back.
-  void knock(std::uint64_t number, duration extra);
+  CAUSEWAY_DECL void knock(std::uint64_t number, duration extra);
 
-  void answer(std::uint64_t number);
+  CAUSEWAY_DECL void answer(std::uint64_t number);
 
-  void establish(std::uint64_t number);
+  CAUSEWAY_DECL void establish(std::uint64_t number);
 
-  void conclude(std::uint64_t number, const error& why);
+  CAUSEWAY_DECL void conclude(std::uint64_t number, const error& why);
 
-  void delivered(end_ref e, parcel_ptr message);
+  CAUSEWAY_DECL void delivered(end_ref e, parcel_ptr message);
 
   /// The smallest change of the last value, whatever its type.
-  static void alter(std::vector<std::byte>& bytes);
+  CAUSEWAY_DECL static void alter(std::vector<std::byte>& bytes);
 
   /// The side `e` ends its connection and is told why; the other hears of it.
-  void give_up(end_ref e, const std::string& why);
+  CAUSEWAY_DECL void give_up(end_ref e, const std::string& why);
 
   /// The side `e` has ended a connection; the news goes its way.
-  void tell_other_side(const connection& c, end_ref e, duration extra);
+  CAUSEWAY_DECL void tell_other_side(const connection& c, end_ref e, duration extra);
 
   /// The end `e` learns that its connection is over.
-  void end_of(end_ref e);
+  CAUSEWAY_DECL void end_of(end_ref e);
 
   const world_options& options_;
   scheduler& events_;

@@ -38,7 +38,7 @@ class parcel_stock;
 /// Takes a parcel back to its stock; without one, frees it.
 struct parcel_return {
   parcel_stock* stock = nullptr;
-  void operator()(parcel* p) const;
+  CAUSEWAY_DECL void operator()(parcel* p) const;
 };
 using parcel_ptr = std::unique_ptr<parcel, parcel_return>;
 
@@ -50,9 +50,9 @@ class parcel_stock {
   parcel_stock& operator=(const parcel_stock&) = delete;
 
   /// An empty parcel; its `bytes` may have room already.
-  [[nodiscard]] parcel_ptr make(content what, lane way);
+  CAUSEWAY_DECL [[nodiscard]] parcel_ptr make(content what, lane way);
 
-  void take_back(std::unique_ptr<parcel> p);
+  CAUSEWAY_DECL void take_back(std::unique_ptr<parcel> p);
 
   /// Bytes of memory that wait.
   [[nodiscard]] std::size_t held_bytes() const noexcept { return held_; }

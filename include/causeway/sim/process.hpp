@@ -53,7 +53,7 @@ class endpoint {
 
 /// What all parts of a world share.
 struct core {
-  explicit core(const world_options& o);
+  CAUSEWAY_DECL explicit core(const world_options& o);
 
   world_options options;
   scheduler events;
@@ -75,8 +75,8 @@ enum class wake_reason : std::uint8_t {
 
 class process {
  public:
-  process(detail::core& shared, host_index host, std::uint32_t incarnation, io::any_storage storage,
-          std::function<void(process&)> program);
+  CAUSEWAY_DECL process(detail::core& shared, host_index host, std::uint32_t incarnation, io::any_storage storage,
+                        std::function<void(process&)> program);
   process(const process&) = delete;
   process& operator=(const process&) = delete;
 
@@ -96,12 +96,12 @@ class process {
   void sleep(duration d) { sleep_till(now() + d); }
 
   /// The same for what takes its time whatever the host's clock says.
-  void sleep_world(duration d);
+  CAUSEWAY_DECL void sleep_world(duration d);
 
-  void sleep_till(time_point when);
+  CAUSEWAY_DECL void sleep_till(time_point when);
 
   /// Takes `nominal` divided by the host's speed; while the process is stopped, nothing gets done.
-  void compute(duration nominal);
+  CAUSEWAY_DECL void compute(duration nominal);
 
   /// A fabric for the peer `id`, at the next free port of this host: "<name>:1", "<name>:2", ... Everything that it starts
   /// ends with this process.
@@ -109,14 +109,14 @@ class process {
 
   /// A network of fixed membership: this host must be one of `peers`, and its place among them is its index. Blocks until
   /// all connections stand; errc::timeout names who did not come within `patience`.
-  [[nodiscard]] result<transport> make_transport(std::vector<host_index> peers,
-                                                 duration patience = std::chrono::minutes{10});
+  CAUSEWAY_DECL [[nodiscard]] result<transport> make_transport(std::vector<host_index> peers,
+                                                               duration patience = std::chrono::minutes{10});
 
   /// The host's disk; what is on it stays when the process ends.
   [[nodiscard]] io::any_storage storage() const { return storage_; }
 
   /// Its lines go to the world's log.
-  [[nodiscard]] log_sink log() const;
+  CAUSEWAY_DECL [[nodiscard]] log_sink log() const;
 
   /// The world asked it to end, as with SIGTERM; calls of fabric::block give errc::cancelled.
   [[nodiscard]] bool asked_to_stop() const noexcept { return asked_to_stop_; }
@@ -127,32 +127,32 @@ class process {
   wake_reason park(time_point deadline) { return park_until(core_.net.at(host_).clock.world(deadline)); }
 
   /// The same with a time of the world.
-  wake_reason park_until(time_point deadline);
+  CAUSEWAY_DECL wake_reason park_until(time_point deadline);
 
   /// The process goes on, as soon as what happens now is over.
-  void wake();
+  CAUSEWAY_DECL void wake();
 
   [[nodiscard]] detail::core& shared() noexcept { return core_; }
-  void add(detail::endpoint* e);
-  void remove(const detail::endpoint* e);
+  CAUSEWAY_DECL void add(detail::endpoint* e);
+  CAUSEWAY_DECL void remove(const detail::endpoint* e);
 
   // ---- for the world ---------------------------------------------------------------------------------------------------
 
   /// Lets it run until it blocks or ends.
-  void run();
+  CAUSEWAY_DECL void run();
 
   /// Unwinds it. Only from outside of it.
-  void kill();
+  CAUSEWAY_DECL void kill();
 
   /// Its fabrics and transports let go of the world.
-  void let_go(bool killed);
+  CAUSEWAY_DECL void let_go(bool killed);
 
-  void ask_to_stop();
+  CAUSEWAY_DECL void ask_to_stop();
 
   /// Whoever waits looks at the clock again.
-  void clock_changed();
+  CAUSEWAY_DECL void clock_changed();
 
-  void make_ready();
+  CAUSEWAY_DECL void make_ready();
 
   void not_ready() noexcept { ready_ = false; }
 

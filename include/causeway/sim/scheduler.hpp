@@ -44,7 +44,7 @@ struct event_label {
 /// The time of a scheduler. Models Clock; stays readable when the scheduler is gone.
 class virtual_clock {
  public:
-  explicit virtual_clock(std::shared_ptr<const time_point> now);
+  CAUSEWAY_DECL explicit virtual_clock(std::shared_ptr<const time_point> now);
   [[nodiscard]] time_point now() const noexcept { return *now_; }
 
  private:
@@ -58,17 +58,17 @@ class scheduler {
   using ticket = std::uint64_t;
 
   [[nodiscard]] time_point now() const noexcept { return *now_; }
-  [[nodiscard]] virtual_clock clock() const;
+  CAUSEWAY_DECL [[nodiscard]] virtual_clock clock() const;
   /// What the clocks of hosts are made from.
-  [[nodiscard]] std::shared_ptr<const time_point> shared_now() const;
+  CAUSEWAY_DECL [[nodiscard]] std::shared_ptr<const time_point> shared_now() const;
 
   /// `what` happens at `when`; a time in the past means now. Cost: O(log n).
-  ticket at(time_point when, const event_label& label, std::function<void()> what);
+  CAUSEWAY_DECL ticket at(time_point when, const event_label& label, std::function<void()> what);
 
-  ticket after(duration delay, const event_label& label, std::function<void()> what);
+  CAUSEWAY_DECL ticket after(duration delay, const event_label& label, std::function<void()> what);
 
   /// The event will not happen. Nothing if it has, or was cancelled before.
-  void cancel(ticket t);
+  CAUSEWAY_DECL void cancel(ticket t);
 
   [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
   [[nodiscard]] std::size_t pending() const noexcept { return heap_.size(); }
@@ -76,13 +76,13 @@ class scheduler {
   [[nodiscard]] time_point next_time() const noexcept { return heap_.empty() ? no_deadline : heap_.front().when; }
 
   /// Moves on to the next event and lets it happen. There must be one.
-  void run_next();
+  CAUSEWAY_DECL void run_next();
 
   /// Time passes without an event; never back, and not beyond the next one.
-  void advance_to(time_point when);
+  CAUSEWAY_DECL void advance_to(time_point when);
 
   /// Folds something that happens now into the history.
-  void record(const event_label& label) noexcept;
+  CAUSEWAY_DECL void record(const event_label& label) noexcept;
 
   [[nodiscard]] std::uint64_t history_hash() const noexcept { return causeway::detail::scramble(history_); }
   [[nodiscard]] std::uint64_t executed() const noexcept { return executed_; }
@@ -95,7 +95,7 @@ class scheduler {
     std::uint64_t sequence = 0;
     std::uint32_t slot = 0;
 
-    [[nodiscard]] bool before(const entry& other) const noexcept;
+    CAUSEWAY_DECL [[nodiscard]] bool before(const entry& other) const noexcept;
   };
 
   struct slot_state {
@@ -105,17 +105,17 @@ class scheduler {
     std::uint32_t generation = 1;
   };
 
-  std::uint32_t free_slot();
+  CAUSEWAY_DECL std::uint32_t free_slot();
 
-  void release(std::uint32_t slot);
+  CAUSEWAY_DECL void release(std::uint32_t slot);
 
-  void take_out(std::size_t position);
+  CAUSEWAY_DECL void take_out(std::size_t position);
 
-  void put(std::size_t position, const entry& e);
+  CAUSEWAY_DECL void put(std::size_t position, const entry& e);
 
-  void rise(std::size_t position);
+  CAUSEWAY_DECL void rise(std::size_t position);
 
-  void sink(std::size_t position);
+  CAUSEWAY_DECL void sink(std::size_t position);
 
   std::shared_ptr<time_point> now_ = std::make_shared<time_point>();
   std::vector<entry> heap_;  // 4-ary: children of i are 4 i + 1 to 4 i + 4

@@ -32,7 +32,7 @@ struct text_place {
   const std::string& name;
   std::size_t line;
 
-  [[nodiscard]] error wrong(const std::string& what) const;
+  CAUSEWAY_DECL [[nodiscard]] error wrong(const std::string& what) const;
 };
 
 /// Calls `take(line, place)` for each line that holds more than blanks and comments. `name` is for messages.

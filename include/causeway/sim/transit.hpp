@@ -39,7 +39,7 @@ enum standstill : std::uint8_t {
 
 /// A host as its network card and its kernel are: there whether or not a process runs.
 struct machine {
-  explicit machine(std::shared_ptr<const time_point> now);
+  CAUSEWAY_DECL explicit machine(std::shared_ptr<const time_point> now);
 
   host_options options;
   host_clock clock;
@@ -65,7 +65,7 @@ struct machine {
 
 class transit {
  public:
-  transit(const world_options& options, scheduler& events);
+  CAUSEWAY_DECL transit(const world_options& options, scheduler& events);
   transit(const transit&) = delete;
   transit& operator=(const transit&) = delete;
 
@@ -75,13 +75,13 @@ class transit {
   [[nodiscard]] machine& at(host_index host) { return machines_[host]; }
   [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(machines_.size()); }
 
-  void add_host(const host_options& options);
+  CAUSEWAY_DECL void add_host(const host_options& options);
 
   /// The connection that an end belongs to, if it still exists.
-  [[nodiscard]] connection* find(end_ref e);
+  CAUSEWAY_DECL [[nodiscard]] connection* find(end_ref e);
 
   /// A connection from `from` (side 0) to `to` (side 1).
-  end_ref connect(host_index from, socket_owner* dialer, host_index to, socket_owner* listener);
+  CAUSEWAY_DECL end_ref connect(host_index from, socket_owner* dialer, host_index to, socket_owner* listener);
 
   /// Calls `visit(connection, end)` for each end at `host`, open or not, of the connections that are not over.
   template <class F>
@@ -99,32 +99,32 @@ class transit {
   [[nodiscard]] std::size_t open_connections() const noexcept { return connections_.size() - free_.size(); }
 
   /// Nothing that is on its way arrives any more.
-  void clear(connection& c);
+  CAUSEWAY_DECL void clear(connection& c);
 
   /// What is on its way but control messages is lost, and nobody notices yet.
-  void lose_data(connection& c);
+  CAUSEWAY_DECL void lose_data(connection& c);
 
   /// A draw. Nothing is drawn for what cannot happen, so that a fault changes no history but its own.
   [[nodiscard]] bool happens(double chance) { return chance > 0 && static_cast<double>(random_.uniform()) < chance; }
 
-  [[nodiscard]] duration up_to(duration most);
+  CAUSEWAY_DECL [[nodiscard]] duration up_to(duration most);
 
-  [[nodiscard]] std::size_t connections_of(host_index host);
+  CAUSEWAY_DECL [[nodiscard]] std::size_t connections_of(host_index host);
 
   /// Whether the host has no descriptor left for another connection.
-  [[nodiscard]] bool is_full(host_index host);
+  CAUSEWAY_DECL [[nodiscard]] bool is_full(host_index host);
 
-  void send(end_ref e, parcel_ptr message);
+  CAUSEWAY_DECL void send(end_ref e, parcel_ptr message);
 
   /// Gives up a message whose last piece is not on the wire yet. The receiver is told if it has seen a part of it.
-  void abort(end_ref e, std::uint32_t operation);
+  CAUSEWAY_DECL void abort(end_ref e, std::uint32_t operation);
 
   /// The receiver at `e` has no room for data, or has it again.
-  void pause(end_ref e, bool yes);
+  CAUSEWAY_DECL void pause(end_ref e, bool yes);
 
-  void freeze(host_index host, standstill why = standstill::stopped);
+  CAUSEWAY_DECL void freeze(host_index host, standstill why = standstill::stopped);
 
-  void thaw(host_index host, unsigned causes = standstill::stopped);
+  CAUSEWAY_DECL void thaw(host_index host, unsigned causes = standstill::stopped);
 
   /// `what` happens in the host's process: now, or when it runs again.
   template <class F>
@@ -137,54 +137,54 @@ class transit {
   }
 
   /// A line carries packets again: what it held back comes out when its senders try again.
-  void healed(host_index from, host_index to, duration black);
+  CAUSEWAY_DECL void healed(host_index from, host_index to, duration black);
 
   /// Senders that meet a black hole try again ever less often.
-  duration retry_delay(duration black);
+  CAUSEWAY_DECL duration retry_delay(duration black);
 
   /// One way, one packet.
-  duration flight_time(const link& l);
+  CAUSEWAY_DECL duration flight_time(const link& l);
 
   /// A whole message came to the end `e` (the receiver's), or a goodbye.
   std::function<void(end_ref, parcel_ptr)> on_delivery;
 
  private:
-  void enter(machine& m, end_ref e);
+  CAUSEWAY_DECL void enter(machine& m, end_ref e);
 
-  void tidy(machine& m);
+  CAUSEWAY_DECL void tidy(machine& m);
 
-  std::uint32_t free_slot();
+  CAUSEWAY_DECL std::uint32_t free_slot();
 
-  static queue<parcel_ptr>* next_lane(flow& f);
+  CAUSEWAY_DECL static queue<parcel_ptr>* next_lane(flow& f);
 
-  void refresh(flow& f);
+  CAUSEWAY_DECL void refresh(flow& f);
 
-  void pump(flow& f, end_ref e);
+  CAUSEWAY_DECL void pump(flow& f, end_ref e);
 
   /// Queues a flow at its uplink, if there is something that it may send.
-  bool enqueue(flow& f, end_ref e);
+  CAUSEWAY_DECL bool enqueue(flow& f, end_ref e);
 
-  void go_on(end_ref e);
+  CAUSEWAY_DECL void go_on(end_ref e);
 
-  void serve(host_index host);
+  CAUSEWAY_DECL void serve(host_index host);
 
-  void transmit(connection& c, flow& f, end_ref e);
+  CAUSEWAY_DECL void transmit(connection& c, flow& f, end_ref e);
 
-  duration loss_delay(const flow& f, std::uint64_t bytes);
+  CAUSEWAY_DECL duration loss_delay(const flow& f, std::uint64_t bytes);
 
-  void arrive(end_ref e);
+  CAUSEWAY_DECL void arrive(end_ref e);
 
-  void land(flow& f, end_ref e, piece p);
+  CAUSEWAY_DECL void land(flow& f, end_ref e, piece p);
 
-  void release(end_ref e);
+  CAUSEWAY_DECL void release(end_ref e);
 
-  void deliver(end_ref e);
+  CAUSEWAY_DECL void deliver(end_ref e);
 
-  void read(end_ref e);
+  CAUSEWAY_DECL void read(end_ref e);
 
-  void take(flow& f, end_ref e, piece p);
+  CAUSEWAY_DECL void take(flow& f, end_ref e, piece p);
 
-  void acknowledge(flow& f, end_ref e, std::uint64_t bytes);
+  CAUSEWAY_DECL void acknowledge(flow& f, end_ref e, std::uint64_t bytes);
 
   const world_options& options_;
   scheduler& events_;

@@ -36,7 +36,7 @@ class world {
   using program = std::function<void(process&)>;
   using host_set = std::vector<host_index>;
 
-  explicit world(const world_options& options = {});
+  CAUSEWAY_DECL explicit world(const world_options& options = {});
   world(const world&) = delete;
   world& operator=(const world&) = delete;
 
@@ -45,7 +45,7 @@ class world {
 
   // ---- what it is made of ----------------------------------------------------------------------------------------------
 
-  host_index add_host(host_options options = {});
+  CAUSEWAY_DECL host_index add_host(host_options options = {});
 
   [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
   [[nodiscard]] const host_options& options_of(host_index host) { return core_.net.at(host).options; }
@@ -55,32 +55,32 @@ class world {
   /// The line from `from` to `to`; the other direction keeps what it has.
   void set_link(host_index from, host_index to, const link_options& o) { core_.net.wires().links().set(from, to, o); }
   /// All lines from hosts of one region to hosts of another (or the same), but those set by set_link.
-  void set_region_link(std::uint32_t from, std::uint32_t to, const link_options& options);
-  [[nodiscard]] link_options link(host_index from, host_index to);
+  CAUSEWAY_DECL void set_region_link(std::uint32_t from, std::uint32_t to, const link_options& options);
+  CAUSEWAY_DECL [[nodiscard]] link_options link(host_index from, host_index to);
   void set_speed(host_index host, double speed) { core_.net.at(host).options.speed = speed; }
   /// The host's disk, from its next process on. None was set: an io::memory_storage.
   void set_storage(host_index host, io::any_storage disk) { seats_[host].disk = std::move(disk); }
   [[nodiscard]] io::any_storage storage(host_index host) { return seats_[host].disk; }
-  void set_log(world_log log);
+  CAUSEWAY_DECL void set_log(world_log log);
 
   // ---- processes -------------------------------------------------------------------------------------------------------
 
   /// Starts a process that runs `main` and ends when it returns. One that runs there already is killed first. An exception
   /// out of `main` comes out of run or run_until.
-  void boot(host_index host, program main);
+  CAUSEWAY_DECL void boot(host_index host, program main);
   /// As boot, with what was booted last.
-  void restart(host_index host);
+  CAUSEWAY_DECL void restart(host_index host);
 
   /// SIGKILL: the process ends between two blocking calls, its memory is freed, and others hear of it one latency later.
-  void kill(host_index host);
+  CAUSEWAY_DECL void kill(host_index host);
   /// The power goes off: as kill, but nobody hears of it before the host is started again.
-  void power_off(host_index host);
+  CAUSEWAY_DECL void power_off(host_index host);
   /// SIGTERM: process::asked_to_stop becomes true, and what blocks in a fabric gives errc::cancelled.
-  void ask_to_stop(host_index host);
+  CAUSEWAY_DECL void ask_to_stop(host_index host);
   /// SIGSTOP: the process stands still; its kernel accepts connections, and bytes up to a socket buffer.
-  void stop(host_index host);
+  CAUSEWAY_DECL void stop(host_index host);
   /// SIGCONT: what came meanwhile happens first.
-  void resume(host_index host);
+  CAUSEWAY_DECL void resume(host_index host);
 
   [[nodiscard]] bool alive(host_index host) const { return seats_[host].running != nullptr; }
   [[nodiscard]] bool stopped(host_index host) { return core_.net.at(host).frozen != 0; }
@@ -92,51 +92,51 @@ class world {
 
   /// A black hole in one direction: what is sent waits, and comes out after unblock, with up to a second of delay. Calls
   /// count: as many unblocks as blocks open it again.
-  void block(host_index from, host_index to);
-  void unblock(host_index from, host_index to);
+  CAUSEWAY_DECL void block(host_index from, host_index to);
+  CAUSEWAY_DECL void unblock(host_index from, host_index to);
   /// Blocks every line from `a` to `b`, and back unless `one_way`. heal with the same arguments undoes it.
-  void partition(const host_set& a, const host_set& b, bool one_way = false);
-  void heal(const host_set& a, const host_set& b, bool one_way = false);
+  CAUSEWAY_DECL void partition(const host_set& a, const host_set& b, bool one_way = false);
+  CAUSEWAY_DECL void heal(const host_set& a, const host_set& b, bool one_way = false);
   /// Opens every line, however often it was blocked.
-  void heal_all();
+  CAUSEWAY_DECL void heal_all();
   /// What a connection on this line carries at most from now on; `unlimited` ends it.
-  void slow_link(host_index from, host_index to, double bytes_per_s);
+  CAUSEWAY_DECL void slow_link(host_index from, host_index to, double bytes_per_s);
 
   /// From now on part `chance` of the messages from `from` to `to` meets with it; 0 ends it. Nothing of it changes what is
   /// on other lines.
-  void set_mishap(host_index from, host_index to, mishap what, double chance);
+  CAUSEWAY_DECL void set_mishap(host_index from, host_index to, mishap what, double chance);
   /// One TCP stream of the connections between two hosts dies. Data on its way is lost; control messages, on a stream of
   /// their own, still arrive until the link ends, a round trip later.
-  void lose_stream(host_index a, host_index b);
+  CAUSEWAY_DECL void lose_stream(host_index a, host_index b);
 
   // ---- a host's faults -------------------------------------------------------------------------------------------------
 
   /// A second of the world is `rate` seconds of its clock; 1: as usual.
-  void set_clock_rate(host_index host, double rate);
+  CAUSEWAY_DECL void set_clock_rate(host_index host, double rate);
   /// Its clock goes forward at once, as that of a virtual machine that was held up.
-  void jump_clock(host_index host, duration forward);
+  CAUSEWAY_DECL void jump_clock(host_index host, duration forward);
   /// It has descriptors for so many connections: no dial or accept beyond them. Those that stand stay. 0: no limit.
-  void limit_connections(host_index host, std::uint64_t most);
+  CAUSEWAY_DECL void limit_connections(host_index host, std::uint64_t most);
   /// Its disk takes so long, from now on. The process waits in its call; if it holds the lock of a fabric, nothing reaches
   /// that host meanwhile and nothing leaves it. For sim::disk::set_waiter.
-  void wait_for_disk(host_index host, duration d);
+  CAUSEWAY_DECL void wait_for_disk(host_index host, duration d);
   /// Part `chance` of the messages that arrive there find no memory: the link that they came on ends.
-  void set_no_memory(host_index host, double chance);
+  CAUSEWAY_DECL void set_no_memory(host_index host, double chance);
 
   // ---- time ------------------------------------------------------------------------------------------------------------
 
-  void at(time_point when, std::function<void()> what);
-  void after(duration delay, std::function<void()> what);
+  CAUSEWAY_DECL void at(time_point when, std::function<void()> what);
+  CAUSEWAY_DECL void after(duration delay, std::function<void()> what);
 
   [[nodiscard]] time_point now() const noexcept { return core_.events.now(); }
   [[nodiscard]] any_clock clock() const { return any_clock{core_.events.clock()}; }
 
   /// Runs everything up to and including `end`, and sets the clock to it. False: nothing is left to happen after it.
-  bool run_until(time_point end);
+  CAUSEWAY_DECL bool run_until(time_point end);
   bool run_for(duration d) { return run_until(now() + d); }
 
   /// Runs until nothing is left to happen, or end_run. True: every process has ended; else some wait for ever.
-  bool run();
+  CAUSEWAY_DECL bool run();
 
   /// The run under way returns after the present event.
   void end_run() noexcept { ended_ = true; }
@@ -168,12 +168,12 @@ class world {
     }
   }
 
-  void go_on(host_index host, unsigned causes);
+  CAUSEWAY_DECL void go_on(host_index host, unsigned causes);
 
   /// Who waits for its disk with the lock held is cut off, but goes on once the disk is done.
-  [[nodiscard]] bool may_run(host_index host);
+  CAUSEWAY_DECL [[nodiscard]] bool may_run(host_index host);
 
-  void hold_up(host_index host, duration d);
+  CAUSEWAY_DECL void hold_up(host_index host, duration d);
 
   template <class F>
   void change_clock(host_index host, std::uint64_t what, F f) {
@@ -183,16 +183,16 @@ class world {
   }
 
   /// Processes are started and ended between events, never inside of one.
-  void soon(host_index host, std::uint64_t what, std::function<void()> f);
+  CAUSEWAY_DECL void soon(host_index host, std::uint64_t what, std::function<void()> f);
 
-  void start(host_index host);
+  CAUSEWAY_DECL void start(host_index host);
 
-  void end_process(host_index host, bool killed);
+  CAUSEWAY_DECL void end_process(host_index host, bool killed);
 
-  void step();
+  CAUSEWAY_DECL void step();
 
   /// Lets every process run that can.
-  void settle();
+  CAUSEWAY_DECL void settle();
 
   detail::core core_;
   std::deque<seat> seats_;

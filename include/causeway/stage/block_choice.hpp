@@ -41,11 +41,11 @@ CAUSEWAY_DECL void add_throughput(std::vector<double>& sums, const nn::block_ran
 }  // namespace detail
 
 /// Rows a second through each block.
-[[nodiscard]] CAUSEWAY_DECL std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers);
+CAUSEWAY_DECL [[nodiscard]] std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers);
 
 /// Where `count` blocks in a row are worst off: their throughputs, lowest first, are the least in lexicographic order; the
 /// first such place. Precondition: 1 <= count <= blocks.
-[[nodiscard]] CAUSEWAY_DECL std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count);
+CAUSEWAY_DECL [[nodiscard]] std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count);
 
 namespace detail {
 
@@ -57,7 +57,7 @@ CAUSEWAY_DECL bool settle_span(std::vector<served_span>& spans, std::size_t i, s
 /// Where the server `self` of `spans` should begin instead; none where it stays: its place is the best, or the swarm would
 /// have a gap meanwhile, or the least throughput would not become more than 1 / quality of what it is, when all move until
 /// nobody wants to. Petals' quality is 0.75. Rounds in which all may move are at most as many as there are spans.
-[[nodiscard]] CAUSEWAY_DECL std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
+CAUSEWAY_DECL [[nodiscard]] std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
                                                                      std::int64_t layers, double quality = 0.75);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage

@@ -56,41 +56,41 @@ struct span_directory_options {
 /// Copyable; no thread safety.
 class span_directory {
  public:
-  explicit span_directory(std::int64_t layers = 1, const span_directory_options& options = {});
+  CAUSEWAY_DECL explicit span_directory(std::int64_t layers = 1, const span_directory_options& options = {});
 
   [[nodiscard]] std::int64_t layers() const noexcept { return layers_; }
   /// Servers that say they serve something, banned ones too.
-  [[nodiscard]] std::size_t size() const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t size() const noexcept;
 
   /// Precondition: blocks of the model. What was measured is believed less with every announcement, so that a server that
   /// was slow is tried again some day.
-  void announced(net::peer_id id, const span_offer& offer, time_point until);
+  CAUSEWAY_DECL void announced(net::peer_id id, const span_offer& offer, time_point until);
   /// It serves nothing before it announces itself again. Its failures are remembered for a time.
-  void gone(net::peer_id id);
+  CAUSEWAY_DECL void gone(net::peer_id id);
   /// So with whoever did not announce itself again.
-  void expire(time_point now);
+  CAUSEWAY_DECL void expire(time_point now);
 
   /// A small message went there and back.
-  void probed(net::peer_id id, double seconds);
+  CAUSEWAY_DECL void probed(net::peer_id id, double seconds);
   /// A request was sent; `answered` or `failed` follows. `work`: rows times blocks, a backward counted twice.
-  void asked(net::peer_id id, double work);
+  CAUSEWAY_DECL void asked(net::peer_id id, double work);
   /// It need not answer any more.
-  void dropped(net::peer_id id, double work);
+  CAUSEWAY_DECL void dropped(net::peer_id id, double work);
   /// Whether it has as many requests of ours as it takes at once.
-  [[nodiscard]] bool full(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool full(net::peer_id id) const;
   /// It took so long: what was not computing was the way there and back, for each row.
-  void answered(net::peer_id id, double work, double rows, double seconds);
+  CAUSEWAY_DECL void answered(net::peer_id id, double work, double rows, double seconds);
   /// Not chosen for a time, which doubles with every failure in a row; those of requests that were under way count as one.
-  void failed(net::peer_id id, double work, time_point now);
+  CAUSEWAY_DECL void failed(net::peer_id id, double work, time_point now);
   /// When the first ban ends; no_deadline where nobody is banned.
-  [[nodiscard]] time_point next_return(time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] time_point next_return(time_point now) const;
 
   /// The quickest chain through `blocks`, forward and backward; empty where some block has no server that
   /// can be asked. Ties: fewer hops first, then the lower id. O(blocks² · servers).
-  [[nodiscard]] span_chain route(nn::block_range blocks, const span_need& need, time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] span_chain route(nn::block_range blocks, const span_need& need, time_point now) const;
 
   /// The first block of `blocks` that nobody can be asked for; its end where there is none.
-  [[nodiscard]] std::int64_t first_missing(nn::block_range blocks, time_point now) const;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t first_missing(nn::block_range blocks, time_point now) const;
 
  private:
   static constexpr double unreachable = std::numeric_limits<double>::infinity();
@@ -110,15 +110,16 @@ class span_directory {
     span_hop hop{};
   };
 
-  [[nodiscard]] server* find(net::peer_id id);
-  [[nodiscard]] double mixed(double old, double fresh) const;
+  CAUSEWAY_DECL [[nodiscard]] server* find(net::peer_id id);
+  CAUSEWAY_DECL [[nodiscard]] double mixed(double old, double fresh) const;
   /// For those of whom nothing is known: the mean of the others.
-  [[nodiscard]] double usual_trip() const;
-  static void withdraw(server& s);
-  static void done(server& s, double work);
-  [[nodiscard]] static bool usable(const server& s, time_point now);
+  CAUSEWAY_DECL [[nodiscard]] double usual_trip() const;
+  CAUSEWAY_DECL static void withdraw(server& s);
+  CAUSEWAY_DECL static void done(server& s, double work);
+  CAUSEWAY_DECL [[nodiscard]] static bool usable(const server& s, time_point now);
   /// Forward and backward: the way twice, and three times the computing, since a backward computes the forward again.
-  [[nodiscard]] static double cost_of(const server& s, double usual_trip, std::int64_t rows, std::int64_t blocks);
+  CAUSEWAY_DECL [[nodiscard]] static double cost_of(const server& s, double usual_trip, std::int64_t rows,
+                                                    std::int64_t blocks);
 
   std::int64_t layers_;
   span_directory_options options_;

@@ -25,7 +25,7 @@ using expert_id = std::uint64_t;
 /// sides[i] places on axis i. 1 to 16 axes, fewer than 2^63 places in all.
 class expert_grid {
  public:
-  explicit expert_grid(std::vector<std::uint32_t> sides);
+  CAUSEWAY_DECL explicit expert_grid(std::vector<std::uint32_t> sides);
 
   [[nodiscard]] std::size_t axes() const noexcept { return sides_.size(); }
   [[nodiscard]] std::span<const std::uint32_t> sides() const noexcept { return sides_; }
@@ -34,7 +34,7 @@ class expert_grid {
   [[nodiscard]] std::size_t heads() const noexcept { return heads_; }
   /// Places that share the first axis + 1 coordinates.
   [[nodiscard]] std::uint64_t below(std::size_t axis) const noexcept { return below_[axis]; }
-  [[nodiscard]] std::uint32_t coordinate(expert_id e, std::size_t axis) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t coordinate(expert_id e, std::size_t axis) const noexcept;
 
  private:
   std::vector<std::uint32_t> sides_;
@@ -54,20 +54,20 @@ concept ExpertDirectory = requires(const D& d, expert_id prefix, std::size_t axi
 /// All entries in one place. Not safe to share between threads while it changes.
 class expert_directory {
  public:
-  explicit expert_directory(expert_grid grid);
+  CAUSEWAY_DECL explicit expert_directory(expert_grid grid);
 
   [[nodiscard]] const expert_grid& grid() const noexcept { return grid_; }
   [[nodiscard]] std::size_t size() const noexcept { return alive_.size(); }
-  [[nodiscard]] bool contains(expert_id e) const;
+  CAUSEWAY_DECL [[nodiscard]] bool contains(expert_id e) const;
 
   /// The expert is there until then, or longer if it was said before. Precondition: a place of the grid.
-  void announce(expert_id e, time_point until = no_deadline);
+  CAUSEWAY_DECL void announce(expert_id e, time_point until = no_deadline);
   /// The expert did not answer.
-  void remove(expert_id e);
+  CAUSEWAY_DECL void remove(expert_id e);
   /// Forgets whoever did not announce itself again.
-  void expire(time_point now);
+  CAUSEWAY_DECL void expire(time_point now);
 
-  void extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
+  CAUSEWAY_DECL void extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
 
  private:
   expert_grid grid_;

@@ -32,8 +32,8 @@ struct seat {
   /// what it computes.
   std::vector<nn::block_range> keeps{};
 
-  [[nodiscard]] std::vector<nn::block_range> held() const;
-  [[nodiscard]] bool holds(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> held() const;
+  CAUSEWAY_DECL [[nodiscard]] bool holds(std::int64_t block) const;
   friend bool operator==(const seat&, const seat&) = default;
 };
 
@@ -53,34 +53,34 @@ struct layout {
     std::size_t replica = 0, rank = 0;
   };
   /// Where a peer is; nullptr: spare.
-  [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const;
+  CAUSEWAY_DECL [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const;
   /// The peers that hold a block, in the order of replicas and ranks.
-  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
   /// The number of the first micro-batch of a replica.
-  [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
 
   /// Those who have a seat, in the order of replicas and ranks.
-  [[nodiscard]] std::vector<std::uint64_t> seated() const;
-  [[nodiscard]] bool has_empty_seats() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> seated() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_empty_seats() const;
   /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `seated()`.
   /// Micro-batches go to the pipelines in turn; where one has an empty seat, to the others' peers of that stage in turn.
   /// Precondition: `check` finds nothing wrong, and all replicas are cut alike.
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
 
   friend bool operator==(const layout&, const layout&) = default;
 
   /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat. Where seats
   /// are empty, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes every
   /// stage.
-  [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
 
  private:
   static constexpr std::uint32_t empty = UINT32_MAX;
 
   // Where each empty seat has another of its pipeline that keeps its stage, that one does it; else micro-batches go to
   // other pipelines, which must be cut alike.
-  [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one);
-  [[nodiscard]] result<void> check_detours() const;
+  CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one);
+  CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
 };
 
 /// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
@@ -92,10 +92,10 @@ struct layout {
 }
 
 /// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
 
 /// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
-[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
 

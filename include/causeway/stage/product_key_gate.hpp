@@ -51,7 +51,7 @@ struct product_key_options {
 namespace detail {
 
 /// A total order: no two experts are equal.
-[[nodiscard]] CAUSEWAY_DECL bool better(const expert_choice& a, const expert_choice& b) noexcept;
+[[nodiscard]] CAUSEWAY_INLINE bool better(const expert_choice& a, const expert_choice& b) noexcept;
 
 }  // namespace detail
 
@@ -98,8 +98,8 @@ CAUSEWAY_DECL void weigh_experts_backward(const expert_choices& choices, std::sp
 class product_key_gate {
  public:
   /// errc::invalid_argument for options that cannot work.
-  static result<product_key_gate> create(std::int64_t width, const expert_grid& grid,
-                                         const product_key_options& options = {});
+  CAUSEWAY_DECL static result<product_key_gate> create(std::int64_t width, const expert_grid& grid,
+                                                       const product_key_options& options = {});
 
   [[nodiscard]] const product_key_options& options() const noexcept { return options_; }
   [[nodiscard]] std::span<float> weights() noexcept { return weights_; }
@@ -132,19 +132,19 @@ class product_key_gate {
   }
 
   /// Adds to the gradients of W, and to `dx` [rows, width], from `d_scores`, one for each choice.
-  void backward(thread_pool& pool, std::span<const float> x, const expert_choices& choices, std::span<const float> d_scores,
-                std::span<float> dx);
+  CAUSEWAY_DECL void backward(thread_pool& pool, std::span<const float> x, const expert_choices& choices,
+                              std::span<const float> d_scores, std::span<float> dx);
 
   void serialize(auto& ar) { ar(weights_); }
 
  private:
-  product_key_gate(std::int64_t width, const expert_grid& grid, const product_key_options& options);
+  CAUSEWAY_DECL product_key_gate(std::int64_t width, const expert_grid& grid, const product_key_options& options);
 
-  [[nodiscard]] std::size_t rows_of(std::span<const float> x) const;
-  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
+  CAUSEWAY_DECL [[nodiscard]] std::size_t rows_of(std::span<const float> x) const;
+  CAUSEWAY_DECL static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
 
   /// scores_ ← the gradient of all scores [rows, heads]: a choice's goes to its place on every axis.
-  void spread(const expert_choices& choices, std::span<const float> d_scores);
+  CAUSEWAY_DECL void spread(const expert_choices& choices, std::span<const float> d_scores);
 
   expert_grid grid_;
   product_key_options options_;

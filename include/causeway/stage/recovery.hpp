@@ -48,10 +48,10 @@ struct present_peer {
   std::vector<double> squares{};
   begun_step begun{};
 
-  [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
   [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
   /// 0 where it does not know.
-  [[nodiscard]] double squares_of(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] double squares_of(std::int64_t block) const;
 };
 
 /// What all peers of an attempt know.
@@ -65,9 +65,9 @@ struct gathering {
   run_history history{};    ///< of policies with an `interval`
 
   /// The place of the first peer that holds a block; peers.size() where nobody does.
-  [[nodiscard]] std::size_t first_holder(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] std::size_t first_holder(std::int64_t block) const;
   /// Ids of all that hold it, rising.
-  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
   [[nodiscard]] bool somebody_holds(std::int64_t block) const { return first_holder(block) < peers.size(); }
 };
 
@@ -112,12 +112,12 @@ concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r,
 
 /// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
 /// overlap, ties to whoever sat there, then by the order of rows and ids. Precondition: at least as many peers as ranges.
-[[nodiscard]] CAUSEWAY_DECL layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
+CAUSEWAY_DECL [[nodiscard]] layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
                                               std::span<const std::uint32_t> micro_batches, const gathering& g);
 
 namespace recovery {
 
-[[nodiscard]] CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed);
+CAUSEWAY_DECL [[nodiscard]] error too_few(std::size_t peers, std::int64_t needed);
 
 /// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's seat goes to a
 /// spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
@@ -131,7 +131,7 @@ class regroup {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
  private:
   std::int64_t stages_;

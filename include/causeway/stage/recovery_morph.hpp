@@ -37,12 +37,12 @@ class morph {
   static constexpr std::string_view name = "morph";
   static constexpr recovery_traits traits{};
 
-  explicit morph(morph_options options = {});
+  CAUSEWAY_DECL explicit morph(morph_options options = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
  private:
   morph_options options_;

@@ -50,13 +50,13 @@ namespace detail {
 /// What steps of a model take in different shapes. The job must outlive it.
 class shape_speeds {
  public:
-  shape_speeds(const plan::recovery_job& job, double device_memory);
+  CAUSEWAY_DECL shape_speeds(const plan::recovery_job& job, double device_memory);
 
   /// Seconds of a step; infinite where the model does not fit, or a pipeline would have no micro-batch.
-  double seconds(const plan::pipeline_shape& s);
+  CAUSEWAY_DECL double seconds(const plan::pipeline_shape& s);
 
   /// For at most so many peers; 0 x 0 if they are too few. Of several, the one with the fewest stages.
-  plan::pipeline_shape quickest(std::size_t peers);
+  CAUSEWAY_DECL plan::pipeline_shape quickest(std::size_t peers);
 
  private:
   const plan::recovery_job& job_;
@@ -76,30 +76,31 @@ class proactive {
   static constexpr std::string_view name = "proactive";
   static constexpr recovery_traits traits{};
 
-  explicit proactive(proactive_options options = {});
+  CAUSEWAY_DECL explicit proactive(proactive_options options = {});
 
   [[nodiscard]] std::uint64_t interval() const noexcept { return options_.interval; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
  private:
-  [[nodiscard]] result<plan::recovery_job> job_for(const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::recovery_job> job_for(const gathering& g) const;
 
   // Of the last step; none before the first, and where the history is of another run.
-  [[nodiscard]] plan::pipeline_shape last_shape(const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] plan::pipeline_shape last_shape(const gathering& g) const;
 
-  static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages);
+  CAUSEWAY_DECL static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages);
 
   // Whether every seat of so many pipelines has its peer.
-  static bool stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas);
+  CAUSEWAY_DECL static bool stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas);
 
-  [[nodiscard]] result<plan::pipeline_shape> planned(const gathering& g, const plan::recovery_job& job,
-                                                     const plan::pipeline_shape& now) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::pipeline_shape> planned(const gathering& g, const plan::recovery_job& job,
+                                                                   const plan::pipeline_shape& now) const;
 
-  [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job, const plan::pipeline_shape& now) const;
+  CAUSEWAY_DECL [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job,
+                                                                    const plan::pipeline_shape& now) const;
 
   // That more than `there` peers are needed for; one more where no number would do.
-  [[nodiscard]] std::int64_t fewest_peers(detail::shape_speeds& speeds, std::size_t there) const;
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t fewest_peers(detail::shape_speeds& speeds, std::size_t there) const;
 
   static constexpr std::uint64_t liveput_stream = 0x6C697665;
 

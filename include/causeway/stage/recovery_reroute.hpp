@@ -41,36 +41,37 @@ class reroute {
   static constexpr recovery_traits traits{};
 
   /// `costs`: of the stages and the links between them, equal on all peers; none: stages are alike, links cost nothing.
-  explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {});
+  CAUSEWAY_DECL explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
   /// What all peers of a layout with empty seats do: their places are those of layout::seated.
-  [[nodiscard]] result<plan::routed_schedule> order(const layout& l) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::routed_schedule> order(const layout& l) const;
 
   /// What its forwards and backwards take, by the costs.
-  [[nodiscard]] result<double> seconds(const layout& l) const;
+  CAUSEWAY_DECL [[nodiscard]] result<double> seconds(const layout& l) const;
 
  private:
   using grid = std::vector<std::vector<std::uint64_t>>;  // [replica][stage]: peer
 
   // Pipelines of which somebody is left, with those who sat there and have what they compute. Others are spare.
-  static grid last_seats(const gathering& g, const std::vector<nn::block_range>& row,
-                         std::vector<const present_peer*>& spare);
+  CAUSEWAY_DECL static grid last_seats(const gathering& g, const std::vector<nn::block_range>& row,
+                                       std::vector<const present_peer*>& spare);
 
   // Who holds most of what is missing goes first.
-  static void fill(grid& seats, const std::vector<nn::block_range>& row, std::vector<const present_peer*>& spare);
+  CAUSEWAY_DECL static void fill(grid& seats, const std::vector<nn::block_range>& row,
+                                 std::vector<const present_peer*>& spare);
 
-  static std::size_t filled(const grid& seats, std::size_t stage);
-  [[nodiscard]] bool has_all_stages(const grid& seats) const;
+  CAUSEWAY_DECL static std::size_t filled(const grid& seats, std::size_t stage);
+  CAUSEWAY_DECL [[nodiscard]] bool has_all_stages(const grid& seats) const;
 
   // Until no stage has two peers more than another.
-  void even_out(grid& seats) const;
+  CAUSEWAY_DECL void even_out(grid& seats) const;
 
-  [[nodiscard]] result<plan::routed_step> step_of(const layout& l) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::routed_step> step_of(const layout& l) const;
 
   std::int64_t stages_;
   plan::stage_costs costs_;

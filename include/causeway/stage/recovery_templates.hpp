@@ -40,12 +40,12 @@ class templates {
   static constexpr std::string_view name = "templates";
   static constexpr recovery_traits traits{};
 
-  explicit templates(templates_options options = {});
+  CAUSEWAY_DECL explicit templates(templates_options options = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
 
  private:
   templates_options options_;

@@ -40,38 +40,38 @@ struct server {
 class roster {
  public:
   /// `smoothing`: weight of the newest measurement in the moving average of a peer's seconds.
-  explicit roster(std::uint32_t stages = 1, double smoothing = 0.3);
+  CAUSEWAY_DECL explicit roster(std::uint32_t stages = 1, double smoothing = 0.3);
 
   [[nodiscard]] std::uint32_t stages() const noexcept { return static_cast<std::uint32_t>(stages_.size()); }
   [[nodiscard]] std::span<const server> at(std::uint32_t stage) const { return stages_[stage]; }
 
   /// The peer says that it serves `stage`: a ban ends, and it leaves the stage that it served before.
-  void announced(net::peer_id id, std::uint32_t stage);
+  CAUSEWAY_DECL void announced(net::peer_id id, std::uint32_t stage);
 
-  void gone(net::peer_id id);
+  CAUSEWAY_DECL void gone(net::peer_id id);
 
   /// It is not chosen before it has been announced again.
-  void ban(net::peer_id id);
+  CAUSEWAY_DECL void ban(net::peer_id id);
 
   /// A micro-batch took it so long.
-  void measured(net::peer_id id, double seconds);
+  CAUSEWAY_DECL void measured(net::peer_id id, double seconds);
 
   /// A boundary tensor takes so many seconds between the two, whichever way. 0 where nothing was measured.
-  void link(net::peer_id a, net::peer_id b, double seconds);
-  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
+  CAUSEWAY_DECL void link(net::peer_id a, net::peer_id b, double seconds);
+  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
 
   /// Those that may be chosen.
-  [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const;
 
   /// Of a peer, or the mean of its stage's known ones while it has shown nothing; 1 where nobody has.
-  [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const;
 
  private:
   static bool before(const server& s, net::peer_id id) noexcept { return s.id < id; }
-  static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b);
+  CAUSEWAY_DECL static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b);
 
-  void erase(std::uint32_t stage, net::peer_id id);
-  [[nodiscard]] server* find(net::peer_id id);
+  CAUSEWAY_DECL void erase(std::uint32_t stage, net::peer_id id);
+  CAUSEWAY_DECL [[nodiscard]] server* find(net::peer_id id);
 
   std::vector<std::vector<server>> stages_;
   std::map<std::pair<net::peer_id, net::peer_id>, double> delays_;

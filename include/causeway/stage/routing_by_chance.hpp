@@ -37,24 +37,24 @@ class least_load {
  public:
   static constexpr std::string_view name = "least_load";
 
-  explicit least_load(least_load_options options = {});
+  CAUSEWAY_DECL explicit least_load(least_load_options options = {});
 
   void begin(const step_size&, const roster&) {}
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t);
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
   /// Accumulated so far; 0 for a peer that was never seen.
-  [[nodiscard]] double load(std::uint32_t stage, net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] double load(std::uint32_t stage, net::peer_id id) const;
 
  private:
   // Who is new enters, who has gone is forgotten: when it comes back it is new.
-  void admit(std::uint32_t stage, const roster& known);
+  CAUSEWAY_DECL void admit(std::uint32_t stage, const roster& known);
 
   // Before anybody of the stage has shown its speed, loads count micro-batches. From then on they are seconds: else who got
   // one more of the first would get nothing for as long as the others take to make up for whole seconds.
-  void take_unit(std::uint32_t stage, const roster& known);
+  CAUSEWAY_DECL void take_unit(std::uint32_t stage, const roster& known);
 
   least_load_options options_;
   rng random_;
@@ -77,7 +77,7 @@ class random {
 
   void begin(const step_size& size, const roster&) { step_ = size.step; }
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 

@@ -28,16 +28,16 @@ namespace detail {
 /// A directed graph with integer capacities; its flow of least cost. Costs are at least 0.
 class flow_graph {
  public:
-  explicit flow_graph(std::size_t vertices);
+  CAUSEWAY_DECL explicit flow_graph(std::size_t vertices);
 
-  void connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost);
+  CAUSEWAY_DECL void connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost);
 
   /// Sends up to `wanted` units, one by one on the shortest path of what is left; gives how many went. Each is optimal for
   /// its number (Busacker and Gowen, 1960). Cost: O(wanted · vertices · arcs).
-  std::uint32_t send(std::size_t source, std::size_t sink, std::uint32_t wanted);
+  CAUSEWAY_DECL std::uint32_t send(std::size_t source, std::size_t sink, std::uint32_t wanted);
 
   /// Takes one unit of the flow out, and gives the vertices that it passes.
-  std::vector<std::size_t> take_path(std::size_t source, std::size_t sink);
+  CAUSEWAY_DECL std::vector<std::size_t> take_path(std::size_t source, std::size_t sink);
 
  private:
   struct arc {
@@ -48,7 +48,7 @@ class flow_graph {
   [[nodiscard]] std::uint32_t flow(std::size_t a) const { return arcs_[a ^ 1U].room; }
 
   // Bellman-Ford, because what flows back has a negative cost. The tolerance keeps rounding from going in circles.
-  bool shortest(std::size_t source, std::size_t sink);
+  CAUSEWAY_DECL bool shortest(std::size_t source, std::size_t sink);
 
   std::vector<arc> arcs_;
   std::vector<std::vector<std::size_t>> out_;
@@ -59,7 +59,7 @@ class flow_graph {
 
 /// How many micro-batches each peer carries so that all are through as soon as possible: the shares in the shortest time T
 /// for which Σ ⌊T / seconds⌋ reaches `micro_batches`. What is over at that T is left with the peers, as room to choose.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds,
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds,
                                                                       std::uint32_t micro_batches);
 
 /// Peers carry what they can in the time of the step (`shares_in_time` of their stage); among all ways to share it out, the
@@ -71,22 +71,22 @@ class min_cost_flow {
  public:
   static constexpr std::string_view name = "min_cost_flow";
 
-  void begin(const step_size& size, const roster& known);
+  CAUSEWAY_DECL void begin(const step_size& size, const roster& known);
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
  private:
   // Every peer is two vertices with an arc between them that has its capacity.
-  void plan(const step_size& size, const roster& known, const std::vector<std::vector<server>>& peers);
+  CAUSEWAY_DECL void plan(const step_size& size, const roster& known, const std::vector<std::vector<server>>& peers);
 
-  static std::vector<std::uint32_t> capacities(const roster& known, std::uint32_t stage, const std::vector<server>& peers,
-                                               std::uint32_t micro_batches);
+  CAUSEWAY_DECL static std::vector<std::uint32_t> capacities(const roster& known, std::uint32_t stage,
+                                                             const std::vector<server>& peers, std::uint32_t micro_batches);
 
   // The flow says how many take which path; one after the other they would all queue at one peer while others idle. So each
   // path's k-th of n micro-batches is started at (k + 1/2) / n of the step.
-  void interleave();
+  CAUSEWAY_DECL void interleave();
 
   std::vector<path> paths_;                                   // planned, by micro-batch
   std::vector<std::map<net::peer_id, std::uint32_t>> given_;  // by stage: micro-batches of this step

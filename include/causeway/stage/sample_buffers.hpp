@@ -31,23 +31,23 @@ struct sample_buffer {
   std::vector<std::uint8_t> bytes;
   std::uint32_t tag = 0;  ///< a hash of the bytes, never 0: what two sides compare
 
-  void seal() noexcept;
+  CAUSEWAY_DECL void seal() noexcept;
   void serialize(auto& ar) { ar(bytes, tag); }
 };
 
 class sample_buffers {
  public:
   /// The committed buffer, or null.
-  [[nodiscard]] const sample_buffer* find(const sample_key& key) const;
+  CAUSEWAY_DECL [[nodiscard]] const sample_buffer* find(const sample_key& key) const;
   /// Whether a buffer is there or will be after the step.
-  [[nodiscard]] bool knows(const sample_key& key) const;
+  CAUSEWAY_DECL [[nodiscard]] bool knows(const sample_key& key) const;
 
-  void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place);
-  void forget_staged();
-  void commit();
+  CAUSEWAY_DECL void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place);
+  CAUSEWAY_DECL void forget_staged();
+  CAUSEWAY_DECL void commit();
 
   /// All of an edge.
-  void forget(std::uint32_t edge);
+  CAUSEWAY_DECL void forget(std::uint32_t edge);
 
   /// Committed: number of buffers, and their bytes. A step in progress keeps a second copy of those that it changes.
   [[nodiscard]] std::size_t size() const noexcept { return buffers_.size(); }

@@ -119,32 +119,33 @@ class subspace_adamw {
  public:
   static constexpr std::string_view name = "subspace_adamw";
 
-  subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces, optim::adamw_options options = {});
+  CAUSEWAY_DECL subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces,
+                               optim::adamw_options options = {});
 
-  void reset(std::int64_t length);
+  CAUSEWAY_DECL void reset(std::int64_t length);
 
-  void step(thread_pool& pool, parameter_view view, optim::step_options step);
+  CAUSEWAY_DECL void step(thread_pool& pool, parameter_view view, optim::step_options step);
 
   [[nodiscard]] const subspace_basis& basis() const noexcept { return basis_; }
 
   /// Takes another basis, between steps: projects the confined pieces and their first moments on it. Where there are
   /// row_changes, `initial` is what the parameters were before training, in the same layout; elsewhere it may be empty.
-  void use(thread_pool& pool, parameter_view view, subspace_basis basis, std::span<const float> initial = {});
+  CAUSEWAY_DECL void use(thread_pool& pool, parameter_view view, subspace_basis basis, std::span<const float> initial = {});
 
   void serialize(auto& ar) { ar(first_, second_, clock_, basis_); }
 
  private:
-  [[nodiscard]] const confined_pieces* find(std::string_view segment) const;
+  CAUSEWAY_DECL [[nodiscard]] const confined_pieces* find(std::string_view segment) const;
 
-  void project(thread_pool& pool, confined what, std::span<float> matrix) const;
+  CAUSEWAY_DECL void project(thread_pool& pool, confined what, std::span<float> matrix) const;
 
-  void step_confined(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
-                     const kernels::adamw_coefficients& coefficients);
+  CAUSEWAY_DECL void step_confined(thread_pool& pool, const parameter_view& view, const parameter_segment& segment,
+                                   confined what, const kernels::adamw_coefficients& coefficients);
 
-  void take_squares(thread_pool& pool, const parameter_segment& segment, confined what);
+  CAUSEWAY_DECL void take_squares(thread_pool& pool, const parameter_segment& segment, confined what);
 
-  void update(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
-              const kernels::detail::adamw_factors& c);
+  CAUSEWAY_DECL void update(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
+                            const kernels::detail::adamw_factors& c);
 
   optim::adamw_options options_;
   subspace_basis basis_;

@@ -21,7 +21,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 /// The parameters that write into the residual stream: attention's output projection and the second matrix of the
 /// feed-forward part, with their biases, and the tables of tokens and positions.
-[[nodiscard]] CAUSEWAY_DECL std::vector<confined_pieces> residual_writers();
+CAUSEWAY_DECL [[nodiscard]] std::vector<confined_pieces> residual_writers();
 
 /// Puts the confined pieces of `parameters` into the subspace; tables stay as they are. Before training, on every peer.
 CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,

@@ -33,10 +33,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 /// width² values. Its bits depend on the machine: one peer's S, or the mean of all, has to be the one that all use.
 class subspace_statistics {
  public:
-  explicit subspace_statistics(std::int64_t width = 0);
+  CAUSEWAY_DECL explicit subspace_statistics(std::int64_t width = 0);
 
   /// `gradient` is [rows, width]: 2 · width operations a value.
-  void add(thread_pool& pool, scratch& memory, std::span<const float> gradient);
+  CAUSEWAY_DECL void add(thread_pool& pool, scratch& memory, std::span<const float> gradient);
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(width_); }
   [[nodiscard]] std::span<float> sums() noexcept { return sums_; }

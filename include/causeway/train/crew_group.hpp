@@ -30,7 +30,7 @@ class crew_group final : public elastic_group, public parallel::crew {
  public:
   /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
   /// member_options::enters_afresh must be set.
-  explicit crew_group(std::shared_ptr<elastic_group> below);
+  CAUSEWAY_DECL explicit crew_group(std::shared_ptr<elastic_group> below);
 
   // ---- for the context ------------------------------------------------------------------------------------------------
 
@@ -39,27 +39,27 @@ class crew_group final : public elastic_group, public parallel::crew {
   [[nodiscard]] std::uint64_t parent() const override { return below_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return words_.state; }
   [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
-  [[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return below_->budget_used(); }
   void leave() override { below_->leave(); }
 
   /// What the others hold alike is not what the context would share.
-  CAUSEWAY_DECL result<void> open(shared_state, thread_pool& pool) override;
+  CAUSEWAY_INLINE result<void> open(shared_state, thread_pool& pool) override;
 
-  CAUSEWAY_DECL result<round_entry> enter(std::uint64_t, std::uint64_t) override;
-  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean) override;
+  CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  CAUSEWAY_INLINE result<void> exchanged(std::span<const float> mean) override;
 
-  CAUSEWAY_DECL result<verdict> settle(const result<void>& outcome, bool) override;
+  CAUSEWAY_INLINE result<verdict> settle(const result<void>& outcome, bool) override;
 
   // ---- for the pipelines ----------------------------------------------------------------------------------------------
 
   [[nodiscard]] const parallel::crew_words& words() const override { return words_; }
 
-  CAUSEWAY_DECL result<parallel::crew_attempt> begin_attempt() override;
+  CAUSEWAY_INLINE result<parallel::crew_attempt> begin_attempt() override;
 
-  CAUSEWAY_DECL result<void> propose(const parallel::crew_words& next) override;
+  CAUSEWAY_INLINE result<void> propose(const parallel::crew_words& next) override;
 
-  CAUSEWAY_DECL result<void> failed(const error& why) override;
+  CAUSEWAY_INLINE result<void> failed(const error& why) override;
 
   void finished_by_others() override { finished_by_others_ = true; }
   void begin_exchange_again() override { again_ = true; }

@@ -31,56 +31,57 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 /// One at a time, again and again. Threading: the trainer's thread.
 class entered_attempt {
  public:
-  entered_attempt(std::shared_ptr<net::fabric> fabric, member_control& control, const net::arrival_options& exchange);
+  CAUSEWAY_DECL entered_attempt(std::shared_ptr<net::fabric> fabric, member_control& control,
+                                const net::arrival_options& exchange);
 
   [[nodiscard]] const std::optional<membership::ballot>& at() const noexcept { return at_; }
   [[nodiscard]] const membership::view& view() const noexcept { return view_; }
 
-  void begin(membership::ballot at) noexcept;
+  CAUSEWAY_DECL void begin(membership::ballot at) noexcept;
   void end() noexcept { at_.reset(); }
 
   /// `bytes`: what is exchanged, at least. None if a member of the view is out of reach: that is reported, and the
   /// situation changes.
-  result<std::optional<round_entry>> enter(const membership::situation& s, std::size_t bytes);
+  CAUSEWAY_DECL result<std::optional<round_entry>> enter(const membership::situation& s, std::size_t bytes);
 
   /// To those of the view that was entered last, whatever becomes of it. Ends those that were given before.
-  [[nodiscard]] net::any_transport lasting();
+  CAUSEWAY_DECL [[nodiscard]] net::any_transport lasting();
 
   /// The exchange went through: what came in for it, in bytes. 0 where it says nothing of the lines, as alone.
-  std::uint64_t exchanged();
+  CAUSEWAY_DECL std::uint64_t exchanged();
   [[nodiscard]] time_point entered_at() const noexcept { return entered_at_; }
 
   /// Whether another attempt, with other peers, may cure what the exchange failed with.
   [[nodiscard]] bool may_try_again(const error& why) { return of_the_network(why.code) || of_a_contribution(why); }
 
   /// Tells the leader that this peer's part failed, and ends. What is said of it.
-  std::string failed(const error& why);
+  CAUSEWAY_DECL std::string failed(const error& why);
 
   void forget_overdue() noexcept { overdue_.reset(); }
   /// The exchange failed for everybody: if it was waited for in vain, the deadline was too early.
-  void nobody_was_quicker();
+  CAUSEWAY_DECL void nobody_was_quicker();
 
  private:
-  [[nodiscard]] time_point now() const;
+  CAUSEWAY_DECL [[nodiscard]] time_point now() const;
 
-  static net::arrival_options without_cap(net::arrival_options o);
+  CAUSEWAY_DECL static net::arrival_options without_cap(net::arrival_options o);
 
   // Twice what it should take: more peers than the last time, or a line that others use as well, are no failure. The first
   // one is given a rate that hardly any line is below.
-  [[nodiscard]] duration exchange_patience(std::size_t bytes) const;
-  [[nodiscard]] duration connect_patience() const;
+  CAUSEWAY_DECL [[nodiscard]] duration exchange_patience(std::size_t bytes) const;
+  CAUSEWAY_DECL [[nodiscard]] duration connect_patience() const;
 
   // Connects to those of the view whom this peer has no connection to. False: somebody is out of reach, and reported.
-  result<bool> connect(const membership::situation& s);
+  CAUSEWAY_DECL result<bool> connect(const membership::situation& s);
 
   /// Whose messages did not come or cannot be used, as far as this peer has seen that itself.
-  [[nodiscard]] std::vector<net::peer_id> suspected(const error& why) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> suspected(const error& why) const;
 
-  static bool of_the_network(errc code);
+  CAUSEWAY_DECL static bool of_the_network(errc code);
 
   /// What some peer put into this exchange: the leader finds out who. Where this peer cannot say that it was another, it
   /// may be all of them, and then it does not end: so often and no more.
-  [[nodiscard]] bool of_a_contribution(const error& why);
+  CAUSEWAY_DECL [[nodiscard]] bool of_a_contribution(const error& why);
 
   static constexpr std::uint32_t times_refused = 16;  // exchanges of one round
   static constexpr double slow_line = 1.25e6;         // bytes per second

@@ -86,9 +86,10 @@ class flat_model {
   using tokens = flat_step::tokens;
 
  public:
-  flat_model(std::span<float> values, std::span<float> gradients, flat_step step, flat_model_options options = {});
-  flat_model(std::span<float> values, std::span<float> gradients, flat_step step, flat_step evaluate,
-             flat_model_options options = {});
+  CAUSEWAY_DECL flat_model(std::span<float> values, std::span<float> gradients, flat_step step,
+                           flat_model_options options = {});
+  CAUSEWAY_DECL flat_model(std::span<float> values, std::span<float> gradients, flat_step step, flat_step evaluate,
+                           flat_model_options options = {});
 
   parameter_store& parameters() { return store_; }
   std::uint64_t config_hash() const { return store_.layout_hash(); }
@@ -105,11 +106,11 @@ class flat_model {
   host& backend() { return *host_; }
 
   /// Brings `values` up to date: after training, and before the model is used outside of the trainer.
-  void write_back();
+  CAUSEWAY_DECL void write_back();
 
-  result<double> forward_backward(tokens inputs, tokens targets, std::int64_t sequences, float scale,
-                                  std::uint64_t dropout_stream);
-  result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences);
+  CAUSEWAY_DECL result<double> forward_backward(tokens inputs, tokens targets, std::int64_t sequences, float scale,
+                                                std::uint64_t dropout_stream);
+  CAUSEWAY_DECL result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences);
 
  private:
   std::span<float> values_;

@@ -19,20 +19,20 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// Thread safety: none; the trainer's thread, which hands in the newest ledger under the fabric's lock.
 class held_samples {
  public:
-  explicit held_samples(net::peer_id self);
+  CAUSEWAY_DECL explicit held_samples(net::peer_id self);
 
   /// The peer holds the state of another round.
   void begin_round(const membership::ledger& samples) { as_of_ = samples; }
   /// The same, where the others have gone on since: the ledger after `record`, if this one is that of the round before it.
-  void follow(const membership::commit_record& record);
+  CAUSEWAY_DECL void follow(const membership::commit_record& record);
 
   /// Whether the first `count` of them are this peer's after a newer commit as well.
-  [[nodiscard]] bool still_ours(const membership::ledger& newest, std::uint64_t count) const;
+  CAUSEWAY_DECL [[nodiscard]] bool still_ours(const membership::ledger& newest, std::uint64_t count) const;
 
   /// At most `count` numbers after the first `skipped`; none where others were given them by `newest`: training on them
   /// would be in vain.
-  [[nodiscard]] std::vector<std::uint64_t> draw(const membership::ledger& newest, std::uint64_t skipped,
-                                                std::uint64_t count);
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> draw(const membership::ledger& newest, std::uint64_t skipped,
+                                                              std::uint64_t count);
 
   /// What was drawn since the last commit, and perhaps some before it.
   [[nodiscard]] std::span<const std::uint64_t> drawn() const noexcept { return drawn_; }

@@ -49,8 +49,8 @@ class member final : public elastic_group {
   using situation = membership::situation;
 
   /// `fabric` must have the identity that `member_identity` gave for this storage.
-  static result<std::shared_ptr<member>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
-                                              member_options options, log_sink log = {});
+  CAUSEWAY_DECL static result<std::shared_ptr<member>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                                            member_options options, log_sink log = {});
 
   ~member() override { control_->detach(); }
 
@@ -61,37 +61,37 @@ class member final : public elastic_group {
   [[nodiscard]] std::uint64_t state_hash() const override { return held_.state; }
   [[nodiscard]] std::uint64_t contributed() const override { return contributed_; }
 
-  CAUSEWAY_DECL result<void> open(shared_state state, thread_pool& pool) override;
+  CAUSEWAY_INLINE result<void> open(shared_state state, thread_pool& pool) override;
 
-  CAUSEWAY_DECL result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
+  CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
 
-  CAUSEWAY_DECL bool announce(std::uint64_t samples) override;
+  CAUSEWAY_INLINE bool announce(std::uint64_t samples) override;
 
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
   [[nodiscard]] net::any_transport lasting() override { return attempt_.lasting(); }
 
-  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean) override;
+  CAUSEWAY_INLINE result<void> exchanged(std::span<const float> mean) override;
 
-  CAUSEWAY_DECL result<verdict> settle(const result<void>& outcome, bool candidate) override;
+  CAUSEWAY_INLINE result<verdict> settle(const result<void>& outcome, bool candidate) override;
 
   [[nodiscard]] bool can_sit_out() const override { return true; }
 
-  CAUSEWAY_DECL result<verdict> sit_out(const error& why) override;
+  CAUSEWAY_INLINE result<verdict> sit_out(const error& why) override;
 
-  [[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
 
   [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
 
   /// Tells the others that this peer goes, so that they need not find out.
-  CAUSEWAY_DECL void leave() override;
+  CAUSEWAY_INLINE void leave() override;
 
   /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
   [[nodiscard]] std::string describe() const { return waits_.describe(); }
 
  private:
-  member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
-         std::unique_ptr<member_control> control);
+  CAUSEWAY_DECL member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
+                       std::unique_ptr<member_control> control);
 
   /// What it gives with the lock held.
   template <class F>
@@ -103,78 +103,78 @@ class member final : public elastic_group {
 
   // ---- an exchange --------------------------------------------------------------------------------------------------
 
-  result<std::optional<round_entry>> entry(const situation& s);
+  CAUSEWAY_DECL result<std::optional<round_entry>> entry(const situation& s);
 
   // What is about to change and somebody is fetching; made without the lock: only this thread changes it.
-  std::shared_ptr<const membership::kept_bytes> copy_for_others();
+  CAUSEWAY_DECL std::shared_ptr<const membership::kept_bytes> copy_for_others();
 
-  result<void> report(const error& why);
+  CAUSEWAY_DECL result<void> report(const error& why);
 
   // ---- a verdict ----------------------------------------------------------------------------------------------------
 
   // The vote promises that this peer holds the round, also after a crash: so it is written first. Where it was taken over,
   // this peer need not have held the one before: it may have been started just now.
-  result<void> vote(std::uint64_t round);
+  CAUSEWAY_DECL result<void> vote(std::uint64_t round);
 
-  result<verdict> judge(bool voted);
+  CAUSEWAY_DECL result<verdict> judge(bool voted);
 
   // Others hold a candidate that may have been chosen: this peer votes for it too, once it has it.
-  result<void> adopt(const situation& now, bool voted);
+  CAUSEWAY_DECL result<void> adopt(const situation& now, bool voted);
 
-  verdict committed(const membership::commit_record& record);
+  CAUSEWAY_DECL verdict committed(const membership::commit_record& record);
 
   // `samples`: the ledger after it, where time has passed since it was the newest: the others may have gone on meanwhile.
-  void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {});
+  CAUSEWAY_DECL void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {});
 
   // Whether what was trained since the last commit may still be contributed: not if somebody else was given its samples;
   // nor what was gathered, once the state is another.
-  bool keeps_samples();
-  bool keeps_progress();
+  CAUSEWAY_DECL bool keeps_samples();
+  CAUSEWAY_DECL bool keeps_progress();
 
   // The step under way ends with the state of the others.
-  error lose_progress();
+  CAUSEWAY_DECL error lose_progress();
 
   // ---- state --------------------------------------------------------------------------------------------------------
 
   /// The shared state as it was committed: what is in memory may be spoilt, too.
-  result<verdict> restore();
+  CAUSEWAY_DECL result<verdict> restore();
 
   /// Returns when this peer holds the newest committed state, and nothing else.
-  result<void> take_newest();
+  CAUSEWAY_DECL result<void> take_newest();
 
-  std::uint64_t hash_image();
+  CAUSEWAY_DECL std::uint64_t hash_image();
 
-  result<void> store(std::uint64_t round, std::uint64_t root);
+  CAUSEWAY_DECL result<void> store(std::uint64_t round, std::uint64_t root);
 
   // What the last process left: the newest commit that it knew goes into memory, a vote after it is kept beside it.
-  std::optional<member_control::named_round> load_stored();
+  CAUSEWAY_DECL std::optional<member_control::named_round> load_stored();
 
   // `keep`: local progress stays as it is.
-  bool from_disk(std::uint64_t round, std::uint64_t hash, bool keep);
+  CAUSEWAY_DECL bool from_disk(std::uint64_t round, std::uint64_t hash, bool keep);
 
-  void load_spare(const member_control::named_round& vote);
+  CAUSEWAY_DECL void load_spare(const member_control::named_round& vote);
 
   /// Replaces the shared state by the one that `now` asks for. `keep`: local progress stays on top of it. False: the
   /// situation moved on before it was whole, and nothing was changed.
-  result<bool> fetch(const situation& asked, bool keep);
+  CAUSEWAY_DECL result<bool> fetch(const situation& asked, bool keep);
 
   // A commit soon after this peer had asked says nothing of how long the transfer takes: once that does not count.
-  void excuse();
+  CAUSEWAY_DECL void excuse();
 
   // ---- rounds that were committed while the state of an earlier one came --------------------------------------------
 
   // Whether what is in memory is a state that others keep for this peer, with the means of the rounds since.
-  [[nodiscard]] bool follows() const;
+  CAUSEWAY_DECL [[nodiscard]] bool follows() const;
 
   // For those who have to do the round again.
-  void keep_mean(std::span<const float> mean);
+  CAUSEWAY_DECL void keep_mean(std::span<const float> mean);
 
   // Does those rounds again, from what they exchanged. Ends when the newest is reached, or nobody can help any further.
-  result<void> follow(bool keep, bool late);
+  CAUSEWAY_DECL result<void> follow(bool keep, bool late);
 
-  [[nodiscard]] std::vector<float> shared_parameters() const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<float> shared_parameters() const;
 
-  void passing(std::string_view point) const;
+  CAUSEWAY_DECL void passing(std::string_view point) const;
 
   void locked(const std::function<void()>& what) const { fabric_->locked(what); }
 

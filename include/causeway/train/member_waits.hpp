@@ -26,16 +26,16 @@ class member_waits {
  public:
   using situation = membership::situation;
 
-  member_waits(net::fabric& fabric, member_control& control, const member_options& options, log_sink log);
+  CAUSEWAY_DECL member_waits(net::fabric& fabric, member_control& control, const member_options& options, log_sink log);
 
   template <class F>
   void locked(F&& what) const {
     fabric_->locked(std::forward<F>(what));
   }
 
-  [[nodiscard]] time_point time_now() const;
+  CAUSEWAY_DECL [[nodiscard]] time_point time_now() const;
 
-  [[nodiscard]] situation look() const;
+  CAUSEWAY_DECL [[nodiscard]] situation look() const;
 
   template <class Done>
   result<situation> await(Done&& done) {
@@ -67,21 +67,21 @@ class member_waits {
     return outcome;
   }
 
-  [[nodiscard]] std::string describe() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
 
-  void say_waiting() const;
+  CAUSEWAY_DECL void say_waiting() const;
 
   // Progress: the next wait is another one.
-  void stop_waiting();
+  CAUSEWAY_DECL void stop_waiting();
 
   // A newcomer, or who comes back to a run that has done without it, could wait for ever for peers that have ended. Who was
   // in waits longer: what it has trained is worth something, if the others are only cut off.
-  result<void> give_up_if_alone() const;
+  CAUSEWAY_DECL result<void> give_up_if_alone() const;
 
-  result<void> await_change(const situation& before);
+  CAUSEWAY_DECL result<void> await_change(const situation& before);
 
   // False: something else is to be done first. Nobody wakes this peer for that, so it looks.
-  result<bool> await_change_or_call(const situation& before);
+  CAUSEWAY_DECL result<bool> await_change_or_call(const situation& before);
 
   static bool settled_in(situation::kind is) { return is != situation::kind::joining && is != situation::kind::no_quorum; }
 

@@ -38,7 +38,7 @@ CAUSEWAY_DECL std::vector<survivor> survivors_in(io::any_storage& storage, std::
 }  // namespace detail
 
 /// The newest commit of another run than `run` that any of the folders knows, whether or not its state is there.
-[[nodiscard]] CAUSEWAY_DECL std::optional<std::uint64_t> newest_round_known(io::any_storage storage,
+CAUSEWAY_DECL [[nodiscard]] std::optional<std::uint64_t> newest_round_known(io::any_storage storage,
                                                                             std::span<const std::string> folders,
                                                                             std::uint64_t run);
 

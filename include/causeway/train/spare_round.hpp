@@ -24,8 +24,9 @@ struct spare_round {
   membership::state_image image;
 
   /// From `store`, in pieces as large as those of `like`. Null if it is not there whole, with that hash.
-  static std::unique_ptr<spare_round> load(membership::round_store& store, std::uint64_t round, std::uint64_t hash,
-                                           std::span<const std::span<std::byte>> like, thread_pool* pool);
+  CAUSEWAY_DECL static std::unique_ptr<spare_round> load(membership::round_store& store, std::uint64_t round,
+                                                         std::uint64_t hash, std::span<const std::span<std::byte>> like,
+                                                         thread_pool* pool);
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI

@@ -32,36 +32,36 @@ class state_fetch {
 
   static constexpr double slow_line = 1.25e6;  ///< bytes per second, where nothing was measured yet
 
-  state_fetch(member_control& control, member_waits& waits, const member_options& options, log_sink log);
+  CAUSEWAY_DECL state_fetch(member_control& control, member_waits& waits, const member_options& options, log_sink log);
 
   /// What is fetched, and where it goes.
-  void into(shared_state& state, membership::state_image& image, thread_pool* pool);
+  CAUSEWAY_DECL void into(shared_state& state, membership::state_image& image, thread_pool* pool);
 
   // Rounds follow each other more quickly than this peer can fetch a state: it asks for one that lasts as long as that
   // takes, and sends for nothing meanwhile. Nobody who leads has time for it: it tries all the same, ever more rarely.
-  result<void> wait_for_time(unsigned in_vain);
+  CAUSEWAY_DECL result<void> wait_for_time(unsigned in_vain);
 
-  static duration duration_of(double s);
+  CAUSEWAY_DECL static duration duration_of(double s);
 
-  [[nodiscard]] duration takes(std::uint64_t bytes) const;
+  CAUSEWAY_DECL [[nodiscard]] duration takes(std::uint64_t bytes) const;
 
   /// So many bytes came since `begin`: for what is asked of the leader.
-  void note_rate(time_point begin, std::uint64_t bytes);
+  CAUSEWAY_DECL void note_rate(time_point begin, std::uint64_t bytes);
 
   // Blocks until the state is in the staging memory. A holder that lost it ends the wait, and a newer commit does where
   // nobody keeps the state; with `afresh` also while `little_came()`.
-  result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked, bool afresh);
+  CAUSEWAY_DECL result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked, bool afresh);
 
   /// What the last fetch brought is less than the mean of a round: the newer state costs no more than doing that round
   /// again.
   [[nodiscard]] bool little_came() const { return is_little(came_); }
 
   /// Puts what `receive` has brought into the image.
-  result<void> put();
+  CAUSEWAY_DECL result<void> put();
 
   /// Does `round` again on top of the one before. `late`: this peer has come too late before, so it asks the leader for the
   /// time that it needs. False: nobody has what it takes.
-  result<bool> replay(std::uint64_t round, bool late);
+  CAUSEWAY_DECL result<bool> replay(std::uint64_t round, bool late);
 
  private:
   [[nodiscard]] bool is_little(std::uint64_t bytes) const { return bytes < state_->parts.front().size(); }
@@ -112,14 +112,14 @@ class state_fetch {
   }
 
   // Each commit while this mean comes adds another one to what is missing.
-  result<bool> finish_mean(std::uint64_t round, time_point begin, bool late);
+  CAUSEWAY_DECL result<bool> finish_mean(std::uint64_t round, time_point begin, bool late);
 
   // For what is missing of what comes now, and for so many means. Who is not `late` only if it takes no longer than a mean,
   // which missing the round would cost. Waits for no answer; less than a heartbeat is not asked for.
-  void ask_for_time(std::uint64_t means, bool late);
+  CAUSEWAY_DECL void ask_for_time(std::uint64_t means, bool late);
 
   // Asked for until the round is over: its mean is told with its commit, or a little later.
-  result<std::optional<std::uint64_t>> root_of_mean(std::uint64_t round);
+  CAUSEWAY_DECL result<std::optional<std::uint64_t>> root_of_mean(std::uint64_t round);
 
   static constexpr duration look_around = std::chrono::milliseconds{100};
   static constexpr duration retry_fetch = std::chrono::seconds{1};  // who says that it is gone is about to commit the next

@@ -24,30 +24,30 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 struct suspicion {
   std::vector<net::peer_index> ranks;
 
-  void add(net::peer_index rank);
+  CAUSEWAY_DECL void add(net::peer_index rank);
 };
 
 /// Models Transport. Threading: as net::link_transport.
 class view_transport {
  public:
-  view_transport(net::link_transport links, std::shared_ptr<suspicion> suspects);
+  CAUSEWAY_DECL view_transport(net::link_transport links, std::shared_ptr<suspicion> suspects);
 
   [[nodiscard]] net::peer_index self() const noexcept { return links_.self(); }
   [[nodiscard]] std::uint32_t size() const noexcept { return links_.size(); }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
 
-  result<std::size_t> wait(net::operation op, time_point deadline);
+  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
 
   [[nodiscard]] bool done(net::operation op) const { return links_.done(op); }
   [[nodiscard]] traffic stats() const { return links_.stats(); }
 
  private:
-  net::operation remember(net::operation op, net::peer_index peer);
+  CAUSEWAY_DECL net::operation remember(net::operation op, net::peer_index peer);
 
   // After the first failure a collective cancels what is left with a deadline in the past: that says nothing about anybody.
-  void suspect(net::peer_index peer, errc code, time_point deadline);
+  CAUSEWAY_DECL void suspect(net::peer_index peer, errc code, time_point deadline);
 
   net::link_transport links_;
   std::shared_ptr<suspicion> suspects_;

@@ -42,19 +42,19 @@ class write_behind {
   };
 
   /// `patience`: how long a leader may wait for its disk. `run`: as in the messages.
-  write_behind(outlets to, duration patience, std::uint64_t run);
+  CAUSEWAY_DECL write_behind(outlets to, duration patience, std::uint64_t run);
   write_behind(const write_behind&) = delete;
   write_behind& operator=(const write_behind&) = delete;
 
   /// What is sent and noted from now on waits for this record.
-  void persist(const membership::durable_record& record);
+  CAUSEWAY_DECL void persist(const membership::durable_record& record);
 
-  void send(net::peer_id to, std::vector<std::byte> message);
+  CAUSEWAY_DECL void send(net::peer_id to, std::vector<std::byte> message);
 
-  void note(const membership::event& e);
+  CAUSEWAY_DECL void note(const membership::event& e);
 
   /// Whether a leader had to say farewell: it is to lead no longer. Said once.
-  [[nodiscard]] bool must_resign();
+  CAUSEWAY_DECL [[nodiscard]] bool must_resign();
   /// Nothing waits.
   [[nodiscard]] bool idle() const noexcept { return written_ == asked_; }
   /// Nothing waits any more, or for ever: the disk has failed.
@@ -82,11 +82,11 @@ class write_behind {
   };
 
   /// One record at a time: those that were replaced meanwhile are in the newest.
-  void begin_writing();
+  CAUSEWAY_DECL void begin_writing();
 
-  void wrote(std::uint64_t number, bool good);
+  CAUSEWAY_DECL void wrote(std::uint64_t number, bool good);
 
-  void say(net::peer_id to, std::vector<std::byte> message);
+  CAUSEWAY_DECL void say(net::peer_id to, std::vector<std::byte> message);
 
   outlets to_;
   duration patience_;

@@ -8,10 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-CAUSEWAY_DECL conversation::conversation(conversation&& other) noexcept
+CAUSEWAY_INLINE conversation::conversation(conversation&& other) noexcept
     : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
 
-CAUSEWAY_DECL conversation& conversation::operator=(conversation&& other) noexcept {
+CAUSEWAY_INLINE conversation& conversation::operator=(conversation&& other) noexcept {
   std::swap(transport_, other.transport_);
   std::swap(id_, other.id_);
   std::swap(places_, other.places_);

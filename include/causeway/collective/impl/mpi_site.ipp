@@ -44,14 +44,14 @@ class mpi_sums {
   [[nodiscard]] any_clock& clock() { return line_.clock; }
   [[nodiscard]] thread_pool& pool() { return options_.pool != nullptr ? *options_.pool : workspace_.alone(); }
 
-  result<void> begin(mpi_way way, std::byte* data, std::size_t count, MPI_Datatype type, MPI_Op how);
-  result<bool> look(net::detail::mpi_pause& pause);
-  result<void> finish();
-  result<void> by_messages(std::span<float> data, bool mean);
-  result<void> broadcast(std::uint32_t from, std::span<float> data);
-  result<int> least(int mine);
-  result<void> slowest(std::span<double> times);
-  result<MPI_Op> sum_of_bf16();
+  CAUSEWAY_DECL result<void> begin(mpi_way way, std::byte* data, std::size_t count, MPI_Datatype type, MPI_Op how);
+  CAUSEWAY_DECL result<bool> look(net::detail::mpi_pause& pause);
+  CAUSEWAY_DECL result<void> finish();
+  CAUSEWAY_DECL result<void> by_messages(std::span<float> data, bool mean);
+  CAUSEWAY_DECL result<void> broadcast(std::uint32_t from, std::span<float> data);
+  CAUSEWAY_DECL result<int> least(int mine);
+  CAUSEWAY_DECL result<void> slowest(std::span<double> times);
+  CAUSEWAY_DECL result<MPI_Op> sum_of_bf16();
 
  private:
   [[nodiscard]] result<void> ready() const {
@@ -66,7 +66,7 @@ class mpi_sums {
   result<void> wait(MPI_Request& request, const char* where) {
     return net::detail::mpi_wait(line_, request, patience_, where);
   }
-  result<void> gather_parts();
+  CAUSEWAY_DECL result<void> gather_parts();
 
   net::detail::mpi_communicator line_;
   net::mpi_transport words_;
@@ -196,7 +196,7 @@ CAUSEWAY_DECL std::string to_string(mpi_way way) {
 CAUSEWAY_DECL mpi_site::mpi_site(std::unique_ptr<detail::mpi_sums> sums) : sums_{std::move(sums)} {
   if (sums_->options().same_bits) usual_ = mpi_way::messages;
 }
-CAUSEWAY_DECL mpi_site::~mpi_site() = default;
+CAUSEWAY_INLINE mpi_site::~mpi_site() = default;
 
 CAUSEWAY_DECL result<std::shared_ptr<mpi_site>> mpi_site::open(const net::mpi_world& world,
                                                                const mpi_site_options& options) {
@@ -208,8 +208,8 @@ CAUSEWAY_DECL result<std::shared_ptr<mpi_site>> mpi_site::open(const net::mpi_wo
   return made;
 }
 
-CAUSEWAY_DECL std::uint32_t mpi_site::size() const { return sums_->size(); }
-CAUSEWAY_DECL std::uint32_t mpi_site::rank() const { return sums_->rank(); }
+CAUSEWAY_INLINE std::uint32_t mpi_site::size() const { return sums_->size(); }
+CAUSEWAY_INLINE std::uint32_t mpi_site::rank() const { return sums_->rank(); }
 
 CAUSEWAY_DECL mpi_way mpi_site::way_of(std::size_t bytes) const {
   for (const choice& c : choices_) {
@@ -223,7 +223,7 @@ CAUSEWAY_DECL void mpi_site::always(mpi_way way) {
   usual_ = way;
 }
 
-CAUSEWAY_DECL result<void> mpi_site::mean(std::span<float> data) {
+CAUSEWAY_INLINE result<void> mpi_site::mean(std::span<float> data) {
   if (size() == 1 || data.empty()) return {};
   if (way_of(data.size_bytes()) == mpi_way::messages) return sums_->by_messages(data, true);
   CAUSEWAY_TRY(sum(data));
@@ -260,12 +260,12 @@ CAUSEWAY_DECL bool mpi_site::done() {
 
 CAUSEWAY_DECL result<void> mpi_site::finish() { return sums_->finish(); }
 
-CAUSEWAY_DECL result<void> mpi_site::broadcast(std::uint32_t from, std::span<float> data) {
+CAUSEWAY_INLINE result<void> mpi_site::broadcast(std::uint32_t from, std::span<float> data) {
   CAUSEWAY_EXPECT(from < size());
   return sums_->broadcast(from, data);
 }
 
-CAUSEWAY_DECL result<bool> mpi_site::all_of(bool mine) {
+CAUSEWAY_INLINE result<bool> mpi_site::all_of(bool mine) {
   CAUSEWAY_ASSIGN(const int all, sums_->least(mine ? 1 : 0));
   return all == 1;
 }

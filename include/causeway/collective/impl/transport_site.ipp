@@ -12,15 +12,15 @@ CAUSEWAY_DECL transport_site::transport_site(net::any_transport& over, std::vect
                                              const net::message_id& id, const collective_options& options)
     : group_{over, std::move(members)}, id_{id}, options_{options} {}
 
-CAUSEWAY_DECL result<void> transport_site::mean(std::span<float> data) {
+CAUSEWAY_INLINE result<void> transport_site::mean(std::span<float> data) {
   return all_reduce_mean(group_, of_kind(0), data, options_);
 }
 
-CAUSEWAY_DECL result<void> transport_site::broadcast(std::uint32_t from, std::span<float> data) {
+CAUSEWAY_INLINE result<void> transport_site::broadcast(std::uint32_t from, std::span<float> data) {
   return collective::broadcast(group_, of_kind(1), from, data, options_);
 }
 
-CAUSEWAY_DECL result<bool> transport_site::all_of(bool mine) {
+CAUSEWAY_INLINE result<bool> transport_site::all_of(bool mine) {
   const std::byte own{mine};
   std::vector<std::byte> said(group_.size());
   CAUSEWAY_TRY(all_gather(group_, of_kind(2), std::span{&own, 1}, std::span{said}, options_));

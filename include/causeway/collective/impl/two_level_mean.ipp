@@ -12,7 +12,7 @@ CAUSEWAY_DECL void held_transport::hold(group_view group) {
   transport_ = std::make_unique<net::any_transport>(std::move(group));
 }
 
-CAUSEWAY_DECL held_transport& held_transport::operator=(held_transport&& other) noexcept {
+CAUSEWAY_INLINE held_transport& held_transport::operator=(held_transport&& other) noexcept {
   std::swap(transport_, other.transport_);
   return *this;
 }

@@ -12,14 +12,14 @@ CAUSEWAY_DECL shard_builder::shard_builder(std::string path, std::string waiting
                                            io::posix_file_system::file_type file)
     : path_{std::move(path)}, waiting_{std::move(waiting)}, width_{width}, file_{std::move(file)} {}
 
-CAUSEWAY_DECL shard_builder::shard_builder(shard_builder&& other) noexcept
+CAUSEWAY_INLINE shard_builder::shard_builder(shard_builder&& other) noexcept
     : path_{std::move(other.path_)},
       waiting_{std::exchange(other.waiting_, {})},
       width_{other.width_},
       file_{std::move(other.file_)},
       size_{other.size_} {}
 
-CAUSEWAY_DECL shard_builder::~shard_builder() {
+CAUSEWAY_INLINE shard_builder::~shard_builder() {
   if (!waiting_.empty()) (void)io::posix_file_system{}.unlink(waiting_);
 }
 

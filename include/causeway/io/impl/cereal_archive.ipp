@@ -10,13 +10,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace de
 
 CAUSEWAY_DECL vector_streambuf::vector_streambuf(byte_vector& out) : out_{&out} {}
 
-CAUSEWAY_DECL std::streamsize vector_streambuf::xsputn(const char* s, std::streamsize n) {
+CAUSEWAY_INLINE std::streamsize vector_streambuf::xsputn(const char* s, std::streamsize n) {
   const auto bytes = std::as_bytes(std::span{s, static_cast<std::size_t>(n)});
   out_->insert(out_->end(), bytes.begin(), bytes.end());
   return n;
 }
 
-CAUSEWAY_DECL auto vector_streambuf::overflow(int_type c) -> int_type {
+CAUSEWAY_INLINE auto vector_streambuf::overflow(int_type c) -> int_type {
   out_->push_back(static_cast<std::byte>(c));
   return c;
 }

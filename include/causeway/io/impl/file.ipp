@@ -11,13 +11,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 CAUSEWAY_DECL posix_file_system::file_type::file_type(detail::descriptor opened, std::string path)
     : descriptor_{std::move(opened)}, path_{std::move(path)} {}
 
-CAUSEWAY_DECL mapped_file& mapped_file::operator=(mapped_file&& other) noexcept {
+CAUSEWAY_INLINE mapped_file& mapped_file::operator=(mapped_file&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
 }
 
-CAUSEWAY_DECL mapped_file::~mapped_file() {
+CAUSEWAY_INLINE mapped_file::~mapped_file() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 

@@ -46,7 +46,7 @@ CAUSEWAY_DECL std::vector<event> last_words(const durable_record& record, time_p
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
-CAUSEWAY_DECL void noting::note(const event& e) { noted.push_back(e); }
+CAUSEWAY_INLINE void noting::note(const event& e) { noted.push_back(e); }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 

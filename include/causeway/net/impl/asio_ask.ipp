@@ -41,9 +41,9 @@ struct inquiry::state {
 CAUSEWAY_DECL inquiry::inquiry(endpoint address, const inquiry_options& options)
     : address_{std::move(address)}, options_{options}, state_{std::make_unique<state>()} {}
 
-CAUSEWAY_DECL inquiry::inquiry(inquiry&&) noexcept = default;
-CAUSEWAY_DECL inquiry& inquiry::operator=(inquiry&&) noexcept = default;
-CAUSEWAY_DECL inquiry::~inquiry() = default;
+CAUSEWAY_INLINE inquiry::inquiry(inquiry&&) noexcept = default;
+CAUSEWAY_INLINE inquiry& inquiry::operator=(inquiry&&) noexcept = default;
+CAUSEWAY_INLINE inquiry::~inquiry() = default;
 
 CAUSEWAY_DECL std::uint64_t inquiry::run_id() const noexcept { return state_->run_id; }
 

@@ -174,7 +174,7 @@ CAUSEWAY_DECL void fabric_core::run_out_of_memory(std::optional<peer_index> abou
   }
 }
 
-CAUSEWAY_DECL void fabric_core::hear_lost(peer_index peer, const error& why) {
+CAUSEWAY_INLINE void fabric_core::hear_lost(peer_index peer, const error& why) {
   peers_[peer].told = false;  // what is posted before the owner hears of it is lost, as it would be a moment earlier
   tell({peer, [this, peer, why](fabric_events& to) {
           peers_[peer].told = false;
@@ -182,13 +182,13 @@ CAUSEWAY_DECL void fabric_core::hear_lost(peer_index peer, const error& why) {
         }});
 }
 
-CAUSEWAY_DECL void fabric_core::hear_control(peer_index peer, control_message message) {
+CAUSEWAY_INLINE void fabric_core::hear_control(peer_index peer, control_message message) {
   tell({peer, [peer, shared = std::make_shared<control_message>(std::move(message))](fabric_events& to) {
           to.on_control(peer, shared->view());
         }});
 }
 
-CAUSEWAY_DECL void fabric_core::unreachable(const std::string& where, const error& why) {
+CAUSEWAY_INLINE void fabric_core::unreachable(const std::string& where, const error& why) {
   tell({{}, [where, why](fabric_events& to) { to.on_unreachable(where, why); }});
 }
 
@@ -212,7 +212,7 @@ CAUSEWAY_DECL bool fabric_core::stands(const std::string& where) const {
   return false;
 }
 
-CAUSEWAY_DECL introduction fabric_core::introduce(const tcp::socket& to, std::size_t spare) {
+CAUSEWAY_INLINE introduction fabric_core::introduce(const tcp::socket& to, std::size_t spare) {
   std::size_t streams = options_.streams_per_link;
   if (streams == 0) streams = is_loopback(to) || kernel_has_bbr() ? 1 : 16;
   streams = affordable_streams(std::min<std::size_t>(streams, most_data_streams), spare);
@@ -236,21 +236,21 @@ CAUSEWAY_DECL bool fabric_core::kernel_has_bbr() {
   return *has_bbr_;
 }
 
-CAUSEWAY_DECL std::optional<error> fabric_core::objection(const introduction& them) {
+CAUSEWAY_INLINE std::optional<error> fabric_core::objection(const introduction& them) {
   return peers_.objection(them, [this](peer_index peer) { return is_alive(peer); });
 }
 
-CAUSEWAY_DECL bool fabric_core::is_connected(peer_id id, std::uint64_t incarnation) {
+CAUSEWAY_INLINE bool fabric_core::is_connected(peer_id id, std::uint64_t incarnation) {
   const auto peer = peers_.find(id);
   return is_alive(peer) && peers_[*peer].incarnation == incarnation;
 }
 
-CAUSEWAY_DECL std::uint64_t fabric_core::choose(const introduction& them, const wish& theirs) {
+CAUSEWAY_INLINE std::uint64_t fabric_core::choose(const introduction& them, const wish& theirs) {
   return peers_.choose(them, theirs, is_alive(peers_.find(them.id)));
 }
 
-CAUSEWAY_DECL void fabric_core::take(const introduction& us, const introduction& them, std::uint64_t serial,
-                                     const std::string& dialled, tcp::socket socket) {
+CAUSEWAY_INLINE void fabric_core::take(const introduction& us, const introduction& them, std::uint64_t serial,
+                                       const std::string& dialled, tcp::socket socket) {
   if (!peers_.claim(them.id, serial)) return;
   const auto place = peers_.seat(them.id, [this](peer_index p) { return is_alive(p); });
   if (!place) return;  // others were quicker; it dials again
@@ -299,20 +299,20 @@ CAUSEWAY_DECL void fabric_core::dial_streams(peer_index peer, const tcp::endpoin
   }
 }
 
-CAUSEWAY_DECL void fabric_core::take_stream(const stream_request& which, tcp::socket socket) {
+CAUSEWAY_INLINE void fabric_core::take_stream(const stream_request& which, tcp::socket socket) {
   const auto peer = peers_.lacking(which);
   if (!is_alive(peer)) return;
   peers_[*peer].streams_seen |= std::uint64_t{1} << which.index;
   links_[*peer]->add_stream(std::move(socket));
 }
 
-CAUSEWAY_DECL void fabric_core::lose_stream(const stream_request& which, const error& why) {
+CAUSEWAY_INLINE void fabric_core::lose_stream(const stream_request& which, const error& why) {
   const auto peer = peers_.lacking(which);
   if (!is_alive(peer) || peers_[*peer].streams_seen != 0) return;  // if others stand, they carry its share
   links_[*peer]->lose(fail(errc::peer_lost, name_of(which.key.id), "no connection for data: " + why.text()));
 }
 
-CAUSEWAY_DECL void fabric_core::tick(duration since) {
+CAUSEWAY_INLINE void fabric_core::tick(duration since) {
   for (const auto& l : graves_) l->tick(since);
   clear_graves();
   handshakes_.tick();

@@ -18,7 +18,7 @@ CAUSEWAY_DECL host_session::host_session(listener& from, std::uint32_t peers, st
       [this](const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) { seat(who, h, body); });
 }
 
-CAUSEWAY_DECL host_session::~host_session() {
+CAUSEWAY_INLINE host_session::~host_session() {
   for (seat_state& s : seats_) {
     if (s.who) s.who->stop();
   }

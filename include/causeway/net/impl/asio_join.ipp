@@ -11,7 +11,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 CAUSEWAY_DECL join_session::join_session(listener& own, endpoint host, const rendezvous_options& options)
     : own_{own.address()}, host_{std::move(host)}, options_{&options}, mesh_{own, options} {}
 
-CAUSEWAY_DECL join_session::~join_session() {
+CAUSEWAY_INLINE join_session::~join_session() {
   if (control_) control_->stop();
 }
 

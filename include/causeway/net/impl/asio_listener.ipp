@@ -29,9 +29,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 CAUSEWAY_DECL listener::listener(std::unique_ptr<detail::bound_port> bound, endpoint address)
     : port{std::move(bound)}, address_{std::move(address)} {}
 
-CAUSEWAY_DECL listener::listener(listener&&) noexcept = default;
-CAUSEWAY_DECL listener& listener::operator=(listener&&) noexcept = default;
-CAUSEWAY_DECL listener::~listener() = default;
+CAUSEWAY_INLINE listener::listener(listener&&) noexcept = default;
+CAUSEWAY_INLINE listener& listener::operator=(listener&&) noexcept = default;
+CAUSEWAY_INLINE listener::~listener() = default;
 
 CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_sink& log) {
   auto io = std::make_unique<asio::io_context>();

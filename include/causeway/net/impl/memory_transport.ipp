@@ -230,13 +230,13 @@ CAUSEWAY_DECL memory_transport::memory_transport(std::shared_ptr<detail::memory_
   hub_->join(self_);
 }
 
-CAUSEWAY_DECL memory_transport& memory_transport::operator=(memory_transport&& other) noexcept {
+CAUSEWAY_INLINE memory_transport& memory_transport::operator=(memory_transport&& other) noexcept {
   std::swap(hub_, other.hub_);
   std::swap(self_, other.self_);
   return *this;
 }
 
-CAUSEWAY_DECL memory_transport::~memory_transport() {
+CAUSEWAY_INLINE memory_transport::~memory_transport() {
   if (hub_) hub_->leave(self_);
 }
 

@@ -22,20 +22,20 @@ namespace detail {
 
 class mpi_engine {
  public:
-  mpi_engine(mpi_communicator line, const mpi_transport_options& options);
+  CAUSEWAY_DECL mpi_engine(mpi_communicator line, const mpi_transport_options& options);
   mpi_engine(const mpi_engine&) = delete;
   mpi_engine& operator=(const mpi_engine&) = delete;
   ~mpi_engine();
 
-  result<void> open();
+  CAUSEWAY_DECL result<void> open();
   [[nodiscard]] peer_index self() const { return static_cast<peer_index>(line_.rank); }
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(line_.size); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
-  result<std::size_t> wait(operation op, time_point deadline);
-  bool done(operation op);
+  CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
+  CAUSEWAY_DECL bool done(operation op);
   [[nodiscard]] traffic stats() const { return counters_; }
-  [[nodiscard]] std::string describe() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
 
  private:
   /// What a message is, ahead of its content. Ranks of a job run the same program on the same kind of machine.
@@ -72,27 +72,27 @@ class mpi_engine {
   }
 
   [[nodiscard]] int tag_of(std::uint64_t piece) const { return 1 + static_cast<int>(piece % tags_); }
-  operation refuse(const pending_operation& what, error why);
-  result<void> hear();
-  result<void> send_word(peer_index to, const word& named, std::span<const std::byte> inlined);
+  CAUSEWAY_DECL operation refuse(const pending_operation& what, error why);
+  CAUSEWAY_DECL result<void> hear();
+  CAUSEWAY_DECL result<void> send_word(peer_index to, const word& named, std::span<const std::byte> inlined);
   template <class Start>
   result<void> start_pieces(const word& named, std::size_t length, slot_index slot, message* kept, Start&& start);
-  result<void> take_in(peer_index from, const word& named, std::byte* into, slot_index slot, message* kept);
-  result<void> keep(peer_index from, const word& named, const std::byte* inlined);
-  result<void> offer(messages::iterator m);
-  result<void> deliver(messages::iterator m, slot_index slot);
-  void hand_over(messages::iterator m);
-  void refuse_message(messages::iterator m, slot_index slot, errc code, std::string why);
-  result<bool> progress();
+  CAUSEWAY_DECL result<void> take_in(peer_index from, const word& named, std::byte* into, slot_index slot, message* kept);
+  CAUSEWAY_DECL result<void> keep(peer_index from, const word& named, const std::byte* inlined);
+  CAUSEWAY_DECL result<void> offer(messages::iterator m);
+  CAUSEWAY_DECL result<void> deliver(messages::iterator m, slot_index slot);
+  CAUSEWAY_DECL void hand_over(messages::iterator m);
+  CAUSEWAY_DECL void refuse_message(messages::iterator m, slot_index slot, errc code, std::string why);
+  CAUSEWAY_DECL result<bool> progress();
   result<void> look(mpi_pause& pause) {
     CAUSEWAY_ASSIGN(const bool moved, progress());
     if (moved) pause.reset();
     return {};
   }
-  result<bool> take_words();
-  result<bool> end_flights();
-  void ended(const flight& f);
-  result<std::size_t> give_up(slot_index slot, error why);
+  CAUSEWAY_DECL result<bool> take_words();
+  CAUSEWAY_DECL result<bool> end_flights();
+  CAUSEWAY_DECL void ended(const flight& f);
+  CAUSEWAY_DECL result<std::size_t> give_up(slot_index slot, error why);
 
   mpi_communicator line_;
   mpi_transport_options options_;
@@ -129,7 +129,7 @@ CAUSEWAY_DECL result<void> mpi_engine::hear() {
 }
 
 // What was said and not waited for, such as words, still has to go out.
-CAUSEWAY_DECL mpi_engine::~mpi_engine() {
+CAUSEWAY_INLINE mpi_engine::~mpi_engine() {
   if (!line_.process->usable()) return;
   const time_point deadline = line_.clock.now() + options_.close_grace;
   const auto gone = mpi_poll(line_.clock, *line_.process, deadline, [&](mpi_pause& pause) -> result<bool> {

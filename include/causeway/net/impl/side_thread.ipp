@@ -8,7 +8,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
-CAUSEWAY_DECL side_thread::~side_thread() {
+CAUSEWAY_INLINE side_thread::~side_thread() {
   {
     const std::lock_guard lock{mutex_};
     ending_ = true;

@@ -90,20 +90,20 @@ CAUSEWAY_DECL std::string block_request_handler::objection(const session& s, con
   return {};
 }
 
-CAUSEWAY_DECL void block_request_handler::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
+CAUSEWAY_INLINE void block_request_handler::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
   sessions_[link] = {++last_session_, id, 0, 0, address};
   tell_addresses(link);
   announce(link);
 }
 
-CAUSEWAY_DECL void block_request_handler::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+CAUSEWAY_INLINE void block_request_handler::on_control(net::peer_index link, std::span<const std::byte> bytes) {
   if (!sessions_.contains(link)) return;  // it was sent away
   auto m = block_wire::decode(limits_.run, bytes);
   if (!m) return send_away(link, m.error().message);
   std::visit([&](auto& what) { take(link, what); }, *m);
 }
 
-CAUSEWAY_DECL void block_request_handler::on_wake() {
+CAUSEWAY_INLINE void block_request_handler::on_wake() {
   for (const std::string& a : addresses_) fabric_->dial(a);
   announce();
   fabric_->wake_at(fabric_->now() + options_.heartbeat);

@@ -61,12 +61,12 @@ CAUSEWAY_DECL error block_server_directory::nobody_there(time_point now) const {
                   " is served by nobody who answers; start a server that holds it");
 }
 
-CAUSEWAY_DECL void block_server_directory::on_up(net::peer_index link, net::peer_id id, const std::string&) {
+CAUSEWAY_INLINE void block_server_directory::on_up(net::peer_index link, net::peer_id id, const std::string&) {
   links_[link] = id;
   post(link, block_wire::probe{mark()});
 }
 
-CAUSEWAY_DECL void block_server_directory::on_down(net::peer_index link, const error&) {
+CAUSEWAY_INLINE void block_server_directory::on_down(net::peer_index link, const error&) {
   down_.insert(link);
   news_ = true;
   const auto found = links_.find(link);
@@ -75,13 +75,13 @@ CAUSEWAY_DECL void block_server_directory::on_down(net::peer_index link, const e
   links_.erase(found);
 }
 
-CAUSEWAY_DECL void block_server_directory::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+CAUSEWAY_INLINE void block_server_directory::on_control(net::peer_index link, std::span<const std::byte> bytes) {
   auto m = block_wire::decode(run_, bytes);
   if (!m) return fabric_->close(link, m.error().message);
   std::visit([&](auto& what) { hear(link, what); }, *m);
 }
 
-CAUSEWAY_DECL void block_server_directory::on_wake() {
+CAUSEWAY_INLINE void block_server_directory::on_wake() {
   for (const std::string& a : addresses_) fabric_->dial(a);
   for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
   fabric_->wake_at(fabric_->now() + options_.heartbeat);

@@ -112,7 +112,7 @@ CAUSEWAY_DECL void expert_client::forget(stage::expert_id e) {
   holders_.erase(e);
 }
 
-CAUSEWAY_DECL void expert_client::on_down(net::peer_index link, const error&) {
+CAUSEWAY_INLINE void expert_client::on_down(net::peer_index link, const error&) {
   for (auto& [number, p] : under_way_) p.over = p.over || p.link == link;
   std::vector<stage::expert_id> gone;
   for (const auto& [expert, holder] : holders_) {
@@ -121,14 +121,14 @@ CAUSEWAY_DECL void expert_client::on_down(net::peer_index link, const error&) {
   for (const stage::expert_id e : gone) forget(e);
 }
 
-CAUSEWAY_DECL void expert_client::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+CAUSEWAY_INLINE void expert_client::on_control(net::peer_index link, std::span<const std::byte> bytes) {
   auto m = expert_wire::decode(run_, bytes);
   if (!m) return fabric_->close(link, m.error().message);
   if (const auto* const a = std::get_if<expert_wire::announcement>(&*m)) return learn(link, *a);
   if (auto* const a = std::get_if<expert_wire::answer>(&*m)) return note(link, std::move(*a));
 }
 
-CAUSEWAY_DECL void expert_client::on_wake() {
+CAUSEWAY_INLINE void expert_client::on_wake() {
   for (const std::string& a : options_.dial) fabric_->dial(a);
   fabric_->wake_at(fabric_->now() + options_.redial);
 }

@@ -8,14 +8,14 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED async_local_sgd make(const async_local_sgd_options& o) {
+CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o) {
   return async_local_sgd{
       axis::by_speed{{.local_steps = o.local_steps, .percentile = o.percentile}}, axis::one_by_one{o.grace_seconds},
       axis::outer<optim::delayed_nesterov>{o.outer_learning_rate,
                                            optim::delayed_nesterov{{.momentum = o.outer_momentum, .period = o.period}}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED decoupled_diloco make(const decoupled_diloco_options& o) {
+CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o) {
   return decoupled_diloco{axis::star{.record_samples = o.record_samples},
                           axis::staggered{o.local_steps},
                           axis::balanced{o.fragments},
@@ -36,14 +36,14 @@ CAUSEWAY_DECL axis::outer<optim::delayed_nesterov> outer_of_pushes(float rate, f
 
 }  // namespace detail
 
-CAUSEWAY_DECL_WHERE_CALLED halos make(const halos_options& o) {
+CAUSEWAY_DECL halos make(const halos_options& o) {
   const auto upper = detail::outer_of_pushes(o.global_learning_rate, o.global_momentum, o.global_period);
   return halos{axis::every{o.local_steps},
                axis::regions<>{.members = o.regions, .pushes = o.pushes, .upper_share = o.global_share, .upper = upper},
                detail::outer_of_pushes(o.region_learning_rate, o.region_momentum, o.region_period)};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED dlion make(const dlion_options& o) {
+CAUSEWAY_DECL dlion make(const dlion_options& o) {
   const detail::dlion_codec codec{compress::no_transform{}, compress::threshold{{.least = o.threshold}}};
   return dlion{axis::batch_by_speed{{.local_steps = o.local_steps, .sequences = o.sequences}}, axis::error_feedback{},
                axis::gather_mean<detail::dlion_codec>{codec}, axis::outer<optim::sgd>{1.0F}};

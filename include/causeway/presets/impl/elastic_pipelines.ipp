@@ -8,36 +8,36 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED oobleck make(const oobleck_options& o) {
+CAUSEWAY_DECL oobleck make(const oobleck_options& o) {
   return oobleck{o.peers,
                  {.micro_batches = o.micro_batches, .storage = o.storage},
                  stage::recovery::templates{{o.failures, o.most_peers, o.model, o.kind}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED varuna_morphing make(const varuna_morphing_options& o) {
+CAUSEWAY_DECL varuna_morphing make(const varuna_morphing_options& o) {
   return varuna_morphing{o.peers,
                          {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                          stage::recovery::morph{o.search}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED parcae make(const parcae_options& o) {
+CAUSEWAY_DECL parcae make(const parcae_options& o) {
   return parcae{o.peers,
                 {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                 stage::recovery::proactive{o.plan}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED bamboo make(const bamboo_options& o) {
+CAUSEWAY_DECL bamboo make(const bamboo_options& o) {
   return bamboo{o.peers,
                 {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                 stage::recovery::redundant_forward{o.stages}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED recycle make(const recycle_options& o) {
+CAUSEWAY_DECL recycle make(const recycle_options& o) {
   return recycle{
       o.peers, {.micro_batches = o.micro_batches, .storage = o.storage}, stage::recovery::reroute{o.stages, o.costs}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED checkfree make(const checkfree_options& o) {
+CAUSEWAY_DECL checkfree make(const checkfree_options& o) {
   return checkfree{o.peers, {.micro_batches = o.micro_batches}, stage::recovery::neighbour_init{o.stages}};
 }
 

@@ -8,7 +8,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED learning_at_home make(const learning_at_home_options& o) {
+CAUSEWAY_DECL learning_at_home make(const learning_at_home_options& o) {
   return learning_at_home{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
 }
 

@@ -8,28 +8,28 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED noloco make(const noloco_options& o) {
+CAUSEWAY_DECL noloco make(const noloco_options& o) {
   return noloco{axis::every{o.local_steps}, axis::random_groups{o.group_size}, axis::pseudo_gradient_and_anchor{},
                 axis::gather_mean<>{}, axis::gossip_nesterov{o.outer}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED moshpit_sgd make(const moshpit_sgd_options& o) {
+CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o) {
   return moshpit_sgd{axis::every{o.local_steps}, axis::grid{o.side, o.dimensions}, axis::parameters{},
                      axis::split_mean<>{}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED bacombo make(const bacombo_options& o) {
+CAUSEWAY_DECL bacombo make(const bacombo_options& o) {
   return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore},
                  axis::parameters{},         axis::balanced{o.segments},
                  axis::gather_mean<>{},      axis::by_samples{}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED ravnest make(const ravnest_options& o) {
+CAUSEWAY_DECL ravnest make(const ravnest_options& o) {
   return ravnest{axis::every{o.local_steps}, axis::two_level_mean<axis::quantised_ring<compress::none>>{o.clusters},
                  axis::outer<optim::sgd>{1.0F}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED netstorm make(const netstorm_options& o) {
+CAUSEWAY_DECL netstorm make(const netstorm_options& o) {
   return netstorm{axis::every{1}, axis::gradient{}, axis::balanced{o.shares}, axis::tree_mean<>{o.arity, o.roots}};
 }
 

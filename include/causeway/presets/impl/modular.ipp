@@ -8,7 +8,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED dipaco make(const dipaco_options& o) {
+CAUSEWAY_DECL dipaco make(const dipaco_options& o) {
   return dipaco{axis::every{o.local_steps}, axis::consecutive{o.blocks_per_level},
                 axis::module_groups{o.paths, o.weights, o.lengthen}, axis::split_mean<>{},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};

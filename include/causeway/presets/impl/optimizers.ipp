@@ -8,7 +8,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED snoo make(const snoo_options& o) {
+CAUSEWAY_DECL snoo make(const snoo_options& o) {
   return snoo{
       {.local_steps = o.local_steps, .outer_learning_rate = o.outer_learning_rate, .outer_momentum = o.outer_momentum}};
 }

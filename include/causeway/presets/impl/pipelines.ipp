@@ -22,31 +22,31 @@ CAUSEWAY_DECL std::vector<std::vector<net::peer_index>> rows_of(const plan::plac
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED varuna make(const varuna_options& o) {
+CAUSEWAY_DECL varuna make(const varuna_options& o) {
   return varuna{{.micro_batches = o.micro_batches, .ranks = o.ranks}, stage::varuna{o.costs, o.stored_inputs}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED dtfm make(const dtfm_options& o) {
+CAUSEWAY_DECL dtfm make(const dtfm_options& o) {
   return dtfm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .placement = detail::rows_of(o.where)}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED aq_sgd_pipeline make(const aq_sgd_pipeline_options& o) {
+CAUSEWAY_DECL aq_sgd_pipeline make(const aq_sgd_pipeline_options& o) {
   return aq_sgd_pipeline{{.micro_batches = o.micro_batches, .ranks = o.ranks},
                          {},
                          stage::delta<4, 8, compress::fp16>{{.memory_limit = o.memory_limit}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED crosspipe make(const crosspipe_options& o) {
+CAUSEWAY_DECL crosspipe make(const crosspipe_options& o) {
   return crosspipe{{.micro_batches = o.micro_batches, .ranks = o.ranks}, stage::crosspipe{o.costs, o.activations}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED fusion_llm make(const fusion_llm_options& o) {
+CAUSEWAY_DECL fusion_llm make(const fusion_llm_options& o) {
   return fusion_llm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .cuts = o.cuts},
                     {},
                     stage::adaptive_top_k<>{{.ratio = o.ratio, .speeds = o.speeds}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED nag_pp make(const nag_pp_options& o) {
+CAUSEWAY_DECL nag_pp make(const nag_pp_options& o) {
   return nag_pp{{.cut = {.micro_batches = o.micro_batches, .ranks = o.ranks}, .stashing = o.stashing, .ahead = o.ahead}};
 }
 

@@ -8,11 +8,11 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED result<petals_finetune> make(const petals_finetune_options& o) {
+CAUSEWAY_DECL result<petals_finetune> make(const petals_finetune_options& o) {
   return detail::tuned_by(o, {.prompts = o.prompts, .adapters = {}});
 }
 
-CAUSEWAY_DECL_WHERE_CALLED result<petals_lora> make(const petals_lora_options& o) {
+CAUSEWAY_DECL result<petals_lora> make(const petals_lora_options& o) {
   return detail::tuned_by(o, {.prompts = {}, .adapters = o.adapters});
 }
 

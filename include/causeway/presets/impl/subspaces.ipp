@@ -8,7 +8,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED protocol_models make(const protocol_models_options& o) {
+CAUSEWAY_DECL protocol_models make(const protocol_models_options& o) {
   return protocol_models{
       {.micro_batches = o.micro_batches, .ranks = o.ranks}, {}, stage::subspace<>{{.rank = o.rank, .seed = o.seed}}};
 }

@@ -8,11 +8,11 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL_WHERE_CALLED swarm make(const swarm_options& o) {
+CAUSEWAY_DECL swarm make(const swarm_options& o) {
   return detail::swarm_of<swarm>(o.fabric, o.peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
 }
 
-CAUSEWAY_DECL_WHERE_CALLED diloco_swarm make(const diloco_swarm_options& o) {
+CAUSEWAY_DECL diloco_swarm make(const diloco_swarm_options& o) {
   parallel::swarm_options peer = o.peer;
   peer.local_steps = o.local_steps;
   return detail::swarm_of<diloco_swarm>(o.fabric, peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
@@ -23,7 +23,7 @@ CAUSEWAY_DECL comm::periodic<> rounds_of(const diloco_swarm_options& o) {
                           optim::nesterov{{.momentum = o.momentum}}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED gwtf make(const gwtf_options& o) {
+CAUSEWAY_DECL gwtf make(const gwtf_options& o) {
   return detail::swarm_of<gwtf>(o.fabric, o.peer, stage::routing::min_cost_flow{}, o.log);
 }
 

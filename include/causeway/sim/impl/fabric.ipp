@@ -19,17 +19,17 @@ CAUSEWAY_DECL fabric::fabric(process& owner, net::peer_id id, std::uint32_t firs
   owner.add(this);
 }
 
-CAUSEWAY_DECL std::string fabric::address() const { return address_; }
+CAUSEWAY_INLINE std::string fabric::address() const { return address_; }
 
 CAUSEWAY_DECL void fabric::rename(net::peer_index link, std::string name) { mail_.rename(link, std::move(name)); }
 
-CAUSEWAY_DECL fabric::~fabric() {
+CAUSEWAY_INLINE fabric::~fabric() {
   if (process_ == nullptr) return;
   process_->remove(this);
   process_ended(false);
 }
 
-CAUSEWAY_DECL void fabric::attach(net::fabric_events* events) {
+CAUSEWAY_INLINE void fabric::attach(net::fabric_events* events) {
   if (process_ == nullptr) return;
   events_ = events;
   if (events_ == nullptr) return dialer_.close_doors();
@@ -38,7 +38,7 @@ CAUSEWAY_DECL void fabric::attach(net::fabric_events* events) {
   });
 }
 
-CAUSEWAY_DECL void fabric::dial(const std::string& address) {
+CAUSEWAY_INLINE void fabric::dial(const std::string& address) {
   if (process_ == nullptr) return;
   if (address == address_) return cannot_dial(address, "this is our own address");
   const detail::network_address to = detail::parse_address(core_.net, address);
@@ -48,7 +48,7 @@ CAUSEWAY_DECL void fabric::dial(const std::string& address) {
   if (!stands) dialer_.dial(address, to);
 }
 
-CAUSEWAY_DECL void fabric::close(net::peer_index link, const std::string& why) {
+CAUSEWAY_INLINE void fabric::close(net::peer_index link, const std::string& why) {
   if (!is_up(link)) return;
   links_[link].closing = true;
   later([this, link, end = links_[link].end, why] {
@@ -56,11 +56,11 @@ CAUSEWAY_DECL void fabric::close(net::peer_index link, const std::string& why) {
   });
 }
 
-CAUSEWAY_DECL bool fabric::is_up(net::peer_index link) const {
+CAUSEWAY_INLINE bool fabric::is_up(net::peer_index link) const {
   return link < links_.size() && links_[link].up && !links_[link].closing;
 }
 
-CAUSEWAY_DECL void fabric::post(net::peer_index link, std::vector<std::byte> message, bool bulk) {
+CAUSEWAY_INLINE void fabric::post(net::peer_index link, std::vector<std::byte> message, bool bulk) {
   CAUSEWAY_EXPECT(message.size() <= net::max_post_bytes);
   if (!is_up(link)) return;
   if (core_.options.repeat_after_reconnect > 0) remember(links_[link], message);
@@ -73,7 +73,7 @@ CAUSEWAY_DECL void fabric::post(net::peer_index link, std::vector<std::byte> mes
                   });
 }
 
-CAUSEWAY_DECL void fabric::wake_at(time_point when) {
+CAUSEWAY_INLINE void fabric::wake_at(time_point when) {
   if (process_ == nullptr) return;
   core_.events.cancel(std::exchange(wake_, 0));
   if (when == no_deadline) return;
@@ -87,13 +87,13 @@ CAUSEWAY_DECL void fabric::wake_at(time_point when) {
   });
 }
 
-CAUSEWAY_DECL void fabric::cancel_before(std::uint32_t epoch) {
+CAUSEWAY_INLINE void fabric::cancel_before(std::uint32_t epoch) {
   mail_.cancel_before(epoch, [this](detail::slot_index slot) { stop_send(slot); });
   look_at_room();
   look_at_waiting();
 }
 
-CAUSEWAY_DECL void fabric::aside(std::function<void()> work, std::function<void()> then) {
+CAUSEWAY_INLINE void fabric::aside(std::function<void()> work, std::function<void()> then) {
   if (process_ == nullptr) return;
   detail::machine& m = core_.net.at(host_);
   duration took{0};
@@ -111,8 +111,8 @@ CAUSEWAY_DECL void fabric::aside(std::function<void()> work, std::function<void(
                   });
 }
 
-CAUSEWAY_DECL net::operation fabric::send(net::peer_index link, const net::message_id& id,
-                                          std::span<const std::byte> bytes) {
+CAUSEWAY_INLINE net::operation fabric::send(net::peer_index link, const net::message_id& id,
+                                            std::span<const std::byte> bytes) {
   const detail::slot_index slot = mail_.start_send(link, id, bytes.size(), now(), is_up(link));
   if (!mail_.done(slot)) {
     detail::parcel_ptr message = core_.net.wires().stock().make(detail::content::data, detail::lane::data);
@@ -124,13 +124,14 @@ CAUSEWAY_DECL net::operation fabric::send(net::peer_index link, const net::messa
   return mail_.handle(slot);
 }
 
-CAUSEWAY_DECL net::operation fabric::receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer) {
+CAUSEWAY_INLINE net::operation fabric::receive(net::peer_index link, const net::message_id& id,
+                                               std::span<std::byte> buffer) {
   const detail::slot_index slot = mail_.start_receive(link, id, buffer, now(), is_up(link));
   look_at_room();
   return mail_.handle(slot);
 }
 
-CAUSEWAY_DECL result<std::size_t> fabric::wait(net::operation op, time_point deadline) {
+CAUSEWAY_INLINE result<std::size_t> fabric::wait(net::operation op, time_point deadline) {
   const detail::slot_index slot = mail_.find(op);
   if (slot == net::detail::no_slot) {
     return fail(errc::invalid_argument, "fabric", "waited for an operation that is not under way");
@@ -146,7 +147,7 @@ CAUSEWAY_DECL result<std::size_t> fabric::wait(net::operation op, time_point dea
   return mail_.release(slot);
 }
 
-CAUSEWAY_DECL void fabric::locked(const std::function<void()>& what) {
+CAUSEWAY_INLINE void fabric::locked(const std::function<void()>& what) {
   detail::machine& m = core_.net.at(host_);
   {
     const lock_count held{m.locks};
@@ -157,7 +158,7 @@ CAUSEWAY_DECL void fabric::locked(const std::function<void()>& what) {
                      [net = &core_.net, host = host_] { net->wires().thaw(host, detail::standstill::disk_held); });
 }
 
-CAUSEWAY_DECL result<bool> fabric::block(const std::function<bool()>& done, time_point deadline) {
+CAUSEWAY_INLINE result<bool> fabric::block(const std::function<bool()>& done, time_point deadline) {
   for (;;) {
     if (process_ == nullptr || process_->asked_to_stop()) {
       return fail(errc::cancelled, "fabric", "this peer was asked to stop");
@@ -172,11 +173,11 @@ CAUSEWAY_DECL result<bool> fabric::block(const std::function<bool()>& done, time
   }
 }
 
-CAUSEWAY_DECL void fabric::clock_changed() {
+CAUSEWAY_INLINE void fabric::clock_changed() {
   if (wake_ != 0) wake_at(wake_when_);
 }
 
-CAUSEWAY_DECL void fabric::process_ended(bool killed) {
+CAUSEWAY_INLINE void fabric::process_ended(bool killed) {
   core_.events.cancel(std::exchange(wake_, 0));
   here_.reset();
   dialer_.stop();
@@ -195,7 +196,7 @@ CAUSEWAY_DECL std::string fabric::take_port(std::uint32_t port) {
   return detail::address_text(core_.net, host_, port);
 }
 
-CAUSEWAY_DECL void fabric::on_message(detail::end_ref end, detail::parcel_ptr message) {
+CAUSEWAY_INLINE void fabric::on_message(detail::end_ref end, detail::parcel_ptr message) {
   if (dialer_.heard(end, *message)) return;
   const auto link = by_end_.find(end.value);
   if (link == by_end_.end() || links_[link->second].closing) return;
@@ -211,22 +212,22 @@ CAUSEWAY_DECL void fabric::on_message(detail::end_ref end, detail::parcel_ptr me
   after_event();
 }
 
-CAUSEWAY_DECL void fabric::on_closed(detail::end_ref end, const error& why) {
+CAUSEWAY_INLINE void fabric::on_closed(detail::end_ref end, const error& why) {
   if (dialer_.closed(end, why)) return;
   if (const auto link = by_end_.find(end.value); link != by_end_.end()) take_down(link->second, why.message);
   after_event();
 }
 
-CAUSEWAY_DECL void fabric::on_sent(detail::end_ref, std::uint32_t operation) {
+CAUSEWAY_INLINE void fabric::on_sent(detail::end_ref, std::uint32_t operation) {
   if (mail_.sent(operation, core_.options.header_bytes)) look_at_waiting();
 }
 
-CAUSEWAY_DECL bool fabric::connected_to(net::peer_id id) {
+CAUSEWAY_INLINE bool fabric::connected_to(net::peer_id id) {
   const net::peer_index link = find_link(id);
   return link < links_.size() && links_[link].up && core_.net.far_end_open(links_[link].end);
 }
 
-CAUSEWAY_DECL void fabric::met(detail::end_ref end, net::peer_id id, const std::string& address) {
+CAUSEWAY_INLINE void fabric::met(detail::end_ref end, net::peer_id id, const std::string& address) {
   const net::peer_index link = find_link(id);
   if (link == links_.size()) {
     links_.emplace_back().id = id;
@@ -246,7 +247,7 @@ CAUSEWAY_DECL void fabric::met(detail::end_ref end, net::peer_id id, const std::
   after_event();
 }
 
-CAUSEWAY_DECL void fabric::not_met(const std::string& address, const error& why) {
+CAUSEWAY_INLINE void fabric::not_met(const std::string& address, const error& why) {
   if (events_ != nullptr) events_->on_unreachable(address, why);
   after_event();
 }

@@ -15,7 +15,7 @@ CAUSEWAY_DECL stack_pool::stack_pool(std::size_t bytes) : page_{static_cast<std:
   bytes_ = (bytes + page_ - 1) / page_ * page_;
 }
 
-CAUSEWAY_DECL stack_pool::~stack_pool() {
+CAUSEWAY_INLINE stack_pool::~stack_pool() {
   for (std::byte* const stack : free_) munmap(stack - page_, bytes_ + page_);
 }
 
@@ -53,7 +53,7 @@ CAUSEWAY_DECL fiber::fiber(stack_pool& stacks, std::function<void()> body)
 #endif
 }
 
-CAUSEWAY_DECL fiber::~fiber() {
+CAUSEWAY_INLINE fiber::~fiber() {
   CAUSEWAY_EXPECT(finished_ || !started_);
 #if defined(CAUSEWAY_FIBER_TSAN)
   __tsan_destroy_fiber(tsan_inside_);
@@ -91,7 +91,7 @@ CAUSEWAY_DECL void fiber::suspend() {
 #endif
 }
 
-CAUSEWAY_DECL void fiber::enter(unsigned high, unsigned low) {
+CAUSEWAY_INLINE void fiber::enter(unsigned high, unsigned low) {
   auto* const self = reinterpret_cast<fiber*>((std::uintptr_t{high} << 32U) | std::uintptr_t{low});
   self->run();
 }

@@ -26,7 +26,7 @@ CAUSEWAY_DECL void process::add(detail::endpoint* e) { endpoints_.push_back(e); 
 
 CAUSEWAY_DECL void process::remove(const detail::endpoint* e) { std::erase(endpoints_, e); }
 
-CAUSEWAY_DECL process::~process() {
+CAUSEWAY_INLINE process::~process() {
   std::erase(core_.ready, this);
   core_.events.cancel(timer_);
 }

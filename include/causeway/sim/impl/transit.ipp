@@ -42,7 +42,7 @@ CAUSEWAY_DECL end_ref transit::connect(host_index from, socket_owner* dialer, ho
   return end;
 }
 
-CAUSEWAY_DECL void transit::free_if_over(end_ref e) {
+CAUSEWAY_INLINE void transit::free_if_over(end_ref e) {
   connection* const c = find(e);
   if (c == nullptr || c->ends[0].open || c->ends[1].open) return;
   const std::uint32_t generation = (c->generation + 1) & 0x7FFFFFFFU;

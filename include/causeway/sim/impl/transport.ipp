@@ -27,7 +27,7 @@ CAUSEWAY_DECL std::string meeting::absent() const {
   return names;
 }
 
-CAUSEWAY_DECL void meeting::on_up(net::peer_index link, net::peer_id id, const std::string&) {
+CAUSEWAY_INLINE void meeting::on_up(net::peer_index link, net::peer_id id, const std::string&) {
   const auto p = static_cast<std::size_t>(id - 1);
   if (id == 0 || p >= met_.size()) return fabric_.close(link, "not one of this run's peers");
   links_[p] = link;
@@ -36,12 +36,12 @@ CAUSEWAY_DECL void meeting::on_up(net::peer_index link, net::peer_id id, const s
   met_[p] = true;
 }
 
-CAUSEWAY_DECL void meeting::on_unreachable(const std::string& address, const error&) {
+CAUSEWAY_INLINE void meeting::on_unreachable(const std::string& address, const error&) {
   again_.push_back(address);
   fabric_.wake_at(fabric_.now() + std::chrono::milliseconds{100});
 }
 
-CAUSEWAY_DECL void meeting::on_wake() {
+CAUSEWAY_INLINE void meeting::on_wake() {
   for (const std::string& address : std::exchange(again_, {})) fabric_.dial(address);
 }
 

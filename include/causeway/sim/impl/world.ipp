@@ -14,7 +14,7 @@ CAUSEWAY_DECL void world::set_log(world_log log) { core_.log = std::move(log); }
 
 CAUSEWAY_DECL void world::after(duration delay, std::function<void()> what) { at(now() + delay, std::move(what)); }
 
-CAUSEWAY_DECL world::~world() {
+CAUSEWAY_INLINE world::~world() {
   for (host_index h = 0; h < seats_.size(); ++h) end_process(h, true);
 }
 

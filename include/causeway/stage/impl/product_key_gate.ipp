@@ -8,7 +8,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
-CAUSEWAY_DECL bool better(const expert_choice& a, const expert_choice& b) noexcept {
+CAUSEWAY_INLINE bool better(const expert_choice& a, const expert_choice& b) noexcept {
   return a.score != b.score ? a.score > b.score : a.expert < b.expert;
 }
 

@@ -14,11 +14,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 
 CAUSEWAY_DECL crew_group::crew_group(std::shared_ptr<elastic_group> below) : below_{std::move(below)} {}
 
-CAUSEWAY_DECL std::vector<std::uint64_t> crew_group::draw(std::uint64_t skipped, std::uint64_t count) {
+CAUSEWAY_INLINE std::vector<std::uint64_t> crew_group::draw(std::uint64_t skipped, std::uint64_t count) {
   return below_->draw(skipped, count);
 }
 
-CAUSEWAY_DECL result<void> crew_group::open(shared_state state, thread_pool& pool) {
+CAUSEWAY_INLINE result<void> crew_group::open(shared_state state, thread_pool& pool) {
   if (state.divide) {
     auto of_blocks = state.memory ? state.memory() : std::vector<std::span<std::byte>>{};
     for (const std::span<float> row : state.rows()) of_blocks.push_back(std::as_writable_bytes(row));
@@ -35,7 +35,7 @@ CAUSEWAY_DECL result<void> crew_group::open(shared_state state, thread_pool& poo
   return below_->open({{std::as_writable_bytes(std::span{&words_, 1})}, [](std::span<const float>) {}}, pool);
 }
 
-CAUSEWAY_DECL result<round_entry> crew_group::enter(std::uint64_t, std::uint64_t) {
+CAUSEWAY_INLINE result<round_entry> crew_group::enter(std::uint64_t, std::uint64_t) {
   round_entry e{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
   if (!rounds_.enter) return e;
@@ -56,11 +56,11 @@ CAUSEWAY_DECL result<round_entry> crew_group::enter(std::uint64_t, std::uint64_t
   return e;
 }
 
-CAUSEWAY_DECL result<void> crew_group::exchanged(std::span<const float> mean) {
+CAUSEWAY_INLINE result<void> crew_group::exchanged(std::span<const float> mean) {
   return rounds_.exchanged ? rounds_.exchanged(mean) : result<void>{};
 }
 
-CAUSEWAY_DECL result<verdict> crew_group::settle(const result<void>& outcome, bool) {
+CAUSEWAY_INLINE result<verdict> crew_group::settle(const result<void>& outcome, bool) {
   if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
   if (outcome) return verdict::commit;                                    // `propose` came before
   if (std::exchange(again_, false)) return verdict::retry;
@@ -68,12 +68,12 @@ CAUSEWAY_DECL result<verdict> crew_group::settle(const result<void>& outcome, bo
   return verdict::retry;  // what became of it, the pipelines see in the words
 }
 
-CAUSEWAY_DECL result<parallel::crew_attempt> crew_group::begin_attempt() {
+CAUSEWAY_INLINE result<parallel::crew_attempt> crew_group::begin_attempt() {
   CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1, 0));
   return parallel::crew_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
 }
 
-CAUSEWAY_DECL result<void> crew_group::propose(const parallel::crew_words& next) {
+CAUSEWAY_INLINE result<void> crew_group::propose(const parallel::crew_words& next) {
   CAUSEWAY_TRY(below_->exchanged({}));
   words_ = next;
   CAUSEWAY_ASSIGN(const verdict judged, below_->settle({}, true));
@@ -81,7 +81,7 @@ CAUSEWAY_DECL result<void> crew_group::propose(const parallel::crew_words& next)
   return fail(errc::cancelled, "step", "the others did not vote for it");
 }
 
-CAUSEWAY_DECL result<void> crew_group::failed(const error& why) {
+CAUSEWAY_INLINE result<void> crew_group::failed(const error& why) {
   CAUSEWAY_TRY(below_->settle(why, false));
   return {};
 }

@@ -27,7 +27,7 @@ CAUSEWAY_DECL result<std::shared_ptr<member>> member::make(std::shared_ptr<net::
       new member{std::move(fabric), std::move(storage), std::move(options), std::move(log), std::move(control)}};
 }
 
-CAUSEWAY_DECL result<void> member::open(shared_state state, thread_pool& pool) {
+CAUSEWAY_INLINE result<void> member::open(shared_state state, thread_pool& pool) {
   state_ = std::move(state);
   pool_ = &pool;
   for (const auto part : state_.parts) image_.add(part);
@@ -42,7 +42,7 @@ CAUSEWAY_DECL result<void> member::open(shared_state state, thread_pool& pool) {
   return {};
 }
 
-CAUSEWAY_DECL result<round_entry> member::enter(std::uint64_t samples, std::uint64_t later) {
+CAUSEWAY_INLINE result<round_entry> member::enter(std::uint64_t samples, std::uint64_t later) {
   uncommitted_ = samples;
   for (;;) {
     situation now = waits_.look();
@@ -85,7 +85,7 @@ CAUSEWAY_DECL result<round_entry> member::enter(std::uint64_t samples, std::uint
   }
 }
 
-CAUSEWAY_DECL bool member::announce(std::uint64_t samples) {
+CAUSEWAY_INLINE bool member::announce(std::uint64_t samples) {
   uncommitted_ = samples;
   const situation now = waits_.look();
   if (now.is == situation::kind::joining || now.is == situation::kind::no_quorum) return false;
@@ -98,7 +98,7 @@ CAUSEWAY_DECL bool member::announce(std::uint64_t samples) {
   return waits_.look().enough;
 }
 
-CAUSEWAY_DECL result<void> member::exchanged(std::span<const float> mean) {
+CAUSEWAY_INLINE result<void> member::exchanged(std::span<const float> mean) {
   passing("exchanged");
   fetch_.note_rate(attempt_.entered_at(), attempt_.exchanged());
   const auto copy = copy_for_others();
@@ -130,7 +130,7 @@ CAUSEWAY_DECL void member::keep_mean(std::span<const float> mean) {
   mean_of_ = attempt_.view().round;
 }
 
-CAUSEWAY_DECL result<verdict> member::settle(const result<void>& outcome, bool candidate) {
+CAUSEWAY_INLINE result<verdict> member::settle(const result<void>& outcome, bool candidate) {
   contributed_ = 0;
   attempt_.forget_overdue();
   if (!outcome) locked([&] { control_->exchanging(false); });
@@ -142,7 +142,7 @@ CAUSEWAY_DECL result<verdict> member::settle(const result<void>& outcome, bool c
   return judge(outcome.has_value());
 }
 
-CAUSEWAY_DECL result<verdict> member::sit_out(const error& why) {
+CAUSEWAY_INLINE result<verdict> member::sit_out(const error& why) {
   contributed_ = uncommitted_ = 0;
   attempt_.forget_overdue();
   const std::uint32_t rounds = 1U << std::min(unusable_++, 4U);
@@ -164,12 +164,12 @@ CAUSEWAY_DECL result<verdict> member::sit_out(const error& why) {
   return restore();
 }
 
-CAUSEWAY_DECL std::vector<std::uint64_t> member::draw(std::uint64_t skipped, std::uint64_t count) {
+CAUSEWAY_INLINE std::vector<std::uint64_t> member::draw(std::uint64_t skipped, std::uint64_t count) {
   if (held_.round < sits_out_until_) return {};
   return asked([&] { return samples_.draw(control_->ledger(), skipped, count); });
 }
 
-CAUSEWAY_DECL void member::leave() {
+CAUSEWAY_INLINE void member::leave() {
   locked([&] { control_->leave(); });
 }
 

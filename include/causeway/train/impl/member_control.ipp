@@ -43,11 +43,11 @@ CAUSEWAY_DECL member_control::member_control(std::shared_ptr<net::fabric> fabric
       protocol_{protocol_options(), std::move(record), *this},
       transfer_{*this, transfer_options()} {}
 
-CAUSEWAY_DECL void member_control::send(net::peer_id to, std::vector<std::byte> message) {
+CAUSEWAY_INLINE void member_control::send(net::peer_id to, std::vector<std::byte> message) {
   behind_.send(to, std::move(message));
 }
 
-CAUSEWAY_DECL void member_control::transfer_send(net::peer_id to, std::vector<std::byte> message) {
+CAUSEWAY_INLINE void member_control::transfer_send(net::peer_id to, std::vector<std::byte> message) {
   post(to, std::move(message), true);
 }
 
@@ -312,7 +312,7 @@ CAUSEWAY_DECL membership::transfer_options member_control::transfer_options() co
   return o;
 }
 
-CAUSEWAY_DECL void member_control::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
+CAUSEWAY_INLINE void member_control::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
   if (const auto before = peers_.find(link); before != peers_.end() && before->second != id) links_.erase(before->second);
   links_[id] = link;
   peers_[link] = id;
@@ -321,20 +321,20 @@ CAUSEWAY_DECL void member_control::on_up(net::peer_index link, net::peer_id id, 
   settle();
 }
 
-CAUSEWAY_DECL void member_control::on_down(net::peer_index link, const error& why) {
+CAUSEWAY_INLINE void member_control::on_down(net::peer_index link, const error& why) {
   const net::peer_id id = peers_[link];
   protocol_.peer_down(id, why.message, fabric_->now());
   transfer_.peer_down(id, fabric_->now());
   settle();
 }
 
-CAUSEWAY_DECL void member_control::on_unreachable(const std::string& address, const error& why) {
+CAUSEWAY_INLINE void member_control::on_unreachable(const std::string& address, const error& why) {
   refused_ = address;
   protocol_.unreachable(address, why.message, fabric_->now());
   settle();
 }
 
-CAUSEWAY_DECL void member_control::on_control(net::peer_index link, std::span<const std::byte> message) {
+CAUSEWAY_INLINE void member_control::on_control(net::peer_index link, std::span<const std::byte> message) {
   const net::peer_id from = peers_[link];
   const bool others = !message.empty() && message.front() >= std::byte{0x90};
   if (membership::is_transfer_message(message)) {
@@ -350,7 +350,7 @@ CAUSEWAY_DECL void member_control::on_control(net::peer_index link, std::span<co
   settle();
 }
 
-CAUSEWAY_DECL void member_control::on_wake() {
+CAUSEWAY_INLINE void member_control::on_wake() {
   const time_point now = fabric_->now();
   if (protocol_wakes_ <= now) {
     protocol_wakes_ = no_deadline;
@@ -364,12 +364,12 @@ CAUSEWAY_DECL void member_control::on_wake() {
   settle();
 }
 
-CAUSEWAY_DECL void member_control::drop(net::peer_id peer, const std::string& why) {
+CAUSEWAY_INLINE void member_control::drop(net::peer_id peer, const std::string& why) {
   const auto at = links_.find(peer);
   if (at != links_.end()) fabric_->close(at->second, why);
 }
 
-CAUSEWAY_DECL bool member_control::persist(const membership::durable_record& record) {
+CAUSEWAY_INLINE bool member_control::persist(const membership::durable_record& record) {
   behind_.persist(record);
   return true;
 }
@@ -380,12 +380,12 @@ CAUSEWAY_DECL bool member_control::write(const std::vector<std::byte>& record) {
   return written.has_value();
 }
 
-CAUSEWAY_DECL void member_control::give_time(net::peer_id peer, duration how_long) {
+CAUSEWAY_INLINE void member_control::give_time(net::peer_id peer, duration how_long) {
   const auto ns = static_cast<std::uint64_t>(how_long.count());
   post(peer, encode(membership::transfer_message{.kind = membership::transfer_kind::time_given, .newest = ns}), false);
 }
 
-CAUSEWAY_DECL void member_control::note(const membership::event& e) {
+CAUSEWAY_INLINE void member_control::note(const membership::event& e) {
   if (options_.journal) behind_.note(e);
 }
 

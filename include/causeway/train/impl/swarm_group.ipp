@@ -18,11 +18,11 @@ CAUSEWAY_DECL swarm_group::swarm_group(std::shared_ptr<elastic_group> stage, std
   if (swarm_->options().local_steps == 0) sums_.emplace(std::move(disk), folder + "/sums");
 }
 
-CAUSEWAY_DECL std::vector<std::uint64_t> swarm_group::draw(std::uint64_t skipped, std::uint64_t count) {
+CAUSEWAY_INLINE std::vector<std::uint64_t> swarm_group::draw(std::uint64_t skipped, std::uint64_t count) {
   return stage_->draw(skipped, count);
 }
 
-CAUSEWAY_DECL result<void> swarm_group::open(shared_state state, thread_pool& pool) {
+CAUSEWAY_INLINE result<void> swarm_group::open(shared_state state, thread_pool& pool) {
   state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
     replaced_ = true;
     swarm_->replaced();
@@ -39,7 +39,7 @@ CAUSEWAY_DECL result<void> swarm_group::open(shared_state state, thread_pool& po
   return {};
 }
 
-CAUSEWAY_DECL result<round_entry> swarm_group::enter(std::uint64_t, std::uint64_t) {
+CAUSEWAY_INLINE result<round_entry> swarm_group::enter(std::uint64_t, std::uint64_t) {
   CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
   CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
   if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
@@ -47,14 +47,14 @@ CAUSEWAY_DECL result<round_entry> swarm_group::enter(std::uint64_t, std::uint64_
   return entry_;
 }
 
-CAUSEWAY_DECL result<void> swarm_group::exchanged(std::span<const float> sum) {
+CAUSEWAY_INLINE result<void> swarm_group::exchanged(std::span<const float> sum) {
   CAUSEWAY_TRY(keep_sum(sum));
   CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
   CAUSEWAY_TRY(agree_on_norm(squares));
   return stage_->exchanged({});
 }
 
-CAUSEWAY_DECL result<verdict> swarm_group::settle(const result<void>& outcome, bool candidate) {
+CAUSEWAY_INLINE result<verdict> swarm_group::settle(const result<void>& outcome, bool candidate) {
   if (!outcome && outcome.error().code == errc::non_finite) return mend(outcome.error());
   if (outcome && candidate && !is_sound()) {
     return mend(fail(errc::non_finite, "this peer", "its parameters are not finite after the step"));

@@ -38,7 +38,7 @@ setup build quickstart
 extract_text
 
 say "building"
-configure release -DCAUSEWAY_BUILD_TESTS=OFF -DCAUSEWAY_BUILD_BENCH=OFF
+configure release -DCAUSEWAY_BUILD_TESTS=OFF -DCAUSEWAY_BUILD_BENCH=OFF -DCAUSEWAY_PROGRAM_MPI=ON
 build release causeway_program
 
 case " $* " in *" --peers"*) peers=() ;; *) peers=(--peers 4) ;; esac

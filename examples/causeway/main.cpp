@@ -292,7 +292,7 @@ causeway::result<int> act(const command_line& line, settings s, const origins& f
   if (line.command == "train") {
     CAUSEWAY_ASSIGN(job, mpi_job::enter(s, from));
     if (job.computes_for_another()) return job.serve(s);
-    if (!job.ranks_are_peers() && chosen_sites().sites == 0) CAUSEWAY_TRY(take_rank(s, from));
+    if (!job.ranks_are_peers() && s.net.sites == 0) CAUSEWAY_TRY(take_rank(s, from));
   }
   const bool starts = (line.command == "train" && s.net.join.empty()) || line.command == "simulate";
   if (starts) CAUSEWAY_TRY(take_init(s, from));

@@ -72,7 +72,7 @@ void share_cores(settings& s, const std::vector<std::string>& hosts, std::uint32
 
 /// The leader of the first site waits for those of the others, at an address that they are told.
 result<void> meet_leaders(settings& s, const net::mpi_world& world, const std::vector<std::uint32_t>& site_of, bool leads) {
-  const std::uint32_t sites = chosen_sites().sites;
+  const std::uint32_t sites = s.net.sites;
   if (sites == 1) return {};
   std::string address = std::getenv("MASTER_ADDR") != nullptr ? std::getenv("MASTER_ADDR") : "";
   const char* const port = std::getenv("MASTER_PORT");
@@ -89,9 +89,9 @@ result<void> meet_leaders(settings& s, const net::mpi_world& world, const std::v
 
 result<void> form_sites(mpi_job::state& job, settings& s) {
   CAUSEWAY_ASSIGN(const auto hosts, job.world.hosts());
-  CAUSEWAY_ASSIGN(const auto site_of, plan_sites(chosen_sites().sites, chosen_sites().site_of, hosts));
+  CAUSEWAY_ASSIGN(const auto site_of, plan_sites(s.net.sites, s.net.site_of, hosts));
   CAUSEWAY_ASSIGN(job.group, job.world.split(site_of[job.world.rank()]));
-  if (chosen_sites().sites > 1 && (!s.net.listen.empty() || !s.net.join.empty())) {
+  if (s.net.sites > 1 && (!s.net.listen.empty() || !s.net.join.empty())) {
     return fail(
         errc::invalid_argument, "net.sites",
         "several sites of one job meet by themselves; leave net.listen and net.join out, or start a job for each site "
@@ -112,7 +112,7 @@ mpi_job::~mpi_job() = default;
 
 result<mpi_job> mpi_job::enter(settings& s, const origins& from) {
   mpi_job job;
-  const bool wants_sites = chosen_sites().sites > 0;
+  const bool wants_sites = s.net.sites > 0;
   const bool meets_otherwise =
       !s.net.listen.empty() || !s.net.join.empty() || !s.net.static_peers.empty() || s.fault.policy == "quorum";
   if (!wants_sites && (!started_by_mpi() || meets_otherwise || is_swarm(s))) return job;
@@ -125,7 +125,7 @@ result<mpi_job> mpi_job::enter(settings& s, const origins& from) {
   job.state_ = std::make_shared<state>(state{std::move(world)});
   const net::mpi_world& all = job.state_->world;
   const auto peers = from.find("net.peers");
-  const std::uint32_t made = wants_sites ? chosen_sites().sites : all.size();
+  const std::uint32_t made = wants_sites ? s.net.sites : all.size();
   if (peers != from.end() && peers->second.starts_with("--") && made != 1 && s.net.peers != made) {
     return fail(errc::invalid_argument, peers->second,
                 "is " + std::to_string(s.net.peers) + ", but this job has " + std::to_string(made) +
@@ -187,8 +187,8 @@ mpi_job::mpi_job() = default;
 mpi_job::mpi_job(mpi_job&&) noexcept = default;
 mpi_job& mpi_job::operator=(mpi_job&&) noexcept = default;
 mpi_job::~mpi_job() = default;
-result<mpi_job> mpi_job::enter(settings&, const origins&) {
-  if (chosen_sites().sites == 0) return mpi_job{};  // ranks meet over TCP: launched_rank.hpp
+result<mpi_job> mpi_job::enter(settings& s, const origins&) {
+  if (s.net.sites == 0) return mpi_job{};  // ranks meet over TCP: launched_rank.hpp
   return fail(errc::unsupported, "net.sites",
               "this program was built without MPI; install libopenmpi-dev or libmpich-dev (Debian) and build it again");
 }

@@ -8,7 +8,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,16 +16,6 @@
 #include "settings.hpp"
 
 namespace app {
-
-/// How the ranks of this job form sites. Of this process, as the launcher is.
-struct site_choice {
-  std::uint32_t sites = 0;  ///< 0: none, each rank is a peer
-  std::string site_of;      ///< the site of each rank, with commas; empty: by host
-};
-inline site_choice& chosen_sites() {
-  static site_choice chosen;
-  return chosen;
-}
 
 /// The job that this process is a rank of, if it is one.
 class mpi_job {

@@ -126,6 +126,8 @@ struct settings {
     std::vector<std::string> static_peers;
     std::int64_t index = -1;
     unsigned threads = 0;
+    std::uint32_t sites = 0;  // of an MPI job; 0: none, each rank is a peer
+    std::string site_of;      // the site of each rank, with commas; empty: by host
     std::uint32_t streams = 0;
     std::uint32_t patience = 60;
   } net;

@@ -12,7 +12,6 @@
 
 #include "chosen_schedule.hpp"
 #include "command_line.hpp"
-#include "mpi_job.hpp"
 #include "option.hpp"
 #include "page_server.hpp"
 #include "policies.hpp"
@@ -233,13 +232,13 @@ std::vector<setting> table(settings& s) {
       make("net.threads", s.net.threads, "compute threads of this peer; 0 = share the cores", local)
           .also("threads")
           .in("threads"),
-      make("net.sites", chosen_sites().sites,
-           "sites that the ranks of this MPI job form, by host; the first rank of each is a peer, the others compute with "
-           "it; "
-           "0 = each rank is a peer",
-           local)
+      make(
+          "net.sites", s.net.sites,
+          "sites that the ranks of this MPI job form, by host: the first rank of each is a peer and the others compute for "
+          "it; 0 = each rank is a peer",
+          local)
           .also("sites"),
-      make("net.site_of", chosen_sites().site_of, "the site of each rank, as 0,0,1,1, where hosts do not say it", local)
+      make("net.site_of", s.net.site_of, "the site of each rank, as 0,0,1,1, where hosts do not say it", local)
           .also("site-of"),
       make("net.streams", s.net.streams, "TCP streams per link; 0 = choose", local).also("streams").in("streams"),
       make("net.patience", s.net.patience, "seconds to go on dialling while nobody answers", local)

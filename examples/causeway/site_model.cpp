@@ -96,9 +96,7 @@ struct site_model final : chosen_model::face {
     return model.sample(codec, s, to);
   }
   result<void> load(const std::string& folder) override { return model.load(folder); }
-  result<void> save(const std::string& folder, const causeway::formats::save_options& options) override {
-    return model.save(folder, options);
-  }
+  causeway::formats::model_options options() override { return model.options(); }
   std::int64_t context_length() override { return model.context_length(); }
   std::string computes_on() override {
     return model.computes_on() + ", at each of " + std::to_string(site->size()) + " ranks of this site";

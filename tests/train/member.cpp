@@ -336,6 +336,26 @@ TEST_CASE("member: whenever a newcomer comes, before or after the others' traine
   CHECK(late < 35);
 }
 
+TEST_CASE("member: who missed the last rounds does not wait for time that nobody gives any more", "[train][fast]") {
+  support::elastic_options o{.peers = 3, .rounds = 40, .step_time = 1ms, .size = 10'000};
+  o.expected = 2;
+  const auto ends = [&](std::optional<duration> comes) {
+    support::elastic_cluster cluster{every_step, o};
+    cluster.boot(0);
+    cluster.boot(1);
+    if (comes) cluster.run(*comes);
+    if (comes) cluster.boot(2);
+    REQUIRE(cluster.run(1min) == comes.has_value());
+    if (comes) all_ended_alike(cluster, 3);
+    return (comes ? cluster.world().now() : cluster.last_commit()).since_start;
+  };
+  const duration without = ends(std::nullopt);
+  for (duration comes = without - 60ms; comes < without; comes += 2ms) {  // rounds are over before a state is fetched
+    INFO("comes " << seconds(without - comes) << " s before the end");
+    CHECK(ends(comes) < without + 1s);
+  }
+}
+
 TEST_CASE("member: at the end of a run the others take over what a very slow peer holds, and it ends with their state",
           "[train][fast]") {
   for (const bool local : {true, false}) {

@@ -53,6 +53,7 @@ class elastic_session {
     CAUSEWAY_TRY(save());
     place_.events->finished(summarize());
     CAUSEWAY_TRY(place_.linger());
+    place_.group->close(false);  // nobody needs the state any more: it need not be copied
     return summary_;
   }
 

@@ -45,6 +45,7 @@ struct elastic_options {
   std::int64_t size = 37;                                        ///< parameters
   std::uint64_t warmup = 0;            ///< steps in which the learning rate grows; 0: it is constant
   causeway::duration patience{0};      ///< of who finds nobody; 0: no end
+  bool trainer_ends = false;           ///< when all is done, while its membership stays
   std::uint32_t store_every = 1;       ///< rounds between copies of the state on disk
   causeway::sim::host_options host{};  ///< of every host
   causeway::sim::world_options world{};
@@ -235,16 +236,17 @@ class elastic_cluster {
     trainer_options to;
     to.learning_rate = optim::constant{0.05F};
     if (options_.warmup > 0) to.learning_rate = optim::warmup_cosine{0.05F, options_.warmup, 10 * options_.warmup};
-    auto trainer =
-        make_trainer(M{static_cast<model_size>(options_.size)}, std::move(env), to, make_(), Inner{}, fault::quorum{});
-    const auto outcome = train(p, trainer);
+    std::optional trainer{
+        make_trainer(M{static_cast<model_size>(options_.size)}, std::move(env), to, make_(), Inner{}, fault::quorum{})};
+    const auto outcome = train(p, *trainer);
     if (!outcome) return note_error(p, outcome.error());
-    const auto values = trainer.model().parameters().values();
+    const auto values = trainer->model().parameters().values();
     parameters_[p.host()].assign(values.begin(), values.end());
-    if constexpr (requires { trainer.comm().shared_parameters(); }) {
-      const std::span<const float> shared = trainer.comm().shared_parameters();
+    if constexpr (requires { trainer->comm().shared_parameters(); }) {
+      const std::span<const float> shared = trainer->comm().shared_parameters();
       shared_[p.host()].assign(shared.begin(), shared.end());
     }
+    if (options_.trainer_ends) trainer.reset();
     finished_[p.host()] = true;
     if (finished() == options_.peers) world_.end_run();
     p.sleep(std::chrono::hours{10});  // stays to help those who are behind

@@ -304,6 +304,58 @@ TEST_CASE("member: who comes when all is done takes the result from whoever is l
   }
 }
 
+namespace {
+
+/// What reads its parameters when it is gone reads something else.
+struct spoilt_at_its_end : support::quadratic {
+  using support::quadratic::quadratic;
+  spoilt_at_its_end(spoilt_at_its_end&&) = default;
+  spoilt_at_its_end& operator=(spoilt_at_its_end&&) = default;
+  ~spoilt_at_its_end() { std::ranges::fill(parameters().values(), -1.0F); }
+};
+
+}  // namespace
+
+TEST_CASE("member: whenever a newcomer comes, before or after the others' trainers are gone, it ends as they did",
+          "[train][fast]") {
+  std::uint32_t late = 0;
+  for (duration comes = 500ms; comes < 4500ms; comes += 100ms) {
+    INFO("comes after " << seconds(comes) << " s");
+    support::elastic_options o{.peers = 3, .rounds = 3, .size = 10'000, .trainer_ends = true};
+    o.expected = 2;
+    support::elastic_cluster<decltype(every_step), optim::sgd, spoilt_at_its_end> cluster{every_step, o};
+    cluster.boot(0);
+    cluster.boot(1);
+    cluster.run(comes);
+    late += cluster.finished() == 2 ? 1 : 0;
+    cluster.boot(2);
+    REQUIRE(cluster.run(comes + 20s));
+    all_ended_alike(cluster, 3);
+  }
+  CHECK(late > 5);
+  CHECK(late < 35);
+}
+
+TEST_CASE("member: who missed the last rounds does not wait for time that nobody gives any more", "[train][fast]") {
+  support::elastic_options o{.peers = 3, .rounds = 40, .step_time = 1ms, .size = 10'000};
+  o.expected = 2;
+  const auto ends = [&](std::optional<duration> comes) {
+    support::elastic_cluster cluster{every_step, o};
+    cluster.boot(0);
+    cluster.boot(1);
+    if (comes) cluster.run(*comes);
+    if (comes) cluster.boot(2);
+    REQUIRE(cluster.run(1min) == comes.has_value());
+    if (comes) all_ended_alike(cluster, 3);
+    return (comes ? cluster.world().now() : cluster.last_commit()).since_start;
+  };
+  const duration without = ends(std::nullopt);
+  for (duration comes = without - 60ms; comes < without; comes += 2ms) {  // rounds are over before a state is fetched
+    INFO("comes " << seconds(without - comes) << " s before the end");
+    CHECK(ends(comes) < without + 1s);
+  }
+}
+
 TEST_CASE("member: at the end of a run the others take over what a very slow peer holds, and it ends with their state",
           "[train][fast]") {
   for (const bool local : {true, false}) {

@@ -72,6 +72,7 @@ class training_context {
   [[nodiscard]] std::uint32_t peers() const { return transport().size(); }
   /// Whether peers may come and go during the run.
   [[nodiscard]] bool elastic() const noexcept { return env_.group != nullptr; }
+  [[nodiscard]] opened_group closes_membership() const { return opened_group{env_.group, 1}; }  ///< for who opens it
   [[nodiscard]] std::uint64_t identity() const { return elastic() ? env_.group->identity() : std::uint64_t{self()}; }
   [[nodiscard]] std::uint64_t step() const noexcept { return step_; }  ///< inner steps committed by this peer
   /// Outer rounds committed by this peer.

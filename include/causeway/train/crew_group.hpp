@@ -31,6 +31,10 @@ class crew_group final : public elastic_group, public parallel::crew {
   /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
   /// member_options::enters_afresh must be set.
   CAUSEWAY_DECL explicit crew_group(std::shared_ptr<elastic_group> below);
+  /// What the peers vote on is in here, not in the trainer: so the membership is closed here.
+  CAUSEWAY_INLINE ~crew_group() override;
+  crew_group(const crew_group&) = delete;
+  crew_group& operator=(const crew_group&) = delete;
 
   // ---- for the context ------------------------------------------------------------------------------------------------
 

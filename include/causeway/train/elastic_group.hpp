@@ -14,8 +14,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
@@ -136,6 +138,33 @@ class elastic_group {
   [[nodiscard]] virtual std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) = 0;
   /// Whether every sample of the run's budget is in a commit.
   [[nodiscard]] virtual bool budget_used() const = 0;
+
+  /// The trainer ends: the memory that `open` was given is about to go, and is not touched after this call. `stays`:
+  /// somebody else holds this group, too, so what was committed last is copied, and given to who asks for it, until the
+  /// group goes. Of what is above only `leave` and what changes nothing may be called from then on.
+  virtual void close(bool) {}
+};
+
+/// Closes a group when it goes, if it was given one: a trainer's last member.
+class opened_group {
+ public:
+  opened_group() = default;
+  /// `holders`: of the group, among those that go with this object; without it.
+  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
+      : group_{std::move(group)}, holders_{holders + 1} {}
+  opened_group(opened_group&&) noexcept = default;
+  opened_group& operator=(opened_group&& other) noexcept {
+    std::swap(group_, other.group_);
+    std::swap(holders_, other.holders_);
+    return *this;
+  }
+  ~opened_group() {
+    if (group_) group_->close(group_.use_count() > holders_);
+  }
+
+ private:
+  std::shared_ptr<elastic_group> group_;
+  long holders_ = 0;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI

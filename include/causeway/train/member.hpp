@@ -26,6 +26,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -38,11 +39,11 @@
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 /// Models what training_context asks of a group, over any fabric. One per process and run. Made by `make`, before the
-/// trainer; it must outlive the trainer's use of it. Threading: elastic_group's members from the trainer's thread;
-/// `describe` and `rejected` from any.
+/// trainer; it must outlive the trainer's use of it, and may outlive the trainer: it then gives the result of the run to
+/// those who come late. Threading: elastic_group's members from the trainer's thread; `describe` and `rejected` from any.
 ///
 /// Memory: one staging copy of the shared state while state is fetched; while others fetch it for longer than a round, see
-/// membership::kept_states. Disk: the shared state of two rounds, and a record
+/// membership::kept_states; another one where it outlives the trainer. Disk: the shared state of two rounds, and a record
 /// of a few hundred bytes.
 class member final : public elastic_group {
  public:
@@ -85,6 +86,8 @@ class member final : public elastic_group {
 
   /// Tells the others that this peer goes, so that they need not find out.
   CAUSEWAY_INLINE void leave() override;
+
+  CAUSEWAY_INLINE void close(bool stays) override;
 
   /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
   [[nodiscard]] std::string describe() const { return waits_.describe(); }

@@ -137,6 +137,9 @@ class member_control final : net::fabric_events, membership::effects, membership
   CAUSEWAY_DECL void offer(std::uint64_t round, const membership::state_image& image);
   /// The memory of what is offered is about to change. What others fetch of it goes on from a copy, if there is one.
   CAUSEWAY_DECL void withdraw();
+  [[nodiscard]] bool offers() const noexcept { return offered_.has_value(); }
+  /// What is offered is read from there from now on: its memory is about to go. Precondition: offers().
+  CAUSEWAY_DECL void offer_from(std::shared_ptr<const membership::kept_bytes> copy);
   /// Whether a copy must be made before `withdraw`.
   [[nodiscard]] bool needs_copy() const { return offered_ && transfer_.keeping.needs_copy(*offered_); }
   CAUSEWAY_DECL void copied(std::shared_ptr<const membership::kept_bytes> bytes);

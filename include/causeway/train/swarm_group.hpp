@@ -56,6 +56,7 @@ class swarm_group final : public elastic_group {
   [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
   void leave() override { stage_->leave(); }
+  void close(bool stays) override { stage_->close(stays || stage_.use_count() > 1); }
   [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
 
   CAUSEWAY_INLINE result<void> open(shared_state state, thread_pool& pool) override;

@@ -60,7 +60,10 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       CAUSEWAY_TRY(parallel_.start(ctx_));
       if (!restored_ && !ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start());
       CAUSEWAY_TRY(comm_.start(ctx_));
-      if constexpr (elastic) return ctx_.open_membership(comm_);
+      if constexpr (elastic) {
+        opened_ = ctx_.closes_membership();
+        return ctx_.open_membership(comm_);
+      }
       if (ctx_.elastic()) {
         return fail(
             errc::invalid_argument, std::string{Fault::name},
@@ -264,6 +267,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   bool restored_ = false;
   step_report report_;
   std::vector<step_observer> observers_;
+  opened_group opened_;  // last, so that it goes first: others may be fetching from the memory of all that is above
 };
 
 /// A trainer of `M` with any of an inner optimizer, a communication, a parallelism and a fault policy, in any order; the

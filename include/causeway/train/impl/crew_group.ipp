@@ -14,6 +14,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 
 CAUSEWAY_DECL crew_group::crew_group(std::shared_ptr<elastic_group> below) : below_{std::move(below)} {}
 
+CAUSEWAY_INLINE crew_group::~crew_group() { below_->close(below_.use_count() > 1); }
+
 CAUSEWAY_INLINE std::vector<std::uint64_t> crew_group::draw(std::uint64_t skipped, std::uint64_t count) {
   return below_->draw(skipped, count);
 }

@@ -173,6 +173,16 @@ CAUSEWAY_INLINE void member::leave() {
   locked([&] { control_->leave(); });
 }
 
+CAUSEWAY_INLINE void member::close(bool stays) {
+  const bool wanted = stays && std::uncaught_exceptions() == 0 && asked([&] { return control_->offers(); });
+  const auto copy = wanted ? membership::kept_bytes::copy_of(image_) : nullptr;
+  locked([&] {
+    control_->stop_fetch();
+    if (copy) control_->offer_from(copy);
+    if (!copy) control_->withdraw();
+  });
+}
+
 CAUSEWAY_DECL result<std::optional<round_entry>> member::entry(const situation& s) {
   in_vain_ = 0;
   excused_ = false;

@@ -186,6 +186,10 @@ CAUSEWAY_DECL void member_control::withdraw() {
   offered_.reset();
 }
 
+CAUSEWAY_DECL void member_control::offer_from(std::shared_ptr<const membership::kept_bytes> copy) {
+  transfer_.giving.read_from(*offered_, membership::kept_bytes::reader(std::move(copy)));
+}
+
 CAUSEWAY_DECL void member_control::copied(std::shared_ptr<const membership::kept_bytes> bytes) {
   if (offered_) transfer_.keeping.copied(*offered_, std::move(bytes));
 }

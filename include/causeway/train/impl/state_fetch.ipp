@@ -24,7 +24,10 @@ CAUSEWAY_DECL result<void> state_fetch::wait_for_time(unsigned in_vain) {
   bool over = false;
   while (!over && waits_->time_now() < give_up) {
     waits_->locked([&] { control_->ask_for_time({needs}); });
-    const auto answered = [&] { return control_->time_was_given() || control_->now_what().is != situation::kind::fetch; };
+    const auto answered = [&] {
+      const bool last = control_->ledger().complete();  // no round follows that it could miss: nobody gives time for it
+      return last || control_->time_was_given() || control_->now_what().is != situation::kind::fetch;
+    };
     CAUSEWAY_ASSIGN(over, waits_->block_a_while(answered, heartbeats_to_wait * options_->protocol.heartbeat));
     CAUSEWAY_TRY(waits_->give_up_if_alone());
   }

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "compress/heavy_tails.hpp"
 #include "support/catch.hpp"
 #include "support/cluster.hpp"
 
@@ -172,4 +173,45 @@ TEST_CASE("dion mean: tables and vectors travel whole", "[axis][fast]") {
   std::vector<float> row = row_of(0, true);
   REQUIRE(exchange.alone({.values = row}, {.pool = pool, .matrices = matrices}));
   CHECK(row == row_of(0, true));
+}
+
+namespace {
+
+/// |residual|² over |row|² after each round of the same row, which both peers have.
+std::vector<double> left_of(const std::vector<float>& x, std::uint32_t rank, std::uint64_t rounds) {
+  std::vector<std::vector<double>> left(2);
+  const std::vector<compress::matrix_range> matrices{{0, rows, columns}};
+  support::run_cluster(2, [&](std::uint32_t peer, environment env) {
+    thread_pool pool{1};
+    auto exchange = axis::low_rank_mean{rank}.make();
+    const compress::message_context ctx{.pool = pool, .matrices = matrices};
+    for (std::uint64_t r = 0; r < rounds; ++r) {
+      auto result = x;
+      std::vector<float> residual(x.size());
+      const collective::exchange_port port{env.transport, {.channel = 64, .step = r}, env.exchange};
+      const collective::exchange_row row{.values = result, .residual = residual};
+      REQUIRE(collective::run_exchange(exchange, port, row, ctx));
+      exchange.keep();
+      left[peer].push_back(squares(residual) / squares(x));
+    }
+  });
+  CHECK(left[0] == left[1]);
+  return left[0];
+}
+
+}  // namespace
+
+TEST_CASE("low rank mean: what is left of a matrix is no more than there was, and shrinks to the best factors' share",
+          "[axis][fast]") {
+  for (const auto& [name, draw] : heavy_tails::all()) {
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      INFO(name << ", seed " << seed);
+      double last = 1.0;
+      for (const double left : left_of(draw(rows * columns, seed), 4, 10)) {
+        CHECK(left <= last * (1 + 1e-5));
+        last = left;
+      }
+      CHECK(last <= 1 - 4.0 / columns);
+    }
+  }
 }

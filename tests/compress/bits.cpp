@@ -2,6 +2,7 @@
 #include <causeway/compress/bits.hpp>
 
 #include "compress/codec_checks.hpp"
+#include "compress/heavy_tails.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>
@@ -105,6 +106,37 @@ TEMPLATE_TEST_CASE_SIG("bits: the error is at most half a step of the value's bu
     CHECK(either_way < 2.00001);
     CHECK(either_way > 1.5);
   }
+}
+
+TEMPLATE_TEST_CASE_SIG("bits: with a level of zero they contract by the stated factor, whatever the tails",
+                       "[compress][fast]", ((unsigned B), B), 3, 4, 5, 8) {
+  constexpr double steps = (1 << B) - 2;
+  for (const std::uint32_t bucket : {16U, 128U, 4096U}) {
+    INFO("buckets of " << bucket);
+    const bits<B> max{{.bucket = bucket}}, rms{{.bucket = bucket, .scale = bucket_scale::rms}};
+    const double stated = (bucket - 1) / (steps * steps + bucket - 1);
+    const auto by_max = [&](const std::vector<float>& x) { return round_trip(max, x); };
+    CHECK(heavy_tails::worst_lost(by_max, {1, 2, 50, 1000, 30000}) <= stated);
+    const auto worst = heavy_tails::one_among(bucket, static_cast<float>(steps), 0.99999F);
+    CHECK(heavy_tails::lost(worst, by_max(worst)) == Approx(stated).epsilon(1e-3));  // no factor is smaller
+
+    const double top = static_cast<double>(compress::detail::bit_levels<B>::best_top[B - 1]);
+    const double clipped = std::max(0.0, 1 - top / std::sqrt(bucket));
+    const auto by_rms = [&](const std::vector<float>& x) { return round_trip(rms, x); };
+    CHECK(heavy_tails::worst_lost(by_rms, {1, 2, 50, 1000, 30000}) <=
+          top * top / (steps * steps) + clipped * clipped + 1e-6);
+    const auto alone = heavy_tails::one_among(bucket, 1.0F, 0.0F);
+    CHECK(heavy_tails::lost(alone, by_rms(alone)) == Approx(clipped * clipped).margin(0.01));
+  }
+}
+
+TEMPLATE_TEST_CASE_SIG("bits: without a level of zero one large value makes them lose more than was put in",
+                       "[compress][fast]", ((unsigned B), B), 1, 2) {
+  const auto x = heavy_tails::one_among(128, 100.0F, 0.001F);
+  const double steps = (1 << B) - 1;
+  CHECK(heavy_tails::lost(x, round_trip(bits<B>{}, x)) == Approx(127 / (steps * steps)).epsilon(1e-3));
+  const auto longer = heavy_tails::one_among(4096, 100.0F, 0.001F);
+  CHECK(heavy_tails::lost(longer, round_trip(bits<B>{{.bucket = 4096, .scale = bucket_scale::rms}}, longer)) > 1.1);
 }
 
 TEMPLATE_TEST_CASE_SIG("bits: stochastic rounding and root mean squares keep what a codec promises", "[compress][fast]",

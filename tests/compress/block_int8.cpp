@@ -2,6 +2,7 @@
 #include <causeway/compress/block_int8.hpp>
 
 #include "compress/codec_checks.hpp"
+#include "compress/heavy_tails.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>
@@ -84,6 +85,18 @@ TEST_CASE("block int8: the error is at most half a step of the value's block", "
   }
   CHECK(too_far == 0);
   CHECK(worst > 0.9);  // the bound is tight: a coarser code would not pass, a finer one would not be int8
+}
+
+TEST_CASE("block int8: contracts by the stated factor, whatever the tails, and no factor is smaller", "[compress][fast]") {
+  for (const std::uint32_t block : {64U, 256U, 4096U}) {
+    const block_int8 codec{{.block = block}};
+    const double stated = (block - 1) / (254.0 * 254.0 + block - 1);
+    INFO("blocks of " << block);
+    const auto trip = [&](const std::vector<float>& x) { return round_trip(codec, x); };
+    CHECK(heavy_tails::worst_lost(trip, {1, 2, 50, 1000, 30000}) <= stated);
+    const auto worst = heavy_tails::one_among(block, 127.0F, 0.49999F);
+    CHECK(heavy_tails::lost(worst, trip(worst)) == Approx(stated).epsilon(1e-3));
+  }
 }
 
 TEST_CASE("block int8: zeros, the smallest and the largest values", "[compress][fast]") {

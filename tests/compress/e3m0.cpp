@@ -2,6 +2,7 @@
 #include <causeway/compress/e3m0.hpp>
 
 #include "compress/codec_checks.hpp"
+#include "compress/heavy_tails.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>
@@ -49,6 +50,18 @@ TEST_CASE("e3m0: a byte of scale, then two codes a byte, the first in the low ha
         std::vector<int>{127, 0xE7, 0x15, 0x09, 0x78, 0x06});  // 2^-7 is half of the smallest level: rounded up
   CHECK(
       codec_checks::same_bits(round_trip(e3m0{}, x), {1.0F, -0.5F, 0.25F, 0x1.0p-6F, -0x1.0p-6F, 0.0F, -0.0F, 1.0F, 0.5F}));
+}
+
+TEST_CASE("e3m0: contracts by the stated factor, whatever the tails, and no factor is smaller", "[compress][fast]") {
+  for (const std::uint32_t block : {16U, 256U, 4096U}) {
+    const e3m0 codec{{.block = block}};
+    const double small = (block - 1) / 16384.0, stated = (1 + 16 * small) / (9 + 16 * small);
+    INFO("blocks of " << block);
+    const auto trip = [&](const std::vector<float>& x) { return round_trip(codec, x); };
+    CHECK(heavy_tails::worst_lost(trip, {1, 2, 50, 1000, 30000}) <= stated);
+    const auto worst = heavy_tails::one_among(block, 0.75F, 0.99999F / 128);
+    CHECK(heavy_tails::lost(worst, trip(worst)) == Approx(stated).epsilon(1e-3));
+  }
 }
 
 TEST_CASE("e3m0: the scale is the nearest power of two to the largest value", "[compress][fast]") {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,6 +65,28 @@ inline double lost(const std::vector<float>& x, const std::vector<float>& decode
     size += std::pow(static_cast<double>(x[i]), 2);
   }
   return size > 0 ? error / size : 0;
+}
+
+/// One large value, and all others alike: what a block's scale is worst at.
+inline std::vector<float> one_among(std::size_t n, float large, float others) {
+  std::vector<float> x(n, others);
+  x[n / 3] = -large;
+  return x;
+}
+
+/// The largest part that round_trip(x) loses, of all distributions and these sizes, ten draws of each.
+inline double worst_lost(auto&& round_trip, std::initializer_list<std::size_t> sizes) {
+  double worst = 0;
+  for (const auto& [name, draw] : all()) {
+    for (const std::size_t n : sizes) {
+      for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        const auto x = draw(n, seed);
+        const double l = lost(x, round_trip(x));
+        worst = l <= worst ? worst : l;  // a NaN stays
+      }
+    }
+  }
+  return worst;
 }
 
 }  // namespace heavy_tails

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/compress/mask.hpp>
 
+#include "compress/heavy_tails.hpp"
 #include "compress/message_checks.hpp"
 #include "support/catch.hpp"
+
+#include <causeway/compress/none.hpp>
+#include <causeway/compress/sparse.hpp>
 
 #include <algorithm>
 
@@ -151,4 +155,50 @@ TEST_CASE("masks: options that cannot work are named", "[compress][fast]") {
   CHECK_FALSE(validate(shared_mask_options{.share = 1.01}));
   CHECK_FALSE(validate(shared_mask_options{.order = static_cast<mask_order>(3)}));
   CHECK_FALSE(validate(random_k_options{.share = std::numeric_limits<double>::quiet_NaN()}));
+}
+
+namespace {
+
+/// What of |x|² a mask loses in this round.
+template <class S>
+double lost_in(const S& mask, const std::vector<float>& x, std::uint64_t round) {
+  thread_pool pool{1};
+  const message_context ctx{.pool = pool, .seed = 70 + round, .own_seed = 900 + round, .round = round};
+  const sparse<no_transform, S, none> codec{{}, mask};
+  return heavy_tails::lost(x, message_checks::trip_of(codec, ctx)(x));
+}
+
+}  // namespace
+
+TEST_CASE("masks: contract in the mean, by their share, whatever the tails; never is more lost than was put in",
+          "[compress][fast]") {
+  constexpr int draws = 400;
+  for (const auto& [name, draw] : heavy_tails::all()) {
+    INFO(name);
+    const auto x = draw(1000, 3);
+    double squares = 0, fourth = 0, shared = 0, own = 0, most = 0;
+    for (const float v : x) squares += std::pow(static_cast<double>(v), 2), fourth += std::pow(static_cast<double>(v), 4);
+    for (std::uint64_t round = 0; round < draws; ++round) {
+      const double a = lost_in(shared_mask{{.share = 0.1}}, x, round), b = lost_in(random_k{{.share = 0.1}}, x, round);
+      shared += a / draws, own += b / draws, most = std::max({most, a, b});
+    }
+    const double deviation = std::sqrt(0.1 * 0.9 * fourth / draws) / squares;  // of the mean over the draws
+    CHECK(std::abs(shared - 0.9) < 4 * deviation);
+    CHECK(std::abs(own - 0.9) < 4 * deviation);
+    CHECK(most <= 1.0);
+  }
+}
+
+TEST_CASE("masks: in turns all of a row is sent once in a cycle", "[compress][fast]") {
+  for (const auto order : {mask_order::sequential, mask_order::partitions}) {
+    for (const auto& [name, draw] : heavy_tails::all()) {
+      INFO(name);
+      const auto x = draw(1000, 3);
+      double sent = 0;
+      for (std::uint64_t round = 20; round < 30; ++round) {
+        sent += 1 - lost_in(shared_mask{{.share = 0.1, .order = order, .seed = 4}}, x, round);
+      }
+      CHECK(sent == Approx(1.0).epsilon(1e-6));
+    }
+  }
 }

@@ -46,6 +46,12 @@ std::vector<float> decode(const C& codec, const message_context& ctx, std::span<
   return values;
 }
 
+/// What a row becomes by one message.
+template <class C>
+auto trip_of(const C& codec, const message_context& ctx) {
+  return [&codec, ctx](const std::vector<float>& x) { return decode(codec, ctx, encode(codec, ctx, x), x.size()); };
+}
+
 /// `make(pool)` gives the context. The same bytes and sums whatever the number of threads.
 template <class C, class Make>
 void check_threads(const C& codec, Make&& make, const std::vector<float>& x) {

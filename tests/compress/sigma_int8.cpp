@@ -2,6 +2,7 @@
 #include <causeway/compress/sigma_int8.hpp>
 
 #include "compress/codec_checks.hpp"
+#include "compress/heavy_tails.hpp"
 #include "support/catch.hpp"
 
 #include <causeway/core/rng.hpp>
@@ -164,6 +165,22 @@ TEST_CASE("sigma int8: a codebook with NaN or infinity is refused before anythin
 
 TEST_CASE("sigma int8: random bytes are refused, or decode to finite values", "[compress][fast]") {
   codec_checks::check_random_bytes(small);
+}
+
+TEST_CASE("sigma int8: never loses more than was put in, of normal values 0.02%, of a bad block nearly all",
+          "[compress][fast]") {
+  for (const sigma_int8& codec : {sigma_int8{}, small}) {
+    const auto trip = [&](const std::vector<float>& x) { return round_trip(codec, x); };
+    CHECK(heavy_tails::worst_lost(trip, {1, 2, 50, 1000, 30000}) < 1.0);
+  }
+  const auto normal = heavy_tails::normal(60000, 3);
+  CHECK(heavy_tails::lost(normal, round_trip(sigma_int8{}, normal)) == Approx(2e-4).margin(3e-5));
+  std::vector<float> bad(65536, 0.0F);  // a standard deviation of 0.43: the range ends at 1.3
+  std::fill_n(bad.begin(), 20, 1.5F);
+  bad[100] = 110.0F;
+  const double lost = heavy_tails::lost(bad, round_trip(sigma_int8{}, bad));
+  CHECK(lost == Approx(20.0 / 21).margin(0.05));
+  CHECK(lost < 1.0);
 }
 
 TEST_CASE("sigma int8: options that cannot work are named", "[compress][fast]") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/compress/sparse.hpp>
 
+#include "compress/heavy_tails.hpp"
 #include "compress/message_checks.hpp"
 #include "support/catch.hpp"
 
@@ -248,4 +249,19 @@ TEST_CASE("sparse: names and traits say what it is made of", "[compress][fast]")
   STATIC_REQUIRE((demo::traits.sparse && sparta::traits.sparse && gaia::traits.lossy));
   STATIC_REQUIRE(random::traits.per_block);
   STATIC_REQUIRE(std::is_same_v<as_message<demo>, demo>);
+}
+
+TEST_CASE("sparse: contracts by what its two parts promise, whatever the tails", "[compress][fast]") {
+  thread_pool pool{1};
+  const std::vector<matrix_range> matrices{{.offset = 0, .rows = 128, .columns = 128}};
+  const message_context ctx{.pool = pool, .matrices = matrices, .seed = 5, .own_seed = 6};
+  const auto worst = [&](const auto& codec) {
+    return heavy_tails::worst_lost(message_checks::trip_of(codec, ctx), {128 * 128});
+  };
+  const double kept = 64 / 4096.0, of_bits = 127.0 / (14 * 14 + 127);
+  CHECK(worst(demo{}) <= 1 - kept);
+  CHECK(worst(sparse<no_transform, top_k, bits<4>>{}) <= 1 - kept * (1 - of_bits));
+  CHECK(worst(sparse<dct_tiles, top_k, compress::block_int8>{}) <= 1 - kept * (1 - 255.0 / (254 * 254 + 255)));
+  CHECK(worst(sparse_loco{}) < 1 - 0.4 * kept);  // codebook<2> loses no more than 0.6 of these
+  CHECK(worst(sparse<no_transform, top_k, compress::sign>{}) < 1 - 0.2 * kept);
 }

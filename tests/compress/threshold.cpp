@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/compress/threshold.hpp>
 
+#include "compress/heavy_tails.hpp"
 #include "compress/message_checks.hpp"
 #include "support/catch.hpp"
 
+#include <causeway/compress/none.hpp>
+#include <causeway/compress/sparse.hpp>
+
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace causeway;
@@ -151,4 +157,62 @@ TEST_CASE("thresholds: options that cannot work are named", "[compress][fast]") 
   CHECK(validate(significant_options{.first = -1}).error().code == errc::invalid_argument);
   CHECK_FALSE(validate(significant_options{.floor = 0}));
   CHECK_FALSE(validate(significant_options{.floor = not_a_number}));
+}
+
+namespace {
+
+auto trip_by(thread_pool& pool, float least, threshold_unit unit) {
+  return [&pool, codec = sparse<no_transform, threshold, none>{{}, threshold{{.least = least, .unit = unit}}}](
+             const std::vector<float>& x) { return message_checks::trip_of(codec, {.pool = pool})(x); };
+}
+
+}  // namespace
+
+TEST_CASE("threshold: contracts by the stated factor, whatever the tails, and no factor is smaller", "[compress][fast]") {
+  thread_pool pool{1};
+  for (const float least : {0.1F, 0.5F, 0.9F}) {
+    INFO(least);
+    const double l = static_cast<double>(least);
+    CHECK(heavy_tails::worst_lost(trip_by(pool, least, threshold_unit::rms), {1, 2, 50, 1000, 30000}) <= l * l);
+    const auto under_rms = heavy_tails::one_among(10000, 100.0F * std::sqrt(1 - least * least), 0.999F * least);
+    CHECK(heavy_tails::lost(under_rms, trip_by(pool, least, threshold_unit::rms)(under_rms)) ==
+          Approx(l * l).epsilon(3e-3));
+
+    const double stated = 9999 * l * l / (1 + 9999 * l * l);
+    CHECK(heavy_tails::worst_lost(trip_by(pool, least, threshold_unit::largest), {1, 2, 50, 1000, 10000}) <= stated);
+    const auto worst = heavy_tails::one_among(10000, 1.0F, 0.99999F * least);
+    CHECK(heavy_tails::lost(worst, trip_by(pool, least, threshold_unit::largest)(worst)) == Approx(stated).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("threshold: beyond the root mean square it may send nothing, round after round", "[compress][fast]") {
+  thread_pool pool{1};
+  const std::vector<float> alike(100, 3.0F);
+  CHECK(heavy_tails::lost(alike, trip_by(pool, 1.5F, threshold_unit::rms)(alike)) == 1.0);
+  CHECK(heavy_tails::lost(alike, trip_by(pool, 1.5F, threshold_unit::largest)(alike)) == 1.0);
+}
+
+TEST_CASE("thresholds: a fixed one bounds each value that is left, whatever the tails", "[compress][fast]") {
+  thread_pool pool{1};
+  const auto absolute = trip_by(pool, 0.3F, threshold_unit::absolute);
+  const sparse<no_transform, significant, none> gaia{{}, significant{{.first = 0.01F, .floor = 0.1F}}};
+  for (const auto& [name, draw] : heavy_tails::all()) {
+    INFO(name);
+    const auto reference = draw(5000, 9);
+    const message_context ctx{.pool = pool, .reference = reference};
+    std::vector<float> by_size(5000), by_parameter(5000);
+    std::size_t beyond = 0;
+    for (std::uint64_t round = 1; round <= 20; ++round) {
+      const auto x = draw(5000, round);
+      for (std::size_t i = 0; i < x.size(); ++i) by_size[i] += x[i], by_parameter[i] += 0.01F * x[i];
+      const auto a = absolute(by_size), b = message_checks::trip_of(gaia, ctx)(by_parameter);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        by_size[i] -= a[i];
+        const float parameter = std::max(0.1F, std::abs(reference[i] - by_parameter[i]));
+        by_parameter[i] -= b[i];
+        beyond += std::abs(by_size[i]) >= 0.3F || std::abs(by_parameter[i]) > 0.010001F * parameter ? 1U : 0U;
+      }
+    }
+    CHECK(beyond == 0);
+  }
 }

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/compress/top_k.hpp>
 
+#include "compress/heavy_tails.hpp"
 #include "compress/message_checks.hpp"
 #include "support/catch.hpp"
+
+#include <causeway/compress/dct.hpp>
+#include <causeway/compress/none.hpp>
+#include <causeway/compress/sparse.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -176,6 +181,28 @@ TEST_CASE("top-k: indices no encoder writes are refused", "[compress][fast]") {
   CHECK(code({1, 2, 100}) == errc::corrupt);
   CHECK(code({1, 2, 99}, 0x80) == errc::corrupt);
   CHECK(sparsifier.read(ctx, std::vector<std::byte>(2), 100, kept).error().code == errc::protocol);
+}
+
+TEST_CASE("top-k: contracts by the share that a chunk keeps, whatever the tails, and no factor is smaller",
+          "[compress][fast]") {
+  thread_pool pool{1};
+  const message_context ctx{.pool = pool};
+  for (const std::uint32_t k : {1U, 10U, 100U}) {
+    INFO(k << " of 200");
+    const double stated = 1 - k / 200.0;
+    const sparse<no_transform, top_k, none> codec{{}, of_run(k, 200)};
+    CHECK(heavy_tails::worst_lost(message_checks::trip_of(codec, ctx), {1, 2, 50, 1000, 30000}) <= stated);
+    const std::vector<float> alike(1000, 0.7F);
+    CHECK(heavy_tails::lost(alike, message_checks::trip_of(codec, ctx)(alike)) == Approx(stated));
+  }
+}
+
+TEST_CASE("top-k: contracts by that share of a transform's coefficients, too", "[compress][fast]") {
+  thread_pool pool{1};
+  const std::vector<matrix_range> matrices{{.offset = 0, .rows = 128, .columns = 192}};
+  const sparse<dct_tiles, top_k, none> codec{{}, top_k{{.k = 64}}};
+  const auto trip = message_checks::trip_of(codec, {.pool = pool, .matrices = matrices});
+  CHECK(heavy_tails::worst_lost(trip, {128 * 192}) <= 1 - 64 / 4096.0);
 }
 
 TEST_CASE("top-k: options that cannot work are named", "[compress][fast]") {

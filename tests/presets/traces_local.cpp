@@ -37,6 +37,18 @@ TEST_CASE("traces: Photon", "[presets][trace][fast]") {
   CHECK(replay_batches(support::trace{"photon"}, policy) < 1e-5);
 }
 
+TEST_CASE("traces: with everybody drawn FedAvg is Local SGD, and so is Photon whose server averages, whoever is which peer",
+          "[presets][trace][fast]") {
+  const support::trace t{"local_sgd"};
+  const auto fedavg = [] { return make(presets::fedavg_options{.local_steps = 3, .share = 1.0}); };
+  CHECK(replay_in_any_order<optim::sgd>(t, fedavg) < 1e-5);
+  const auto photon = [] {
+    return make(
+        presets::photon_options{.local_steps = 3, .share = 1.0, .outer_learning_rate = 1.0F, .outer_momentum = 0.0F});
+  };
+  CHECK(replay_in_any_order<optim::sgd>(t, photon) < 1e-5);
+}
+
 TEST_CASE("traces: Co-learning", "[presets][trace][fast]") {
   const auto policy = [] {
     return make(
@@ -67,6 +79,7 @@ TEST_CASE("traces: DES-LOC", "[presets][trace][fast]") {
   CHECK(replay_in_any_order<optim::adamw>(support::trace{"des_loc"}, policy) < 1e-5);
 }
 
+// Its sums are rounded to 8 bits at each peer of a ring, so that it matters who is which.
 TEST_CASE("traces: INTELLECT-1", "[presets][trace][fast]") {
   const auto policy = [] { return make(presets::intellect1_options{.local_steps = 4}); };
   CHECK(replay<optim::sgd>(support::trace{"intellect1"}, policy) < 1e-5);

@@ -138,14 +138,14 @@ inline bool agrees(std::span<const causeway::parameter_segment> segments, std::s
 
 /// Trains with a preset, and compares what all peers hold after each `local_steps` steps with the preset's trace.
 template <class MakePolicy>
-void replay(const std::string& preset, std::uint64_t local_steps, causeway::optim::schedule rate, float weight_decay,
-            MakePolicy make, float pull = 0) {
+void replay_as(bool reversed, const std::string& preset, std::uint64_t local_steps, causeway::optim::schedule rate,
+               float weight_decay, MakePolicy make, float pull) {
   const auto expected = read<float>(preset, "trace.bin");
   std::vector<std::vector<float>> seen(peers * rounds);
   std::vector<causeway::parameter_segment> segments;
   run_cluster(peers, [&](std::uint32_t peer, causeway::environment env) {
     const causeway::trainer_options options{.learning_rate = rate, .clip_norm = 0};
-    auto t = causeway::make_trainer(model{peer, pull}, std::move(env), options, make(),
+    auto t = causeway::make_trainer(model{reversed ? peers - 1 - peer : peer, pull}, std::move(env), options, make(),
                                     causeway::optim::sgd{{.weight_decay = weight_decay}});
     const auto check = [](const auto& outcome) {
       if (!outcome) throw std::runtime_error{outcome.error().text()};
@@ -162,9 +162,17 @@ void replay(const std::string& preset, std::uint64_t local_steps, causeway::opti
     check(t.finish());
   });
   for (std::uint32_t i = 0; i < peers * rounds; ++i) {
-    INFO("peer " << i / rounds << " after round " << i % rounds);
+    INFO("peer " << i / rounds << " after round " << i % rounds << (reversed ? ", numbers turned round" : ""));
     if (!agrees(segments, seen[i], expected.data() + i % rounds * expected.size() / rounds)) break;
   }
+}
+
+/// With the peers' numbers as in the trace, and turned round, which changes nothing.
+template <class MakePolicy>
+void replay(const std::string& preset, std::uint64_t local_steps, causeway::optim::schedule rate, float weight_decay,
+            MakePolicy make, float pull = 0) {
+  replay_as(false, preset, local_steps, rate, weight_decay, make, pull);
+  replay_as(true, preset, local_steps, rate, weight_decay, make, pull);
 }
 
 }  // namespace support::traced

@@ -238,9 +238,16 @@ double replay(const trace& t, MakePolicy make, const traced_timing& timing = {})
 }
 
 /// The same for what does not depend on how peers are numbered: also with the numbers turned round.
+template <class Inner, class MakePolicy, class Prepare>
+double replay_in_any_order(const trace& t, MakePolicy make, traced_timing timing, Prepare prepare) {
+  const double as_numbered = replay<Inner>(t, make, timing, prepare);
+  timing.reversed = true;
+  std::reverse(timing.regions.begin(), timing.regions.end());  // a peer stays where it is
+  return std::max(as_numbered, replay<Inner>(t, make, timing, prepare));
+}
 template <class Inner, class MakePolicy>
-double replay_in_any_order(const trace& t, MakePolicy make) {
-  return std::max(replay<Inner>(t, make), replay<Inner>(t, make, {.reversed = true}));
+double replay_in_any_order(const trace& t, MakePolicy make, const traced_timing& timing = {}) {
+  return replay_in_any_order<Inner>(t, make, timing, [](auto&, std::uint32_t, std::uint64_t) { return std::int64_t{1}; });
 }
 
 }  // namespace support

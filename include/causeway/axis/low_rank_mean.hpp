@@ -127,7 +127,8 @@ struct dion_exchange : low_rank_exchange {
 
 /// PowerSGD's mean, of rank `rank`: for a matrix of r×c values rank·(r + c) travel. Use it with gradients or
 /// pseudo-gradients, and error_feedback: the residual is row − result (the paper's e ← Δ − P·Qᵀ). Bytes: those of
-/// split_mean for the factors.
+/// split_mean for the factors. A projection: of the mean matrix's |M|² never more is lost than there was, and in each round
+/// of the same matrix no more than in the one before, at last at most 1 - rank / min(r, c).
 struct low_rank_mean {
   using type = detail::low_rank_exchange;
   static constexpr part decides = part::exchange;

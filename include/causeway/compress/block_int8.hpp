@@ -133,7 +133,8 @@ struct decode_blocks {
 
 /// n + s · ceil(n / block) bytes, s = 4 (f32 scales) or 2 (bf16). scale = max|x| / 127 of the block, codes round to the
 /// nearest, ties to even. Error at most max|x| / 254 of the block (1.01 times that with bf16 scales, which are rounded up),
-/// and at most 1.5e-36 where a block is smaller than that. Each code of a block of zeros is zero.
+/// and at most 1.5e-36 where a block is smaller than that. Each code of a block of zeros is zero. A contraction: of |x|² at
+/// most (block - 1) / (254² + block - 1) is lost, 0.4% with blocks of 256.
 class block_int8 : public detail::decodes_to_sink<block_int8> {
  public:
   static constexpr std::string_view name = "block_int8";

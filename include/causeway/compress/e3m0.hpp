@@ -126,7 +126,8 @@ struct decode_e3m0 {
 /// With T the power of two nearest to the block's max|x|, a value becomes the nearest of 0, ±T/64, ±T/32, .. ±T: what is
 /// T/128 or more is off by at most a third of itself (from 1.5 times 2^127 on by at most half), but for the smallest level,
 /// which values down to half of it are rounded up to; what is less becomes zero. Values below 2^-126 become zero in any
-/// block. Zeros keep their sign.
+/// block. Zeros keep their sign. A contraction: of |x|² at most (1 + q) / (9 + q) is lost, q = (block - 1) / 1024: 0.14
+/// with blocks of 256.
 class e3m0 : public detail::decodes_to_sink<e3m0> {
  public:
   static constexpr std::string_view name = "e3m0";

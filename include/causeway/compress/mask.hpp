@@ -132,7 +132,8 @@ inline result<void> validate(const shared_mask_options& o) {
 /// Sparsifier: an exact number of random coordinates, the same on all peers, whatever their values (SPARTA, Exo Labs 2025;
 /// CocktailSGD's first step, Wang et al., 2023). Nothing travels but the values. Costs about 30 ns for each coordinate and
 /// a bitmap of the row. `independent` draws from the context's seed; the others from the options' seed and the context's
-/// round.
+/// round. A contraction in the mean: 1 - share of |x|² is lost, of one message perhaps all; the others send each value once
+/// in each 1/share rounds.
 class shared_mask {
  public:
   static constexpr std::string_view name = "shared_mask";
@@ -201,7 +202,8 @@ struct random_k_options {
 inline result<void> validate(const random_k_options& o) { return detail::validate_share(o.share, "random_k"); }
 
 /// Sparsifier: as many random coordinates, different on each peer. Eight bytes travel, the seed that they come from. The
-/// values are sent as they are, not multiplied by 1/share: keep the residual, or use the mean over contributors.
+/// values are sent as they are, not multiplied by 1/share: keep the residual, or use the mean over contributors. Contracts
+/// in the mean, as shared_mask does.
 class random_k {
  public:
   static constexpr std::string_view name = "random_k";

@@ -63,6 +63,9 @@ using sigma_codebook = codebook_of<8>;
 /// c holds the values nearest to m + (c - 128) · w. They are off by at most w, and by about w / √12 on average; but what
 /// lies beyond the outermost buckets (with range 6, more than 3 s from m) counts to them, and is off by what it differs
 /// from their means. The decoded block has the sum of the original, but for rounding. A block of equal values is exact.
+/// What is lost is never longer than what was put in, but no factor below 1 holds for all values: a block whose outermost
+/// bucket holds one value of size M and k just beyond the range loses almost k / (k + 1) of M². Of normal values 0.02% is
+/// lost.
 ///
 /// Refused by decode like infinite values: blocks whose squared deviations add up to more than 3.4e38.
 class sigma_int8 : public detail::decodes_to_sink<sigma_int8> {

@@ -152,6 +152,10 @@ inline result<void> validate(const threshold_options& o) {
 
 /// Sparsifier: the values of at least a certain magnitude, and all that are not finite (decoding refuses them). Nothing of
 /// a row of zeros.
+///
+/// A contraction below 1: with rms less than least² of |x|² is lost; with largest at most m / (1 + m), m = (n - 1) ·
+/// least². From 1 on (rms: above 1) a row of equal magnitudes may not be sent at all, and what is left grows until it
+/// differs. An absolute one is no contraction, but no value that is left reaches it.
 class threshold : public detail::sends_a_set<threshold> {
  public:
   static constexpr std::string_view name = "threshold";

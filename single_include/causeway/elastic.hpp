@@ -19486,6 +19486,33 @@ class elastic_group {
   [[nodiscard]] virtual std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) = 0;
   /// Whether every sample of the run's budget is in a commit.
   [[nodiscard]] virtual bool budget_used() const = 0;
+
+  /// The trainer ends: the memory that `open` was given is about to go, and is not touched after this call. `stays`:
+  /// somebody else holds this group, too, so what was committed last is copied, and given to who asks for it, until the
+  /// group goes. Of what is above only `leave` and what changes nothing may be called from then on.
+  virtual void close(bool) {}
+};
+
+/// Closes a group when it goes, if it was given one: a trainer's last member.
+class opened_group {
+ public:
+  opened_group() = default;
+  /// `holders`: of the group, among those that go with this object; without it.
+  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
+      : group_{std::move(group)}, holders_{holders + 1} {}
+  opened_group(opened_group&&) noexcept = default;
+  opened_group& operator=(opened_group&& other) noexcept {
+    std::swap(group_, other.group_);
+    std::swap(holders_, other.holders_);
+    return *this;
+  }
+  ~opened_group() {
+    if (group_) group_->close(group_.use_count() > holders_);
+  }
+
+ private:
+  std::shared_ptr<elastic_group> group_;
+  long holders_ = 0;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI
@@ -19659,6 +19686,7 @@ class training_context {
   [[nodiscard]] std::uint32_t peers() const { return transport().size(); }
   /// Whether peers may come and go during the run.
   [[nodiscard]] bool elastic() const noexcept { return env_.group != nullptr; }
+  [[nodiscard]] opened_group closes_membership() const { return opened_group{env_.group, 1}; }  ///< for who opens it
   [[nodiscard]] std::uint64_t identity() const { return elastic() ? env_.group->identity() : std::uint64_t{self()}; }
   [[nodiscard]] std::uint64_t step() const noexcept { return step_; }  ///< inner steps committed by this peer
   /// Outer rounds committed by this peer.
@@ -20584,6 +20612,10 @@ class crew_group final : public elastic_group, public parallel::crew {
   /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
   /// member_options::enters_afresh must be set.
   CAUSEWAY_DECL explicit crew_group(std::shared_ptr<elastic_group> below);
+  /// What the peers vote on is in here, not in the trainer: so the membership is closed here.
+  CAUSEWAY_INLINE ~crew_group() override;
+  crew_group(const crew_group&) = delete;
+  crew_group& operator=(const crew_group&) = delete;
 
   // ---- for the context ------------------------------------------------------------------------------------------------
 
@@ -20644,6 +20676,8 @@ class crew_group final : public elastic_group, public parallel::crew {
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 CAUSEWAY_DECL crew_group::crew_group(std::shared_ptr<elastic_group> below) : below_{std::move(below)} {}
+
+CAUSEWAY_INLINE crew_group::~crew_group() { below_->close(below_.use_count() > 1); }
 
 CAUSEWAY_INLINE std::vector<std::uint64_t> crew_group::draw(std::uint64_t skipped, std::uint64_t count) {
   return below_->draw(skipped, count);
@@ -21097,6 +21131,9 @@ class member_control final : net::fabric_events, membership::effects, membership
   CAUSEWAY_DECL void offer(std::uint64_t round, const membership::state_image& image);
   /// The memory of what is offered is about to change. What others fetch of it goes on from a copy, if there is one.
   CAUSEWAY_DECL void withdraw();
+  [[nodiscard]] bool offers() const noexcept { return offered_.has_value(); }
+  /// What is offered is read from there from now on: its memory is about to go. Precondition: offers().
+  CAUSEWAY_DECL void offer_from(std::shared_ptr<const membership::kept_bytes> copy);
   /// Whether a copy must be made before `withdraw`.
   [[nodiscard]] bool needs_copy() const { return offered_ && transfer_.keeping.needs_copy(*offered_); }
   CAUSEWAY_DECL void copied(std::shared_ptr<const membership::kept_bytes> bytes);
@@ -21393,6 +21430,10 @@ CAUSEWAY_DECL void member_control::withdraw() {
   transfer_.keeping.withdrawn(*offered_);
   if (!transfer_.keeping.has_copy(*offered_)) transfer_.giving.withdraw(*offered_);
   offered_.reset();
+}
+
+CAUSEWAY_DECL void member_control::offer_from(std::shared_ptr<const membership::kept_bytes> copy) {
+  transfer_.giving.read_from(*offered_, membership::kept_bytes::reader(std::move(copy)));
 }
 
 CAUSEWAY_DECL void member_control::copied(std::shared_ptr<const membership::kept_bytes> bytes) {
@@ -22686,7 +22727,10 @@ CAUSEWAY_DECL result<void> state_fetch::wait_for_time(unsigned in_vain) {
   bool over = false;
   while (!over && waits_->time_now() < give_up) {
     waits_->locked([&] { control_->ask_for_time({needs}); });
-    const auto answered = [&] { return control_->time_was_given() || control_->now_what().is != situation::kind::fetch; };
+    const auto answered = [&] {
+      const bool last = control_->ledger().complete();  // no round follows that it could miss: nobody gives time for it
+      return last || control_->time_was_given() || control_->now_what().is != situation::kind::fetch;
+    };
     CAUSEWAY_ASSIGN(over, waits_->block_a_while(answered, heartbeats_to_wait * options_->protocol.heartbeat));
     CAUSEWAY_TRY(waits_->give_up_if_alone());
   }
@@ -22812,11 +22856,11 @@ CAUSEWAY_DECL result<std::optional<std::uint64_t>> state_fetch::root_of_mean(std
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 /// Models what training_context asks of a group, over any fabric. One per process and run. Made by `make`, before the
-/// trainer; it must outlive the trainer's use of it. Threading: elastic_group's members from the trainer's thread;
-/// `describe` and `rejected` from any.
+/// trainer; it must outlive the trainer's use of it, and may outlive the trainer: it then gives the result of the run to
+/// those who come late. Threading: elastic_group's members from the trainer's thread; `describe` and `rejected` from any.
 ///
 /// Memory: one staging copy of the shared state while state is fetched; while others fetch it for longer than a round, see
-/// membership::kept_states. Disk: the shared state of two rounds, and a record
+/// membership::kept_states; another one where it outlives the trainer. Disk: the shared state of two rounds, and a record
 /// of a few hundred bytes.
 class member final : public elastic_group {
  public:
@@ -22859,6 +22903,8 @@ class member final : public elastic_group {
 
   /// Tells the others that this peer goes, so that they need not find out.
   CAUSEWAY_INLINE void leave() override;
+
+  CAUSEWAY_INLINE void close(bool stays) override;
 
   /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
   [[nodiscard]] std::string describe() const { return waits_.describe(); }
@@ -23164,6 +23210,16 @@ CAUSEWAY_INLINE std::vector<std::uint64_t> member::draw(std::uint64_t skipped, s
 
 CAUSEWAY_INLINE void member::leave() {
   locked([&] { control_->leave(); });
+}
+
+CAUSEWAY_INLINE void member::close(bool stays) {
+  const bool wanted = stays && std::uncaught_exceptions() == 0 && asked([&] { return control_->offers(); });
+  const auto copy = wanted ? membership::kept_bytes::copy_of(image_) : nullptr;
+  locked([&] {
+    control_->stop_fetch();
+    if (copy) control_->offer_from(copy);
+    if (!copy) control_->withdraw();
+  });
 }
 
 CAUSEWAY_DECL result<std::optional<round_entry>> member::entry(const situation& s) {
@@ -25058,6 +25114,7 @@ class swarm_group final : public elastic_group {
   [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
   void leave() override { stage_->leave(); }
+  void close(bool stays) override { stage_->close(stays || stage_.use_count() > 1); }
   [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
 
   CAUSEWAY_INLINE result<void> open(shared_state state, thread_pool& pool) override;
@@ -26486,7 +26543,10 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       CAUSEWAY_TRY(parallel_.start(ctx_));
       if (!restored_ && !ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start());
       CAUSEWAY_TRY(comm_.start(ctx_));
-      if constexpr (elastic) return ctx_.open_membership(comm_);
+      if constexpr (elastic) {
+        opened_ = ctx_.closes_membership();
+        return ctx_.open_membership(comm_);
+      }
       if (ctx_.elastic()) {
         return fail(
             errc::invalid_argument, std::string{Fault::name},
@@ -26690,6 +26750,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   bool restored_ = false;
   step_report report_;
   std::vector<step_observer> observers_;
+  opened_group opened_;  // last, so that it goes first: others may be fetching from the memory of all that is above
 };
 
 /// A trainer of `M` with any of an inner optimizer, a communication, a parallelism and a fault policy, in any order; the

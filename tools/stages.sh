@@ -110,9 +110,11 @@ single() {
 # That benchmarks follow the library; CUDA's are built with its tests. None is linked or run: that takes a quiet machine.
 # CAUSEWAY_COMPILED leaves out the library's bodies, which headers_alone has read.
 benchmarks() {
-  (cd "$root" && find bench -name '*.cpp' ! -path 'bench/cuda/*' -print0 |
+  local mpi without=()
+  mpi=$(pkg-config --cflags ompi 2>/dev/null) || without=(! -name 'mpi_*')
+  (cd "$root" && find bench -name '*.cpp' ! -path 'bench/cuda/*' "${without[@]}" -print0 |
     xargs -0 -n 1 -P "$jobs" c++ -std=c++20 -DCAUSEWAY_COMPILED -fsyntax-only -Wall -Wextra -Wconversion -Wshadow -Werror \
-      -Iinclude -Ibench -Itests)
+      -Iinclude -Ibench -Itests $mpi)
 }
 
 cuda() {

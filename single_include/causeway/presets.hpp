@@ -5619,9 +5619,9 @@ struct finite_elements {
   template <class Element>
   CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
     using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
-    constexpr integer exponent = std::is_same_v<Element, float>            ? 0x7F800000U
-                                 : std::is_same_v<Element, causeway::bf16> ? 0x7F80U
-                                                                           : 0x7C00U;
+    constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>            ? 0x7F800000U
+                                                   : std::is_same_v<Element, causeway::bf16> ? 0x7F80U
+                                                                                             : 0x7C00U);
     constexpr integer unit = exponent & (0U - exponent);  // adding its lowest bit to all ones overflows
     using vector [[gnu::vector_size(16 * sizeof(integer))]] = integer;
     vector sums{};

@@ -110,7 +110,9 @@ TEST_CASE("pipeline in time: every schedule takes at most 3 % longer than its th
 }
 
 TEST_CASE("pipeline in time: from both ends there is less to wait for", "[parallel][fast]") {
-  const auto both = [](auto made) { return any_order{made, 2, 0, plan::run_order::strict, plan::stage_path::two_ways}; };
+  const auto both = [](decltype(any_order::made) made) {
+    return any_order{made, 2, 0, plan::run_order::strict, plan::stage_path::two_ways};
+  };
   const double p = 4, stage_time = 6;
   const timed_case one_unit{.micro_batches = 4};
   CHECK(step_seconds(one_unit, both(&plan::chimera)) <= (p * 2 + (2 * p - 2) * 4) / 0.97);

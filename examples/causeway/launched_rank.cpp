@@ -19,12 +19,6 @@ namespace net = causeway::net;
 
 constexpr std::uint32_t usual_port = 29500;  // torchrun's, too
 
-// Exported but empty is not there.
-std::optional<std::string> variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>{value};
-}
-
 causeway::result<std::uint32_t> number(const char* name, std::uint32_t most) {
   const std::string text = variable(name).value_or("");
   std::uint32_t value = 0;
@@ -81,17 +75,6 @@ causeway::result<std::string> host_of(const dialect& d, const launched_rank& fou
                   " processes on several machines; set MASTER_ADDR to where rank 0 can be reached, for all of them");
 }
 
-causeway::result<std::uint16_t> port_of() {
-  std::uint32_t port = usual_port;
-  if (variable("MASTER_PORT")) {
-    CAUSEWAY_ASSIGN(port, number("MASTER_PORT", 65535));
-  }
-  // There torchrun itself listens at the port that it names.
-  if (variable("TORCHELASTIC_USE_AGENT_STORE") == "True" && port < 65535) ++port;
-  if (port == 0) return fail(errc::invalid_argument, "MASTER_PORT", "0 is no port at which others find rank 0");
-  return static_cast<std::uint16_t>(port);
-}
-
 // "2(x3),1" begins with the tasks of the first machine; one number alone is as good.
 std::uint32_t first_number(const std::string& text) {
   std::uint32_t value = 1;
@@ -112,7 +95,7 @@ causeway::result<std::optional<launched_rank>> read(const dialect& d) {
   }
   if (const auto local = variable(d.local_size)) found.local = std::min(found.size, first_number(*local));
   CAUSEWAY_ASSIGN(found.host.host, host_of(d, found));
-  CAUSEWAY_ASSIGN(found.host.port, port_of());
+  CAUSEWAY_ASSIGN(found.host.port, port_of_first_rank());
   return std::optional{found};
 }
 
@@ -120,11 +103,27 @@ causeway::result<std::optional<launched_rank>> read(const dialect& d) {
 // outside, at all of them.
 std::string listening_host(const std::string& named) { return is_own_address(named) ? named : "0.0.0.0"; }
 
+}  // namespace
+
+std::optional<std::string> variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>{value};
+}
+
+causeway::result<std::uint16_t> port_of_first_rank() {
+  std::uint32_t port = usual_port;
+  if (variable("MASTER_PORT")) {
+    CAUSEWAY_ASSIGN(port, number("MASTER_PORT", 65535));
+  }
+  // There torchrun itself listens at the port that it names.
+  if (variable("TORCHELASTIC_USE_AGENT_STORE") == "True" && port < 65535) ++port;
+  if (port == 0) return fail(errc::invalid_argument, "MASTER_PORT", "0 is no port at which others find rank 0");
+  return static_cast<std::uint16_t>(port);
+}
+
 void share_cores(settings& s, std::uint32_t ranks_here) {
   if (s.net.threads == 0) s.net.threads = std::max(1U, std::thread::hardware_concurrency() / ranks_here);
 }
-
-}  // namespace
 
 causeway::result<std::optional<launched_rank>> rank_from_environment() {
   for (const dialect& d : dialects) {

@@ -25,6 +25,15 @@ struct launched_rank {
   causeway::net::endpoint host;  ///< where rank 0 can be reached
 };
 
+/// A variable of the environment. Exported but empty is not there.
+std::optional<std::string> variable(const char* name);
+
+/// The port at which rank 0 can be reached: MASTER_PORT, or torchrun's usual one. errc::invalid_argument: it is none.
+causeway::result<std::uint16_t> port_of_first_rank();
+
+/// The cores of this machine, in equal parts, unless net.threads says how many threads there are.
+void share_cores(settings& s, std::uint32_t ranks_here);
+
 /// None where no launcher started this process, or only this one. errc::invalid_argument: its variables contradict each
 /// other, or leave out where rank 0 is.
 causeway::result<std::optional<launched_rank>> rank_from_environment();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "launch.hpp"
+#include "launched_rank.hpp"
 
 #ifdef CAUSEWAY_HAS_MPI
 #include <causeway/collective/mpi_site.hpp>
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 #include <vector>
 
 #include "site_model.hpp"
@@ -40,13 +40,9 @@ struct mpi_job::state {
 
 namespace {
 
-bool set(const char* name) {
-  const char* const value = std::getenv(name);
-  return value != nullptr && *value != '\0';
-}
-
 /// Variables alone may be remains in a shell; the connection to the launcher is not.
 bool started_by_mpi() {
+  const auto set = [](const char* name) { return variable(name).has_value(); };
   return (set("OMPI_COMM_WORLD_SIZE") && set("PMIX_RANK")) || (set("PMI_SIZE") && (set("PMI_FD") || set("PMI_PORT"))) ||
          (set("SLURM_STEP_ID") && set("PMIX_RANK"));
 }
@@ -64,31 +60,21 @@ result<void> agree_on_run(settings& s, const origins& from, const net::mpi_world
   return {};
 }
 
-void share_cores(settings& s, const std::vector<std::string>& hosts, std::uint32_t self) {
-  if (s.net.threads != 0) return;
-  const auto here = std::count(hosts.begin(), hosts.end(), hosts[self]);
-  s.net.threads = std::max(1U, std::thread::hardware_concurrency() / static_cast<unsigned>(here));
-}
-
 /// The leader of the first site waits for those of the others, at an address that they are told.
-result<void> meet_leaders(settings& s, const net::mpi_world& world, const std::vector<std::uint32_t>& site_of, bool leads) {
-  const std::uint32_t sites = s.net.sites;
-  if (sites == 1) return {};
-  std::string address = std::getenv("MASTER_ADDR") != nullptr ? std::getenv("MASTER_ADDR") : "";
-  const char* const port = std::getenv("MASTER_PORT");
-  CAUSEWAY_ASSIGN(const auto hosts, world.hosts());
+result<void> meet_leaders(settings& s, std::uint32_t rank, const std::vector<std::string>& hosts, std::uint32_t site,
+                          bool leads) {
+  if (s.net.sites == 1) return {};
   const bool one_host = std::count(hosts.begin(), hosts.end(), hosts[0]) == static_cast<std::ptrdiff_t>(hosts.size());
-  if (address.empty()) address = one_host ? "127.0.0.1" : hosts[0];
-  address += ":" + std::string{port != nullptr ? port : "29500"};
-  s.net.peers = sites;
+  const std::string host = variable("MASTER_ADDR").value_or(one_host ? "127.0.0.1" : hosts[0]);
+  CAUSEWAY_ASSIGN(const std::uint16_t port, port_of_first_rank());
+  s.net.peers = s.net.sites;
   if (!leads) return {};
-  s.net.index = site_of[world.rank()];
-  (world.rank() == 0 ? s.net.listen : s.net.join) = address;
+  s.net.index = site;
+  (rank == 0 ? s.net.listen : s.net.join) = host + ":" + std::to_string(port);
   return {};
 }
 
-result<void> form_sites(mpi_job::state& job, settings& s) {
-  CAUSEWAY_ASSIGN(const auto hosts, job.world.hosts());
+result<void> form_sites(mpi_job::state& job, settings& s, const std::vector<std::string>& hosts) {
   CAUSEWAY_ASSIGN(const auto site_of, plan_sites(s.net.sites, s.net.site_of, hosts));
   CAUSEWAY_ASSIGN(job.group, job.world.split(site_of[job.world.rank()]));
   if (s.net.sites > 1 && (!s.net.listen.empty() || !s.net.join.empty())) {
@@ -100,7 +86,8 @@ result<void> form_sites(mpi_job::state& job, settings& s) {
   if (s.parallel.policy != "data") {
     return fail(errc::unsupported, "net.sites", "the ranks of a site share a batch: use --parallel.policy data");
   }
-  return meet_leaders(s, job.world, site_of, job.group->rank() == 0);
+  const std::uint32_t rank = job.world.rank();
+  return meet_leaders(s, rank, hosts, site_of[rank], job.group->rank() == 0);
 }
 
 }  // namespace
@@ -133,10 +120,10 @@ result<mpi_job> mpi_job::enter(settings& s, const origins& from) {
   }
   CAUSEWAY_TRY(agree_on_run(s, from, all));
   CAUSEWAY_ASSIGN(const auto hosts, all.hosts());
-  share_cores(s, hosts, all.rank());
+  share_cores(s, static_cast<std::uint32_t>(std::count(hosts.begin(), hosts.end(), hosts[all.rank()])));
   if (all.rank() > 0 && !from.contains("quiet")) s.quiet = true;
   if (wants_sites) {
-    CAUSEWAY_TRY(form_sites(*job.state_, s));
+    CAUSEWAY_TRY(form_sites(*job.state_, s, hosts));
     CAUSEWAY_ASSIGN(job.state_->site, mpi_site::open(*job.state_->group));
     if (job.state_->group->rank() == 0) led() = job.state_;
   } else {

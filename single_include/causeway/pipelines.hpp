@@ -6711,6 +6711,11 @@ struct rotary_scaling {
   friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
 };
 
+/// theta^(-2i/head_size): the angle between two positions of a head's pair `i`, before it is stretched.
+inline double rotary_frequency(double theta, std::int64_t i, std::int64_t head_size) {
+  return std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
+}
+
 /// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
 /// stretched. Angles are computed in f64.
 class rotary_table {
@@ -6727,8 +6732,7 @@ class rotary_table {
     const std::int64_t half = head_size / 2;
     for (std::int64_t t = 0; t < positions; ++t) {
       for (std::int64_t i = 0; i < half; ++i) {
-        const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_size);
-        const double angle = static_cast<double>(t) * scaling.stretched(std::pow(theta, exponent));
+        const double angle = static_cast<double>(t) * scaling.stretched(rotary_frequency(theta, i, head_size));
         cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
         sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
       }
@@ -30107,6 +30111,11 @@ class elastic_pipeline {
   // The peers of an attempt may meet several times.
   [[nodiscard]] net::message_id named(pipeline_peer::channel kind) const { return peer_.named(kind, meetings_); }
   // Of boundaries, whose ids hold the micro-batch besides.
+  [[nodiscard]] net::message_id gradients_id() const {
+    net::message_id id = named(pipeline_peer::sums_channel);
+    id.channel = collective::channels::gradients;
+    return id;
+  }
   [[nodiscard]] std::uint64_t meeting() const noexcept { return (peer_.attempt.round << 16) + meetings_; }
 
   // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left. Loss and norm
@@ -30314,10 +30323,8 @@ class elastic_pipeline {
   }
 
   result<void> sum_gradients(auto& ctx) {
-    net::message_id id = named(pipeline_peer::sums_channel);
-    id.channel = collective::channels::gradients;
-    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *peer_.attempt.transport, id, peer_.layout, peer_.identity(), peer_.index_of,
-                                         peer_.how(ctx)));
+    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *peer_.attempt.transport, gradients_id(), peer_.layout, peer_.identity(),
+                                         peer_.index_of, peer_.how(ctx)));
     return {};
   }
 
@@ -30347,9 +30354,7 @@ class elastic_pipeline {
     const auto table = table_in(ctx.model(), ctx.gradients());
     const auto ends = ends_of_pipeline();
     if (table.empty() || ends.size() < 2) return {};
-    net::message_id id = named(pipeline_peer::sums_channel);
-    id.channel = collective::channels::gradients;
-    CAUSEWAY_TRY(sum_over(*peer_.attempt.transport, id, ends, peer_.index_of, table, peer_.how(ctx)));
+    CAUSEWAY_TRY(sum_over(*peer_.attempt.transport, gradients_id(), ends, peer_.index_of, table, peer_.how(ctx)));
     if (peer_.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
     return {};
   }

@@ -8770,6 +8770,9 @@ struct hub_leg {
   std::vector<float> at_send;
   time_point sent_at{};
 
+  /// No push is under way any more.
+  void settle() noexcept { pending = answered = fresh = spoilt = unsound = false; }
+
   void serialize(auto& ar) {
     ar(since, due_after, waited, number, samples, steps, compute_seconds, pending, fresh, answered, answer_steps);
     ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer,
@@ -8777,6 +8780,10 @@ struct hub_leg {
     ar(content, answer, residual, at_send);
   }
 };
+
+/// pushed += sign · (pulled - live) over the parameters of a fragment, whose row is `live`.
+CAUSEWAY_DECL void add_pushed(float sign, const axis::fragment& cut, std::span<const float> pulled,
+                              std::span<const float> live, std::span<float> pushed);
 
 /// What was trained on for a push.
 struct hub_work {
@@ -8875,7 +8882,6 @@ class server_client {
 
  private:
   CAUSEWAY_DECL void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
-  CAUSEWAY_DECL void take_out(const hub_leg& leg, const axis::fragment& cut, std::span<float> pushed) const;
 
   CAUSEWAY_DECL std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
 
@@ -9002,19 +9008,20 @@ CAUSEWAY_DECL void server_client::resume_from(std::span<const std::uint64_t> tak
       leg.samples = leg.steps > 0 ? leg.samples * leg.since / leg.steps : 0;
       leg.steps = leg.since;
     } else if (under_way) {
-      take_out(leg, terms.cuts[f], pushed);
+      add_pushed(-1.0F, terms.cuts[f], anchor_, leg.at_send, pushed);
       leg.since = std::max(leg.since, std::uint32_t{1});  // there is something to push again
     }
     leg.number = taken[f];
-    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+    leg.settle();
   }
 }
 
-CAUSEWAY_DECL void server_client::take_out(const hub_leg& leg, const axis::fragment& cut, std::span<float> pushed) const {
-  auto sent = leg.at_send.begin();
+CAUSEWAY_DECL void add_pushed(float sign, const axis::fragment& cut, std::span<const float> pulled,
+                              std::span<const float> live, std::span<float> pushed) {
+  auto at = live.begin();
   for (const index_range r : cut.ranges) {
-    for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++sent) {
-      pushed[i] -= anchor_[i] - *sent;
+    for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++at) {
+      pushed[i] += sign * (pulled[i] - *at);
     }
   }
 }
@@ -9028,7 +9035,7 @@ CAUSEWAY_DECL void server_client::take_back(std::span<const float> pushed, std::
     leg.samples = work.samples;
     leg.steps = work.steps;
     leg.number = 0;
-    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+    leg.settle();
   }
   for (std::size_t i = 0; i < anchor_.size(); ++i) {
     live[i] += shared[i] - anchor_[i] - (pushed.empty() ? 0.0F : pushed[i]);
@@ -9041,7 +9048,7 @@ CAUSEWAY_DECL void server_client::begin_from(std::span<const float> shared) {
   for (hub_leg& leg : legs_) {
     leg.since = leg.waited = leg.steps = 0;
     leg.samples = 0;
-    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+    leg.settle();
   }
 }
 
@@ -9088,7 +9095,7 @@ CAUSEWAY_DECL result<void> server_client::hear(const hub_terms& terms, std::span
 }
 
 CAUSEWAY_DECL void server_client::landed(hub_leg& leg) {
-  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  leg.settle();
   leg.samples = leg.steps = 0;
   if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
 }
@@ -9184,12 +9191,7 @@ class hub_record {
   /// Fragment `cut` was pushed, which had come from `pulled` to `live`.
   void note_push(const axis::fragment& cut, std::span<const float> pulled, std::span<const float> live) {
     pushed_.resize(copy_.shared.size());
-    std::size_t i = 0;
-    for (const index_range r : cut.ranges) {
-      for (auto at = static_cast<std::size_t>(r.begin); at < static_cast<std::size_t>(r.end); ++at, ++i) {
-        pushed_[at] += pulled[at] - live[i];
-      }
-    }
+    add_pushed(1.0F, cut, pulled, live, pushed_);
   }
 
   /// Nothing is said in this reign any more.
@@ -24375,6 +24377,11 @@ struct rotary_scaling {
   friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
 };
 
+/// theta^(-2i/head_size): the angle between two positions of a head's pair `i`, before it is stretched.
+inline double rotary_frequency(double theta, std::int64_t i, std::int64_t head_size) {
+  return std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
+}
+
 /// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
 /// stretched. Angles are computed in f64.
 class rotary_table {
@@ -24391,8 +24398,7 @@ class rotary_table {
     const std::int64_t half = head_size / 2;
     for (std::int64_t t = 0; t < positions; ++t) {
       for (std::int64_t i = 0; i < half; ++i) {
-        const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_size);
-        const double angle = static_cast<double>(t) * scaling.stretched(std::pow(theta, exponent));
+        const double angle = static_cast<double>(t) * scaling.stretched(rotary_frequency(theta, i, head_size));
         cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
         sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
       }
@@ -33521,6 +33527,11 @@ class elastic_pipeline {
   // The peers of an attempt may meet several times.
   [[nodiscard]] net::message_id named(pipeline_peer::channel kind) const { return peer_.named(kind, meetings_); }
   // Of boundaries, whose ids hold the micro-batch besides.
+  [[nodiscard]] net::message_id gradients_id() const {
+    net::message_id id = named(pipeline_peer::sums_channel);
+    id.channel = collective::channels::gradients;
+    return id;
+  }
   [[nodiscard]] std::uint64_t meeting() const noexcept { return (peer_.attempt.round << 16) + meetings_; }
 
   // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left. Loss and norm
@@ -33728,10 +33739,8 @@ class elastic_pipeline {
   }
 
   result<void> sum_gradients(auto& ctx) {
-    net::message_id id = named(pipeline_peer::sums_channel);
-    id.channel = collective::channels::gradients;
-    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *peer_.attempt.transport, id, peer_.layout, peer_.identity(), peer_.index_of,
-                                         peer_.how(ctx)));
+    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *peer_.attempt.transport, gradients_id(), peer_.layout, peer_.identity(),
+                                         peer_.index_of, peer_.how(ctx)));
     return {};
   }
 
@@ -33761,9 +33770,7 @@ class elastic_pipeline {
     const auto table = table_in(ctx.model(), ctx.gradients());
     const auto ends = ends_of_pipeline();
     if (table.empty() || ends.size() < 2) return {};
-    net::message_id id = named(pipeline_peer::sums_channel);
-    id.channel = collective::channels::gradients;
-    CAUSEWAY_TRY(sum_over(*peer_.attempt.transport, id, ends, peer_.index_of, table, peer_.how(ctx)));
+    CAUSEWAY_TRY(sum_over(*peer_.attempt.transport, gradients_id(), ends, peer_.index_of, table, peer_.how(ctx)));
     if (peer_.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
     return {};
   }

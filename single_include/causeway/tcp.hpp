@@ -14196,9 +14196,8 @@ class mpi_world {
   CAUSEWAY_DECL [[nodiscard]] std::function<void()> interrupter() const;
 
   /// Ends MPI in this process when all went well; all ranks of the job call it, after they have destroyed their transports
-  /// and sites. Without it, the launcher takes the end of
-  /// the process for a failure and ends the others: which is right after an error.
-  /// `at_most`: how long to wait for the others, if not `patience`.
+  /// and sites. Without it, the launcher takes the end of the process for a failure and ends the others: which is right
+  /// after an error. `at_most`: how long to wait for the others, if not `patience`.
   CAUSEWAY_DECL [[nodiscard]] result<void> leave(duration at_most = duration::max()) const;
 
   /// For those who call MPI themselves, through net/mpi_library.hpp.
@@ -14609,6 +14608,7 @@ class mpi_engine {
   result<void> start_pieces(const word& named, std::size_t length, slot_index slot, message* kept, Start&& start);
   CAUSEWAY_DECL result<void> take_in(peer_index from, const word& named, std::byte* into, slot_index slot, message* kept);
   CAUSEWAY_DECL result<void> keep(peer_index from, const word& named, const std::byte* inlined);
+  CAUSEWAY_DECL result<void> fetch(message& m);
   CAUSEWAY_DECL result<void> offer(messages::iterator m);
   CAUSEWAY_DECL result<void> deliver(messages::iterator m, slot_index slot);
   CAUSEWAY_DECL void hand_over(messages::iterator m);
@@ -14780,11 +14780,16 @@ CAUSEWAY_DECL result<void> mpi_engine::offer(messages::iterator m) {
     return deliver(m, slot);
   }
   if (m->here || kept_size_ + m->named.length > options_.kept_bytes) return {};
-  m->here = true;
-  m->missing = m->named.length;
-  m->bytes.resize(m->named.length);
-  kept_size_ += m->named.length;
-  return take_in(m->from, m->named, m->bytes.data(), no_slot, &*m);
+  return fetch(*m);
+}
+
+// The content of a message that is still with its sender.
+CAUSEWAY_DECL result<void> mpi_engine::fetch(message& m) {
+  m.here = true;
+  m.missing = m.named.length;
+  m.bytes.resize(m.named.length);
+  kept_size_ += m.named.length;
+  return take_in(m.from, m.named, m.bytes.data(), no_slot, &m);
 }
 
 CAUSEWAY_DECL result<void> mpi_engine::deliver(messages::iterator m, slot_index slot) {
@@ -14805,12 +14810,8 @@ CAUSEWAY_DECL result<void> mpi_engine::deliver(messages::iterator m, slot_index 
     op.taken = taken.named.length;  // how much is coming: `length` is the room
     return take_in(taken.from, taken.named, op.target, slot, nullptr);
   }
-  if (!m->dropped || m->here) return {};  // what stayed with its sender is taken in and thrown away
-  m->here = true;
-  m->missing = m->named.length;
-  m->bytes.resize(m->named.length);
-  kept_size_ += m->named.length;
-  return take_in(m->from, m->named, m->bytes.data(), no_slot, &*m);
+  if (!m->dropped || m->here) return {};
+  return fetch(*m);  // to be thrown away
 }
 
 CAUSEWAY_DECL void mpi_engine::hand_over(messages::iterator m) {

@@ -15767,6 +15767,11 @@ struct rotary_scaling {
   friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
 };
 
+/// theta^(-2i/head_size): the angle between two positions of a head's pair `i`, before it is stretched.
+inline double rotary_frequency(double theta, std::int64_t i, std::int64_t head_size) {
+  return std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
+}
+
 /// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
 /// stretched. Angles are computed in f64.
 class rotary_table {
@@ -15783,8 +15788,7 @@ class rotary_table {
     const std::int64_t half = head_size / 2;
     for (std::int64_t t = 0; t < positions; ++t) {
       for (std::int64_t i = 0; i < half; ++i) {
-        const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_size);
-        const double angle = static_cast<double>(t) * scaling.stretched(std::pow(theta, exponent));
+        const double angle = static_cast<double>(t) * scaling.stretched(rotary_frequency(theta, i, head_size));
         cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
         sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
       }
@@ -27300,6 +27304,9 @@ struct hub_leg {
   std::vector<float> at_send;
   time_point sent_at{};
 
+  /// No push is under way any more.
+  void settle() noexcept { pending = answered = fresh = spoilt = unsound = false; }
+
   void serialize(auto& ar) {
     ar(since, due_after, waited, number, samples, steps, compute_seconds, pending, fresh, answered, answer_steps);
     ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer,
@@ -27307,6 +27314,10 @@ struct hub_leg {
     ar(content, answer, residual, at_send);
   }
 };
+
+/// pushed += sign · (pulled - live) over the parameters of a fragment, whose row is `live`.
+CAUSEWAY_DECL void add_pushed(float sign, const axis::fragment& cut, std::span<const float> pulled,
+                              std::span<const float> live, std::span<float> pushed);
 
 /// What was trained on for a push.
 struct hub_work {
@@ -27405,7 +27416,6 @@ class server_client {
 
  private:
   CAUSEWAY_DECL void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
-  CAUSEWAY_DECL void take_out(const hub_leg& leg, const axis::fragment& cut, std::span<float> pushed) const;
 
   CAUSEWAY_DECL std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
 
@@ -27532,19 +27542,20 @@ CAUSEWAY_DECL void server_client::resume_from(std::span<const std::uint64_t> tak
       leg.samples = leg.steps > 0 ? leg.samples * leg.since / leg.steps : 0;
       leg.steps = leg.since;
     } else if (under_way) {
-      take_out(leg, terms.cuts[f], pushed);
+      add_pushed(-1.0F, terms.cuts[f], anchor_, leg.at_send, pushed);
       leg.since = std::max(leg.since, std::uint32_t{1});  // there is something to push again
     }
     leg.number = taken[f];
-    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+    leg.settle();
   }
 }
 
-CAUSEWAY_DECL void server_client::take_out(const hub_leg& leg, const axis::fragment& cut, std::span<float> pushed) const {
-  auto sent = leg.at_send.begin();
+CAUSEWAY_DECL void add_pushed(float sign, const axis::fragment& cut, std::span<const float> pulled,
+                              std::span<const float> live, std::span<float> pushed) {
+  auto at = live.begin();
   for (const index_range r : cut.ranges) {
-    for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++sent) {
-      pushed[i] -= anchor_[i] - *sent;
+    for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++at) {
+      pushed[i] += sign * (pulled[i] - *at);
     }
   }
 }
@@ -27558,7 +27569,7 @@ CAUSEWAY_DECL void server_client::take_back(std::span<const float> pushed, std::
     leg.samples = work.samples;
     leg.steps = work.steps;
     leg.number = 0;
-    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+    leg.settle();
   }
   for (std::size_t i = 0; i < anchor_.size(); ++i) {
     live[i] += shared[i] - anchor_[i] - (pushed.empty() ? 0.0F : pushed[i]);
@@ -27571,7 +27582,7 @@ CAUSEWAY_DECL void server_client::begin_from(std::span<const float> shared) {
   for (hub_leg& leg : legs_) {
     leg.since = leg.waited = leg.steps = 0;
     leg.samples = 0;
-    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+    leg.settle();
   }
 }
 
@@ -27618,7 +27629,7 @@ CAUSEWAY_DECL result<void> server_client::hear(const hub_terms& terms, std::span
 }
 
 CAUSEWAY_DECL void server_client::landed(hub_leg& leg) {
-  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  leg.settle();
   leg.samples = leg.steps = 0;
   if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
 }
@@ -27714,12 +27725,7 @@ class hub_record {
   /// Fragment `cut` was pushed, which had come from `pulled` to `live`.
   void note_push(const axis::fragment& cut, std::span<const float> pulled, std::span<const float> live) {
     pushed_.resize(copy_.shared.size());
-    std::size_t i = 0;
-    for (const index_range r : cut.ranges) {
-      for (auto at = static_cast<std::size_t>(r.begin); at < static_cast<std::size_t>(r.end); ++at, ++i) {
-        pushed_[at] += pulled[at] - live[i];
-      }
-    }
+    add_pushed(1.0F, cut, pulled, live, pushed_);
   }
 
   /// Nothing is said in this reign any more.

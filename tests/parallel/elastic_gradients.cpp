@@ -220,11 +220,7 @@ TEMPLATE_TEST_CASE("elastic gradients: all peers are stopped, and go on from che
   const parameters quiet = undisturbed_gradients<TestType>(o);
   support::local_checkpoints saved{.after = 4};
   gradient_world<TestType> w{o, &saved};
-  w.boot();
-  while (saved.by_peer.size() < 4) w.world().run_until(time_point{w.world().now().since_start + 1ms});
-  for (std::uint32_t h = 0; h < 4; ++h) w.world().kill(h);
-  for (std::uint32_t h = 0; h < 4; ++h) w.world().restart(h);
-  w.run();
+  support::stop_all_once_saved(w, saved);
   CHECK(support::errors_of(w, o.hosts).empty());
   REQUIRE(w.finished() == 4);
   CHECK(support::holders_agree(w, o.hosts) == quiet);

@@ -109,12 +109,7 @@ TEST_CASE("local pipeline: all peers are stopped within a round, and go on from 
   const parameters quiet = undisturbed<presets::diloco_options>(o);
   support::local_checkpoints saved{.after = GENERATE(3U, 5U)};
   local_world<presets::diloco_options> w{o, &saved};
-  w.boot();
-  while (saved.by_peer.size() < 4)
-    w.world().run_until(time_point{w.world().now().since_start + std::chrono::milliseconds{1}});
-  for (std::uint32_t h = 0; h < 4; ++h) w.world().kill(h);
-  for (std::uint32_t h = 0; h < 4; ++h) w.world().restart(h);
-  w.run();
+  support::stop_all_once_saved(w, saved);
   CHECK(support::errors_of(w, o.hosts).empty());
   REQUIRE(w.finished() == 4);
   CHECK(support::holders_agree(w, o.hosts) == quiet);

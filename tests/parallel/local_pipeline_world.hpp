@@ -112,6 +112,16 @@ class local_world : public any_elastic_world {
   }
 };
 
+/// Runs `w` until all four of its peers are saved, kills them at once, and starts them again.
+inline void stop_all_once_saved(any_elastic_world& w, const local_checkpoints& saved) {
+  w.boot();
+  while (saved.by_peer.size() < 4)
+    w.world().run_until(causeway::time_point{w.world().now().since_start + std::chrono::milliseconds{1}});
+  for (std::uint32_t h = 0; h < 4; ++h) w.world().kill(h);
+  for (std::uint32_t h = 0; h < 4; ++h) w.world().restart(h);
+  w.run();
+}
+
 using parameters = std::map<std::string, std::vector<float>>;
 
 /// The parameters of a run that is over, which those who hold them have alike.

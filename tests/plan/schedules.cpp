@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/orders.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;
@@ -16,12 +17,6 @@ using plan::schedule;
 using plan::work;
 
 namespace {
-
-std::string text(const std::vector<operation>& order) {
-  std::string all;
-  for (const operation& op : order) all += (all.empty() ? "" : " ") + plan::to_string(op);
-  return all;
-}
 
 /// The peaks of each rank; the schedule must pass the validator.
 std::vector<held_memory> peaks_of(const schedule& s) {
@@ -36,46 +31,46 @@ std::vector<held_memory> peaks_of(const schedule& s) {
 TEST_CASE("GPipe runs all forwards, then all backwards, in the order of the micro-batches", "[plan][fast]") {
   const auto s = plan::gpipe(2, 3);
   REQUIRE(s);
-  for (const auto& order : s->orders) CHECK(text(order) == "F0 F1 F2 B0 B1 B2");
+  for (const auto& order : s->orders) CHECK(support::order_text(order) == "F0 F1 F2 B0 B1 B2");
 }
 
 TEST_CASE("1F1B runs as many forwards ahead as there are ranks behind", "[plan][fast]") {
   const auto s = plan::one_f_one_b(3, 4);
   REQUIRE(s);
-  CHECK(text(s->orders[0]) == "F0 F1 F2 B0 F3 B1 B2 B3");
-  CHECK(text(s->orders[1]) == "F0 F1 B0 F2 B1 F3 B2 B3");
-  CHECK(text(s->orders[2]) == "F0 B0 F1 B1 F2 B2 F3 B3");
+  CHECK(support::order_text(s->orders[0]) == "F0 F1 F2 B0 F3 B1 B2 B3");
+  CHECK(support::order_text(s->orders[1]) == "F0 F1 B0 F2 B1 F3 B2 B3");
+  CHECK(support::order_text(s->orders[2]) == "F0 B0 F1 B1 F2 B2 F3 B3");
 }
 
 TEST_CASE("The interleaved schedule sends groups of micro-batches through one chunk after the other", "[plan][fast]") {
   const auto s = plan::interleaved(2, 2, 4);
   REQUIRE(s);
-  CHECK(text(s->orders[0]) ==
+  CHECK(support::order_text(s->orders[0]) ==
         "F0 F1 F0.1 F1.1 F2 B0.1 F3 B1.1 F2.1 B0 F3.1 B1 B2.1 B3.1 B2 B3");  // 2 (p - 1) + (v - 1) p = 4 ahead
-  CHECK(text(s->orders[1]) == "F0 F1 F0.1 B0.1 F1.1 B1.1 F2 B0 F3 B1 F2.1 B2.1 F3.1 B3.1 B2 B3");
+  CHECK(support::order_text(s->orders[1]) == "F0 F1 F0.1 B0.1 F1.1 B1.1 F2 B0 F3 B1 F2.1 B2.1 F3.1 B3.1 B2 B3");
 }
 
 TEST_CASE("ZB-H1 leaves a rank as many weight gradients behind as its number", "[plan][fast]") {
   const auto s = plan::zero_bubble(3, 4);
   REQUIRE(s);
-  CHECK(text(s->orders[0]) == "F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3");
-  CHECK(text(s->orders[1]) == "F0 F1 I0 F2 I1 W0 F3 I2 W1 I3 W2 W3");
-  CHECK(text(s->orders[2]) == "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3");
+  CHECK(support::order_text(s->orders[0]) == "F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3");
+  CHECK(support::order_text(s->orders[1]) == "F0 F1 I0 F2 I1 W0 F3 I2 W1 I3 W2 W3");
+  CHECK(support::order_text(s->orders[2]) == "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3");
 }
 
 TEST_CASE("ZB-H2 runs and leaves twice as many ahead and behind", "[plan][fast]") {
   const auto s = plan::zero_bubble_h2(3, 6);
   REQUIRE(s);
-  CHECK(text(s->orders[0]) == "F0 F1 F2 F3 F4 I0 W0 F5 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5");
-  CHECK(text(s->orders[1]) == "F0 F1 F2 I0 F3 I1 F4 I2 W0 F5 I3 W1 I4 W2 I5 W3 W4 W5");
-  CHECK(text(s->orders[2]) == "F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 F5 I5 W1 W2 W3 W4 W5");
+  CHECK(support::order_text(s->orders[0]) == "F0 F1 F2 F3 F4 I0 W0 F5 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5");
+  CHECK(support::order_text(s->orders[1]) == "F0 F1 F2 I0 F3 I1 F4 I2 W0 F5 I3 W1 I4 W2 I5 W3 W4 W5");
+  CHECK(support::order_text(s->orders[2]) == "F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 F5 I5 W1 W2 W3 W4 W5");
 }
 
 TEST_CASE("ZB-V goes through the ranks and back", "[plan][fast]") {
   const auto s = plan::zero_bubble_v(2, 3);
   REQUIRE(s);
-  CHECK(text(s->orders[0]) == "F0 F1 F2 F0.1 I0.1 W0.1 F1.1 I1.1 W1.1 I0 W0 F2.1 I2.1 W2.1 I1 W1 I2 W2");
-  CHECK(text(s->orders[1]) == "F0 F0.1 F1 F1.1 I0.1 W0.1 F2 I0 W0 F2.1 I1.1 W1.1 I1 I2.1 I2 W1 W2.1 W2");
+  CHECK(support::order_text(s->orders[0]) == "F0 F1 F2 F0.1 I0.1 W0.1 F1.1 I1.1 W1.1 I0 W0 F2.1 I2.1 W2.1 I1 W1 I2 W2");
+  CHECK(support::order_text(s->orders[1]) == "F0 F0.1 F1 F1.1 I0.1 W0.1 F2 I0 W0 F2.1 I1.1 W1.1 I1 I2.1 I2 W1 W2.1 W2");
   for (std::uint32_t p = 1; p <= 8; ++p) {
     for (std::uint32_t m = 1; m <= 16; ++m) {
       for (const held_memory& peak : peaks_of(*plan::zero_bubble_v(p, m))) {
@@ -141,9 +136,9 @@ TEST_CASE("The stream of PipeDream is the order of a stretch of it, for ever", "
 
 TEST_CASE("Recomputes stand right before the backwards that need them", "[plan][fast]") {
   const schedule s = plan::with_recompute(*plan::one_f_one_b(2, 3));
-  CHECK(text(s.orders[0]) == "F0 F1 R0 B0 F2 R1 B1 R2 B2");
-  CHECK(text(s.orders[1]) == "F0 B0 F1 B1 F2 B2");
-  CHECK(text(plan::with_recompute(*plan::zero_bubble(2, 2)).orders[0]) == "F0 F1 R0 I0 W0 R1 I1 W1");
+  CHECK(support::order_text(s.orders[0]) == "F0 F1 R0 B0 F2 R1 B1 R2 B2");
+  CHECK(support::order_text(s.orders[1]) == "F0 B0 F1 B1 F2 B2");
+  CHECK(support::order_text(plan::with_recompute(*plan::zero_bubble(2, 2)).orders[0]) == "F0 F1 R0 I0 W0 R1 I1 W1");
 }
 
 TEST_CASE("Sizes that no schedule has are errors that say so", "[plan][fast]") {

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "plan/orders.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;
@@ -22,12 +23,6 @@ using plan::timeline;
 using plan::work;
 
 namespace {
-
-std::string text(const std::vector<operation>& order) {
-  std::string all;
-  for (const operation& op : order) all += (all.empty() ? "" : " ") + plan::to_string(op);
-  return all;
-}
 
 timeline laid_out(const schedule& s, const stage_cost& c) {
   auto t = plan::timeline_of(s, plan::equal_costs(s.ranks, c));
@@ -115,10 +110,10 @@ class paired_clock {
 TEST_CASE("Chimera fills each way's waits with the other way's work", "[plan][fast]") {
   const auto s = plan::chimera(4, 4);  // figure 3 of the paper
   REQUIRE(s);
-  CHECK(text(s->orders[0]) == "F0 F1 F2.1 B2.1 F3.1 B3.1 B0 B1");
-  CHECK(text(s->orders[1]) == "F0 F2.1 F1 F3.1 B2.1 B0 B3.1 B1");
-  CHECK(text(s->orders[2]) == "F2.1 F0 F3.1 F1 B0 B2.1 B1 B3.1");
-  CHECK(text(s->orders[3]) == "F2.1 F3.1 F0 B0 F1 B1 B2.1 B3.1");
+  CHECK(support::order_text(s->orders[0]) == "F0 F1 F2.1 B2.1 F3.1 B3.1 B0 B1");
+  CHECK(support::order_text(s->orders[1]) == "F0 F2.1 F1 F3.1 B2.1 B0 B3.1 B1");
+  CHECK(support::order_text(s->orders[2]) == "F2.1 F0 F3.1 F1 B0 B2.1 B1 B3.1");
+  CHECK(support::order_text(s->orders[3]) == "F2.1 F3.1 F0 B0 F1 B1 B2.1 B3.1");
 }
 
 TEST_CASE("Chimera passes the validator, in the memory and with the waits of its paper", "[plan][fast]") {
@@ -143,8 +138,8 @@ TEST_CASE("Chimera passes the validator, in the memory and with the waits of its
 TEST_CASE("DualPipe has the order of its authors' program", "[plan][fast]") {
   const auto s = plan::dual_pipe(4, 8);  // github.com/deepseek-ai/DualPipe 3da1bbe, its computation replaced by notes
   REQUIRE(s);
-  CHECK(text(s->orders[0]) == "F0 F1 F2 F4.1 I4.1 W4.1 F5.1 F3 B5.1 F6.1 B0 B6.1 F7.1 B1 B7.1 I2 W2 I3 W3");
-  CHECK(text(s->orders[1]) == "F0 F4.1 F1 F5.1 F2 B4.1 F6.1 B0 F3 B5.1 F7.1 B1 B6.1 B2 I7.1 I3 W7.1 W3");
+  CHECK(support::order_text(s->orders[0]) == "F0 F1 F2 F4.1 I4.1 W4.1 F5.1 F3 B5.1 F6.1 B0 B6.1 F7.1 B1 B7.1 I2 W2 I3 W3");
+  CHECK(support::order_text(s->orders[1]) == "F0 F4.1 F1 F5.1 F2 B4.1 F6.1 B0 F3 B5.1 F7.1 B1 B6.1 B2 I7.1 I3 W7.1 W3");
   CHECK(mirrored(*s) == *s);
 }
 

@@ -71,12 +71,7 @@ class hub_record {
   /// Fragment `cut` was pushed, which had come from `pulled` to `live`.
   void note_push(const axis::fragment& cut, std::span<const float> pulled, std::span<const float> live) {
     pushed_.resize(copy_.shared.size());
-    std::size_t i = 0;
-    for (const index_range r : cut.ranges) {
-      for (auto at = static_cast<std::size_t>(r.begin); at < static_cast<std::size_t>(r.end); ++at, ++i) {
-        pushed_[at] += pulled[at] - live[i];
-      }
-    }
+    add_pushed(1.0F, cut, pulled, live, pushed_);
   }
 
   /// Nothing is said in this reign any more.

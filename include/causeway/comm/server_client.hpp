@@ -48,6 +48,9 @@ struct hub_leg {
   std::vector<float> at_send;
   time_point sent_at{};
 
+  /// No push is under way any more.
+  void settle() noexcept { pending = answered = fresh = spoilt = unsound = false; }
+
   void serialize(auto& ar) {
     ar(since, due_after, waited, number, samples, steps, compute_seconds, pending, fresh, answered, answer_steps);
     ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer,
@@ -55,6 +58,10 @@ struct hub_leg {
     ar(content, answer, residual, at_send);
   }
 };
+
+/// pushed += sign · (pulled - live) over the parameters of a fragment, whose row is `live`.
+CAUSEWAY_DECL void add_pushed(float sign, const axis::fragment& cut, std::span<const float> pulled,
+                              std::span<const float> live, std::span<float> pushed);
 
 /// What was trained on for a push.
 struct hub_work {
@@ -153,7 +160,6 @@ class server_client {
 
  private:
   CAUSEWAY_DECL void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
-  CAUSEWAY_DECL void take_out(const hub_leg& leg, const axis::fragment& cut, std::span<float> pushed) const;
 
   CAUSEWAY_DECL std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
 

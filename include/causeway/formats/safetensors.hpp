@@ -109,6 +109,14 @@ struct tensor_source {
   io::byte_producer values;  ///< all bytes of it
 };
 
+namespace detail {
+
+/// All that `values` produces to `sink`. errc::invalid_argument if that is not as long as `bytes`, which its shape says.
+CAUSEWAY_DECL result<void> write_values(const std::string& name, std::uint64_t bytes, const io::byte_producer& values,
+                                        const io::byte_sink& sink);
+
+}  // namespace detail
+
 /// The bytes of values in `type`: f32, f16 or bf16, which are rounded to nearest even.
 CAUSEWAY_DECL [[nodiscard]] result<io::byte_vector> from_floats(element type, std::span<const float> values);
 

@@ -41,6 +41,11 @@ struct rotary_scaling {
   friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
 };
 
+/// theta^(-2i/head_size): the angle between two positions of a head's pair `i`, before it is stretched.
+inline double rotary_frequency(double theta, std::int64_t i, std::int64_t head_size) {
+  return std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
+}
+
 /// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
 /// stretched. Angles are computed in f64.
 class rotary_table {
@@ -57,8 +62,7 @@ class rotary_table {
     const std::int64_t half = head_size / 2;
     for (std::int64_t t = 0; t < positions; ++t) {
       for (std::int64_t i = 0; i < half; ++i) {
-        const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_size);
-        const double angle = static_cast<double>(t) * scaling.stretched(std::pow(theta, exponent));
+        const double angle = static_cast<double>(t) * scaling.stretched(rotary_frequency(theta, i, head_size));
         cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
         sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
       }

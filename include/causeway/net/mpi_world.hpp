@@ -57,9 +57,8 @@ class mpi_world {
   CAUSEWAY_DECL [[nodiscard]] std::function<void()> interrupter() const;
 
   /// Ends MPI in this process when all went well; all ranks of the job call it, after they have destroyed their transports
-  /// and sites. Without it, the launcher takes the end of
-  /// the process for a failure and ends the others: which is right after an error.
-  /// `at_most`: how long to wait for the others, if not `patience`.
+  /// and sites. Without it, the launcher takes the end of the process for a failure and ends the others: which is right
+  /// after an error. `at_most`: how long to wait for the others, if not `patience`.
   CAUSEWAY_DECL [[nodiscard]] result<void> leave(duration at_most = duration::max()) const;
 
   /// For those who call MPI themselves, through net/mpi_library.hpp.

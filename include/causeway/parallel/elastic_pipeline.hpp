@@ -220,6 +220,11 @@ class elastic_pipeline {
   // The peers of an attempt may meet several times.
   [[nodiscard]] net::message_id named(pipeline_peer::channel kind) const { return peer_.named(kind, meetings_); }
   // Of boundaries, whose ids hold the micro-batch besides.
+  [[nodiscard]] net::message_id gradients_id() const {
+    net::message_id id = named(pipeline_peer::sums_channel);
+    id.channel = collective::channels::gradients;
+    return id;
+  }
   [[nodiscard]] std::uint64_t meeting() const noexcept { return (peer_.attempt.round << 16) + meetings_; }
 
   // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left. Loss and norm
@@ -427,10 +432,8 @@ class elastic_pipeline {
   }
 
   result<void> sum_gradients(auto& ctx) {
-    net::message_id id = named(pipeline_peer::sums_channel);
-    id.channel = collective::channels::gradients;
-    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *peer_.attempt.transport, id, peer_.layout, peer_.identity(), peer_.index_of,
-                                         peer_.how(ctx)));
+    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *peer_.attempt.transport, gradients_id(), peer_.layout, peer_.identity(),
+                                         peer_.index_of, peer_.how(ctx)));
     return {};
   }
 
@@ -460,9 +463,7 @@ class elastic_pipeline {
     const auto table = table_in(ctx.model(), ctx.gradients());
     const auto ends = ends_of_pipeline();
     if (table.empty() || ends.size() < 2) return {};
-    net::message_id id = named(pipeline_peer::sums_channel);
-    id.channel = collective::channels::gradients;
-    CAUSEWAY_TRY(sum_over(*peer_.attempt.transport, id, ends, peer_.index_of, table, peer_.how(ctx)));
+    CAUSEWAY_TRY(sum_over(*peer_.attempt.transport, gradients_id(), ends, peer_.index_of, table, peer_.how(ctx)));
     if (peer_.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
     return {};
   }

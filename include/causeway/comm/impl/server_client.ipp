@@ -72,19 +72,20 @@ CAUSEWAY_DECL void server_client::resume_from(std::span<const std::uint64_t> tak
       leg.samples = leg.steps > 0 ? leg.samples * leg.since / leg.steps : 0;
       leg.steps = leg.since;
     } else if (under_way) {
-      take_out(leg, terms.cuts[f], pushed);
+      add_pushed(-1.0F, terms.cuts[f], anchor_, leg.at_send, pushed);
       leg.since = std::max(leg.since, std::uint32_t{1});  // there is something to push again
     }
     leg.number = taken[f];
-    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+    leg.settle();
   }
 }
 
-CAUSEWAY_DECL void server_client::take_out(const hub_leg& leg, const axis::fragment& cut, std::span<float> pushed) const {
-  auto sent = leg.at_send.begin();
+CAUSEWAY_DECL void add_pushed(float sign, const axis::fragment& cut, std::span<const float> pulled,
+                              std::span<const float> live, std::span<float> pushed) {
+  auto at = live.begin();
   for (const index_range r : cut.ranges) {
-    for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++sent) {
-      pushed[i] -= anchor_[i] - *sent;
+    for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++at) {
+      pushed[i] += sign * (pulled[i] - *at);
     }
   }
 }
@@ -98,7 +99,7 @@ CAUSEWAY_DECL void server_client::take_back(std::span<const float> pushed, std::
     leg.samples = work.samples;
     leg.steps = work.steps;
     leg.number = 0;
-    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+    leg.settle();
   }
   for (std::size_t i = 0; i < anchor_.size(); ++i) {
     live[i] += shared[i] - anchor_[i] - (pushed.empty() ? 0.0F : pushed[i]);
@@ -111,7 +112,7 @@ CAUSEWAY_DECL void server_client::begin_from(std::span<const float> shared) {
   for (hub_leg& leg : legs_) {
     leg.since = leg.waited = leg.steps = 0;
     leg.samples = 0;
-    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+    leg.settle();
   }
 }
 
@@ -158,7 +159,7 @@ CAUSEWAY_DECL result<void> server_client::hear(const hub_terms& terms, std::span
 }
 
 CAUSEWAY_DECL void server_client::landed(hub_leg& leg) {
-  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  leg.settle();
   leg.samples = leg.steps = 0;
   if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
 }

@@ -60,17 +60,10 @@ inline std::string head_of(const gguf_metadata& metadata, const std::vector<gguf
 }
 
 inline result<void> write_tensor(const gguf_tensor& t, const io::byte_sink& sink) {
-  std::uint64_t written = 0;
-  CAUSEWAY_TRY(t.values([&](std::span<const std::byte> piece) {
-    written += piece.size();
-    return sink(piece);
-  }));
-  if (written != size_of(t)) {
-    return fail(errc::invalid_argument, "tensor '" + t.name + "'",
-                "has " + std::to_string(written) + " bytes; its shape says " + std::to_string(size_of(t)));
-  }
+  const std::uint64_t size = size_of(t);
+  CAUSEWAY_TRY(write_values(t.name, size, t.values, sink));
   constexpr std::array<std::byte, gguf_alignment> zeros{};
-  return sink(std::span{zeros}.first(static_cast<std::size_t>(aligned(written) - written)));
+  return sink(std::span{zeros}.first(static_cast<std::size_t>(aligned(size) - size)));
 }
 
 /// One block of q8_0, 34 bytes.

@@ -9,10 +9,10 @@
 #include <causeway/formats/huggingface.hpp>
 #include <causeway/formats/token_names.hpp>
 #include <causeway/io/file.hpp>
+#include <causeway/kernels/rotary.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -185,8 +185,7 @@ inline std::vector<float> divisors_of(const model_options& options) {
   if (o == nullptr || o->scaling.factor == 1.0F) return all;
   const std::int64_t head = o->width / o->heads;
   for (std::int64_t i = 0; i < head / 2; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head);
-    const double frequency = std::pow(static_cast<double>(o->theta), exponent);
+    const double frequency = kernels::rotary_frequency(static_cast<double>(o->theta), i, head);
     all.push_back(static_cast<float>(frequency / o->scaling.stretched(frequency)));
   }
   return all;

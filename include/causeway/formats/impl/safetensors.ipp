@@ -211,16 +211,16 @@ inline result<void> check_sources(const std::vector<tensor_source>& tensors) {
   return fail(errc::invalid_argument, "tensor '" + std::string{*twice} + "'", "is there twice; each needs its own name");
 }
 
-inline result<void> write_tensor(const tensor_source& t, const io::byte_sink& sink) {
+CAUSEWAY_DECL result<void> write_values(const std::string& name, std::uint64_t bytes, const io::byte_producer& values,
+                                        const io::byte_sink& sink) {
   std::uint64_t written = 0;
-  CAUSEWAY_TRY(t.values([&](std::span<const std::byte> piece) {
+  CAUSEWAY_TRY(values([&](std::span<const std::byte> piece) {
     written += piece.size();
     return sink(piece);
   }));
-  const std::uint64_t wanted = bytes_of(t.type, t.shape).value_or(0);
-  if (written == wanted) return {};
-  return fail(errc::invalid_argument, "tensor '" + t.name + "'",
-              "has " + std::to_string(written) + " bytes; its shape says " + std::to_string(wanted));
+  if (written == bytes) return {};
+  return fail(errc::invalid_argument, "tensor '" + name + "'",
+              "has " + std::to_string(written) + " bytes; its shape says " + std::to_string(bytes));
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::formats::detail
@@ -289,7 +289,9 @@ CAUSEWAY_DECL io::byte_producer safetensors(std::vector<tensor_source> tensors,
     CAUSEWAY_TRY(detail::check_sources(all));
     const std::string header = detail::header_text(all, about);
     CAUSEWAY_TRY(sink(std::as_bytes(std::span{header})));
-    for (const tensor_source& t : all) CAUSEWAY_TRY(detail::write_tensor(t, sink));
+    for (const tensor_source& t : all) {
+      CAUSEWAY_TRY(detail::write_values(t.name, detail::bytes_of(t.type, t.shape).value_or(0), t.values, sink));
+    }
     return {};
   };
 }

@@ -79,6 +79,7 @@ class mpi_engine {
   result<void> start_pieces(const word& named, std::size_t length, slot_index slot, message* kept, Start&& start);
   CAUSEWAY_DECL result<void> take_in(peer_index from, const word& named, std::byte* into, slot_index slot, message* kept);
   CAUSEWAY_DECL result<void> keep(peer_index from, const word& named, const std::byte* inlined);
+  CAUSEWAY_DECL result<void> fetch(message& m);
   CAUSEWAY_DECL result<void> offer(messages::iterator m);
   CAUSEWAY_DECL result<void> deliver(messages::iterator m, slot_index slot);
   CAUSEWAY_DECL void hand_over(messages::iterator m);
@@ -250,11 +251,16 @@ CAUSEWAY_DECL result<void> mpi_engine::offer(messages::iterator m) {
     return deliver(m, slot);
   }
   if (m->here || kept_size_ + m->named.length > options_.kept_bytes) return {};
-  m->here = true;
-  m->missing = m->named.length;
-  m->bytes.resize(m->named.length);
-  kept_size_ += m->named.length;
-  return take_in(m->from, m->named, m->bytes.data(), no_slot, &*m);
+  return fetch(*m);
+}
+
+// The content of a message that is still with its sender.
+CAUSEWAY_DECL result<void> mpi_engine::fetch(message& m) {
+  m.here = true;
+  m.missing = m.named.length;
+  m.bytes.resize(m.named.length);
+  kept_size_ += m.named.length;
+  return take_in(m.from, m.named, m.bytes.data(), no_slot, &m);
 }
 
 CAUSEWAY_DECL result<void> mpi_engine::deliver(messages::iterator m, slot_index slot) {
@@ -275,12 +281,8 @@ CAUSEWAY_DECL result<void> mpi_engine::deliver(messages::iterator m, slot_index 
     op.taken = taken.named.length;  // how much is coming: `length` is the room
     return take_in(taken.from, taken.named, op.target, slot, nullptr);
   }
-  if (!m->dropped || m->here) return {};  // what stayed with its sender is taken in and thrown away
-  m->here = true;
-  m->missing = m->named.length;
-  m->bytes.resize(m->named.length);
-  kept_size_ += m->named.length;
-  return take_in(m->from, m->named, m->bytes.data(), no_slot, &*m);
+  if (!m->dropped || m->here) return {};
+  return fetch(*m);  // to be thrown away
 }
 
 CAUSEWAY_DECL void mpi_engine::hand_over(messages::iterator m) {

@@ -2,7 +2,8 @@
 #ifndef CAUSEWAY_BENCH_SUPPORT_FMA_PEAK_HPP
 #define CAUSEWAY_BENCH_SUPPORT_FMA_PEAK_HPP
 
-// A clock, a median, and the f32 rate that a loop of nothing but fused multiply-adds reaches: what benchmarks compare with.
+// A clock, a median, and the rate that a loop of nothing but multiply-adds reaches, for f32 and bf16: what benchmarks
+// compare with.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
@@ -39,35 +40,94 @@ double median_seconds(double budget, F&& f) {
 }
 
 #if CAUSEWAY_X86_SIMD
-/// Ten independent sums of 8 lanes hide the latency of an FMA everywhere; 256 bits reach the peak of Zen 4, which has the
-/// same f32 rate at 512.
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 inline void fma_loop(long rounds, float* out) {
-  __m256 a = _mm256_set1_ps(out[0]), b = a, c = a, d = a, e = a, f = a, g = a, h = a, i = a, j = a;
+// Twelve independent sums hide the latency of a multiply-add everywhere.
+#define BENCH_TWELVE(each) each(a) each(b) each(c) each(d) each(e) each(f) each(g) each(h) each(i) each(j) each(k) each(l)
+// Equal sums must not be merged into one.
+#define BENCH_KEEP                                                                                                  \
+  asm volatile(""                                                                                                   \
+               : "+x"(a), "+x"(b), "+x"(c), "+x"(d), "+x"(e), "+x"(f), "+x"(g), "+x"(h), "+x"(i), "+x"(j), "+x"(k), \
+                 "+x"(l))
+
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 inline void fma_loop_256(long rounds, float* out) {
   const __m256 x = _mm256_set1_ps(out[1]);
   const __m256 y = _mm256_set1_ps(out[2]);
+  __m256 a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x;
   for (long r = 0; r < rounds; ++r) {
-    a = _mm256_fmadd_ps(a, x, y), b = _mm256_fmadd_ps(b, x, y), c = _mm256_fmadd_ps(c, x, y);
-    d = _mm256_fmadd_ps(d, x, y), e = _mm256_fmadd_ps(e, x, y), f = _mm256_fmadd_ps(f, x, y);
-    g = _mm256_fmadd_ps(g, x, y), h = _mm256_fmadd_ps(h, x, y), i = _mm256_fmadd_ps(i, x, y);
-    j = _mm256_fmadd_ps(j, x, y);
-    // Equal sums must not be merged into one.
-    asm volatile("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d), "+x"(e), "+x"(f), "+x"(g), "+x"(h), "+x"(i), "+x"(j));
+#define BENCH_STEP(v) v = _mm256_fmadd_ps(v, x, y);
+    BENCH_TWELVE(BENCH_STEP)
+#undef BENCH_STEP
+    BENCH_KEEP;
   }
-  a = _mm256_add_ps(_mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, d)), _mm256_add_ps(_mm256_add_ps(e, f), g));
-  _mm256_storeu_ps(out, _mm256_add_ps(_mm256_add_ps(a, h), _mm256_add_ps(i, j)));
+#define BENCH_STORE(v) _mm256_storeu_ps(out, v);
+  BENCH_TWELVE(BENCH_STORE)
+#undef BENCH_STORE
 }
+
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 inline void fma_loop_512(long rounds, float* out) {
+  const __m512 x = _mm512_set1_ps(out[1]);
+  const __m512 y = _mm512_set1_ps(out[2]);
+  __m512 a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x;
+  for (long r = 0; r < rounds; ++r) {
+#define BENCH_STEP(v) v = _mm512_fmadd_ps(v, x, y);
+    BENCH_TWELVE(BENCH_STEP)
+#undef BENCH_STEP
+    BENCH_KEEP;
+  }
+#define BENCH_STORE(v) _mm512_storeu_ps(out, v);
+  BENCH_TWELVE(BENCH_STORE)
+}
+
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512_BF16 inline void pair_loop_512(long rounds, float* out) {
+  const __m512 y = _mm512_set1_ps(out[2]);
+  const auto x = (__m512bh)_mm512_set1_epi32(0x3F003F00);
+  __m512 a = y, b = y, c = y, d = y, e = y, f = y, g = y, h = y, i = y, j = y, k = y, l = y;
+  for (long r = 0; r < rounds; ++r) {
+#define BENCH_STEP(v) v = _mm512_dpbf16_ps(v, x, x);
+    BENCH_TWELVE(BENCH_STEP)
+#undef BENCH_STEP
+    BENCH_KEEP;
+  }
+  BENCH_TWELVE(BENCH_STORE)
+#undef BENCH_STORE
+}
+#undef BENCH_KEEP
+#undef BENCH_TWELVE
 #else
-inline void fma_loop(long rounds, float* out) {
+inline void plain_loop(long rounds, float* out) {
   for (long r = 0; r < rounds * 80; ++r) out[r % 8] = out[r % 8] * out[8] + out[9];
 }
 #endif
 
-/// GFLOP/s of `pool`'s threads together.
-inline double fma_peak(causeway::thread_pool& pool) {
+/// GFLOP/s of `loop` on all of `pool`'s threads, each round of it `flops`.
+inline double peak_of(causeway::thread_pool& pool, void (*loop)(long, float*), double flops) {
   constexpr long rounds = 1'000'000;
   std::vector<float> out(64 * pool.size(), 0.5F);
-  const double t = median_seconds(0.2, [&] { pool.run([&](unsigned i) { fma_loop(rounds, out.data() + 64 * i); }); });
-  return static_cast<double>(rounds) * 10 * 8 * 2 * pool.size() / t / 1e9;
+  const double t = median_seconds(0.2, [&] { pool.run([&](unsigned i) { loop(rounds, out.data() + 64 * i); }); });
+  return static_cast<double>(rounds) * flops * pool.size() / t / 1e9;
+}
+
+/// The f32 peak: of FMAs of 256 or 512 bits, whichever is quicker. (Zen 4 and client cores have the same rate at both,
+/// servers of Intel and Zen 5 twice the rate at 512.)
+inline double fma_peak(causeway::thread_pool& pool) {
+#if CAUSEWAY_X86_SIMD
+  const auto level = causeway::kernels::detect_simd_level();
+  double best = level >= causeway::kernels::simd_level::avx2 ? peak_of(pool, fma_loop_256, 12 * 8 * 2) : 0.0;
+  if (level >= causeway::kernels::simd_level::avx512) best = std::max(best, peak_of(pool, fma_loop_512, 12 * 16 * 2));
+  return best;
+#else
+  return peak_of(pool, plain_loop, 80 * 2);
+#endif
+}
+
+/// The peak of multiply-adds of bf16 with sums in f32: of dot products of pairs, or of FMAs of widened values.
+inline double bf16_peak(causeway::thread_pool& pool) {
+  double best = fma_peak(pool);
+#if CAUSEWAY_X86_SIMD
+  if (causeway::kernels::detect_simd_level() >= causeway::kernels::simd_level::avx512_bf16) {
+    best = std::max(best, peak_of(pool, pair_loop_512, 12 * 16 * 4));
+  }
+#endif
+  return best;
 }
 
 }  // namespace bench

@@ -9,6 +9,7 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/bf16_level.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/gemm.hpp>
 #include <causeway/tensor/dtype.hpp>
@@ -16,6 +17,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,21 +33,28 @@ class packed_gemm {
  public:
   static constexpr std::string_view name = "packed";
 
-  /// Uses `level` or less where the machine has less.
-  explicit packed_gemm(simd_level level = detect_simd_level()) : level_{std::min(level, detect_simd_level())} {}
+  /// Uses what is quickest here.
+  packed_gemm() = default;
+  /// Uses `level`, or less where the machine has less.
+  explicit packed_gemm(simd_level level) : asked_{std::min(level, detect_simd_level())} {}
 
   template <class In, class Out>
     requires gemm_types<In, Out>
   void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments);
 
-  [[nodiscard]] simd_level level() const noexcept { return level_; }
-  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level_)} + ")"; }
+  /// The level for operands of `In`.
+  template <class In = float>
+  [[nodiscard]] simd_level level() const {
+    return asked_ ? *asked_ : product_level<In>();
+  }
+  /// One line for a person, such as "packed gemm (avx512, avx512_bf16)".
+  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level<bf16>())} + ")"; }
 
  private:
   template <class In, class Out>
   void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads);
 
-  simd_level level_;
+  std::optional<simd_level> asked_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels

@@ -2,7 +2,8 @@
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
 
-// Packing and tile product with AVX-512's bf16 dot products, at twice the rate of f32. A packed element is 32 bits: two
+// Packing and tile product with AVX-512's bf16 dot products, on Zen 4 and 5 at twice the rate of f32
+// (bf16_level.hpp asks the machine). A packed element is 32 bits: two
 // bf16 that follow each other along k, which is what vdpbf16ps multiplies with another such pair and adds to an f32 sum.
 
 #include <causeway/config/config.hpp>

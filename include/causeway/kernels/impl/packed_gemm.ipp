@@ -241,15 +241,16 @@ void packed_gemm::multiply(thread_pool& pool, scratch& memory, const gemm_args<I
 template <class In, class Out>
 void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads) {
 #if CAUSEWAY_X86_SIMD
+  const simd_level level = this->level<In>();
   if constexpr (std::is_same_v<In, bf16>) {
-    if (level_ >= simd_level::avx512_bf16) {
+    if (level >= simd_level::avx512_bf16) {
       return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
     }
   }
-  if (level_ >= simd_level::avx512) {
+  if (level >= simd_level::avx512) {
     return detail::packed_product<detail::avx512_tile, In, Out>{args, threads}.run(pool, memory);
   }
-  if (level_ >= simd_level::avx2) {
+  if (level >= simd_level::avx2) {
     return detail::packed_product<detail::avx2_tile, In, Out>{args, threads}.run(pool, memory);
   }
 #endif

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_KERNELS_BF16_LEVEL_HPP
+#define CAUSEWAY_KERNELS_BF16_LEVEL_HPP
+
+// Which instructions multiply bf16 soonest. A processor that has dot products of bf16 pairs need not be quick at them: Zen
+// 4 and 5 do twice the multiply-adds of f32, Sapphire Rapids (without AMX) half of them, so that bf16 values are better
+// widened while they are packed and multiplied as f32 there. Both sum in f32; memory stays bf16.
+
+#include <causeway/config/config.hpp>
+#include <causeway/kernels/cpu_features.hpp>
+#include <causeway/tensor/dtype.hpp>
+
+#include <concepts>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// Seconds that the same multiply-adds take.
+struct bf16_timing {
+  double widened;  ///< FMAs of values widened to f32
+  double pairs;    ///< dot products of pairs of bf16
+};
+
+/// The quickest of alternating runs of our two tile kernels, one thread, panels in the nearest cache: about half a
+/// millisecond. Needs a machine of level avx512_bf16.
+CAUSEWAY_DECL bf16_timing time_bf16_tiles();
+
+/// Pairs are taken unless FMAs are clearly quicker: the two round differently, so a choice must not change from run to run.
+/// (They differ by a factor of two wherever we have measured.) Pairs also take half the memory of packed panels.
+constexpr bool prefer_pairs(const bf16_timing& time) noexcept { return time.pairs < 1.2 * time.widened; }
+
+/// The level for products of bf16 on this machine: detect_simd_level(), or avx512 where dot products of pairs lose.
+/// Measured once a process, when first asked. Thread-safe.
+CAUSEWAY_DECL simd_level bf16_level();
+
+/// What products of `Act` use when nobody names a level.
+template <class Act>
+simd_level product_level() {
+  if constexpr (std::same_as<Act, bf16>) {
+    return bf16_level();
+  } else {
+    return detect_simd_level();
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/kernels/impl/bf16_level.ipp>
+#endif
+
+#endif  // CAUSEWAY_KERNELS_BF16_LEVEL_HPP

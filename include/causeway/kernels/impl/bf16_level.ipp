@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
+#define CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
+
+// Bodies of kernels/bf16_level.hpp.
+
+#include <causeway/kernels/bf16_level.hpp>
+#include <causeway/kernels/packed_gemm_avx512.hpp>
+#include <causeway/kernels/packed_gemm_avx512_bf16.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+#if CAUSEWAY_X86_SIMD
+namespace detail {
+
+/// Repeats one tile of `depth` values of k, and returns the seconds.
+template <class Tile>
+double time_tile(std::int64_t depth, int repeats, const std::vector<float>& panels, std::vector<float>& sums) {
+  const auto* a = reinterpret_cast<const typename Tile::packed*>(panels.data());  // zeros are zeros in both
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    Tile::multiply(Tile::rows, depth / Tile::depth_step, a, a + Tile::rows * depth, sums.data(), Tile::columns, true);
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace detail
+#endif
+
+CAUSEWAY_DECL bf16_timing time_bf16_tiles() {
+  bf16_timing best{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+#if CAUSEWAY_X86_SIMD
+  constexpr std::int64_t depth = 128;
+  constexpr int repeats = 64;
+  using tile = detail::avx512_tile_base;
+  const std::vector<float> panels(static_cast<std::size_t>((tile::rows + tile::columns) * depth) +
+                                  1024);  // prefetched ahead
+  std::vector<float> sums(static_cast<std::size_t>(tile::rows * tile::columns));
+  for (int round = 0; round < 5; ++round) {
+    best.widened = std::min(best.widened, detail::time_tile<detail::avx512_tile>(depth, repeats, panels, sums));
+    best.pairs = std::min(best.pairs, detail::time_tile<detail::avx512_bf16_tile>(depth, repeats, panels, sums));
+  }
+#endif
+  return best;
+}
+
+CAUSEWAY_DECL simd_level bf16_level() {
+  static const simd_level level = [] {
+    const simd_level best = detect_simd_level();
+    return best < simd_level::avx512_bf16 || prefer_pairs(time_bf16_tiles()) ? best : simd_level::avx512;
+  }();
+  return level;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP

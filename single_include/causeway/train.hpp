@@ -7003,203 +7003,47 @@ class cblas_gemm {
 
 #endif  // CAUSEWAY_KERNELS_CBLAS_GEMM_HPP
 
-// ---- causeway/kernels/packed_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_HPP
-#define CAUSEWAY_KERNELS_PACKED_GEMM_HPP
+// ---- causeway/kernels/bf16_level.hpp ----
+#ifndef CAUSEWAY_KERNELS_BF16_LEVEL_HPP
+#define CAUSEWAY_KERNELS_BF16_LEVEL_HPP
 
-// Our own matrix product. It needs no library and no compiler flags: the instruction set is chosen at run time. Operands
-// are copied into panels that the tile kernels read in order (the way of Goto and van de Geijn, "Anatomy of
-// High-Performance Matrix Multiplication", 2008). Every element of C is one sum in one order, whatever the number of
-// threads.
+// Which instructions multiply bf16 soonest. A processor that has dot products of bf16 pairs need not be quick at them: Zen
+// 4 and 5 do twice the multiply-adds of f32, Sapphire Rapids (without AMX) half of them, so that bf16 values are better
+// widened while they are packed and multiplied as f32 there. Both sum in f32; memory stays bf16.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
-/// What our products take: sums are in f32.
-template <class In, class Out>
-concept gemm_types = (std::same_as<In, float> && std::same_as<Out, float>) ||
-                     (std::same_as<In, bf16> && (std::same_as<Out, float> || std::same_as<Out, bf16>));
-
-/// The packed product. Reaches about nine tenths of the multiply-add peak on the shapes of training; works on any machine.
-class packed_gemm {
- public:
-  static constexpr std::string_view name = "packed";
-
-  /// Uses `level` or less where the machine has less.
-  explicit packed_gemm(simd_level level = detect_simd_level()) : level_{std::min(level, detect_simd_level())} {}
-
-  template <class In, class Out>
-    requires gemm_types<In, Out>
-  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments);
-
-  [[nodiscard]] simd_level level() const noexcept { return level_; }
-  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level_)} + ")"; }
-
- private:
-  template <class In, class Out>
-  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads);
-
-  simd_level level_;
+/// Seconds that the same multiply-adds take.
+struct bf16_timing {
+  double widened;  ///< FMAs of values widened to f32
+  double pairs;    ///< dot products of pairs of bf16
 };
+
+/// The quickest of alternating runs of our two tile kernels, one thread, panels in the nearest cache: about half a
+/// millisecond. Needs a machine of level avx512_bf16.
+CAUSEWAY_DECL bf16_timing time_bf16_tiles();
+
+/// Pairs are taken unless FMAs are clearly quicker: the two round differently, so a choice must not change from run to run.
+/// (They differ by a factor of two wherever we have measured.) Pairs also take half the memory of packed panels.
+constexpr bool prefer_pairs(const bf16_timing& time) noexcept { return time.pairs < 1.2 * time.widened; }
+
+/// The level for products of bf16 on this machine: detect_simd_level(), or avx512 where dot products of pairs lose.
+/// Measured once a process, when first asked. Thread-safe.
+CAUSEWAY_DECL simd_level bf16_level();
+
+/// What products of `Act` use when nobody names a level.
+template <class Act>
+simd_level product_level() {
+  if constexpr (std::same_as<Act, bf16>) {
+    return bf16_level();
+  } else {
+    return detect_simd_level();
+  }
+}
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
-#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_HPP
-
-// ---- causeway/kernels/packed_gemm_avx2.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
-#define CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
-
-// Packing and tile product with AVX2 and FMA. A tile is 6 x 16 sums: 12 of the 16 registers, two for B, one for
-// A. bf16 operands are widened to f32 while they are packed. Lanes beyond an operand's edge repeat its last lane or are
-// zero: they feed only sums that nobody reads.
-
-#if CAUSEWAY_X86_SIMD
-#include <immintrin.h>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// Eight values, of which the first `count` exist and the others are zero.
-struct avx2_values {
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256i first(std::int64_t count) noexcept {
-    const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), index);
-  }
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const float* from, std::int64_t count) noexcept {
-    if (count >= 8) return _mm256_loadu_ps(from);
-    return _mm256_maskload_ps(from, first(count));
-  }
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const bf16* from, std::int64_t count) noexcept {
-    bf16 copy[8] = {};
-    if (count < 8) {
-      for (std::int64_t i = 0; i < count; ++i) copy[i] = from[i];
-      from = copy;
-    }
-    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-  }
-};
-
-/// r[i][j] becomes r[j][i], for 8 x 8 values.
-CAUSEWAY_TARGET_AVX2 CAUSEWAY_ALWAYS_INLINE void transpose_8x8(__m256* r) noexcept {
-  __m256 t[8];
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 8; i += 2) {  // pairs of values
-    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 8; i += 4) {  // groups of four within each 128-bit lane
-    r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
-    r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xEE);
-    r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-    r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
-    t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 8; ++i) r[i] = t[i];
-}
-
-struct avx2_tile {
-  using packed = float;
-  static constexpr int rows = 6;
-  static constexpr int columns = 16;
-  static constexpr simd_level level = simd_level::avx2;
-  static constexpr int depth_step = 1;
-  static constexpr block_sizes blocks{256, 144, 1536};
-
-  template <class In>
-  CAUSEWAY_TARGET_AVX2 static void pack(operand<In> source, int lanes, std::int64_t depth, int width, packed* out) {
-    if (source.lane_stride == 1) return pack_along_lanes(source, lanes, depth, width, out);
-    for (std::int64_t p = 0; p < depth; p += 8, out += 8 * width) {
-      for (int lane = 0; lane < width; lane += 8) transpose_block(source, lanes, lane, p, depth - p, width, out + lane);
-    }
-  }
-
-  static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
-                       bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
-    table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
-  }
-
- private:
-  template <class In>
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void pack_along_lanes(operand<In> source, int lanes,
-                                                                           std::int64_t depth, int width, packed* out) {
-    for (std::int64_t p = 0; p < depth; ++p, out += width) {
-      const In* from = source.data + p * source.depth_stride;
-      for (int lane = 0; lane < width; lane += 8) {
-        const int left = std::max(lanes - lane, 0);
-        _mm256_storeu_ps(out + lane, avx2_values::load(from + std::min(lane, lanes), left));
-      }
-    }
-  }
-
-  template <class In>
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void transpose_block(operand<In> source, int lanes, int lane,
-                                                                          std::int64_t p, std::int64_t depth, int width,
-                                                                          packed* out) {
-    __m256 r[8];
-    const int last = lanes - 1;
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < 8; ++i) {
-      r[i] = avx2_values::load(source.data + std::min(lane + i, last) * source.lane_stride + p, depth);
-    }
-    transpose_8x8(r);
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < 8; ++i) {
-      if (i < depth) _mm256_storeu_ps(out + i * width, r[i]);
-    }
-  }
-
-  template <int Height>
-  CAUSEWAY_TARGET_AVX2 static void multiply_rows(std::int64_t steps, const packed* a, const packed* b, float* c,
-                                                 std::int64_t ldc, bool add) {
-    __m256 sum[Height][2];
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < Height; ++i) {
-      sum[i][0] = _mm256_setzero_ps();
-      sum[i][1] = _mm256_setzero_ps();
-      _mm_prefetch(c + i * ldc, _MM_HINT_T0);
-    }
-    for (std::int64_t p = 0; p < steps; ++p, a += Height, b += columns) {
-      const __m256 left = _mm256_loadu_ps(b);
-      const __m256 right = _mm256_loadu_ps(b + 8);
-      _mm_prefetch(b + 16 * columns, _MM_HINT_T0);
-      CAUSEWAY_UNROLL
-      for (int i = 0; i < Height; ++i) {
-        const __m256 x = _mm256_broadcast_ss(a + i);
-        sum[i][0] = _mm256_fmadd_ps(x, left, sum[i][0]);
-        sum[i][1] = _mm256_fmadd_ps(x, right, sum[i][1]);
-      }
-    }
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < Height; ++i) {
-      float* to = c + i * ldc;
-      if (add) {
-        sum[i][0] = _mm256_add_ps(sum[i][0], _mm256_loadu_ps(to));
-        sum[i][1] = _mm256_add_ps(sum[i][1], _mm256_loadu_ps(to + 8));
-      }
-      _mm256_storeu_ps(to, sum[i][0]);
-      _mm256_storeu_ps(to + 8, sum[i][1]);
-    }
-  }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_X86_SIMD
-
-#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
-#endif
+#endif  // CAUSEWAY_KERNELS_BF16_LEVEL_HPP
 
 // ---- causeway/kernels/packed_gemm_avx512.hpp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
@@ -7415,7 +7259,8 @@ struct avx512_tile : avx512_tile_base {
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
 
-// Packing and tile product with AVX-512's bf16 dot products, at twice the rate of f32. A packed element is 32 bits: two
+// Packing and tile product with AVX-512's bf16 dot products, on Zen 4 and 5 at twice the rate of f32
+// (bf16_level.hpp asks the machine). A packed element is 32 bits: two
 // bf16 that follow each other along k, which is what vdpbf16ps multiplies with another such pair and adds to an f32 sum.
 
 #if CAUSEWAY_X86_SIMD
@@ -7548,6 +7393,267 @@ struct avx512_bf16_tile : avx512_tile_base {
 #endif  // CAUSEWAY_X86_SIMD
 
 #endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
+#endif
+
+// ---- causeway/kernels/impl/bf16_level.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
+#define CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
+
+// Bodies of kernels/bf16_level.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+#if CAUSEWAY_X86_SIMD
+namespace detail {
+
+/// Repeats one tile of `depth` values of k, and returns the seconds.
+template <class Tile>
+double time_tile(std::int64_t depth, int repeats, const std::vector<float>& panels, std::vector<float>& sums) {
+  const auto* a = reinterpret_cast<const typename Tile::packed*>(panels.data());  // zeros are zeros in both
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    Tile::multiply(Tile::rows, depth / Tile::depth_step, a, a + Tile::rows * depth, sums.data(), Tile::columns, true);
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace detail
+#endif
+
+CAUSEWAY_DECL bf16_timing time_bf16_tiles() {
+  bf16_timing best{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+#if CAUSEWAY_X86_SIMD
+  constexpr std::int64_t depth = 128;
+  constexpr int repeats = 64;
+  using tile = detail::avx512_tile_base;
+  const std::vector<float> panels(static_cast<std::size_t>((tile::rows + tile::columns) * depth) +
+                                  1024);  // prefetched ahead
+  std::vector<float> sums(static_cast<std::size_t>(tile::rows * tile::columns));
+  for (int round = 0; round < 5; ++round) {
+    best.widened = std::min(best.widened, detail::time_tile<detail::avx512_tile>(depth, repeats, panels, sums));
+    best.pairs = std::min(best.pairs, detail::time_tile<detail::avx512_bf16_tile>(depth, repeats, panels, sums));
+  }
+#endif
+  return best;
+}
+
+CAUSEWAY_DECL simd_level bf16_level() {
+  static const simd_level level = [] {
+    const simd_level best = detect_simd_level();
+    return best < simd_level::avx512_bf16 || prefer_pairs(time_bf16_tiles()) ? best : simd_level::avx512;
+  }();
+  return level;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
+#endif
+
+// ---- causeway/kernels/packed_gemm.hpp ----
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_HPP
+
+// Our own matrix product. It needs no library and no compiler flags: the instruction set is chosen at run time. Operands
+// are copied into panels that the tile kernels read in order (the way of Goto and van de Geijn, "Anatomy of
+// High-Performance Matrix Multiplication", 2008). Every element of C is one sum in one order, whatever the number of
+// threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// What our products take: sums are in f32.
+template <class In, class Out>
+concept gemm_types = (std::same_as<In, float> && std::same_as<Out, float>) ||
+                     (std::same_as<In, bf16> && (std::same_as<Out, float> || std::same_as<Out, bf16>));
+
+/// The packed product. Reaches about nine tenths of the multiply-add peak on the shapes of training; works on any machine.
+class packed_gemm {
+ public:
+  static constexpr std::string_view name = "packed";
+
+  /// Uses what is quickest here.
+  packed_gemm() = default;
+  /// Uses `level`, or less where the machine has less.
+  explicit packed_gemm(simd_level level) : asked_{std::min(level, detect_simd_level())} {}
+
+  template <class In, class Out>
+    requires gemm_types<In, Out>
+  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments);
+
+  /// The level for operands of `In`.
+  template <class In = float>
+  [[nodiscard]] simd_level level() const {
+    return asked_ ? *asked_ : product_level<In>();
+  }
+  /// One line for a person, such as "packed gemm (avx512, avx512_bf16)".
+  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level<bf16>())} + ")"; }
+
+ private:
+  template <class In, class Out>
+  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads);
+
+  std::optional<simd_level> asked_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_HPP
+
+// ---- causeway/kernels/packed_gemm_avx2.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
+
+// Packing and tile product with AVX2 and FMA. A tile is 6 x 16 sums: 12 of the 16 registers, two for B, one for
+// A. bf16 operands are widened to f32 while they are packed. Lanes beyond an operand's edge repeat its last lane or are
+// zero: they feed only sums that nobody reads.
+
+#if CAUSEWAY_X86_SIMD
+#include <immintrin.h>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// Eight values, of which the first `count` exist and the others are zero.
+struct avx2_values {
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256i first(std::int64_t count) noexcept {
+    const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), index);
+  }
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const float* from, std::int64_t count) noexcept {
+    if (count >= 8) return _mm256_loadu_ps(from);
+    return _mm256_maskload_ps(from, first(count));
+  }
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const bf16* from, std::int64_t count) noexcept {
+    bf16 copy[8] = {};
+    if (count < 8) {
+      for (std::int64_t i = 0; i < count; ++i) copy[i] = from[i];
+      from = copy;
+    }
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  }
+};
+
+/// r[i][j] becomes r[j][i], for 8 x 8 values.
+CAUSEWAY_TARGET_AVX2 CAUSEWAY_ALWAYS_INLINE void transpose_8x8(__m256* r) noexcept {
+  __m256 t[8];
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 8; i += 2) {  // pairs of values
+    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 8; i += 4) {  // groups of four within each 128-bit lane
+    r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+    r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xEE);
+    r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
+    t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 8; ++i) r[i] = t[i];
+}
+
+struct avx2_tile {
+  using packed = float;
+  static constexpr int rows = 6;
+  static constexpr int columns = 16;
+  static constexpr simd_level level = simd_level::avx2;
+  static constexpr int depth_step = 1;
+  static constexpr block_sizes blocks{256, 144, 1536};
+
+  template <class In>
+  CAUSEWAY_TARGET_AVX2 static void pack(operand<In> source, int lanes, std::int64_t depth, int width, packed* out) {
+    if (source.lane_stride == 1) return pack_along_lanes(source, lanes, depth, width, out);
+    for (std::int64_t p = 0; p < depth; p += 8, out += 8 * width) {
+      for (int lane = 0; lane < width; lane += 8) transpose_block(source, lanes, lane, p, depth - p, width, out + lane);
+    }
+  }
+
+  static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
+                       bool add) {
+    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
+      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
+      return std::array<function, rows>{&multiply_rows<I + 1>...};
+    }
+    (std::make_integer_sequence<int, rows>{});
+    table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
+  }
+
+ private:
+  template <class In>
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void pack_along_lanes(operand<In> source, int lanes,
+                                                                           std::int64_t depth, int width, packed* out) {
+    for (std::int64_t p = 0; p < depth; ++p, out += width) {
+      const In* from = source.data + p * source.depth_stride;
+      for (int lane = 0; lane < width; lane += 8) {
+        const int left = std::max(lanes - lane, 0);
+        _mm256_storeu_ps(out + lane, avx2_values::load(from + std::min(lane, lanes), left));
+      }
+    }
+  }
+
+  template <class In>
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void transpose_block(operand<In> source, int lanes, int lane,
+                                                                          std::int64_t p, std::int64_t depth, int width,
+                                                                          packed* out) {
+    __m256 r[8];
+    const int last = lanes - 1;
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      r[i] = avx2_values::load(source.data + std::min(lane + i, last) * source.lane_stride + p, depth);
+    }
+    transpose_8x8(r);
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      if (i < depth) _mm256_storeu_ps(out + i * width, r[i]);
+    }
+  }
+
+  template <int Height>
+  CAUSEWAY_TARGET_AVX2 static void multiply_rows(std::int64_t steps, const packed* a, const packed* b, float* c,
+                                                 std::int64_t ldc, bool add) {
+    __m256 sum[Height][2];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < Height; ++i) {
+      sum[i][0] = _mm256_setzero_ps();
+      sum[i][1] = _mm256_setzero_ps();
+      _mm_prefetch(c + i * ldc, _MM_HINT_T0);
+    }
+    for (std::int64_t p = 0; p < steps; ++p, a += Height, b += columns) {
+      const __m256 left = _mm256_loadu_ps(b);
+      const __m256 right = _mm256_loadu_ps(b + 8);
+      _mm_prefetch(b + 16 * columns, _MM_HINT_T0);
+      CAUSEWAY_UNROLL
+      for (int i = 0; i < Height; ++i) {
+        const __m256 x = _mm256_broadcast_ss(a + i);
+        sum[i][0] = _mm256_fmadd_ps(x, left, sum[i][0]);
+        sum[i][1] = _mm256_fmadd_ps(x, right, sum[i][1]);
+      }
+    }
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < Height; ++i) {
+      float* to = c + i * ldc;
+      if (add) {
+        sum[i][0] = _mm256_add_ps(sum[i][0], _mm256_loadu_ps(to));
+        sum[i][1] = _mm256_add_ps(sum[i][1], _mm256_loadu_ps(to + 8));
+      }
+      _mm256_storeu_ps(to, sum[i][0]);
+      _mm256_storeu_ps(to + 8, sum[i][1]);
+    }
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_X86_SIMD
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
 #endif
 
 // ---- causeway/kernels/packed_gemm_portable.hpp ----
@@ -7840,15 +7946,16 @@ void packed_gemm::multiply(thread_pool& pool, scratch& memory, const gemm_args<I
 template <class In, class Out>
 void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads) {
 #if CAUSEWAY_X86_SIMD
+  const simd_level level = this->level<In>();
   if constexpr (std::is_same_v<In, bf16>) {
-    if (level_ >= simd_level::avx512_bf16) {
+    if (level >= simd_level::avx512_bf16) {
       return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
     }
   }
-  if (level_ >= simd_level::avx512) {
+  if (level >= simd_level::avx512) {
     return detail::packed_product<detail::avx512_tile, In, Out>{args, threads}.run(pool, memory);
   }
-  if (level_ >= simd_level::avx2) {
+  if (level >= simd_level::avx2) {
     return detail::packed_product<detail::avx2_tile, In, Out>{args, threads}.run(pool, memory);
   }
 #endif
@@ -16102,7 +16209,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 template <class Act>
   requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
 void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
-                       const Act* v, Act* o, float* logsumexp, simd_level level = detect_simd_level());
+                       const Act* v, Act* o, float* logsumexp, simd_level level = product_level<Act>());
 
 /// Gradients of attention_forward. `d_o` has o's layout; dq, dk, dv have q's, k's, v's and are overwritten. Working memory
 /// is about 5 T head_size values a thread. The result is a function of the arguments and the number of threads.
@@ -16110,7 +16217,7 @@ template <class Act>
   requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
 void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
                         const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
-                        simd_level level = detect_simd_level());
+                        simd_level level = product_level<Act>());
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 

@@ -140,6 +140,7 @@
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 5
 #include <causeway/kernels/impl/attention.ipp>
+#include <causeway/kernels/impl/bf16_level.ipp>
 #include <causeway/kernels/impl/optimizer.ipp>
 #include <causeway/kernels/impl/outer_update.ipp>
 #include <causeway/kernels/impl/packed_gemm.ipp>

@@ -71,6 +71,20 @@ struct given_model<result<M>> {
   static M&& take(result<M>& model) { return std::move(*model); }
 };
 
+/// Whether what is given as a `T` can become a value: it moves, or it can be copied.
+template <class T>
+inline constexpr bool can_be_given = !std::is_lvalue_reference_v<T> || std::is_copy_constructible_v<std::remove_cvref_t<T>>;
+
+/// That value. What cannot be given is moved all the same, so that the rule about it is the only error.
+template <class T>
+std::remove_cvref_t<T> given(std::remove_reference_t<T>& x) {
+  if constexpr (std::is_lvalue_reference_v<T> && can_be_given<T>) {
+    return x;
+  } else {
+    return std::move(const_cast<std::remove_cvref_t<T>&>(x));
+  }
+}
+
 /// `M`, after checking the pack: a misspelt policy would otherwise be dropped silently in favour of a default.
 template <class M, class... Ps>
 struct claim {

@@ -281,14 +281,19 @@ using trainer = basic_trainer<detail::claimed<M, Policies...>, detail::pick<deta
 /// The function form, for policies with options: `make_trainer(model, env, options, comm::periodic<>{{.local_steps =
 /// 50}})`.
 template <class M, class... Policies>
-[[nodiscard]] auto make_trainer(M model, environment env, trainer_options options, Policies... policies) {
+[[nodiscard]] auto make_trainer(M&& model, environment env, trainer_options options, Policies&&... policies) {
+  using given_model = detail::given_model<std::remove_cvref_t<M>>;
   static_assert(
-      !detail::given_model<M>::is_result,
+      !given_model::is_result,
       "causeway-P7: the model is still a result: take the model out of it with CAUSEWAY_ASSIGN, or with `*` after "
       "looking whether it failed. docs/reference/rules.md#p7");
-  using type = trainer<typename detail::given_model<M>::type, Policies...>;
-  detail::bag<Policies...> bag{std::move(policies)...};
-  return type{detail::given_model<M>::take(model),
+  static_assert((detail::can_be_given<M> && ... && detail::can_be_given<Policies>),
+                "causeway-P10: a model or policy that cannot be copied is given by its name: write `std::move(name)`, for the "
+                "trainer will own it. docs/reference/rules.md#p10");
+  using type = trainer<typename given_model::type, std::remove_cvref_t<Policies>...>;
+  auto own = detail::given<M>(model);
+  detail::bag<std::remove_cvref_t<Policies>...> bag{detail::given<Policies>(policies)...};
+  return type{given_model::take(own),
               std::move(env),
               std::move(options),
               bag.template take<detail::kind::inner, optim::adamw>(),

@@ -2,7 +2,6 @@
 #include <causeway/optim/adamw.hpp>
 #include <causeway/presets/compressed.hpp>
 
-#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -15,36 +14,38 @@ using presets::make;
 
 namespace {
 
-row sparse_row(std::string name, std::uint32_t k) {
+/// SparseLoCo with its paper's mean, over all peers, where its code's is over those who sent an entry.
+template <class Residual>
+row over_all_row(std::string name, Residual residual) {
   return make_row(
-      std::move(name), "k=" + std::to_string(k) + " of a tile",
-      [k](const plan& p) { return make(presets::sparse_loco_options{.local_steps = p.local_steps, .k = k}); },
-      [] { return optim::adamw{}; });
-}
-
-/// Target L4: the same codec, and what it does not send is lost.
-row forgetful_row(std::string name, std::uint32_t k) {
-  row r = make_row(
-      std::move(name), "k=" + std::to_string(k) + " of a tile",
-      [k](const plan& p) {
+      std::move(name), "k=64 of a tile",
+      [residual](const plan& p) {
         using codec = presets::detail::sparse_loco_codec;
-        return comm::rounds{axis::every{p.local_steps},
-                            axis::gather_mean<codec, collective::contributor_mean>{
-                                codec{compress::no_transform{}, compress::top_k{{.k = k}}}},
+        return comm::rounds{axis::every{p.local_steps}, residual,
+                            axis::gather_mean<codec>{codec{compress::no_transform{}, compress::top_k{{.k = 64}}}},
                             axis::outer<optim::sgd>{1.0F}};
       },
       [] { return optim::adamw{}; });
-  r.in_table = false;
-  return r;
+}
+
+std::vector<row> sparse_loco_rows() {
+  const auto adamw = [] { return optim::adamw{}; };
+  std::vector<row> rows;
+  rows.push_back(make_row(
+      "sparse_loco", "k=64 of a tile",
+      [](const plan& p) { return make(presets::sparse_loco_options{.local_steps = p.local_steps}); }, adamw));
+  rows.push_back(over_all_row("sparse_loco, mean over all", axis::error_feedback{0.95F, 1.0F}));
+  // Target L4: the same codec, and what it does not send is lost.
+  rows.push_back(over_all_row("sparse_loco, mean over all, no error feedback", axis::no_residual{}));
+  rows.back().in_table = false;
+  return rows;
 }
 
 }  // namespace
 
 std::vector<row> compressed_rows() {
   const auto adamw = [] { return optim::adamw{}; };
-  std::vector<row> rows{sparse_row("sparse_loco", 64), forgetful_row("sparse_loco without error feedback", 64),
-                        sparse_row("sparse_loco, twice as much", 128),
-                        forgetful_row("sparse_loco, twice as much, without error feedback", 128)};
+  std::vector<row> rows = sparse_loco_rows();
   rows.push_back(make_row(
       "sparta", "5 % in every step", [](const plan&) { return make(presets::sparta_options{.share = 0.05}); }, adamw));
   rows.push_back(make_row(

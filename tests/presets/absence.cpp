@@ -3,6 +3,7 @@
 // what they trained on (EDiT: by their lengths), and nothing else. Each step that a peer makes is made again here, by hand.
 
 #include <causeway/compress/codebook_rows.hpp>
+#include <causeway/optim/adamw.hpp>
 #include <causeway/presets/local_updates.hpp>
 
 #include <algorithm>
@@ -106,6 +107,33 @@ struct edit_by_hand {
   }
 };
 
+/// AdamW of vectors, whose decay is left out.
+struct adam_by_hand {
+  doubles first = doubles(support::first_parameters<support::quadratic>().size()), second = first;
+  double power1 = 1, power2 = 1;
+
+  doubles step(const support::logged_step& from) {
+    const doubles gradient = support::gradient_at<support::quadratic>(from.before, from.tokens);
+    power1 *= 0.9, power2 *= 0.95;
+    doubles to = from.before;
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      first[i] = 0.9 * first[i] + 0.1 * gradient[i];
+      second[i] = 0.95 * second[i] + 0.05 * gradient[i] * gradient[i];
+      to[i] -= 0.05 * first[i] / (1 - power1) / (std::sqrt(second[i] / (1 - power2)) + 1e-8);
+    }
+    return to;
+  }
+};
+
+/// All become the mean of the first `count`.
+void average(std::vector<doubles*> all, std::size_t count) {
+  for (std::size_t i = 0; i < all.front()->size(); ++i) {
+    double mean = 0;
+    for (std::size_t peer = 0; peer < count; ++peer) mean += (*all[peer])[i] / static_cast<double>(count);
+    for (doubles* const x : all) (*x)[i] = mean;
+  }
+}
+
 }  // namespace
 
 TEST_CASE("absence: of a lost peer Local SGD's mean has nothing", "[presets][fast]") {
@@ -165,4 +193,34 @@ TEST_CASE("absence: Co-learning's rounds grow by the mean of those who are there
   expected.pop_back();
   CHECK(lengths == expected);
   CHECK(lengths.back() > lengths.front());
+}
+
+TEST_CASE("absence: of a lost peer neither DES-LOC's parameters nor its moments have anything", "[presets][fast]") {
+  const auto policy = [] {
+    return make(presets::des_loc_options{.parameters_every = 2, .first_moment_every = 4, .second_moment_every = 6});
+  };
+  const support::peer_logs logs =
+      support::logs_of_three<support::quadratic, optim::adamw>(policy, 7);        // lost where all three are due
+  const std::size_t lost_after = logs.at(2).size(), all = logs.at(0).size() - 8;  // the last exchange is of all tensors
+  REQUIRE(lost_after == 12);
+  REQUIRE(all > lost_after + 12);
+  adam_by_hand inner[3];
+  for (std::size_t s = 0; s < all; ++s) {
+    INFO("step " << s);
+    const std::size_t made = s + 1, peers = s < lost_after ? 3U : 2U, present = made < lost_after ? 3U : 2U;
+    std::vector<doubles> next(peers);
+    std::vector<doubles*> parameters, first, second;
+    for (std::uint32_t peer = 0; peer < peers; ++peer) {
+      next[peer] = inner[peer].step(logs.at(peer)[s]);
+      parameters.push_back(&next[peer]);
+      first.push_back(&inner[peer].first);
+      second.push_back(&inner[peer].second);
+    }
+    if (made % 2 == 0) average(parameters, present);
+    if (made % 4 == 0) average(first, present);
+    if (made % 6 == 0) average(second, present);
+    for (std::uint32_t peer = 0; peer < present; ++peer) {
+      CHECK(support::distance(next[peer], logs.at(peer)[s + 1].before) < 1e-4);
+    }
+  }
 }

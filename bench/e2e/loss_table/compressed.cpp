@@ -14,29 +14,21 @@ using presets::make;
 
 namespace {
 
-/// SparseLoCo with its paper's mean, over all peers, where its code's is over those who sent an entry.
-template <class Residual>
-row over_all_row(std::string name, Residual residual) {
+/// Its code's mean is over those who sent an entry, its paper's over all.
+row sparse_loco_row(std::string name, bool over_all, float error_decay = 0.95F) {
   return make_row(
       std::move(name), "k=64 of a tile",
-      [residual](const plan& p) {
-        using codec = presets::detail::sparse_loco_codec;
-        return comm::rounds{axis::every{p.local_steps}, residual,
-                            axis::gather_mean<codec>{codec{compress::no_transform{}, compress::top_k{{.k = 64}}}},
-                            axis::outer<optim::sgd>{1.0F}};
+      [=](const plan& p) {
+        return make(
+            presets::sparse_loco_options{.local_steps = p.local_steps, .error_decay = error_decay, .over_all = over_all});
       },
       [] { return optim::adamw{}; });
 }
 
 std::vector<row> sparse_loco_rows() {
-  const auto adamw = [] { return optim::adamw{}; };
-  std::vector<row> rows;
-  rows.push_back(make_row(
-      "sparse_loco", "k=64 of a tile",
-      [](const plan& p) { return make(presets::sparse_loco_options{.local_steps = p.local_steps}); }, adamw));
-  rows.push_back(over_all_row("sparse_loco, mean over all", axis::error_feedback{0.95F, 1.0F}));
-  // Target L4: the same codec, and what it does not send is lost.
-  rows.push_back(over_all_row("sparse_loco, mean over all, no error feedback", axis::no_residual{}));
+  // Target L4: with a decay of 0 what is not sent is lost.
+  std::vector<row> rows{sparse_loco_row("sparse_loco", false), sparse_loco_row("sparse_loco, mean over all", true),
+                        sparse_loco_row("sparse_loco, mean over all, no error feedback", true, 0)};
   rows.back().in_table = false;
   return rows;
 }

@@ -27,8 +27,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "../../tests/support/shaped.hpp"
-#include "../../tests/support/simulated_runs.hpp"
+#include "support/shaped.hpp"
+#include "support/simulated_runs.hpp"
 
 namespace {
 

@@ -104,6 +104,7 @@ struct settings {
     std::uint32_t fragments = 0;
     std::uint32_t sparse_k = 0;
     float error_decay = 0;
+    bool over_all = false;
     double share = 0;
     std::uint32_t group_size = 0;
     std::uint32_t dimensions = 0;

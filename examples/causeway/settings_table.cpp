@@ -203,6 +203,7 @@ std::vector<setting> table(settings& s) {
            "values sent of each tile of 64 by 64, or of 64 of a vector (cocktail_sgd: of each 4,096)")
           .in("values"),
       make("comm.error_decay", s.comm.error_decay, "of what was not sent, from round to round"),
+      make("comm.over_all", s.comm.over_all, "the mean of a value is over all peers, not over those who sent it"),
       make("comm.share", s.comm.share, "share of the values that are looked at, or of the peers that are asked"),
       make("comm.group_size", s.comm.group_size, "peers that meet").in("peers"),
       make("comm.dimensions", s.comm.dimensions, "of the grid of peers"),

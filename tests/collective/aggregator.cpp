@@ -37,8 +37,10 @@ TEST_CASE("aggregator: the mean of contributors divides by those who sent a coor
   all.add({6, 0.5F, 0.5F}, 3);
   CHECK(*all.combine(contributor_mean{}) == std::vector<float>{5, 0, 4});
   CHECK(all.counts == std::vector<float>{4, 0, 1});
+  CHECK(*all.combine(contributor_mean{.over_all = true}) == std::vector<float>{5, 0, 1});
   all.counts.clear();  // the caller does not want them
   CHECK(*all.combine(contributor_mean{}) == std::vector<float>{5, 0, 4});
+  CHECK(*all.combine(contributor_mean{.over_all = true}) == std::vector<float>{5, 0, 1});
 }
 
 TEST_CASE("aggregator: signs are those of the mean, after the inverse of the codec's transform", "[collective][fast]") {

@@ -145,8 +145,11 @@ struct contributor_mean {
   static constexpr bool counts = true;
   static constexpr bool drops_unusable = false;
 
+  bool over_all = false;  ///< it is `mean` after all: for presets that have both
+
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    if (over_all) return mean{}.combine(all);
     std::span<float> counts_here = all.counts;
     if (counts_here.empty()) {
       counts_here = all.scratch;

@@ -37,12 +37,15 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// SparseLoCo (Sarfi et al. 2025, Algorithm 1): pseudo-gradients with error feedback, the k largest of every tile of 64 by
 /// 64 entries (64 of a vector) in 2 bits, with a codebook for each tensor, everybody's to everybody; each coordinate's mean
 /// is over those who sent it; no outer momentum. As in its authors' code, which also clips to the median norm: see
-/// tests/golden/sparse_loco/reference.py. Of a vector with k = 64 nothing is left out.
+/// tests/golden/sparse_loco/reference.py. Of a vector with k = 64 nothing is left out. Where batches are so small that
+/// peers' rows have little in common, that mean takes steps up to as many times too long as there are peers
+/// (docs/benchmarks-losses.md): lower the outer rate, or divide by all peers, as the paper's equation does.
 struct sparse_loco_options {
   std::uint32_t local_steps = 30;
   std::uint32_t k = 64;  ///< of each tile
   float error_decay = 0.95F;
   float outer_learning_rate = 1.0F;
+  bool over_all = false;  ///< the mean is over all peers, as in the paper, not over those who sent a coordinate
 };
 namespace detail {
 using sparse_loco_codec = compress::sparse<compress::no_transform, compress::top_k, compress::codebook<2>>;

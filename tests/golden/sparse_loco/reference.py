@@ -9,7 +9,7 @@ decay 0.95, outer rate 1, 4 bins over 6 deviations.
     e <- 0.95 e + (theta - theta_r);  sent = Q(top-k(e));  e <- e - sent;  theta <- theta - mean(sent)
 
 Where sources differ: the paper's equation divides by the number of replicas, both codes by that of a coordinate's
-contributors: the code's was taken. outer_step also clips each replica's tensor to the median norm; the paper does not, so
+contributors: the code's is trace.bin, the paper's over_all/trace.bin. outer_step also clips each replica's tensor to the median norm; the paper does not, so
 neither does this. templar makes k even, for its packing of indices: k is even here.
 
 trace.bin: parameters after each round. message.bin (int32): what replica 0 sends in the first round: the number of its
@@ -23,34 +23,49 @@ import trace_model as model
 
 K, DECAY, OUTER_RATE, LOCAL_STEPS, INNER_RATE = 20, 0.95, 1.0, 2, 0.5
 
-theta = model.first_parameters()
-error = [[numpy.zeros_like(x) for x in theta] for _ in range(model.PEERS)]
-rounds, coordinates, codes = [], [], []
-for number in range(model.ROUNDS):
-    mean, offset = [], 0
-    for t, x in enumerate(theta):
-        places, values = [], []
-        for peer in range(model.PEERS):
-            steps = range(number * LOCAL_STEPS, (number + 1) * LOCAL_STEPS)
-            delta = INNER_RATE * sum(model.gradients(peer, s)[t] for s in steps)
-            e = DECAY * error[peer][t] + delta
-            chunks, _ = model.to_chunks(e)
-            where = model.top_k(chunks, K)
-            code, sent = model.bucket_means(numpy.take_along_axis(chunks, where, axis=1), bits=2)
-            left = chunks.copy()
-            numpy.put_along_axis(left, where, numpy.take_along_axis(chunks, where, axis=1) - sent, axis=1)
-            error[peer][t] = model.from_chunks(left, e.shape)
-            places.append(where)
-            values.append(sent)
-            if number == 0 and peer == 0:
-                flat = model.to_chunks(offset + numpy.arange(e.size).reshape(e.shape))[0]
-                coordinates.append(numpy.take_along_axis(flat, where, axis=1).ravel())
-                codes.append(code.ravel())
-        mean.append(model.from_chunks(model.contributor_mean(places, values, chunks.shape), x.shape))
-        offset += x.size
-    theta = [x - OUTER_RATE * m for x, m in zip(theta, mean)]
-    rounds.append(theta)
 
+def over_all(places, values, shape):
+    """Each coordinate's sum over all replicas, divided by their number."""
+    total = numpy.zeros(shape)
+    for where, what in zip(places, values):
+        total[numpy.arange(shape[0])[:, None], where] += what
+    return total / model.PEERS
+
+
+def run(mean_of):
+    """Parameters after each round, and what replica 0 sends in the first one."""
+    theta = model.first_parameters()
+    error = [[numpy.zeros_like(x) for x in theta] for _ in range(model.PEERS)]
+    rounds, coordinates, codes = [], [], []
+    for number in range(model.ROUNDS):
+        mean, offset = [], 0
+        for t, x in enumerate(theta):
+            places, values = [], []
+            for peer in range(model.PEERS):
+                steps = range(number * LOCAL_STEPS, (number + 1) * LOCAL_STEPS)
+                delta = INNER_RATE * sum(model.gradients(peer, s)[t] for s in steps)
+                e = DECAY * error[peer][t] + delta
+                chunks, _ = model.to_chunks(e)
+                where = model.top_k(chunks, K)
+                code, sent = model.bucket_means(numpy.take_along_axis(chunks, where, axis=1), bits=2)
+                left = chunks.copy()
+                numpy.put_along_axis(left, where, numpy.take_along_axis(chunks, where, axis=1) - sent, axis=1)
+                error[peer][t] = model.from_chunks(left, e.shape)
+                places.append(where)
+                values.append(sent)
+                if number == 0 and peer == 0:
+                    flat = model.to_chunks(offset + numpy.arange(e.size).reshape(e.shape))[0]
+                    coordinates.append(numpy.take_along_axis(flat, where, axis=1).ravel())
+                    codes.append(code.ravel())
+            mean.append(model.from_chunks(mean_of(places, values, chunks.shape), x.shape))
+            offset += x.size
+        theta = [x - OUTER_RATE * m for x, m in zip(theta, mean)]
+        rounds.append(theta)
+    return rounds, coordinates, codes
+
+
+rounds, coordinates, codes = run(model.contributor_mean)
 model.write_rounds(__file__, rounds)
 coordinates, codes = numpy.concatenate(coordinates), numpy.concatenate(codes)
 model.write(__file__, "message.bin", numpy.concatenate([[codes.size], coordinates, codes]).astype("<i4"))
+model.write_rounds(os.path.join(os.path.dirname(os.path.abspath(__file__)), "over_all", "reference.py"), run(over_all)[0])

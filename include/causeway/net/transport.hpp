@@ -91,14 +91,10 @@ class any_transport {
     requires(!std::same_as<T, any_transport> && KnowsItself<T> && Transport<T>)
   any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
 
-  /// What is no transport is refused by name: without this, a compiler only says that an `environment` cannot be made.
+  /// What is no transport: a compiler's error names its type `T` here.
   template <class T>
     requires(!std::derived_from<T, any_transport> && !KnowsItself<T>)
-  any_transport(const T& /*not_a_transport*/) {
-    static_assert(Transport<T>,
-                  "causeway-P11: this type is no transport: it lacks a member of net::Transport. Of a `result` take the value "
-                  "out first. docs/reference/rules.md#p11");
-  }
+  any_transport(const T& not_a_transport) = delete;
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }

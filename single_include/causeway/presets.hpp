@@ -995,6 +995,11 @@ class any_transport {
     requires(!std::same_as<T, any_transport> && KnowsItself<T> && Transport<T>)
   any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
 
+  /// What is no transport: a compiler's error names its type `T` here.
+  template <class T>
+    requires(!std::derived_from<T, any_transport> && !KnowsItself<T>)
+  any_transport(const T& not_a_transport) = delete;
+
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
   CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
@@ -3429,8 +3434,11 @@ struct contributor_mean {
   static constexpr bool counts = true;
   static constexpr bool drops_unusable = false;
 
+  bool over_all = false;  ///< it is `mean` after all: for presets that have both
+
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    if (over_all) return mean{}.combine(all);
     std::span<float> counts_here = all.counts;
     if (counts_here.empty()) {
       counts_here = all.scratch;
@@ -17711,12 +17719,15 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// SparseLoCo (Sarfi et al. 2025, Algorithm 1): pseudo-gradients with error feedback, the k largest of every tile of 64 by
 /// 64 entries (64 of a vector) in 2 bits, with a codebook for each tensor, everybody's to everybody; each coordinate's mean
 /// is over those who sent it; no outer momentum. As in its authors' code, which also clips to the median norm: see
-/// tests/golden/sparse_loco/reference.py. Of a vector with k = 64 nothing is left out.
+/// tests/golden/sparse_loco/reference.py. Of a vector with k = 64 nothing is left out. Where batches are so small that
+/// peers' rows have little in common, that mean takes steps up to as many times too long as there are peers
+/// (docs/benchmarks-losses.md): lower the outer rate, or divide by all peers, as the paper's equation does.
 struct sparse_loco_options {
   std::uint32_t local_steps = 30;
   std::uint32_t k = 64;  ///< of each tile
   float error_decay = 0.95F;
   float outer_learning_rate = 1.0F;
+  bool over_all = false;  ///< the mean is over all peers, as in the paper, not over those who sent a coordinate
 };
 namespace detail {
 using sparse_loco_codec = compress::sparse<compress::no_transform, compress::top_k, compress::codebook<2>>;
@@ -17845,7 +17856,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 CAUSEWAY_DECL sparse_loco make(const sparse_loco_options& o) {
   const detail::sparse_loco_codec codec{compress::no_transform{}, compress::top_k{{.k = o.k}}};
   return sparse_loco{axis::every{o.local_steps}, axis::error_feedback{o.error_decay, 1.0F},
-                     axis::gather_mean<detail::sparse_loco_codec, collective::contributor_mean>{codec},
+                     axis::gather_mean<detail::sparse_loco_codec, collective::contributor_mean>{
+                         codec, collective::contributor_mean{.over_all = o.over_all}},
                      axis::outer<optim::sgd>{o.outer_learning_rate}};
 }
 

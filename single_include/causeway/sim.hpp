@@ -695,6 +695,11 @@ class any_transport {
     requires(!std::same_as<T, any_transport> && KnowsItself<T> && Transport<T>)
   any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
 
+  /// What is no transport: a compiler's error names its type `T` here.
+  template <class T>
+    requires(!std::derived_from<T, any_transport> && !KnowsItself<T>)
+  any_transport(const T& not_a_transport) = delete;
+
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
   CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);

@@ -1017,6 +1017,11 @@ class any_transport {
     requires(!std::same_as<T, any_transport> && KnowsItself<T> && Transport<T>)
   any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
 
+  /// What is no transport: a compiler's error names its type `T` here.
+  template <class T>
+    requires(!std::derived_from<T, any_transport> && !KnowsItself<T>)
+  any_transport(const T& not_a_transport) = delete;
+
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
   CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
@@ -10367,8 +10372,11 @@ struct contributor_mean {
   static constexpr bool counts = true;
   static constexpr bool drops_unusable = false;
 
+  bool over_all = false;  ///< it is `mean` after all: for presets that have both
+
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    if (over_all) return mean{}.combine(all);
     std::span<float> counts_here = all.counts;
     if (counts_here.empty()) {
       counts_here = all.scratch;

@@ -2353,6 +2353,11 @@ class any_transport {
     requires(!std::same_as<T, any_transport> && KnowsItself<T> && Transport<T>)
   any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
 
+  /// What is no transport: a compiler's error names its type `T` here.
+  template <class T>
+    requires(!std::derived_from<T, any_transport> && !KnowsItself<T>)
+  any_transport(const T& not_a_transport) = delete;
+
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
   CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
@@ -22146,8 +22151,11 @@ struct contributor_mean {
   static constexpr bool counts = true;
   static constexpr bool drops_unusable = false;
 
+  bool over_all = false;  ///< it is `mean` after all: for presets that have both
+
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    if (over_all) return mean{}.combine(all);
     std::span<float> counts_here = all.counts;
     if (counts_here.empty()) {
       counts_here = all.scratch;
@@ -33764,6 +33772,20 @@ struct given_model<result<M>> {
   static M&& take(result<M>& model) { return std::move(*model); }
 };
 
+/// Whether what is given as a `T` can become a value: it moves, or it can be copied.
+template <class T>
+inline constexpr bool can_be_given = !std::is_lvalue_reference_v<T> || std::is_copy_constructible_v<std::remove_cvref_t<T>>;
+
+/// That value. What cannot be given is moved all the same, so that the rule about it is the only error.
+template <class T>
+std::remove_cvref_t<T> given(std::remove_reference_t<T>& x) {
+  if constexpr (std::is_lvalue_reference_v<T> && can_be_given<T>) {
+    return x;
+  } else {
+    return std::move(const_cast<std::remove_cvref_t<T>&>(x));
+  }
+}
+
 /// `M`, after checking the pack: a misspelt policy would otherwise be dropped silently in favour of a default.
 template <class M, class... Ps>
 struct claim {
@@ -35105,14 +35127,19 @@ using trainer = basic_trainer<detail::claimed<M, Policies...>, detail::pick<deta
 /// The function form, for policies with options: `make_trainer(model, env, options, comm::periodic<>{{.local_steps =
 /// 50}})`.
 template <class M, class... Policies>
-[[nodiscard]] auto make_trainer(M model, environment env, trainer_options options, Policies... policies) {
+[[nodiscard]] auto make_trainer(M&& model, environment env, trainer_options options, Policies&&... policies) {
+  using given_model = detail::given_model<std::remove_cvref_t<M>>;
   static_assert(
-      !detail::given_model<M>::is_result,
+      !given_model::is_result,
       "causeway-P7: the model is still a result: take the model out of it with CAUSEWAY_ASSIGN, or with `*` after "
       "looking whether it failed. docs/reference/rules.md#p7");
-  using type = trainer<typename detail::given_model<M>::type, Policies...>;
-  detail::bag<Policies...> bag{std::move(policies)...};
-  return type{detail::given_model<M>::take(model),
+  static_assert((detail::can_be_given<M> && ... && detail::can_be_given<Policies>),
+                "causeway-P10: a model or policy that cannot be copied is given by its name: write `std::move(name)`, for the "
+                "trainer will own it. docs/reference/rules.md#p10");
+  using type = trainer<typename given_model::type, std::remove_cvref_t<Policies>...>;
+  auto own = detail::given<M>(model);
+  detail::bag<std::remove_cvref_t<Policies>...> bag{detail::given<Policies>(policies)...};
+  return type{given_model::take(own),
               std::move(env),
               std::move(options),
               bag.template take<detail::kind::inner, optim::adamw>(),

@@ -258,15 +258,12 @@ causeway::result<int> configure(settings& s, const origins& from, const std::vec
   return show(text);
 }
 
-// As shells and other programs have it: 2 says that the command cannot work as it was given.
-int exit_status(errc code) { return code == errc::cancelled ? interrupted : code == errc::invalid_argument ? 2 : 1; }
-
 // What a command of a run does with the settings it was given.
 causeway::result<int> act(const command_line& line, settings s, const origins& from, stop_watch& watch, mpi_job& job) {
   if (line.command == "join") {
     if (line.positional.size() != 1) return fail(errc::invalid_argument, "join", "say where: causeway join HOST:PORT");
     s.net.join = line.positional[0];
-    CAUSEWAY_ASSIGN(job, mpi_job::enter(s, from));
+    CAUSEWAY_TRY(job.enter(s, from));
     if (job.computes_for_another()) return job.serve(s);
     return join(std::move(s), from, watch);
   }
@@ -290,7 +287,7 @@ causeway::result<int> act(const command_line& line, settings s, const origins& f
                 "is not a setting; settings start with --, files with @, and a text is named with --data");
   }
   if (line.command == "train") {
-    CAUSEWAY_ASSIGN(job, mpi_job::enter(s, from));
+    CAUSEWAY_TRY(job.enter(s, from));
     if (job.computes_for_another()) return job.serve(s);
     if (!job.ranks_are_peers() && s.net.sites == 0) CAUSEWAY_TRY(take_rank(s, from));
   }
@@ -325,7 +322,7 @@ causeway::result<int> show_help(const command_line& line) {
   return c == nullptr ? causeway::result<int>{no_command(wanted)} : show(help_of(*c, line.help_all));
 }
 
-causeway::result<int> run(std::vector<std::string> arguments) {
+causeway::result<int> run(std::vector<std::string> arguments, mpi_job& job) {
   if (arguments.empty()) return std::fputs(overview().c_str(), stderr), 2;
   if (arguments[0] == "--version" || arguments[0] == "version") return show("causeway " CAUSEWAY_VERSION_STRING "\n");
   if (arguments[0] == "config") std::erase(arguments, "--effective");  // which is what it shows
@@ -342,17 +339,23 @@ causeway::result<int> run(std::vector<std::string> arguments) {
   origins from;
   CAUSEWAY_TRY(take_settings(line, s, from));
   CAUSEWAY_TRY(settle_tokenizer(s, from));
-  mpi_job job;
   auto status = act(line, std::move(s), from, watch, job);
   if (status) CAUSEWAY_TRY(job.leave(*status == interrupted));
   return status;
 }
 
+// As shells and other programs have it: 2 says that the command cannot work as it was given.
+int exit_status(errc code) { return code == errc::cancelled ? interrupted : code == errc::invalid_argument ? 2 : 1; }
+
+int end_with(const causeway::error& what, bool aloud) {
+  if (aloud) std::fprintf(stderr, "causeway: %s\n", what.text().c_str());
+  return exit_status(what.code);
+}
+
 }}  // namespace app
 
 int main(int argc, char** argv) {
-  const auto status = app::run({argv + 1, argv + argc});
-  if (status) return *status;
-  std::fprintf(stderr, "causeway: %s\n", status.error().text().c_str());
-  return app::exit_status(status.error().code);
+  app::mpi_job job{argc > 1 ? argv[1] : ""};
+  const auto status = app::run({argv + 1, argv + argc}, job);
+  return status ? *status : job.end(status.error(), app::end_with);
 }

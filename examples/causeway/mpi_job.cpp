@@ -5,8 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "commands.hpp"
 #include "launch.hpp"
 #include "launched_rank.hpp"
+#include "session_input.hpp"
 
 #ifdef CAUSEWAY_HAS_MPI
 #include <causeway/collective/mpi_site.hpp>
@@ -33,6 +35,9 @@ using causeway::collective::mpi_site;
 
 struct mpi_job::state {
   net::mpi_world world;
+  std::optional<causeway::error> agreed{};  ///< what all ranks end with
+  std::uint32_t speaker = 0;                ///< the rank that says so
+  bool began = false;                       ///< all are ready to train
   std::optional<net::mpi_transport> transport{};
   std::shared_ptr<mpi_site> site{};
   std::optional<net::mpi_world> group{};  ///< the ranks of this site
@@ -47,17 +52,62 @@ bool started_by_mpi() {
          (set("SLURM_STEP_ID") && set("PMIX_RANK"));
 }
 
-/// Weak: what this process leads, while its job lasts.
-std::weak_ptr<mpi_job::state>& led() {
+/// Who computes for another waits for it as long as it takes: if that dies, the launcher ends all of the job.
+result<net::mpi_world> enter_world() { return net::mpi_world::enter({.patience = std::chrono::hours{24 * 365}}); }
+
+/// Weak: the job of this process, while it lasts.
+std::weak_ptr<mpi_job::state>& own_job() {
   static std::weak_ptr<mpi_job::state> it;
   return it;
 }
 
+/// By the launcher's word, where MPI itself cannot say it.
+bool is_first_of_host() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
+    if (const auto rank = variable(name)) return *rank == "0";
+  }
+  return true;
+}
+
+/// All ranks go on, or none.
+result<void> agree(mpi_job::state& job, const result<void>& mine) {
+  constexpr std::uint32_t nobody = causeway::error::nobody;
+  std::uint32_t speaker = nobody;
+  auto all = job.world.agree(mine, &speaker);
+  if (!all && speaker != nobody) {
+    job.speaker = speaker;
+    job.agreed = all.error();
+  }
+  return all;
+}
+
+/// A command that cannot work as it was given, whatever else the error may mean.
+result<void> as_given(const result<void>& of) {
+  if (of) return {};
+  return fail(errc::invalid_argument, of.error().where, of.error().message);
+}
+
+result<void> check_peers(const settings& s, const origins& from, std::uint32_t ranks) {
+  const auto peers = from.find("net.peers");
+  const bool wants_sites = s.net.sites > 0;
+  const std::uint32_t made = wants_sites ? s.net.sites : ranks;
+  if (peers == from.end() || !peers->second.starts_with("--") || made == 1 || s.net.peers == made) return {};
+  return fail(errc::invalid_argument, peers->second,
+              "is " + std::to_string(s.net.peers) + ", but this job has " + std::to_string(made) +
+                  (wants_sites ? " sites, which are" : " ranks, which are") + " the peers of one run; leave it out");
+}
+
 /// All ranks train what the first one was told to.
-result<void> agree_on_run(settings& s, const origins& from, const net::mpi_world& world) {
-  CAUSEWAY_ASSIGN(const std::string shared, world.tell(0, to_toml(s, true)));
-  CAUSEWAY_TRY(take_over(s, from, shared, "rank 0 of this job"));
-  return {};
+result<void> agree_on_run(mpi_job::state& job, settings& s, const origins& from) {
+  CAUSEWAY_TRY(agree(job, check_peers(s, from, job.world.size())));
+  const std::string sites = std::to_string(s.net.sites) + (s.net.site_of.empty() ? "" : " as " + s.net.site_of);
+  CAUSEWAY_ASSIGN(const std::string theirs, job.world.tell(0, sites));
+  CAUSEWAY_ASSIGN(const std::string shared, job.world.tell(0, to_toml(s, true)));
+  const bool same = theirs == sites;
+  return agree(
+      job, same ? as_given(take_over(s, from, shared, "rank 0 of this job"))
+                : fail(errc::invalid_argument, "net.sites",
+                       "is " + sites + " here and " + theirs + " in rank 0 of this job; give all ranks the same command"));
 }
 
 /// The leader of the first site waits for those of the others, at an address that they are told.
@@ -74,9 +124,7 @@ result<void> meet_leaders(settings& s, std::uint32_t rank, const std::vector<std
   return {};
 }
 
-result<void> form_sites(mpi_job::state& job, settings& s, const std::vector<std::string>& hosts) {
-  CAUSEWAY_ASSIGN(const auto site_of, plan_sites(s.net.sites, s.net.site_of, hosts));
-  CAUSEWAY_ASSIGN(job.group, job.world.split(site_of[job.world.rank()]));
+result<std::vector<std::uint32_t>> plan(const settings& s, const std::vector<std::string>& hosts) {
   if (s.net.sites > 1 && (!s.net.listen.empty() || !s.net.join.empty())) {
     return fail(
         errc::invalid_argument, "net.sites",
@@ -84,54 +132,53 @@ result<void> form_sites(mpi_job::state& job, settings& s, const std::vector<std:
         "with --net.sites 1");
   }
   if (s.parallel.policy != "data") {
-    return fail(errc::unsupported, "net.sites", "the ranks of a site share a batch: use --parallel.policy data");
+    return fail(errc::invalid_argument, "net.sites", "the ranks of a site share a batch: use --parallel.policy data");
   }
-  const std::uint32_t rank = job.world.rank();
-  return meet_leaders(s, rank, hosts, site_of[rank], job.group->rank() == 0);
+  return plan_sites(s.net.sites, s.net.site_of, hosts);
+}
+
+result<void> form_sites(mpi_job::state& job, settings& s, const std::vector<std::string>& hosts) {
+  auto site_of = plan(s, hosts);
+  CAUSEWAY_TRY(agree(job, site_of ? result<void>{} : site_of.error()));
+  const std::uint32_t rank = job.world.rank(), site = (*site_of)[rank];
+  CAUSEWAY_ASSIGN(job.group, job.world.split(site));
+  CAUSEWAY_ASSIGN(job.site, mpi_site::open(*job.group));
+  return agree(job, meet_leaders(s, rank, hosts, site, job.group->rank() == 0));
+}
+
+/// Whether `command` is one that all ranks of a job begin with: to train, or a misspelt one.
+bool is_for_jobs(const std::string& command) {
+  return command == "train" || command == "join" || (command != "peer" && find_command(command) == nullptr);
 }
 
 }  // namespace
 
-mpi_job::mpi_job() = default;
-mpi_job::mpi_job(mpi_job&&) noexcept = default;
-mpi_job& mpi_job::operator=(mpi_job&&) noexcept = default;
+mpi_job::mpi_job(const std::string& command) : expected_{is_for_jobs(command)} {}
 mpi_job::~mpi_job() = default;
 
-result<mpi_job> mpi_job::enter(settings& s, const origins& from) {
-  mpi_job job;
+result<void> mpi_job::enter(settings& s, const origins& from) {
   const bool wants_sites = s.net.sites > 0;
   const bool meets_otherwise =
       !s.net.listen.empty() || !s.net.join.empty() || !s.net.static_peers.empty() || s.fault.policy == "quorum";
-  if (!wants_sites && (!started_by_mpi() || meets_otherwise || is_swarm(s))) return job;
+  expected_ = wants_sites || (started_by_mpi() && !meets_otherwise && !is_swarm(s));
+  if (!expected_) return {};
   if (!started_by_mpi()) {
     return fail(errc::invalid_argument, "net.sites",
                 "says how the ranks of an MPI job form sites, and no mpirun or srun --mpi started this process");
   }
-  // Who computes for another waits for it as long as it takes: if that dies, the launcher ends all of the job.
-  CAUSEWAY_ASSIGN(net::mpi_world world, net::mpi_world::enter({.patience = std::chrono::hours{24 * 365}}));
-  job.state_ = std::make_shared<state>(state{std::move(world)});
-  const net::mpi_world& all = job.state_->world;
-  const auto peers = from.find("net.peers");
-  const std::uint32_t made = wants_sites ? s.net.sites : all.size();
-  if (peers != from.end() && peers->second.starts_with("--") && made != 1 && s.net.peers != made) {
-    return fail(errc::invalid_argument, peers->second,
-                "is " + std::to_string(s.net.peers) + ", but this job has " + std::to_string(made) +
-                    (wants_sites ? " sites, which are" : " ranks, which are") + " the peers of one run; leave it out");
-  }
-  CAUSEWAY_TRY(agree_on_run(s, from, all));
+  CAUSEWAY_ASSIGN(net::mpi_world world, enter_world());
+  state_ = std::make_shared<state>(state{std::move(world)});
+  own_job() = state_;
+  const net::mpi_world& all = state_->world;
+  CAUSEWAY_TRY(agree_on_run(*state_, s, from));
   CAUSEWAY_ASSIGN(const auto hosts, all.hosts());
   share_cores(s, static_cast<std::uint32_t>(std::count(hosts.begin(), hosts.end(), hosts[all.rank()])));
   if (all.rank() > 0 && !from.contains("quiet")) s.quiet = true;
-  if (wants_sites) {
-    CAUSEWAY_TRY(form_sites(*job.state_, s, hosts));
-    CAUSEWAY_ASSIGN(job.state_->site, mpi_site::open(*job.state_->group));
-    if (job.state_->group->rank() == 0) led() = job.state_;
-  } else {
-    s.net.peers = all.size();
-    s.net.index = all.rank();
-    CAUSEWAY_ASSIGN(job.state_->transport, net::mpi_transport::open(all));
-  }
-  return job;
+  if (wants_sites) return form_sites(*state_, s, hosts);
+  s.net.peers = all.size();
+  s.net.index = all.rank();
+  CAUSEWAY_ASSIGN(state_->transport, net::mpi_transport::open(all));
+  return {};
 }
 
 bool mpi_job::ranks_are_peers() const { return state_ && state_->transport; }
@@ -140,12 +187,19 @@ result<net::any_transport> mpi_job::transport() { return net::any_transport{*sta
 std::function<void()> mpi_job::interrupter() const { return state_->world.interrupter(); }
 
 result<int> mpi_job::serve(settings s) {
+  CAUSEWAY_TRY(agree(*state_, {}));  // with begin_with_job
+  CAUSEWAY_ASSIGN(const std::string text, state_->world.tell(0, ""));
   CAUSEWAY_ASSIGN(const std::string shared, state_->group->tell(0, ""));  // of a run that was joined, the run's
-  origins ignored;
-  CAUSEWAY_TRY(apply_toml(shared, "rank 0 of this site", s, ignored));
   CAUSEWAY_ASSIGN(const std::string vocabulary, state_->group->tell(0, ""));
-  CAUSEWAY_ASSIGN(chosen_model model, make_model(s, std::atoll(vocabulary.c_str())));
-  CAUSEWAY_TRY(serve_site(*state_->site, model));
+  origins ignored;
+  const auto make = [&]() -> result<chosen_model> {
+    CAUSEWAY_TRY(apply_toml(shared, "rank 0 of this site", s, ignored));
+    return make_model(s, std::atoll(vocabulary.c_str()));
+  };
+  auto model = make();
+  CAUSEWAY_TRY(agree(*state_, model ? result<void>{} : model.error()));
+  state_->began = true;
+  CAUSEWAY_TRY(serve_site(*state_->site, *model));
   return 0;
 }
 
@@ -159,23 +213,55 @@ result<void> mpi_job::leave(bool told_to_stop) {
   return {};
 }
 
-result<chosen_model> share_with_site(chosen_model model, settings s, std::int64_t vocabulary) {
-  const auto job = led().lock();
-  if (!job || job->group->size() == 1) return model;
-  CAUSEWAY_TRY(job->group->tell(0, to_toml(s, true)));
-  CAUSEWAY_TRY(job->group->tell(0, std::to_string(vocabulary)));
+int mpi_job::end(const causeway::error& mine, last_words say) {
+  if (!expected_ || !started_by_mpi()) return say(mine, true);
+  // Ranks that make the same mistake make it together; one that fails in training is mostly alone.
+  std::optional<last_resort> limit{std::in_place, std::chrono::seconds{state_ && state_->began ? 2 : 20},
+                                   [&] { std::_Exit(say(mine, true)); }};
+  if (!state_) {
+    auto world = enter_world();
+    limit.reset();
+    if (!world) return end_alone(mine, is_first_of_host(), say);
+    state_ = std::make_shared<state>(state{std::move(*world)});
+  }
+  if (!state_->agreed) (void)agree(*state_, mine);
+  limit.reset();
+  if (!state_->agreed) return say(mine, true);
+  const int status = say(*state_->agreed, state_->speaker == state_->world.rank());
+  state_->transport.reset();
+  state_->site.reset();
+  (void)state_->world.leave(std::chrono::seconds{10});
+  return status;
+}
+
+result<chosen_model> begin_with_job(chosen_model model, const session_input& in) {
+  const auto job = own_job().lock();
+  if (!job) return model;
+  CAUSEWAY_TRY(agree(*job, {}));
+  const std::string mine = std::to_string(in.data.hash);
+  CAUSEWAY_ASSIGN(const std::string theirs, job->world.tell(0, mine));
+  if (job->group) {
+    settings s = in.s;
+    CAUSEWAY_TRY(job->group->tell(0, to_toml(s, true)));
+    CAUSEWAY_TRY(job->group->tell(0, std::to_string(in.data.codec.vocabulary())));
+  }
+  CAUSEWAY_TRY(agree(*job, theirs == mine
+                               ? result<void>{}
+                               : fail(errc::invalid_argument, "data.path",
+                                      "this rank trains on another text or tokenizer than rank 0; give all ranks the "
+                                      "same text with --data.path")));
+  job->began = true;
+  if (!job->group || job->group->size() == 1) return model;
   return make_site_model(std::move(model), job->site);
 }
 
 #else
 
 struct mpi_job::state {};
-mpi_job::mpi_job() = default;
-mpi_job::mpi_job(mpi_job&&) noexcept = default;
-mpi_job& mpi_job::operator=(mpi_job&&) noexcept = default;
+mpi_job::mpi_job(const std::string&) : expected_{false} {}
 mpi_job::~mpi_job() = default;
-result<mpi_job> mpi_job::enter(settings& s, const origins&) {
-  if (s.net.sites == 0) return mpi_job{};  // ranks meet over TCP: launched_rank.hpp
+result<void> mpi_job::enter(settings& s, const origins&) {
+  if (s.net.sites == 0) return {};  // ranks meet over TCP: launched_rank.hpp
   return fail(errc::unsupported, "net.sites",
               "this program was built without MPI; install libopenmpi-dev or libmpich-dev (Debian) and build it again");
 }
@@ -185,7 +271,8 @@ result<causeway::net::any_transport> mpi_job::transport() { return fail(errc::un
 std::function<void()> mpi_job::interrupter() const { return {}; }
 result<int> mpi_job::serve(settings) { return fail(errc::unsupported, "MPI", "is not in this build"); }
 result<void> mpi_job::leave(bool) { return {}; }
-result<chosen_model> share_with_site(chosen_model model, settings, std::int64_t) { return model; }
+int mpi_job::end(const causeway::error& mine, last_words say) { return say(mine, true); }
+result<chosen_model> begin_with_job(chosen_model model, const session_input&) { return model; }
 #endif
 
 }  // namespace app

@@ -13,22 +13,26 @@
 #include <string>
 
 #include "chosen_model.hpp"
+#include "last_words.hpp"
 #include "settings.hpp"
 
 namespace app {
 
+struct session_input;
+
 /// The job that this process is a rank of, if it is one.
 class mpi_job {
  public:
+  /// `command`: of the program. Only some are for all ranks of a job together.
+  explicit mpi_job(const std::string& command);
+  mpi_job(const mpi_job&) = delete;
+  mpi_job& operator=(const mpi_job&) = delete;
+  ~mpi_job();
+
   /// Enters the job of the launcher that started this process; none where there is no launcher of MPI, or where the
   /// settings say otherwise how peers meet. All ranks get the settings of rank 0: one that was given here and differs is an
-  /// error.
-  static causeway::result<mpi_job> enter(settings& s, const origins& from);
-
-  mpi_job();
-  mpi_job(mpi_job&&) noexcept;
-  mpi_job& operator=(mpi_job&&) noexcept;
-  ~mpi_job();
+  /// error. An error of one rank is one of all.
+  causeway::result<void> enter(settings& s, const origins& from);
 
   [[nodiscard]] bool ranks_are_peers() const;  ///< over `transport`
   [[nodiscard]] bool computes_for_another() const;
@@ -42,14 +46,20 @@ class mpi_job {
   /// others a minute, in which they save: they were told, too.
   causeway::result<void> leave(bool told_to_stop);
 
+  /// This process ends with an error. Ranks that do so at the same time speak with one voice, and all have the exit status
+  /// that this returns. Waits for the others for seconds only.
+  int end(const causeway::error& mine, last_words say);
+
   struct state;
 
  private:
   std::shared_ptr<state> state_;
+  bool expected_;  ///< MPI can be entered: the command is one for that, and the settings say nothing else
 };
 
-/// The same model, computed by all ranks of this site together; `model` itself where this process leads none.
-causeway::result<chosen_model> share_with_site(chosen_model model, settings s, std::int64_t vocabulary);
+/// All ranks of the job, each when it is ready to train: an error of one, or another text than rank 0's, is an error of
+/// all. Then the same model, computed by all ranks of this site together; `model` itself where this process leads none.
+causeway::result<chosen_model> begin_with_job(chosen_model model, const session_input& in);
 
 }  // namespace app
 

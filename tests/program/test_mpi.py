@@ -49,12 +49,13 @@ class Ranks(Program):
         return os.path.join(self.dir, where, "causeway", f"peer-{peer}", "step-00000020.ckpt")
 
     def says(self, result, *parts):
-        """One kind of line, and no job that hangs."""
-        self.assertNotEqual(result.returncode, 0)
-        lines = {l for l in result.stderr.splitlines() if l.startswith("causeway:")}
+        """One line, whoever of the ranks it is that says it; no job that hangs; and no run that goes on."""
+        self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+        lines = [l for l in result.stderr.splitlines() if "causeway:" in l]
         self.assertEqual(len(lines), 1, result.stderr)
+        self.assertTrue(lines[0].startswith("causeway: ") and lines[0].endswith("[invalid_argument]"), lines[0])
         for part in parts:
-            self.assertIn(part, lines.copy().pop())
+            self.assertIn(part, lines[0])
 
     def test_ranks_are_the_peers_of_one_run_with_the_bits_of_tcp(self):
         self.trains(4, where="mpi")
@@ -81,8 +82,21 @@ class Ranks(Program):
         self.says(self.ranks(2, "--peers", "3"), "--net.peers", "leave it out")
         self.says(self.ranks(2, "--sites", "1", "--parallel.policy", "pipeline"), "--parallel.policy data")
         self.fails(self.run_it("--sites", "2", env=clean()), "invalid_argument", "mpirun")
-        if OTHER:
-            self.says(self.ranks(2, mpirun=OTHER), "finds itself alone")
+
+    def test_a_wrong_setting_is_said_once(self):
+        self.says(self.ranks(4, "--model.widht", "64"), "model.widht", "model.width")
+        self.says(self.ranks(4, "--model.heads", "3"), "heads (3)")
+        self.says(self.ranks(4, "--sites", "2", "--model.heads", "3"), "heads (3)")
+
+    def test_what_all_ranks_lack_is_said_once(self):
+        for more in [], ["--sites", "2"], ["--sites", "1"]:
+            r = self.ranks(4, "--data.path", os.path.join(self.dir, "nothing.txt"), *more)
+            self.assertEqual(r.returncode, 1, r.stdout + r.stderr)
+            self.assertEqual(len(re.findall("causeway: .*nothing.txt", r.stderr)), 1, r.stderr)
+
+    @unittest.skipUnless(OTHER, "needs Open MPI and MPICH (Debian: openmpi-bin and mpich)")
+    def test_the_mpirun_of_another_mpi_is_named_once(self):
+        self.says(self.ranks(4, mpirun=OTHER), "started 4 ranks", "finds itself alone")
 
     def different(self, *colon):
         head, *rest = launch(1)
@@ -91,14 +105,13 @@ class Ranks(Program):
                               env=environment(), timeout=120)
 
     def test_a_rank_with_another_model_or_text_is_named(self):
-        self.says(self.different("--model.width", "64"), "model.width", "64", "32", "rank 0")
+        self.says(self.different("--model.width", "64"), "rank 1: model.width", "64", "32", "rank 0")
+        self.says(self.different("--model.widht", "64"), "rank 1: ", "model.width")
+        self.says(self.different("--sites", "1"), "rank 1: net.sites", "is 1 here and 0 in rank 0")
         other = os.path.join(self.dir, "other.txt")
         with open(self.text) as f, open(other, "w") as g:
             g.write(f.read()[::-1])
-        r = self.different("--data.path", other, "--run.directory", os.path.join(self.dir, "elsewhere"))
-        self.assertNotEqual(r.returncode, 0)
-        self.assertIn("trains on another text", r.stderr)
-
+        self.says(self.different("--data.path", other, "--run.directory", os.path.join(self.dir, "elsewhere")), "rank 1: data.path", "another text")
 
 @unittest.skipUnless(MPIRUN, "the program has no MPI, or its mpirun is not installed (Debian: libopenmpi-dev or libmpich-dev)")
 class Sites(Program):

@@ -35,8 +35,8 @@ struct mpi_options {
 class mpi_world {
  public:
   /// Starts MPI in this process, once, and gives all ranks of the job. Never aborts: MPI's errors become ours.
-  /// errc::unsupported: the launcher belongs to another MPI than the one that this program is linked with, so that each
-  /// process would be alone.
+  /// errc::invalid_argument: the launcher belongs to another MPI than the one that this program is linked with, so that
+  /// each process would be alone.
   CAUSEWAY_DECL [[nodiscard]] static result<mpi_world> enter(const mpi_options& options = {});
 
   CAUSEWAY_DECL [[nodiscard]] std::uint32_t rank() const;
@@ -52,6 +52,11 @@ class mpi_world {
 
   /// A text of rank `from`, on all ranks. All ranks call it.
   CAUSEWAY_DECL [[nodiscard]] result<std::string> tell(std::uint32_t from, const std::string& text) const;
+
+  /// Whether all ranks came through what they did each for itself. All ranks call it with what came of that, and all get
+  /// the same: nothing, or the error of one of them: of the first whose error is not that it lost another. `where` begins
+  /// with the rank where some ranks have no error. `from`: that rank.
+  CAUSEWAY_DECL [[nodiscard]] result<void> agree(const result<void>& mine, std::uint32_t* from = nullptr) const;
 
   /// A function that ends all waits, from any thread, with errc::cancelled. MPI is not usable after that.
   CAUSEWAY_DECL [[nodiscard]] std::function<void()> interrupter() const;

@@ -37,7 +37,7 @@ inline result<void> check_launcher(int size) {
   for (const auto& [variable, launcher] : launchers) {
     const int ranks = ranks_by(variable);
     if (ranks <= 1) continue;
-    return fail(errc::unsupported, "MPI",
+    return fail(errc::invalid_argument, "MPI",
                 std::string{launcher} + " started " + std::to_string(ranks) + " ranks, but this program is linked with " +
                     mpi_world::library() +
                     " and finds itself alone; start it with the mpirun of that, or build it with the other");
@@ -138,6 +138,26 @@ CAUSEWAY_DECL result<std::string> mpi_world::tell(std::uint32_t from, const std:
   std::string told = rank() == from ? text : std::string(length, '\0');
   CAUSEWAY_TRY(broadcast(told.data(), length));
   return told;
+}
+
+CAUSEWAY_DECL result<void> mpi_world::agree(const result<void>& mine, std::uint32_t* from) const {
+  if (line_->process->failure) return *line_->process->failure;
+  constexpr int none = 0, lost = static_cast<int>(errc::peer_lost);  // numbers of errors begin at 1
+  const int own = mine ? none : static_cast<int>(mine.error().code);
+  std::vector<int> codes(size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  CAUSEWAY_TRY(detail::mpi_check(MPI_Iallgather(&own, 1, MPI_INT, codes.data(), 1, MPI_INT, line_->handle, &request),
+                                 "asking all ranks whether they are well"));
+  CAUSEWAY_TRY(detail::mpi_wait(*line_, request, patience_, "asking all ranks whether they are well"));
+  auto first = std::find_if(codes.begin(), codes.end(), [](int code) { return code != none && code != lost; });
+  if (first == codes.end()) first = std::find(codes.begin(), codes.end(), lost);
+  if (first == codes.end()) return {};
+  const auto teller = static_cast<std::uint32_t>(first - codes.begin());
+  if (from != nullptr) *from = teller;
+  CAUSEWAY_ASSIGN(std::string where, tell(teller, mine ? "" : mine.error().where));
+  CAUSEWAY_ASSIGN(const std::string message, tell(teller, mine ? "" : mine.error().message));
+  if (std::count(codes.begin(), codes.end(), none) > 0) where = "rank " + std::to_string(teller) + ": " + where;
+  return fail(static_cast<errc>(*first), where, message);
 }
 
 CAUSEWAY_DECL std::function<void()> mpi_world::interrupter() const {

@@ -99,10 +99,6 @@ causeway::result<std::optional<launched_rank>> read(const dialect& d) {
   return std::optional{found};
 }
 
-// Where rank 0 listens: at the address that was named if that is this machine's, else, behind a name that leads here from
-// outside, at all of them.
-std::string listening_host(const std::string& named) { return is_own_address(named) ? named : "0.0.0.0"; }
-
 }  // namespace
 
 std::optional<std::string> variable(const char* name) {
@@ -119,6 +115,16 @@ causeway::result<std::uint16_t> port_of_first_rank() {
   if (variable("TORCHELASTIC_USE_AGENT_STORE") == "True" && port < 65535) ++port;
   if (port == 0) return fail(errc::invalid_argument, "MASTER_PORT", "0 is no port at which others find rank 0");
   return static_cast<std::uint16_t>(port);
+}
+
+void meet_at(settings& s, bool is_first, const net::endpoint& host) {
+  if (!is_first) {
+    s.net.join = host.text();
+    return;
+  }
+  const bool own = is_own_address(host.host);
+  s.net.listen = net::endpoint{own ? host.host : "0.0.0.0", host.port}.text();
+  if (!own && s.net.announce.empty()) s.net.announce = host.host;
 }
 
 void share_cores(settings& s, std::uint32_t ranks_here) {
@@ -148,9 +154,7 @@ causeway::result<void> take_rank(settings& s, const origins& from) {
   }
   s.net.peers = found->size;
   s.net.index = found->rank;
-  const net::endpoint at{found->rank == 0 ? listening_host(found->host.host) : found->host.host, found->host.port};
-  (found->rank == 0 ? s.net.listen : s.net.join) = at.text();
-  if (found->rank == 0 && at.host == "0.0.0.0" && s.net.announce.empty()) s.net.announce = found->host.host;
+  meet_at(s, found->rank == 0, found->host);
   share_cores(s, found->local);
   if (found->rank > 0 && !from.contains("quiet")) s.quiet = true;
   return {};

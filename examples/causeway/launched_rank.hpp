@@ -31,6 +31,11 @@ std::optional<std::string> variable(const char* name);
 /// The port at which rank 0 can be reached: MASTER_PORT, or torchrun's usual one. errc::invalid_argument: it is none.
 causeway::result<std::uint16_t> port_of_first_rank();
 
+/// Lets the processes of `s` meet at `host`, as all of them call the machine of the first one, which listens there: at that
+/// address if it is this machine's own, else, behind a name that leads here from outside, at all addresses of this machine.
+/// The others join.
+void meet_at(settings& s, bool is_first, const causeway::net::endpoint& host);
+
 /// The cores of this machine, in equal parts, unless net.threads says how many threads there are.
 void share_cores(settings& s, std::uint32_t ranks_here);
 

@@ -120,7 +120,7 @@ result<void> meet_leaders(settings& s, std::uint32_t rank, const std::vector<std
   s.net.peers = s.net.sites;
   if (!leads) return {};
   s.net.index = site;
-  (rank == 0 ? s.net.listen : s.net.join) = host + ":" + std::to_string(port);
+  meet_at(s, rank == 0, {host, port});
   return {};
 }
 

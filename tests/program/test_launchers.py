@@ -10,6 +10,8 @@ from support import PROGRAM, Program
 # What launchers set, of which nothing may come from the shell that runs the tests.
 OURS = re.compile(r"^(RANK|WORLD_SIZE|LOCAL_|MASTER_|TORCHELASTIC_|SLURM_|OMPI_|PMI|JOB_COMPLETION_INDEX|CAUSEWAY_)")
 
+ELSEWHERE = "127.0.0.2"  # leads to this machine, and no interface has it
+
 
 def clean():
     return {k: v for k, v in os.environ.items() if not OURS.match(k)}
@@ -69,6 +71,19 @@ class Launchers(Program):
         self.is_one_run(2)
         self.assertEqual(len(set(self.states())), 1)
         self.assertEqual(len(self.states()), 2)
+
+    def test_behind_an_address_that_is_not_its_own_the_first_one_listens_at_all(self):
+        first, second = self.torchrun(free_port(), 2)
+        self.run_ranks({**first, "MASTER_ADDR": ELSEWHERE}, second)
+        self.is_one_run(2)
+
+    def test_at_its_own_address_the_first_one_opens_no_other(self):
+        ranks = self.torchrun(free_port(), 2)
+        with socket.socket() as other:  # of another program: the port cannot be had at all addresses
+            other.bind((ELSEWHERE, ranks[0]["MASTER_PORT"]))
+            other.listen()
+            self.run_ranks(*ranks)
+        self.is_one_run(2)
 
     def test_the_port_of_torchruns_own_store_is_left_alone(self):
         with socket.socket() as store:

@@ -6,7 +6,7 @@ usage: test_mpi.py PATH_OF_CAUSEWAY [unittest options]"""
 import filecmp, glob, json, os, random, re, shutil, signal, subprocess, unittest
 
 from support import PROGRAM, Program, until
-from test_launchers import clean, free_port
+from test_launchers import ELSEWHERE, clean, free_port
 
 LIBRARIES = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True).stdout
 OWN = "openmpi" if "libmpi.so" in LIBRARIES else "mpich" if "libmpich.so" in LIBRARIES else ""
@@ -76,6 +76,14 @@ class Ranks(Program):
     def test_ranks_of_sites_may_be_listed(self):
         self.trains(3, "--sites", "2", "--site-of", "0,1,0")
         self.says(self.ranks(3, "--sites", "2", "--site-of", "0,0,0"), "net.site_of", "0 to 1")
+
+    def test_leaders_meet_behind_an_address_that_is_not_the_first_ones_own(self):
+        head, *rest = launch(1)
+        command = self.command("--steps", "20", "--sites", "2")
+        at = [["env", "MASTER_ADDR=" + address, *command] for address in (ELSEWHERE, "127.0.0.1")]
+        r = subprocess.run([head, *rest, *at[0], ":", "-n", "1", *at[1]], capture_output=True, text=True, errors="replace", env=environment(), timeout=120)
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        self.assertEqual(r.stdout.count("validation loss"), 1, r.stdout)
 
     def test_errors_are_one_line_and_no_job_hangs(self):
         self.says(self.ranks(2, "--sites", "3"), "3 sites need a rank each, and the job has 2")

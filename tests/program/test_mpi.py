@@ -27,12 +27,6 @@ def validation(output):
     return float(re.search(r"validation loss ([0-9.]+)", output).group(1))
 
 
-class WithoutMpi(Program):
-    @unittest.skipIf(OWN, "this program is linked with MPI")
-    def test_says_which_package_is_missing(self):
-        self.fails(self.run_it("--sites", "1", env=clean()), "unsupported", "libopenmpi-dev")
-
-
 @unittest.skipUnless(MPIRUN, "the program has no MPI, or its mpirun is not installed (Debian: libopenmpi-dev or libmpich-dev)")
 class Ranks(Program):
     def ranks(self, ranks, *args, where="runs", mpirun=None):

@@ -10,10 +10,12 @@ finds nothing there but what it includes anyway, and one compilation checks the 
 
 import argparse
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 
 from source_tree import INCLUDE, doors_of, headers
 
@@ -56,9 +58,20 @@ def chains(names, includes):
         yield chain
 
 
+@lru_cache(maxsize=None)
+def mpi_folders():
+    """Where MPI's headers lie, as its own compiler says: that is no folder that others look into. Open MPI or MPICH, whichever is there."""
+    for wrapper in filter(shutil.which, ("mpicxx", "mpicxx.openmpi", "mpicxx.mpich")):
+        shown = subprocess.run([wrapper, "-show"], capture_output=True, text=True)
+        folders = [word[2:] for word in shlex.split(shown.stdout) if word.startswith("-I")] if shown.returncode == 0 else []
+        if any(os.path.exists(os.path.join(folder, LIBRARIES["mpi"])) for folder in folders):
+            return folders
+    return []
+
+
 def compile_errors(compiler, text):
-    done = subprocess.run([compiler, "-x", "c++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
-                           "-DASIO_STANDALONE", f"-I{INCLUDE}", "-"], input=text, capture_output=True, text=True)
+    done = subprocess.run([compiler, "-x", "c++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-DASIO_STANDALONE", f"-I{INCLUDE}",
+                           *(word for folder in mpi_folders() for word in ("-isystem", folder)), "-"], input=text, capture_output=True, text=True)
     return done.stderr if done.returncode else ""
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A header that lives on what others include is found, in a chain as by itself. usage: test_headers_alone.py CXX"""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -31,9 +32,9 @@ class HeadersAlone(unittest.TestCase):
             guard = f"CAUSEWAY_CORE_{name.upper()}_HPP"
             (self.root / f"include/causeway/core/{name}.hpp").write_text(f"#ifndef {guard}\n#define {guard}\n{text}#endif\n")
 
-    def run_tool(self, *arguments):
+    def run_tool(self, *arguments, **more):
         return subprocess.run([sys.executable, str(self.root / "tools/headers_alone.py"), "--compiler", COMPILER, *arguments],
-                              capture_output=True, text=True)
+                              capture_output=True, text=True, **more)
 
     def test_one_compilation_checks_a_chain(self):
         self.write(first=FIRST, second=SECOND)
@@ -67,6 +68,20 @@ class HeadersAlone(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("left out: causeway/core/door.hpp", done.stdout)
         self.assertIn("1 headers in 1 compilations: 0 failed", done.stdout)
+
+    def test_mpi_is_where_its_own_compiler_says(self):
+        self.write(job="#include <mpi.h>\ninline int job() { return of_this_mpi(); }\n", beside="inline int beside() { return of_this_mpi(); }\n")
+        (self.root / "bin").mkdir()
+        (self.root / "mpi include").mkdir()
+        (self.root / "mpi include/mpi.h").write_text("inline int of_this_mpi() { return 1; }\n")
+        wrapper = self.root / "bin/mpicxx"
+        wrapper.write_text(f"#!/bin/sh\necho \"c++ '-I{self.root}/mpi include' -lmpi\"\n")
+        wrapper.chmod(0o755)
+        environment = {**os.environ, "PATH": f"{self.root}/bin:{os.environ['PATH']}"}
+        done = self.run_tool("causeway/core/job.hpp", env=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1 headers in 1 compilations: 0 failed", done.stdout)
+        self.assertEqual(self.run_tool("causeway/core/beside.hpp", env=environment).returncode, 1)
 
     def test_a_compiler_that_is_not_there(self):
         self.write(first=FIRST)

@@ -9,12 +9,14 @@
 #   causeway_find_component(blas)    causeway::blas     kernels/cblas_gemm.hpp
 #   causeway_find_component(mpi)     causeway::mpi      net/mpi_*.hpp and collective/mpi_*.hpp: of Open MPI or MPICH, whichever
 #                                    find_package(MPI) takes; MPI_EXECUTABLE_SUFFIX=.mpich chooses where both are installed
+#   causeway_find_component(cuda)    causeway::cuda     cuda/*.cuh but matmul.cuh, in projects with the language CUDA
+#   causeway_find_component(cublaslt)  causeway::cublaslt  cuda/matmul.cuh, and what includes it, such as cuda/engine.cuh
 #   causeway_find_component(nccl)    causeway::nccl     cuda/nccl.cuh, in what is compiled as CUDA
 #   causeway_find_component(compiled)  causeway::compiled  what is no template, compiled once, with the flags of the project
 #
 # Sets causeway_<component>_FOUND, and causeway_<component>_HINT to one line that says what is missing.
 
-set(causeway_COMPONENTS asio cereal json onednn blas mpi nccl compiled)
+set(causeway_COMPONENTS asio cereal json onednn blas mpi cuda cublaslt nccl compiled)
 
 # Makes causeway::<component>; `target` names it for target_*() calls. Imported where causeway itself is imported.
 macro(causeway_new_component component)
@@ -110,6 +112,35 @@ function(causeway_find_mpi)
   target_include_directories(${target} SYSTEM INTERFACE ${MPI_CXX_INCLUDE_DIRS})
   target_compile_definitions(${target} INTERFACE CAUSEWAY_HAS_MPI)
   target_link_libraries(${target} INTERFACE ${MPI_CXX_LIBRARIES})
+endfunction()
+
+# Constexpr functions of the standard library (std::bit_cast) are used in device code. CMake 3.25 does not know that nvcc speaks
+# C++20 and drops a request for it without a word, so it is an option here. Keep network headers out of .cu files: asio 1.22
+# does not compile under nvcc.
+function(causeway_find_cuda)
+  set(causeway_cuda_HINT "the language CUDA, as in project(NAME LANGUAGES CXX CUDA), and the CUDA toolkit 12 or later" PARENT_SCOPE)
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if(NOT "CUDA" IN_LIST languages)
+    return()
+  endif()
+  find_package(CUDAToolkit 12 QUIET)
+  if(NOT CUDAToolkit_FOUND)
+    return()
+  endif()
+  causeway_new_component(cuda)
+  target_link_libraries(${target} INTERFACE CUDA::cudart)
+  target_compile_options(${target} INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-std=c++20>")
+endfunction()
+
+# Apart, because cuBLASLt takes half a gigabyte on every machine that the program runs on.
+function(causeway_find_cublaslt)
+  causeway_find_component(cuda)
+  set(causeway_cublaslt_HINT "what cuda needs, and cuBLASLt (NVIDIA: libcublas-dev-13-0, or of your toolkit's version)" PARENT_SCOPE)
+  if(NOT TARGET causeway::cuda OR NOT TARGET CUDA::cublasLt)
+    return()
+  endif()
+  causeway_new_component(cublaslt)
+  target_link_libraries(${target} INTERFACE causeway::cuda CUDA::cublasLt)
 endfunction()
 
 # Also where the CUDA toolkit lies; the toolkit itself is not asked for, since NCCL's users link it anyway.

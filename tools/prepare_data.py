@@ -124,6 +124,8 @@ def main():
     parser.add_argument("--split", default="train", help="of the data set [train]")
     parser.add_argument("--field", default="text", help="the column with the text [text]")
     parser.add_argument("--tokenizer", required=True, help="a tokenizer.json")
+    parser.add_argument("--special", action="store_true",
+                        help="take special tokens, such as <|endoftext|>, from text that spells them; for text that you trust")
     parser.add_argument("--end", help=f"name of the token that ends a text [{' or '.join(END_NAMES)}]")
     parser.add_argument("--shard_tokens", type=int, default=100_000_000, help="tokens in a file [100000000]")
     parser.add_argument("out", help="folder for the shards, not there yet")
@@ -138,6 +140,7 @@ def main():
         tokenizer = tokenizers.Tokenizer.from_file(args.tokenizer)
     except Exception as bad:  # the package raises nothing more special
         stop(f"{args.tokenizer}: cannot be read ({bad}); give the tokenizer.json of a model")
+    tokenizer.encode_special_tokens = not args.special  # true: as any other text
     end = end_of_text(tokenizer, args.tokenizer, args.end)
     os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
     beside = tempfile.mkdtemp(prefix=os.path.basename(out) + ".", suffix=".unfinished", dir=os.path.dirname(os.path.abspath(out)))

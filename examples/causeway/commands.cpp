@@ -97,12 +97,14 @@ command report_command() {
 }
 
 command tokenize_command() {
-  return {.name = "tokenize",
-          .synopsis = "IN OUT [--setting value ...]",
-          .summary = "cut text into tokens once, into shards for data.path",
-          .common = {{"Tokens", {"data.tokenizer", "data.vocabulary", "data.field", "data.shard_tokens", "net.threads"}}},
-          .examples = {{"causeway tokenize books/ shards/ --tokenizer gpt2/", "GPT-2's tokens, in llm.c's format"}},
-          .more = "docs/how_to/data.md"};
+  return {
+      .name = "tokenize",
+      .synopsis = "IN OUT [--setting value ...]",
+      .summary = "cut text into tokens once, into shards for data.path",
+      .common = {{"Tokens",
+                  {"data.tokenizer", "data.vocabulary", "data.field", "data.special", "data.shard_tokens", "net.threads"}}},
+      .examples = {{"causeway tokenize books/ shards/ --tokenizer gpt2/", "GPT-2's tokens, in llm.c's format"}},
+      .more = "docs/how_to/data.md"};
 }
 
 std::vector<command> make_commands() {

@@ -81,19 +81,20 @@ causeway::result<std::string> key_of(const settings& s, const data_paths& d) {
     CAUSEWAY_ASSIGN(const std::uint64_t hash, reader.content_hash());
     key += std::to_string(hash) + " " + std::to_string(reader.size()) + " ";
   }
-  return key + s.data.tokenizer + (s.data.tokenizer == "bpe" ? " " + std::to_string(s.data.vocabulary) : "") + "\n";
+  const std::string size = s.data.tokenizer == "bpe" ? " " + std::to_string(s.data.vocabulary) : "";
+  return key + s.data.tokenizer + size + (s.data.special ? " special" : "") + "\n";
 }
 
 causeway::result<text_codec> make_codec(const settings& s, const data_paths& d, const prepared_files& files,
                                         std::optional<data::bpe_tokenizer> named) {
-  if (s.data.tokenizer == "bytes") return text_codec{data::byte_tokenizer{}};
+  if (s.data.tokenizer == "bytes") return text_codec{s, data::byte_tokenizer{}};
   if (!named && s.data.tokenizer != "bpe") return tokenizer_missing(s);
   if (!named) {
     CAUSEWAY_ASSIGN(named, train_tokenizer(s, d.train));
   }
   io::posix_storage storage;
   CAUSEWAY_TRY(named->save(storage, files.tokenizer));
-  return text_codec{std::move(*named)};
+  return text_codec{s, std::move(*named)};
 }
 
 causeway::result<void> write_tokens(const settings& s, text_codec& codec, const data::data_files& from,
@@ -151,12 +152,12 @@ causeway::result<corpus> corpus_of_text(const settings& s, const data_paths& d, 
 
 // The tokenizer that made the shards: of files, or the one that the run keeps since it began.
 causeway::result<text_codec> codec_of_shards(const settings& s, const std::string& folder) {
-  if (s.data.tokenizer == "bytes") return text_codec{data::byte_tokenizer{}};
+  if (s.data.tokenizer == "bytes") return text_codec{s, data::byte_tokenizer{}};
   CAUSEWAY_ASSIGN(auto named, named_tokenizer(s));
   if (named) {
     io::posix_storage storage;
     CAUSEWAY_TRY(named->save(storage, prepared_files{folder}.tokenizer));
-    return text_codec{std::move(*named)};
+    return text_codec{s, std::move(*named)};
   }
   if (s.data.tokenizer == "bpe") {
     return fail(errc::invalid_argument, "data.tokenizer",

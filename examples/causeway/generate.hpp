@@ -69,6 +69,7 @@ inline std::size_t whole_characters(std::string_view text) {
 /// The prompt and what the model says after it. The oldest tokens fall out when the context is full.
 template <class Model>
 causeway::result<std::string> sample_text(Model& model, text_codec& codec, const settings& s, const text_sink& to) {
+  CAUSEWAY_TRY(codec.check_special());
   std::vector<std::int32_t> tokens = codec.encode(s.sample.prompt);
   if (tokens.empty()) tokens = codec.encode("\n");
   const auto context = static_cast<std::size_t>(model.context_length());

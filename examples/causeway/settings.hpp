@@ -71,6 +71,7 @@ struct settings {
     double validation = 0.05;
     std::string validation_path;
     std::string field = "text";
+    bool special = false;
     std::string token_type;
     std::string tokenizer_folder;
     std::int64_t shard_tokens = 100'000'000;

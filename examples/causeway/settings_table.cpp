@@ -94,6 +94,10 @@ std::vector<setting> table(settings& s) {
           .also("tokenizer")
           .one_of({"bpe", "bytes", "model", "folder"}),
       make("data.tokenizer_folder", s.data.tokenizer_folder, "the folder, where data.tokenizer is one; set by it", local),
+      make("data.special", s.data.special,
+           "take special tokens, such as <|endoftext|>, from text and prompts that spell them; for text that you trust "
+           "(true|false)")
+          .also("special"),
       make("data.vocabulary", s.data.vocabulary, "size of the bpe vocabulary").also("vocab-size").in("tokens"),
       make("data.validation", s.data.validation, "share of the text kept for validation, where it has no files of its own")
           .above(0)

@@ -37,7 +37,8 @@ corpus made_up_text(const settings& s) {
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(std::max<std::int64_t>(65536, s.model.context * 64)));
   for (auto& t : tokens) t = static_cast<std::int32_t>(draws.below(256));
   const causeway::data::token_stream all{tokens};
-  return corpus{text_codec{causeway::data::byte_tokenizer{}}, causeway::data::split_fraction(all, 0.1), tokens.size(), 0};
+  return corpus{text_codec{s, causeway::data::byte_tokenizer{}}, causeway::data::split_fraction(all, 0.1), tokens.size(),
+                0};
 }
 
 causeway::result<corpus> text_for(const settings& s) {

@@ -88,10 +88,10 @@ causeway::error tokenizer_missing(const settings& s) {
 }
 
 causeway::result<text_codec> text_codec::load(const settings& s, const std::string& folder) {
-  if (s.data.tokenizer == "bytes") return text_codec{data::byte_tokenizer{}};
+  if (s.data.tokenizer == "bytes") return text_codec{s, data::byte_tokenizer{}};
   io::posix_storage storage;
   CAUSEWAY_ASSIGN(auto loaded, data::bpe_tokenizer::load(storage, tokenizer_file(folder)));
-  return text_codec{std::move(loaded)};
+  return text_codec{s, std::move(loaded)};
 }
 
 std::int64_t text_codec::vocabulary() const {
@@ -109,13 +109,43 @@ std::vector<std::int32_t> text_codec::encode(std::string_view text) {
 }
 
 void text_codec::encode(std::string_view text, std::vector<std::int32_t>& tokens) {
+  auto* const merged = std::get_if<data::bpe_tokenizer>(&tokenizer_);
+  if (special_ && merged != nullptr) return merged->encode_with_specials(text, tokens);
   std::visit([&](auto& t) { t.encode(text, tokens); }, tokenizer_);
+}
+
+std::span<const data::special_token> text_codec::specials() const {
+  const auto* const merged = std::get_if<data::bpe_tokenizer>(&tokenizer_);
+  if (!special_ || merged == nullptr) return {};
+  return merged->table().specials;
+}
+
+causeway::result<void> text_codec::check_special() const {
+  if (!special_ || !specials().empty()) return {};
+  return fail(errc::invalid_argument, "data.special",
+              "this tokenizer has no special tokens; leave it out, or name another tokenizer with --data.tokenizer DIR");
+}
+
+causeway::result<void> text_codec::check_special_of_texts() const {
+  CAUSEWAY_TRY(check_special());
+  for (const data::special_token& s : specials()) {
+    if (s.name.find_first_of(" \t\r\n\f\v") == std::string::npos) continue;
+    return fail(errc::unsupported, "data.special",
+                "the special token '" + s.name + "' has white space in its name, at which texts are cut; leave it out");
+  }
+  return {};
 }
 
 std::string text_codec::bytes_of(std::span<const std::int32_t> tokens) const {
   std::string text;
-  const auto outcome = std::visit([&](const auto& t) { return t.decode(tokens, text); }, tokenizer_);
-  return outcome ? text : outcome.error().text();
+  for (const std::int32_t token : tokens) {
+    const auto named = specials();
+    const auto special = std::find_if(named.begin(), named.end(), [&](const auto& s) { return s.token == token; });
+    if (special != named.end()) text += special->name;
+    const auto outcome = std::visit([&](const auto& t) { return t.decode(std::span{&token, 1}, text); }, tokenizer_);
+    if (!outcome) return outcome.error().text();
+  }
+  return text;
 }
 
 std::string text_codec::shown(std::string_view bytes) {

@@ -23,8 +23,9 @@ namespace app {
 /// Either tokenizer, chosen at run time.
 class text_codec {
  public:
-  explicit text_codec(std::variant<causeway::data::byte_tokenizer, causeway::data::bpe_tokenizer> t)
-      : tokenizer_{std::move(t)} {}
+  /// `s` says whether special tokens are taken from text.
+  text_codec(const settings& s, std::variant<causeway::data::byte_tokenizer, causeway::data::bpe_tokenizer> t)
+      : tokenizer_{std::move(t)}, special_{s.data.special} {}
 
   /// The one that a run keeps in `folder`.
   static causeway::result<text_codec> load(const settings& s, const std::string& folder);
@@ -34,7 +35,12 @@ class text_codec {
   std::vector<std::int32_t> encode(std::string_view text);
   /// Appends to `tokens`.
   void encode(std::string_view text, std::vector<std::int32_t>& tokens);
-  /// As UTF-8; what is not is shown as U+FFFD.
+  /// errc::invalid_argument if special tokens are to be taken from text and there are none.
+  causeway::result<void> check_special() const;
+  /// The same, and if a name has white space in it, at which long texts are cut into pieces.
+  causeway::result<void> check_special_of_texts() const;
+  /// As UTF-8; what is not is shown as U+FFFD. Special tokens have no bytes, but where they are taken from text: their
+  /// names.
   std::string decode(std::span<const std::int32_t> tokens) const { return shown(bytes_of(tokens)); }
   std::string bytes_of(std::span<const std::int32_t> tokens) const;
   static std::string shown(std::string_view bytes);
@@ -45,7 +51,11 @@ class text_codec {
   causeway::data::token_width width() const;
 
  private:
+  /// Those that are taken from text.
+  std::span<const causeway::data::special_token> specials() const;
+
   std::variant<causeway::data::byte_tokenizer, causeway::data::bpe_tokenizer> tokenizer_;
+  bool special_;  // tokens are taken from text
 };
 
 /// Where a folder keeps a tokenizer of our own.

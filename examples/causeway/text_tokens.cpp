@@ -169,6 +169,7 @@ causeway::result<data::bpe_tokenizer> train_tokenizer(const settings& s, const d
 
 causeway::result<void> cut_into_tokens(text_codec& codec, document_reader& documents, const token_sink& sink,
                                        cutting& how) {
+  CAUSEWAY_TRY(codec.check_special_of_texts());
   byte_line line{"cutting into tokens", how.quiet};
   parallel_cutter cutter{codec, sink, how};
   CAUSEWAY_TRY(for_each_piece(documents, line, [&](const document_piece& piece) { return cutter.add(piece); }));

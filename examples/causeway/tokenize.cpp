@@ -112,13 +112,13 @@ class new_folder {
 };
 
 causeway::result<text_codec> codec_for(const settings& s, const data_paths& paths) {
-  if (s.data.tokenizer == "bytes") return text_codec{data::byte_tokenizer{}};
+  if (s.data.tokenizer == "bytes") return text_codec{s, data::byte_tokenizer{}};
   CAUSEWAY_ASSIGN(auto named, named_tokenizer(s));
   if (!named && s.data.tokenizer != "bpe") return tokenizer_missing(s);
   if (!named) {
     CAUSEWAY_ASSIGN(named, train_tokenizer(s, paths.train));
   }
-  return text_codec{std::move(*named)};
+  return text_codec{s, std::move(*named)};
 }
 
 struct written {

@@ -88,6 +88,33 @@ class Text(Data):
         self.assertEqual(alone[-1], ord("\n"))
         self.assertIn(256, alone)  # joins two letters: one text has no end
 
+    def test_special_tokens_are_taken_from_text_only_where_asked_for(self):
+        text = words(300) + "<|endoftext|>" + words(300) + "<|endoftext|> <|eot_id|>\n"
+        path = self.put("in.txt", text)
+        llama3 = ["--data.tokenizer", LLAMA3]
+        plain, taken = self.cut(path, *llama3), self.cut(path, *llama3, "--special", where="b")
+        self.assertEqual([t for t in plain if t >= 420], [421])  # behind the text
+        self.assertEqual([t for t in taken if t >= 420], [422, 421])
+        again = self.cut(path, *llama3, "--special", "false", "--run.fresh", where="b")
+        self.assertEqual(again, plain)
+        out = self.path("tokens")
+        self.works(self.tokenize(path, out, "--tokenizer", LLAMA3, "--special", "true"))
+        self.assertEqual(tokens_in(os.path.join(out, "train_000000.bin")), taken)
+        self.fails(self.train(path, "--special", where="c"), "invalid_argument", "data.special", "no special tokens")
+
+    def test_prompts_have_special_tokens_only_where_asked_for(self):
+        self.works(self.train(self.text, "--data.tokenizer", LLAMA3))
+
+        def generated(*args):
+            r = self.works(subprocess.run([PROGRAM, "generate", "--run.directory", self.path("runs"), "--prompt", "a<|eot_id|>b", "--sample.tokens", "30",
+                                           "--temperature", "1", "--top-k", "0", *args], capture_output=True, text=True, timeout=120))
+            return r.stdout
+
+        self.assertEqual(generated()[:12], "a<|eot_id|>b")
+        self.assertEqual(generated("--special")[:12], "a<|eot_id|>b")
+        self.assertEqual(generated(), generated())
+        self.assertNotEqual(generated(), generated("--special"))  # other tokens go on otherwise
+
     def test_validation_can_have_files_of_its_own(self):
         path = self.put("train.txt", words(2000))
         r = self.works(self.train(path, "--data.validation_path", self.put("other.txt", words(300))))

@@ -61,6 +61,9 @@ class bpe_tokenizer {
   /// Pieces seen before cost one look-up; a new piece of n bytes costs O(n log n). Never a special token, also where the
   /// text spells one.
   CAUSEWAY_DECL void encode(std::string_view text, std::vector<std::int32_t>& out);
+  /// The same, but where the text spells the name of a special token it is that token: the longest that begins first, as in
+  /// `tokenizers`. For texts that you trust: with one from others, they say where your documents end.
+  CAUSEWAY_DECL void encode_with_specials(std::string_view text, std::vector<std::int32_t>& out);
 
   CAUSEWAY_DECL result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
 
@@ -104,6 +107,8 @@ class bpe_tokenizer {
   CAUSEWAY_DECL result<void> check_specials() const;
   CAUSEWAY_DECL result<void> join_listed(const numbers& known);
   CAUSEWAY_DECL void join_by_number(const numbers& known);
+  /// The special token whose name begins the text.
+  CAUSEWAY_DECL [[nodiscard]] const special_token* special_at_front(std::string_view text) const;
   CAUSEWAY_DECL [[nodiscard]] std::optional<std::int32_t> whole(std::string_view piece) const;
   CAUSEWAY_DECL void append_merged(std::string_view piece, std::vector<std::int32_t>& out) const;
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Trains small byte-level BPE tokenizers with GPT-2's and Llama 3's patterns, and writes what the reference programs make of
-one text, into the folder tokenizers/ beside this script: the files of the tokenizers, text.txt, and ids.json.
+one text, and of one that spells special tokens, into the folder tokenizers/ beside this script: the files of the tokenizers,
+text.txt, special.txt, and ids.json.
 
     pip install tokenizers tiktoken
     python3 tests/golden/formats/make_tokenizers.py
@@ -19,6 +20,7 @@ OUT = pathlib.Path(__file__).parent / "tokenizers"
 GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
           r"|\s+(?!\S)|\s+")
+LLAMA3_SPECIALS = ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|eot_id|>>"]
 TEXT = [
     "The quick brown fox jumps over the lazy dog, and the dog doesn't care; it's asleep. They're sure we'll see, I'd say.\n",
     "DON'T YOU'LL WE'VE I'M IT'S THEY'RE HE'D it'\u017f 'tis ''s o'clock rock'n'roll '\n\n",
@@ -31,6 +33,10 @@ TEXT = [
     "for (int i = 0; i < 10; ++i) {\n\tprintf(\"%d\\n\", i);\n\t\tx  =  y ** 2;   \n    }\n \n  \n\n   end 1234567890 12 345 6789.\n",
     "aaaaaaaaaaaaaaaaaaaaaaaa abababababababab banananananas ==================== !!!???...\n\n\n   \t  \r\n  ",
 ]
+# Names of special tokens of both families, whole and in pieces, at both ends, side by side, between spaces and line ends that
+# belong to no word, and one that another one begins with.
+SPECIAL = ("<|begin_of_text|>The dog<|endoftext|> doesn't  <|eot_id|>  care\r\n\r\n<|eot_id|>\n\n<|end_of_text|><|begin_of_text|>12345"
+           "<|end_of_text|>6 <|eot_id|>> <|eot_id|> ab<|end_of_text <|endoftext |> <<|endoftext|>>\n<|eot_id|>")
 
 
 def steps(pattern):
@@ -66,6 +72,7 @@ def main():
     ids = {}
     gpt2 = trained(pre_tokenizers.ByteLevel(add_prefix_space=False), ["<|endoftext|>"], 420)
     ids["gpt2"] = gpt2.encode(text).ids
+    ids["gpt2_special"] = gpt2.encode(SPECIAL).ids
     stored = json.loads(gpt2.to_str())
     vocabulary, merges = stored["model"]["vocab"], stored["model"]["merges"]
     stored["model"]["merges"] = [" ".join(m) for m in merges]  # as older files have them
@@ -74,18 +81,24 @@ def main():
     write("gpt2_files", "vocab.json", json.dumps(names, ensure_ascii=False))
     write("gpt2_files", "merges.txt", "#version: 0.2\n" + "".join(" ".join(m) + "\n" for m in merges))
 
-    llama3 = trained(steps(LLAMA3), ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>"], 420)
+    llama3 = trained(steps(LLAMA3), LLAMA3_SPECIALS, 420)
     stored = json.loads(llama3.to_str())
     stored["model"]["ignore_merges"] = True
     write("llama3", "tokenizer.json", json.dumps(stored, ensure_ascii=False))
-    ids["llama3"] = Tokenizer.from_str(json.dumps(stored)).encode(text).ids
+    llama3 = Tokenizer.from_str(json.dumps(stored))
+    ids["llama3"] = llama3.encode(text).ids
+    ids["llama3_special"] = llama3.encode(SPECIAL).ids
     ranks = {bytes_of(name): number for name, number in stored["model"]["vocab"].items()}
     lines = "".join(f"{base64.b64encode(t).decode()} {n}\n" for t, n in sorted(ranks.items(), key=lambda r: r[1]))
     write("tiktoken", "tokenizer.model", lines)
     for name, pattern in (("tiktoken", LLAMA3), ("tiktoken_gpt2", GPT2)):
-        encoding = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+        specials = ["<|endoftext|>"] if pattern == GPT2 else LLAMA3_SPECIALS[:2]
+        numbers = {special: len(ranks) + i for i, special in enumerate(specials)}
+        encoding = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=numbers)
         ids[name] = encoding.encode_ordinary(text)
+        ids[name + "_special"] = encoding.encode(SPECIAL, allowed_special="all")
     write(".", "text.txt", text)
+    write(".", "special.txt", SPECIAL)
     write(".", "ids.json", json.dumps(ids, separators=(",", ":")))
 
 

@@ -38,6 +38,36 @@ CAUSEWAY_DECL void bpe_tokenizer::encode(std::string_view text, std::vector<std:
   }
 }
 
+CAUSEWAY_DECL void bpe_tokenizer::encode_with_specials(std::string_view text, std::vector<std::int32_t>& out) {
+  std::array<bool, 256> begins{};  // a name
+  for (const special_token& s : table_.specials) {
+    if (!s.name.empty()) begins[static_cast<unsigned char>(s.name.front())] = true;
+  }
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const special_token* const found =
+        begins[static_cast<unsigned char>(text[at])] ? special_at_front(text.substr(at)) : nullptr;
+    if (found == nullptr) {
+      ++at;
+      continue;
+    }
+    encode(text.substr(0, at), out);
+    out.push_back(found->token);
+    text.remove_prefix(at + found->name.size());
+    at = 0;
+  }
+  encode(text, out);
+}
+
+CAUSEWAY_DECL const special_token* bpe_tokenizer::special_at_front(std::string_view text) const {
+  const special_token* longest = nullptr;
+  for (const special_token& s : table_.specials) {
+    const bool longer = s.name.size() > (longest == nullptr ? 0 : longest->name.size());
+    if (longer && text.starts_with(s.name)) longest = &s;
+  }
+  return longest;
+}
+
 CAUSEWAY_DECL result<void> bpe_tokenizer::decode(std::span<const std::int32_t> tokens, std::string& out) const {
   for (const std::int32_t token : tokens) {
     if (token < 0 || token >= vocabulary()) {

@@ -150,7 +150,7 @@ class tokenizer_reader {
     return parts_.refuse("cuts text by other rules (the pattern " + regex.substr(0, 300) + ")");
   }
 
-  /// Tokens besides the vocabulary. We never take them from a text, so they must be those that texts do not have.
+  /// Tokens besides the vocabulary. Usually we do not take them from a text, so they must be those that texts do not have.
   result<void> read_added() {
     const json_value* const added = root_.find("added_tokens");
     if (added == nullptr) return {};
@@ -161,6 +161,10 @@ class tokenizer_reader {
         return parts_.refuse("has the added token '" + name + "' without a number");
       if (!flag_of(token, "special", false)) {
         return parts_.refuse("takes the added token '" + name + "' from a text before it is cut");
+      }
+      for (const char* const how : {"lstrip", "rstrip", "single_word"}) {
+        if (!flag_of(token, how, false)) continue;
+        return parts_.refuse("takes the special token '" + name + "' from a text in a way of its own (" + how + ")");
       }
       CAUSEWAY_TRY(parts_.add_special(id->integer, name));
     }

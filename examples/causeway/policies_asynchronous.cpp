@@ -28,7 +28,11 @@ std::vector<policy> asynchronous_policies() {
           {}, [](const settings& s, auto& o) { o.period = s.net.peers; }),
       preset<presets::decoupled_diloco_options>(
           "decoupled_diloco", "the same with one fragment after another, in 4 bits, while training goes on", pace::nothing,
-          {}, [](const settings& s, auto& o) { o.record_samples = rounds_in_record * samples_of_round(s); }),
+          {},
+          [](const settings& s, auto& o) {
+            o.record_samples = rounds_in_record * samples_of_round(s);
+            o.most_batch = static_cast<std::uint32_t>(s.train.batch);
+          }),
   };
 }
 

@@ -190,7 +190,7 @@ class cluster {
   causeway::member_options options_for(std::uint32_t host, causeway::io::any_storage disk) {
     causeway::member_options o = member_options_of(in_.s, in_.run_id);
     o.folder = folder;
-    o.patience = duration{0};  // whoever keeps a service running would only start it again
+    o.patience = o.newcomer_patience = duration{0};  // whoever keeps a service running would only start it again
     o.secret = causeway::mix(in_.s.run.seed, host, world_.incarnation(host));
     const bool founds = host == 0 && checker_.rounds() == 0 && !disk.read(std::string{folder} + "/record");
     for (std::uint32_t i = 0; i < world_.hosts() && !founds; ++i) {

@@ -9,6 +9,25 @@
 
 using namespace causeway;
 
+TEST_CASE("hub rules: of more work than there can be counts a part, with its steps", "[comm][fast]") {
+  namespace hubs = comm::detail;
+  const auto counts = [](std::uint64_t samples, std::uint32_t steps, const hubs::push_limits& most) {
+    const auto work = hubs::credible(most, {.samples = samples, .steps = steps}, 3);
+    REQUIRE(work);
+    return std::pair{work->samples, work->steps};
+  };
+  using pair = std::pair<std::uint64_t, std::uint32_t>;
+  CHECK(counts(UINT64_MAX, 0, {}) == pair{UINT64_MAX, 0});
+  CHECK(counts(40, 10, {.samples = 40, .batch = 4}) == pair{40, 10});
+  CHECK(counts(80, 20, {.samples = 40, .batch = 4}) == pair{40, 10});
+  CHECK(counts(80, 1, {.samples = 40}) == pair{40, 1});
+  CHECK(counts(UINT64_MAX, UINT32_MAX, {.samples = 1}) == pair{1, 1});
+  const auto refused = hubs::credible({.batch = 4}, {.samples = 41, .steps = 10}, 3);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().text().find("peer 3: its push claims 41 samples in 10 inner steps, of which each has at most 4") !=
+        std::string::npos);
+}
+
 TEST_CASE("hub rules: a lossy codec, an aggregator and overlapped fragments pass the asynchronous conformance suite",
           "[comm][fast]") {
   // As far apart as they like, and in step with the slowest.

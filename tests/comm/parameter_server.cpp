@@ -170,6 +170,39 @@ TEST_CASE("parameter server: a quorum without everybody moves the parameters by 
   CHECK(moved_by(2, 3, 4) == Approx(4.0 / (8 + 4)));
 }
 
+TEST_CASE("parameter server: a push counts for no more than its peer can have trained on", "[comm][fast]") {
+  scene_of<axis::quorum> s;
+  s.arrivals = {.least = 3, .gamma = 0};
+  s.terms.most = {.samples = 40, .batch = 4};
+  const auto push = [&](std::uint64_t number, float value, std::uint64_t samples, std::uint32_t steps) {
+    return with(s.good(1, number, value, samples), [&](push_header& h) { h.steps = steps; });
+  };
+  const auto round = [&](std::uint64_t number, std::vector<std::byte> third) {
+    const float before = s.shared()[20];
+    s.server.hear(s.rules, s.terms, 0, push(number, 8, 40, 10));
+    s.server.hear(s.rules, s.terms, 2, push(number, 8, 40, 10));
+    s.hear(third);
+    return (before - s.shared()[20]) / 8;
+  };
+  CHECK(round(1, push(1, 0, 40, 10)) == Approx(2.0 / 3));
+  // As many steps as it likes, each with what a step can have: as much as all others have at most, at the same batch.
+  CHECK(round(2, push(2, 0, 4ULL * UINT32_MAX, UINT32_MAX)) == Approx(2.0 / 3));
+  CHECK(s.lines.empty());
+  // More than its steps can have: it is left out, before anything is merged.
+  CHECK(round(3, push(3, 0, 41, 10)) == Approx(1));
+  REQUIRE(s.lines.size() == 1);
+  CHECK(s.lines[0].find("peer 1: its push claims 41 samples in 10 inner steps, of which each has at most 4") !=
+        std::string::npos);
+}
+
+TEST_CASE("parameter server: a push of no samples moves the parameters by no more than its part of the clients",
+          "[comm][fast]") {
+  scene_of<axis::quorum> s;
+  s.arrivals = {.least = 1, .gamma = 0};
+  s.hear(s.good(1, 1, 8, 0));
+  CHECK((1 - s.shared()[20]) / 8 == Approx(1.0 / 3));
+}
+
 TEST_CASE("parameter server: who is too far ahead is answered when the slowest has caught up, is done or is lost",
           "[comm][fast]") {
   const auto answers = [](auto slowest_does) {

@@ -236,8 +236,12 @@ struct all_presets {
   /// The hub, which is the founder at first, is killed too.
   void hubs() {
     const auto policy = [] {
-      return make(presets::decoupled_diloco_options{
-          .local_steps = 2, .fragments = 2, .overlap_steps = 1, .outer_momentum = 0.5F, .record_samples = 24});
+      return make(presets::decoupled_diloco_options{.local_steps = 2,
+                                                    .fragments = 2,
+                                                    .overlap_steps = 1,
+                                                    .outer_momentum = 0.5F,
+                                                    .record_samples = 24,
+                                                    .most_batch = 2});
     };
     (*this).template operator()<support::blocky>("decoupled_diloco", policy, 4, 8);
     if (what == how::at_every_call) {

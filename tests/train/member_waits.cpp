@@ -33,6 +33,31 @@ struct said {
 
 }  // namespace
 
+TEST_CASE("member: where members wait for ever, a newcomer that finds nobody ends, and they do not", "[train][fast]") {
+  support::elastic_options o{.peers = 3, .rounds = 400};
+  o.expected = 2;
+  support::elastic_cluster cluster{diloco, o};
+  cluster.boot(0);
+  cluster.boot(1);
+  cluster.run(5s);
+  cluster.world().kill(0);
+  cluster.world().kill(1);
+  cluster.boot(2);
+  cluster.world().restart(1);  // alone, it is no quorum
+  cluster.world().partition({1}, {0, 2});
+  cluster.run(9min);
+  CHECK(cluster.error(2).empty());
+  cluster.run(11min);
+  CHECK(cluster.error(2).find("[unreachable]") != std::string::npos);
+  CHECK(cluster.error(2).find("start the members of its last round again first") != std::string::npos);
+  cluster.run(2h);
+  CHECK(cluster.error(1).empty());
+  // It is started again until there is a run, which it joins.
+  cluster.world().heal({1}, {0, 2});
+  cluster.world().restart(0);
+  CHECK(cluster.run(3h));
+}
+
 TEST_CASE("member: a newcomer that finds nobody ends when its patience does, and says what to do", "[train][fast]") {
   said log;
   support::elastic_options o{.peers = 3, .rounds = 400, .patience = 20s};

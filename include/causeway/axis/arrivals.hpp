@@ -68,6 +68,9 @@ struct quorum {
   double gamma = 0.5;
   double cap_seconds = 60;
   std::uint32_t most_ahead = no_bound;  ///< at least 1
+  /// Samples of an inner step, at most, at any peer: a push that claims more is refused, and none counts for more than the
+  /// samples of the longest round. 0: what a push says that it has trained on is believed.
+  std::uint32_t most_batch = 0;
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
   CAUSEWAY_DECL [[nodiscard]] double closes_after(const gathering& g) const noexcept;

@@ -404,7 +404,22 @@ class async_parameter_server : arrival_rules<Axes...> {
             .log = ctx.log(),
             .cuts = cuts_,
             .seed = ctx.options().seed,
-            .deadline = ctx.exchange_options().deadline};
+            .deadline = ctx.exchange_options().deadline,
+            .most = limits(ctx)};
+  }
+
+  /// Of a push: where peers come and go the ledger says how much a peer may train on, else the longest round does.
+  [[nodiscard]] detail::push_limits limits(auto& ctx) const {
+    detail::push_limits most;
+    if constexpr (requires { arrivals_.most_batch; }) most.batch = arrivals_.most_batch;
+    if (ctx.elastic() && ctx.entry().quota > 0) most.samples = ctx.entry().quota;
+    if (ctx.elastic() || most.batch == 0) return most;
+    std::uint64_t steps = 0;
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      steps = std::max<std::uint64_t>({steps, trigger_.first(f, cuts_.size()), trigger_.next(f, cuts_.size())});
+    }
+    most.samples = steps * most.batch;
+    return most;
   }
 
   [[nodiscard]] std::size_t most_bytes(const detail::hub_terms& terms) const {

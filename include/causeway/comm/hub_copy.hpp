@@ -29,7 +29,7 @@ template <class Outer>
 struct hub_copy {
   std::vector<float> shared;
   std::vector<Outer> outers;  ///< one for each fragment
-  std::uint64_t steps = 0;    ///< inner steps of the peer that had most
+  std::uint64_t steps = 0;    ///< inner steps at which a newcomer begins: common_steps
 
   void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, const Outer& prototype) {
     shared.assign(parameters.begin(), parameters.end());

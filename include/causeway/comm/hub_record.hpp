@@ -32,7 +32,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 
 /// What a peer says of itself when a record's exchange begins.
 struct hub_claim {
-  std::uint64_t name = 0;
   std::uint64_t serves = 0;   ///< names the time as a hub that it has pushes of; 0: it is none
   std::uint64_t follows = 0;  ///< names that of the hub that it pushed to last; 0: it has not pushed since the last record
   std::uint64_t steps = 0;    ///< inner steps that it has taken
@@ -46,8 +45,12 @@ struct chosen_hub {
 
 /// The hub that somebody has pushed to last, if it is there; else the first peer begins a new time, `fresh`. Times are
 /// named by attempts at rounds, which only grow: so no peer goes back to a hub that it has left, which has some of its
-/// pushes.
+/// pushes. Nobody can have pushed to one of a later attempt than this, `fresh`.
 CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh);
+
+/// The inner steps at which a newcomer begins: as many as more than half of the peers say that they have taken, so that one
+/// which counts wrongly moves nobody; never fewer than `before`.
+CAUSEWAY_DECL std::uint64_t common_steps(std::span<const hub_claim> claims, std::uint64_t before);
 
 /// Not a regular value: the lines of a reign refer to it.
 template <class Outer>
@@ -113,8 +116,7 @@ class hub_record {
     const chosen_hub hub = choose_hub(claims, ctx.attempt());
     const auto terms = terms_on(ctx.transport());
     follow(ctx, tier, terms, hub);
-    names_.clear();
-    for (const hub_claim& c : claims) names_.push_back(c.name);
+    names_ = ctx.entry().identities;
     const auto outcome = talk(ctx, tier, rules, most, terms, hub.peer, flush);
     tier.hang_up();  // the lines of an attempt end with it
     CAUSEWAY_TRY(outcome);
@@ -138,7 +140,7 @@ class hub_record {
   }
 
   result<std::vector<hub_claim>> claims_of_all(auto& ctx) {
-    const hub_claim mine{ctx.identity(), serves_, follows_, ctx.step()};
+    const hub_claim mine{serves_, follows_, ctx.step()};
     std::vector<hub_claim> all(ctx.peers());
     CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                         std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{all}),
@@ -194,7 +196,7 @@ class hub_record {
 
   void land(auto& ctx, auto& tier, std::span<const hub_claim> claims, net::peer_index hub) {
     copy_parts(next_, copy_.state());
-    for (const hub_claim& c : claims) copy_.steps = std::max(copy_.steps, c.steps);
+    copy_.steps = common_steps(claims, copy_.steps);
     room_ = {};
     std::copy(copy_.shared.begin(), copy_.shared.end(), ctx.parameters().begin());
     ctx.parameters_changed();

@@ -10,6 +10,7 @@
 #include <causeway/compress/message.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
@@ -32,6 +33,22 @@ constexpr std::size_t hello_bytes(std::size_t fragments) noexcept {
   return sizeof(push_header) + fragments * sizeof(hello_entry);
 }
 
+/// What was trained on for a push.
+struct hub_work {
+  std::uint64_t samples = 0;
+  std::uint32_t steps = 0;
+};
+
+/// What a push may say that it was trained on.
+struct push_limits {
+  std::uint64_t samples = UINT64_MAX;  ///< in all; more count as so many
+  std::uint32_t batch = 0;             ///< in each inner step; more are refused; 0: any number
+};
+
+/// What a push of peer `from` counts for: no more than it can have been trained on.
+CAUSEWAY_DECL [[nodiscard]] result<hub_work> credible(const push_limits& most, const push_header& said,
+                                                      net::peer_index from);
+
 /// The run, as it is now.
 struct hub_terms {
   net::any_transport& transport;
@@ -41,6 +58,7 @@ struct hub_terms {
   std::span<const axis::fragment> cuts;
   std::uint64_t seed = 0;
   time_point deadline = no_deadline;
+  push_limits most{};
 
   [[nodiscard]] time_point now() const { return clock.now(); }
 

@@ -412,8 +412,7 @@ class parameter_server {
     if ((is_ahead || has_it) && !will_be_answered) {
       reply(c, fragment_answer(terms, {.fragment = f, .number = client.taken[f]}));
     }
-    const std::uint64_t agreed = said.pending != 0 ? said.number - 1 : said.number;
-    client.taken[f] = std::max(client.taken[f], agreed);
+    client.taken[f] = std::max(client.taken[f], said.number - (said.pending != 0 ? 1 : 0));
   }
 
   result<void> understand(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
@@ -439,15 +438,16 @@ class parameter_server {
                   "it goes on pushing while " + std::to_string(most_waiting) +
                       " of its pushes wait; a client waits for the answer to one before it makes the next");
     }
+    CAUSEWAY_ASSIGN(const hub_work work, credible(level_ == 0 ? terms.most : push_limits{}, h, peers_[c]));
     client.taken[h.fragment] = h.number;
-    client.samples[h.fragment] = h.samples;
+    client.samples[h.fragment] = work.samples;
     client.speed = h.speed;
     client.sync_seconds = h.sync_seconds;
     const auto* const from = reinterpret_cast<const std::uint8_t*>(bytes.data());
     batches_[h.fragment].push_back({.client = c,
                                     .number = h.number,
-                                    .samples = h.samples,
-                                    .steps = h.steps,
+                                    .samples = work.samples,
+                                    .steps = work.steps,
                                     .wants_answer = h.wants_answer,
                                     .bytes = {from, from + bytes.size()},
                                     .since = terms.now()});
@@ -493,9 +493,10 @@ class parameter_server {
   /// The samples behind a merged batch over those of all clients, an absent one with what its last push had: 1 when all
   /// are there. One that has not pushed yet counts as the mean of the batch; one that never did and is done, as nothing.
   [[nodiscard]] float share_of(std::size_t f, std::span<const waiting_push> batch) const {
-    double arrived = 0, absent = 0, pushes = 0, unknown = 0;
+    double arrived = 0, absent = 0, pushes = 0, unknown = 0, here = 0;
     for (std::uint32_t c = 0; c < clients_.size(); ++c) {
       if (!clients_[c].here) continue;
+      ++here;
       const auto samples = static_cast<double>(clients_[c].samples[f]);
       if (std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; })) {
         arrived += samples;
@@ -505,7 +506,7 @@ class parameter_server {
         unknown += samples == 0 && !clients_[c].done ? 1 : 0;
       }
     }
-    if (arrived == 0) return 1;
+    if (arrived == 0) return here == 0 ? 1.0F : static_cast<float>(pushes / here);
     return static_cast<float>(arrived / (arrived + absent + unknown * arrived / pushes));
   }
 
@@ -534,8 +535,7 @@ class parameter_server {
   }
 
   void owe(const waiting_push& w, std::size_t f) {
-    if (w.wants_answer == 0) return;
-    unanswered_[f].push_back({.client = w.client, .number = w.number, .since = w.since, .unsound = w.unsound});
+    if (w.wants_answer != 0) unanswered_[f].push_back({w.client, w.number, w.since, w.unsound});
   }
 
   /// The outer step with what the pushes say together, without those that cannot be used.

@@ -63,12 +63,6 @@ struct hub_leg {
 CAUSEWAY_DECL void add_pushed(float sign, const axis::fragment& cut, std::span<const float> pulled,
                               std::span<const float> live, std::span<float> pushed);
 
-/// What was trained on for a push.
-struct hub_work {
-  std::uint64_t samples = 0;
-  std::uint32_t steps = 0;
-};
-
 class server_client {
  public:
   CAUSEWAY_DECL result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,

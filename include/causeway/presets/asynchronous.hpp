@@ -62,6 +62,7 @@ struct decoupled_diloco_options {
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
   std::uint64_t record_samples = 0;  ///< where peers come and go, of all of them from one record to the next (axis::star)
+  std::uint32_t most_batch = 0;      ///< samples of an inner step, at most, at any peer (axis::quorum)
 };
 using decoupled_diloco =
     comm::async_parameter_server<axis::star, axis::staggered, axis::balanced, axis::delayed, axis::quorum,

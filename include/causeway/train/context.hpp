@@ -158,9 +158,7 @@ class training_context {
   /// The outcome of an exchange of rows; or what a device failed with meanwhile, which says more than that its bytes were
   /// refused.
   result<void> or_device_error(result<void> outcome) {
-    if constexpr (kernels::Backend<backend_type>) {
-      if (auto device = model_.backend().finish(); !device) return device;
-    }
+    if constexpr (kernels::Backend<backend_type>) CAUSEWAY_TRY(model_.backend().finish());
     return outcome;
   }
 
@@ -270,6 +268,7 @@ class training_context {
   [[nodiscard]] bool is_last_exchange() const noexcept { return entry_.last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
   [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry_.shares[peer] : 1.0 / peers(); }
+  [[nodiscard]] const round_entry& entry() const noexcept { return entry_; }  ///< where peers come and go: that exchange
 
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
   [[nodiscard]] detail::contribution& contribution() noexcept { return contribution_; }

@@ -67,6 +67,8 @@ struct round_entry {
   time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
   double share = 0;                         ///< this peer's samples / everybody's
   std::vector<double> shares{};             ///< the same of each peer that takes part
+  std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
+  std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round
   bool last = false;                        ///< with it all samples of the run's budget are contributed

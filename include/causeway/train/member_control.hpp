@@ -42,8 +42,10 @@ struct member_options {
   net::arrival_options exchange{};               ///< how long an exchange may take, learned from earlier ones
   duration say_after = std::chrono::seconds{5};  ///< a wait longer than this is logged, then at double intervals
   /// How long a newcomer may find nobody of the run, before it ends with errc::unreachable; ten times as long once it has
-  /// been in. 0: for ever.
+  /// been in. 0: who has been in waits for ever.
   duration patience{0};
+  /// Where `patience` is 0, that of a newcomer: it has nothing that could get lost, and the run may be over. 0: for ever.
+  duration newcomer_patience = std::chrono::minutes{10};
   /// A member of the last round known waits for the others for ever, as long as there is something to train.
   bool members_wait = true;
   /// What this peer has for a round is worth nothing on top of a later one: when it has to fetch a state instead of taking

@@ -57,7 +57,7 @@ class member_waits {
   result<bool> block_a_while(const Over& over, duration most = duration::max()) {
     const time_point begin = time_now();
     most = std::min(most, say_at_ - waited_);
-    if (options_->patience > duration{0}) most = std::min(most, options_->patience);
+    if (limit() > duration{0}) most = std::min(most, inside_ ? options_->patience : limit());
     const auto outcome = fabric_->block(over, begin + most);
     waited_ += time_now() - begin;
     if (outcome && !*outcome && waited_ >= say_at_) {
@@ -77,6 +77,12 @@ class member_waits {
   // A newcomer, or who comes back to a run that has done without it, could wait for ever for peers that have ended. Who was
   // in waits longer: what it has trained is worth something, if the others are only cut off.
   CAUSEWAY_DECL result<void> give_up_if_alone() const;
+
+  // How long this peer may find nobody; 0: for ever.
+  [[nodiscard]] duration limit() const noexcept {
+    if (inside_) return 10 * options_->patience;
+    return options_->patience > duration{0} ? options_->patience : options_->newcomer_patience;
+  }
 
   CAUSEWAY_DECL result<void> await_change(const situation& before);
 

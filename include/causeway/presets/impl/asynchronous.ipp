@@ -16,14 +16,15 @@ CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o) {
 }
 
 CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o) {
-  return decoupled_diloco{axis::star{.record_samples = o.record_samples},
-                          axis::staggered{o.local_steps},
-                          axis::balanced{o.fragments},
-                          axis::delayed{o.overlap_steps, o.local_share},
-                          axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds},
-                          axis::push<compress::bits<4>, collective::radial_directional>{},
-                          axis::outer<optim::nesterov_in_parts>{o.outer_learning_rate,
-                                                                optim::nesterov_in_parts{{.momentum = o.outer_momentum}}}};
+  return decoupled_diloco{
+      axis::star{.record_samples = o.record_samples},
+      axis::staggered{o.local_steps},
+      axis::balanced{o.fragments},
+      axis::delayed{o.overlap_steps, o.local_share},
+      axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds, .most_batch = o.most_batch},
+      axis::push<compress::bits<4>, collective::radial_directional>{},
+      axis::outer<optim::nesterov_in_parts>{o.outer_learning_rate,
+                                            optim::nesterov_in_parts{{.momentum = o.outer_momentum}}}};
 }
 
 namespace detail {

@@ -38,12 +38,16 @@ CAUSEWAY_DECL result<std::optional<round_entry>> entered_attempt::enter(const me
   e.deadline = entered_at_ + exchange_patience(bytes);
   e.empty = view_.total() == 0;
   const auto total = static_cast<double>(std::max<std::uint64_t>(view_.total(), 1));
-  for (const auto& m : view_.members) e.shares.push_back(static_cast<double>(m.samples) / total);
+  for (const auto& m : view_.members) {
+    e.shares.push_back(static_cast<double>(m.samples) / total);
+    e.identities.push_back(m.peer);
+  }
   e.share = e.shares[rank];
   std::vector<net::peer_index> links;
   fabric_.locked([&] {
     links = e.empty ? std::vector<net::peer_index>{0} : control_.links_of(view_);
     e.last = control_.ledger().completed_by(view_.total());
+    e.quota = control_.ledger().quota();
   });
   transport_ = net::any_transport{
       view_transport{net::link_transport{owned_, std::move(links), e.empty ? 0 : rank, view_.at.wire()}, suspects_}};

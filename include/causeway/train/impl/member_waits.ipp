@@ -46,7 +46,7 @@ CAUSEWAY_DECL void member_waits::stop_waiting() {
 
 CAUSEWAY_DECL result<void> member_waits::give_up_if_alone() const {
   std::optional<error> why;
-  locked([&] { why = control_->alone_too_long(options_->patience * (inside_ ? 10 : 1)); });
+  locked([&] { why = control_->alone_too_long(limit()); });
   return why ? result<void>{*why} : result<void>{};
 }
 

@@ -12,6 +12,7 @@
 #include <causeway/axis/low_rank_mean.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/residual.hpp>
+#include <causeway/collective/norm_aggregators.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/comm/stacked.hpp>
 #include <causeway/compress/bits.hpp>
@@ -36,13 +37,15 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// SparseLoCo (Sarfi et al. 2025, Algorithm 1): pseudo-gradients with error feedback, the k largest of every tile of 64 by
 /// 64 entries (64 of a vector) in 2 bits, with a codebook for each tensor, everybody's to everybody; each coordinate's mean
-/// is over those who sent it; no outer momentum. As in its authors' code, which also clips to the median norm: see
-/// tests/golden/sparse_loco/reference.py. Of a vector with k = 64 nothing is left out. Where batches are so small that
-/// peers' rows have little in common, that mean takes steps up to as many times too long as there are peers
-/// (docs/benchmarks-losses.md): lower the outer rate, or divide by all peers, as the paper's equation does.
+/// is over those who sent it; no outer momentum. As in its authors' code; with `clips` also as Templar runs it, where no
+/// peer's tensor is longer than the median of the peers': see tests/golden/sparse_loco/reference.py. Of a vector with k =
+/// 64 nothing is left out. Where batches are so small that peers' rows have little in common, that mean takes steps up to
+/// as many times too long as there are peers (docs/benchmarks-losses.md): lower the outer rate, or divide by all peers, as
+/// the paper's equation does.
 ///
 /// Formula:
 ///   Δ_i = x̄ − x_i after H inner steps;  e_i ← β·e_i + Δ_i;  sent_i = Q(top-k(e_i));  e_i ← e_i − sent_i
+///   clips: sent_i ← sent_i·min(1, median_j |sent_j| / |sent_i|), tensor by tensor, in the mean
 ///   Δ[c] = Σ sent_i[c] / (how many sent c);  with over_all / n;  x̄ ← x̄ − η·Δ;  x_i ← x̄
 /// Sent: places and 2-bit codes of what is largest, with a codebook for each tensor, to everybody after every H-th step.
 struct sparse_loco_options {
@@ -51,13 +54,14 @@ struct sparse_loco_options {
   float error_decay = 0.95F;
   float outer_learning_rate = 1.0F;
   bool over_all = false;  ///< the mean is over all peers, as in the paper, not over those who sent a coordinate
+  bool clips = false;     ///< tensors longer than the median of all peers' are scaled down to it, as in Templar
 };
 namespace detail {
 using sparse_loco_codec = compress::sparse<compress::no_transform, compress::top_k, compress::codebook<2>>;
 }
-using sparse_loco =
-    comm::rounds<axis::every, axis::error_feedback,
-                 axis::gather_mean<detail::sparse_loco_codec, collective::contributor_mean>, axis::outer<optim::sgd>>;
+using sparse_loco = comm::rounds<axis::every, axis::error_feedback,
+                                 axis::gather_mean<detail::sparse_loco_codec, collective::clipped_contributor_mean>,
+                                 axis::outer<optim::sgd>>;
 CAUSEWAY_DECL [[nodiscard]] sparse_loco make(const sparse_loco_options& o);
 
 /// SPARTA (2025): in every step the same small random part of the parameters is averaged on all peers.

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the pictures of docs/concepts.md and docs/policies/README.md: docs/images/concept_*.svg and policy_*.svg.
+"""Writes the pictures of docs/concepts.md, docs/policies/README.md and docs/presets/: docs/images/concept_*.svg, policy_*.svg and
+preset_*.svg.
 
 usage: diagrams.py [--check]     with --check: status 1 when the files are not what this program draws
 """
@@ -387,6 +388,211 @@ def policy_tuned_model():
         t.work(2, begin + 4, look="b")
         t.send(begin + 6.5, 1, begin + 6.9, 0, "k")
         t.work(0, begin + 7, look="x")
+    return t
+
+
+@picture
+def preset_one_late():
+    t = Timeline(["peer 0", "peer 1", "peer 2"], 15)
+    for i in range(5):
+        for row in range(3):
+            t.work(row, 3 * i, length=3)
+        if i > 0:
+            t.together(3 * i, range(3), 2.2, faint=True)
+            t.over(3 * i + 1.1, f"rows of step {i}")
+    return t
+
+
+@picture
+def preset_eager_diloco():
+    t = Timeline(["peer 0", "peer 1", "peer 2"], 18)
+    steps(t, range(3), range(18))
+    for i, begin in enumerate((6, 12)):
+        t.together(begin, range(3), 5.8, faint=True)
+        t.over(begin + 3, f"rows of round {i + 1}")
+        t.line(t.x(begin), t.TOP, t.x(begin), t.y(2) + 14, "k", dashed=True)
+    t.over(3, "round 1")
+    return t
+
+
+@picture
+def preset_sparta_diloco():
+    t = Timeline(["peer 0", "peer 1", "peer 2"], 15)
+    for i in range(9):
+        begin = 1.4 * i + (1.1 if i >= 8 else 0)
+        steps(t, range(3), [begin])
+        t.together(begin + 1, range(3), 0.35, faint=True)
+    t.together(11.2, range(3), 1)
+    t.over(11.7, "all of it")
+    t.over(3, "a few entries")
+    return t
+
+
+@picture
+def preset_dedloc():
+    t = Timeline(["slow peer", "fast peer", "faster peer"], 15)
+    for begin in (0, 7.6):
+        for row, length in ((0, 3), (1, 1.5), (2, 1)):
+            for k in range(int(6 / length)):
+                t.work(row, begin + k * length, length=length)
+        t.together(begin + 6.1, range(3), 0.9)
+    t.over(6.6, "all samples are there")
+    return t
+
+
+@picture
+def preset_halos():
+    t = Timeline(["global hub", "hub of region 0", "peer", "peer", "hub of region 1", "peer"], 17)
+    for row, hub, length in ((2, 1, 2), (3, 1, 3), (5, 4, 2.5)):
+        begin = 0.0
+        while begin + length + 1 < 17:
+            t.work(row, begin, length=length)
+            t.send(begin + length, row, begin + length + 0.3, hub)
+            t.work(hub, begin + length + 0.3, look="b", length=0.4)
+            t.send(begin + length + 0.6, hub, begin + length + 0.9, row, "k")
+            begin += length + 1
+    for hub, at in ((1, 6.8), (4, 8.2)):
+        t.send(at, hub, at + 0.8, 0)
+        t.work(0, at + 0.8, look="b", length=0.5)
+        t.send(at + 1.3, 0, at + 2.3, hub, "k")
+    return t
+
+
+@picture
+def preset_ravnest():
+    t = Timeline(["cluster 0, hub", "cluster 0, peer", "cluster 1, hub", "cluster 1, peer"], 16)
+    for begin in (0, 9.4):
+        steps(t, range(4), [begin + i for i in range(5)])
+    t.together(5.1, (0, 1), 0.9, faint=True)
+    t.together(5.1, (2, 3), 0.9, faint=True)
+    x = t.x(6.9)
+    t.line(x, t.y(0), x, t.y(2), "x", width=4)
+    for row in (0, 2):
+        t.box(x - 5, t.y(row) - 5, 10, 10, "x", round_=5)
+    t.over(6.9, "ring of hubs")
+    t.together(7.8, (0, 1), 0.9, faint=True)
+    t.together(7.8, (2, 3), 0.9, faint=True)
+    return t
+
+
+@picture
+def preset_dipaco():
+    t = Timeline(["path A1", "path A2", "path B1", "path B2"], 18)
+    for begin in (0, 10.5):
+        steps(t, range(4), [begin + i for i in range(6)])
+    t.together(6.1, (0, 1), 0.8)
+    t.together(6.1, (2, 3), 0.8)
+    t.over(6.5, "A, B")
+    for i, (a, b) in enumerate(((0, 2), (1, 3))):
+        x = t.x(7.6 + 0.5 * i)
+        t.line(x, t.y(a), x, t.y(b), "x", width=5)
+    t.over(7.9, "1, 2")
+    t.together(8.9, range(4), 0.8, faint=True)
+    t.over(9.4, "what all share")
+    return t
+
+
+def in_order(t, orders, until=99.0):
+    """Passes of unit length in each stage's own order: F, I (input gradients), W (weight gradients), or B for both in two units."""
+    done, free, at = {}, [0.0] * len(orders), [0] * len(orders)
+    while any(at[s] < len(orders[s]) for s in range(len(orders))):
+        for s, order in enumerate(orders):
+            while at[s] < len(order):
+                kind, m = order[at[s]]
+                first = {"F": ("F", s - 1), "I": ("I", s + 1) if s + 1 < len(orders) else ("F", s), "W": ("I", s), "R": ("F", s),
+                         "B": ("I", s + 1) if s + 1 < len(orders) else ("F", s)}[kind]
+                needs = 0.0 if first[1] < 0 else done.get((*first, m))
+                if needs is None:
+                    break
+                begin, length = max(free[s], needs), 2 if kind == "B" else 1
+                t.work(s, begin, look={"F": "w", "R": "i"}.get(kind, "b"), word=str(m) + {"W": "w"}.get(kind, ""), length=length)
+                free[s] = done[kind if kind != "B" else "I", s, m] = begin + length
+                at[s] += 1
+    return max(free)
+
+
+@picture
+def preset_gpipe():
+    t = Timeline(["stage 0", "stage 1", "stage 2"], 21)
+    end = in_order(t, [[(k, m) for k in "FB" for m in range(4)]] * 3)
+    for row in range(3):
+        t.work(row, end + 0.3, look="x")
+    t.over(end + 0.8, "inner step")
+    return t
+
+
+@picture
+def preset_varuna():
+    t = Timeline(["stage 0", "stage 1", "stage 2"], 22)
+    orders = [[("F", 0), ("F", 1), ("F", 2), ("R", 0), ("B", 0), ("R", 1), ("B", 1), ("R", 2), ("B", 2)],
+              [("F", 0), ("F", 1), ("F", 2), ("R", 0), ("B", 0), ("R", 1), ("B", 1), ("R", 2), ("B", 2)],
+              [("F", 0), ("B", 0), ("F", 1), ("B", 1), ("F", 2), ("B", 2)]]
+    end = in_order(t, orders)
+    for row in range(3):
+        t.work(row, end + 0.3, look="x")
+    t.over(6, "outlined: forward again")
+    return t
+
+
+@picture
+def preset_crosspipe():
+    t = Timeline(["stage 0", "stage 1", "stage 2"], 18)
+    orders = [[("F", 0), ("F", 1), ("F", 2), ("I", 0), ("F", 3), ("I", 1), ("W", 0), ("I", 2), ("W", 1), ("I", 3), ("W", 2), ("W", 3)],
+              [("F", 0), ("F", 1), ("I", 0), ("F", 2), ("I", 1), ("F", 3), ("I", 2), ("W", 0), ("I", 3), ("W", 1), ("W", 2), ("W", 3)],
+              [("F", 0), ("I", 0), ("F", 1), ("I", 1), ("F", 2), ("I", 2), ("F", 3), ("I", 3), ("W", 0), ("W", 1), ("W", 2), ("W", 3)]]
+    end = in_order(t, orders)
+    for row in range(3):
+        t.work(row, end + 0.3, look="x")
+    return t
+
+
+@picture
+def preset_bamboo():
+    t = Timeline(["stage 0", "stage 1", "stage 2"], 18)
+    one_f_one_b(t, (0, 1, 2), 0, 3, 4, until=6)
+    for row, at, word in ((0, 3, "0'"), (0, 4, "1'"), (1, 3, "0'")):
+        t.work(row, at, look="i", word=word)
+    t.dies(2, 6.3)
+    t.box(t.x(7.2), t.TOP - 1, 2, t.ROW * 3 + 2, "g", round_=0)
+    t.over(9.4, "stage 1 does what is left of stage 2")
+    for at, look, word in ((7.6, "i", "2'"), (8.6, "b", "2'"), (9.6, "b", "2"), (10.6, "w", "3"), (11.6, "i", "3'"), (12.6, "b", "3'"), (13.6, "b", "3")):
+        t.work(1, at, look=look, word=word)
+    for at, look, word in ((9.8, "w", "3"), (10.8, "b", "2"), (14.8, "b", "3")):
+        t.work(0, at, look=look, word=word)
+    return t
+
+
+@picture
+def preset_recycle():
+    t = Timeline(["pipeline A, stage 0", "pipeline A, stage 1", "pipeline B, stage 0", "pipeline B, stage 1"], 14)
+    for row in (0, 2):
+        for m in range(2):
+            t.work(row, m, word=str(m))
+    t.dies(1, 0.6)
+    for i, (m, look) in enumerate(((0, "w"), (0, "x"), (1, "w"), (1, "x"))):
+        t.work(3, 1.2 + i, look=look, word=str(m))
+    for i, (m, look) in enumerate(((0, "b"), (0, "x"), (1, "b"), (1, "x"))):
+        t.work(3, 5.2 + i, look=look, word=str(m))
+    for m in range(2):
+        t.send(1 + m, 0, 2.2 + 2 * m, 3)
+        t.send(7.2 + 2 * m, 3, 8.4 + 2 * m, 0)
+        t.work(0, 8.5 + 2 * m, look="b", word=str(m))
+        t.work(2, 6.3 + 2 * m, look="b", word=str(m))
+    t.over(4, "orange: of the other pipeline")
+    return t
+
+
+@picture
+def preset_checkfree():
+    t = Timeline(["stage 0", "stage 1", "stage 2", "newcomer"], 18)
+    one_f_one_b(t, (0, 1, 2), 0, 3, 3, until=4)
+    t.dies(1, 4.4)
+    t.send(5.6, 0, 7.2, 3)
+    t.send(5.6, 2, 7.2, 3)
+    t.over(6.2, "neighbours' parameters")
+    t.work(3, 7.4, look="x", length=1.4)
+    t.over(8.4, "their mean")
+    one_f_one_b(t, (0, 3, 2), 9.2, 3, 2)
     return t
 
 

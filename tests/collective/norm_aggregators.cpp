@@ -17,6 +17,7 @@ using causeway::compress::matrix_range;
 
 static_assert(Aggregator<radial_directional, plain, message_context>);
 static_assert(Aggregator<median_norm_clip, pairs, message_context>);
+static_assert(Aggregator<clipped_contributor_mean, pairs, message_context>);
 
 namespace {
 
@@ -110,24 +111,49 @@ TEST_CASE("median norm clip: huge tensors and messages that do not decode count 
   CHECK(hopeless.refused(median_norm_clip{}) == std::pair{2U, errc::invalid_argument});
 }
 
+TEST_CASE("clipped contributor mean: the loud are turned down, who sent a value is divided by", "[collective][fast]") {
+  contribution<pairs> all{pairs{1.0F}, {{0, 2, 1}, {2, 1, 1}}};
+  all.add({3, 4, 2}, 1);
+  all.add({0.5F, 10, 0}, 3);  // 0.5 is not sent
+  all.add({0, 2, 8}, 1);
+  // Norms: 5 10 2 | 2 0 8; medians 5 and 2.
+  const clipped_contributor_mean clips{.clips = true};
+  CHECK(near(*all.combine(clips), {3, (4 + 3 * 5 + 2) / 5.0F, 2}));
+  CHECK(near(all.counts, {1, 5, 2}));
+  CHECK(near(*all.combine(clipped_contributor_mean{.over_all = true, .clips = true}), {3 / 5.0F, 21 / 5.0F, 4 / 5.0F}));
+  CHECK(near(*all.combine(clipped_contributor_mean{}), {3, (4 + 3 * 10 + 2) / 5.0F, 5}));
+  CHECK(*all.combine(clipped_contributor_mean{}) == *all.combine(contributor_mean{}));
+  all.counts.clear();  // the caller does not want them
+  CHECK(near(*all.combine(clips), {3, 21 / 5.0F, 2}));
+  CHECK(*all.combine(clipped_contributor_mean{}) == *all.combine(contributor_mean{}));
+
+  contribution<pairs> broken{pairs{1.0F}};
+  broken.add({1, 2}, 1);
+  broken.add({1, std::numeric_limits<float>::infinity()}, 1);
+  CHECK(broken.refused(clips) == std::pair{1U, errc::non_finite});
+}
+
 TEST_CASE("norm aggregators: over a network all peers end with the same bits", "[collective][fast]") {
   const std::uint32_t size = 5;
   const std::vector<matrix_range> matrices{{0, 8, 16}, {200, 10, 3}};
-  std::vector<std::vector<float>> radial(size), clipped(size);
+  std::vector<std::vector<float>> radial(size), clipped(size), sparse(size);
   const memory_network network{size};
   const auto outcomes = run_sides(network, [&](side& s) -> causeway::result<void> {
     const message_context ctx = {.pool = s.pool, .matrices = matrices};
-    radial[s.self] = clipped[s.self] = whole_values(s.self, 300);
+    radial[s.self] = clipped[s.self] = sparse[s.self] = whole_values(s.self, 300);
     if (s.self == 3) clipped[s.self][7] = std::numeric_limits<float>::quiet_NaN();
     gather_mean<plain, radial_directional> first;
     gather_mean<plain, median_norm_clip> second;
     CAUSEWAY_TRY(run_exchange(first, s.port(1), {.values = radial[s.self]}, ctx));
-    return run_exchange(second, s.port(2), {.values = clipped[s.self]}, ctx);
+    CAUSEWAY_TRY(run_exchange(second, s.port(2), {.values = clipped[s.self]}, ctx));
+    gather_mean<pairs, clipped_contributor_mean> third{pairs{1.0F}, clipped_contributor_mean{.clips = true}};
+    return run_exchange(third, s.port(3), {.values = sparse[s.self]}, ctx);
   });
   REQUIRE(all_succeeded(outcomes));
   for (std::uint32_t p = 1; p < size; ++p) {
     CHECK(same_bits(radial[0], radial[p]));
     CHECK(same_bits(clipped[0], clipped[p]));
+    CHECK(same_bits(sparse[0], sparse[p]));
   }
   for (const float x : clipped[0]) CHECK(std::isfinite(x));
 }

@@ -27,6 +27,11 @@ TEST_CASE("presets: SparseLoCo with the mean over all is its paper's", "[presets
                  [] { return make(presets::sparse_loco_options{.local_steps = 2, .k = 20, .over_all = true}); });
 }
 
+TEST_CASE("presets: SparseLoCo that clips to the median norm is Templar's", "[presets][fast]") {
+  traced::replay("sparse_loco/clipped", 2, optim::constant{0.5F}, 0.0F,
+                 [] { return make(presets::sparse_loco_options{.local_steps = 2, .k = 20, .clips = true}); });
+}
+
 TEST_CASE("presets: DeMo is its authors'", "[presets][fast]") {
   traced::replay("demo", 1, rising{}, 0.1F, [] { return make(presets::demo_options{}); });
 }

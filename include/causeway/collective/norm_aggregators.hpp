@@ -57,12 +57,26 @@ CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x);
 
 CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x);
 
+inline constexpr double no_norm = -1;  ///< of a tensor that does not count
+
+/// Of each of the `tensors` tensors the median over messages, of two in the middle the lower one: norms[i * tensors + t] is
+/// that of tensor t in message i. 0 where no message counts.
+CAUSEWAY_DECL std::vector<double> median_norms(const std::vector<double>& norms, std::size_t tensors);
+
+/// row = weight · what a message says, as the codec has it; adds the weight to the counts of what it has.
+template <class C, class X>
+std::optional<refusal> decode_weighted(const aggregation<C, X>& all, const peer_message& m, float weight,
+                                       std::span<float> row, std::span<float> counts) {
+  kernels::zero(all.context.pool, row.data(), static_cast<std::int64_t>(row.size()));
+  const auto added = all.codec.decode_add(all.context, m.bytes, row, weight, counts);
+  if (!added) return refusal{m.peer, added.error().code};
+  return std::nullopt;
+}
+
 /// row = what a message says, as values.
 template <class C, class X>
 std::optional<refusal> decode_one(const aggregation<C, X>& all, const peer_message& m, std::span<float> row) {
-  kernels::zero(all.context.pool, row.data(), static_cast<std::int64_t>(row.size()));
-  const auto added = all.codec.decode_add(all.context, m.bytes, row, 1.0F, {});
-  if (!added) return refusal{m.peer, added.error().code};
+  if (auto bad = decode_weighted(all, m, 1.0F, row, {})) return bad;
   invert(all.codec, all.context, row);
   return std::nullopt;
 }
@@ -136,7 +150,7 @@ struct median_norm_clip {
     thread_pool& pool = all.context.pool;
     const std::vector<detail::tensor_piece> tensors = detail::tensors_of(all.context, all.out.size());
     const std::vector<double> norms = norms_of(all, tensors);
-    const std::vector<double> limits = medians(norms, tensors.size());
+    const std::vector<double> limits = detail::median_norms(norms, tensors.size());
     std::vector<double> weights(tensors.size());
     for (std::size_t i = 0; i < all.messages.size(); ++i) {
       const std::span<const double> own{norms.data() + i * tensors.size(), tensors.size()};
@@ -153,7 +167,7 @@ struct median_norm_clip {
   }
 
  private:
-  static constexpr double dropped = -1;
+  static constexpr double dropped = detail::no_norm;
   static bool is_dropped(double norm) { return norm < 0; }
 
   /// The norm of tensor t in message i at [i * tensors + t]; `dropped` for one that does not count.
@@ -175,8 +189,6 @@ struct median_norm_clip {
 
   CAUSEWAY_DECL [[nodiscard]] bool is_within(std::span<const float> x) const;
 
-  CAUSEWAY_DECL static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors);
-
   /// A tensor that nobody contributed to stays 0; when that is all of them, there is no result.
   template <class C, class X>
   static std::optional<refusal> divide(thread_pool& pool, const aggregation<C, X>& all,
@@ -188,6 +200,56 @@ struct median_norm_clip {
     }
     const bool any = std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });
     return any || tensors.empty() ? std::nullopt : std::optional{refusal{all.peers, errc::invalid_argument}};
+  }
+};
+
+/// contributor_mean of messages of which each tensor is scaled down to the median of the peers' norms of it, where it is
+/// longer (what Templar does before SparseLoCo's outer step). For presets that have both, without `clips` it is
+/// contributor_mean. Coefficients of a transform are taken for values: ours keep lengths. Cost: two decodes and one norm a
+/// message. Scratch: two rows. Rows that lie on a device are refused.
+struct clipped_contributor_mean {
+  static constexpr std::string_view name = "clipped_contributor_mean";
+  static constexpr std::size_t scratch_rows = 2;
+  static constexpr bool counts = true;
+  static constexpr bool drops_unusable = false;
+
+  bool over_all = false;  ///< divided by the weights of all
+  bool clips = false;
+
+  template <class C, class X>
+  std::optional<refusal> combine(aggregation<C, X> all) const {
+    const std::size_t n = all.out.size();
+    const std::span<float> row = all.scratch.last(n);
+    all.scratch = all.scratch.first(n);
+    if (!clips) return contributor_mean{over_all}.combine(all);
+    if (detail::is_kept(all.codec, all.out)) return refusal{all.peers, errc::invalid_argument};
+    const std::span<float> counted = all.counts.empty() ? all.scratch : all.counts;
+    kernels::zero(all.context.pool, counted.data(), static_cast<std::int64_t>(n));
+    if (auto bad = add_clipped(all, row, counted)) return bad;
+    if (auto bad = detail::divide(all, over_all ? std::span<float>{} : counted, over_all ? all.factor : 1.0F)) return bad;
+    detail::invert(all.codec, all.context, all.out);
+    return std::nullopt;
+  }
+
+ private:
+  template <class C, class X>
+  static std::optional<refusal> add_clipped(const aggregation<C, X>& all, std::span<float> row, std::span<float> counted) {
+    const std::vector<detail::tensor_piece> tensors = detail::tensors_of(all.context, row.size());
+    std::vector<double> norms;
+    for (const peer_message& m : all.messages) {
+      if (auto bad = detail::decode_weighted(all, m, 1.0F, row, {})) return bad;
+      for (const detail::tensor_piece& t : tensors) norms.push_back(detail::norm_of(all.context.pool, t.of(row)));
+    }
+    const std::vector<double> limits = detail::median_norms(norms, tensors.size());
+    auto own = norms.begin();
+    for (const peer_message& m : all.messages) {
+      if (auto bad = detail::decode_weighted(all, m, m.weight, row, counted)) return bad;
+      for (std::size_t t = 0; t < tensors.size(); ++t, ++own) {
+        const double factor = *own > limits[t] ? limits[t] / *own : 1.0;
+        detail::add_scaled(all.context.pool, tensors[t].of(all.out), factor, tensors[t].of(row));
+      }
+    }
+    return std::nullopt;
   }
 };
 

@@ -34,6 +34,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// Async Local-SGD (Liu et al. 2024): delayed Nesterov at the hub, with a period of about as many pushes as there are
 /// peers, and local steps in proportion to speed (DyLU).
+///
+/// Formula:
+///   peer i: H·(its speed / the pace) steps from x̄;  Δ_i = where it began − x_i;  hub: B ← B + Δ_i
+///   x̄ ← x̄ − η·Δ_i/N;  after each N pushes: m ← β·m + B/N;  x̄ ← x̄ − η·β·m;  B ← 0
+/// Sent: Δ_i to the hub when a peer is done, x̄ back, both in f32; nobody waits for others.
 struct async_local_sgd_options {
   std::uint32_t local_steps = 50;  ///< of the fastest peer
   std::uint32_t period = 4;        ///< N
@@ -51,6 +56,13 @@ CAUSEWAY_DECL [[nodiscard]] async_local_sgd make(const async_local_sgd_options& 
 /// per step, and is blended in τ steps later. 4-bit rows. What is merged
 /// counts by its share of all peers' samples, and the momentum is refreshed once a round (optim/nesterov_in_parts.hpp): so
 /// a quorum of one trains as rounds of all do.
+///
+/// Formula:
+///   of each fragment: Δ_i = x̄ − x_i;  w_i = tokens_i · tokens_i/steps_i;  r = Σ w_i·|Δ_i| / Σ w_i
+///   u = Σ w_i·Δ_i/|Δ_i|;  Δ = r·u/|u|, tensor by tensor (embeddings: Σ w_i·Δ_i / Σ w_i);  s: share of all samples
+///   x̄ ← x̄ − η·s·Δ;  once the shares make 1: m ← μ·m + Σ s·Δ;  x̄ ← x̄ − η·μ·m
+///   τ steps later: x_i ← α·x_i + (1 − α)·x̄
+/// Sent: 4-bit codes of a fragment to the hub, which answers in f32; fragments one after another, while training goes on.
 struct decoupled_diloco_options {
   std::uint32_t local_steps = 24;
   std::uint32_t fragments = 24;
@@ -74,6 +86,14 @@ CAUSEWAY_DECL [[nodiscard]] decoupled_diloco make(const decoupled_diloco_options
 /// answer in: own ← (1−α)·own + α·global. All asynchronous, delayed Nesterov on both levels. Pushes that reach a region's
 /// hub between its own push and the answer stay in the region, as in the authors' code (github.com/utnslab/halos, 4b5bf73),
 /// whose script has these numbers. That gives a peer of speed v ceil(H·v/v_max) local steps: set local_steps peer by peer.
+///
+/// Formula:
+///   region's hub, a push Δ_i of a peer: x_r ← x_r − η_r·Δ_i;  after each N_r of them: m ← β_r·m + mean;
+///   x_r ← x_r − η_r·N_r·β_r·m
+///   after K pushes x_r goes up as the push of a peer would, to the global hub with η, β, N of its own
+///   answer x_g:  x_r ← (1 − α)·x_r + α·x_g
+/// Sent: Δ_i to the region's hub and x_r back, all the time; from there to the global hub and back after every K pushes.
+/// f32.
 struct halos_options {
   std::vector<std::vector<net::peer_index>> regions{{0, 1},
                                                     {2, 3}};  ///< all peers; hubs first, the global hub first of all
@@ -94,6 +114,11 @@ CAUSEWAY_DECL [[nodiscard]] halos make(const halos_options& o);
 /// part of what changed from everybody to everybody in each step, weighted by batch, the rest later. Who feeds the trainer
 /// asks for the batch before each step: `t.comm().trigger().sequences()`. Its choice of entries link by link, its growing
 /// total batch and its pulls from the best peer are not part of this.
+///
+/// Formula:
+///   peer i takes b_i samples, b_i in proportion to its speed, Σ b_i = B;  e_i ← e_i + Δ_i
+///   sent_i = entries of e_i above t·rms(e_i);  e_i ← e_i − sent_i;  x ← x − Σ b_i·sent_i / Σ b_i
+/// Sent: places and f32 values of the larger entries, and 8 bytes of speed, to everybody in every step.
 struct dlion_options {
   std::uint32_t local_steps = 1;
   std::uint32_t sequences = 64;  ///< of a step, of all peers together

@@ -12,6 +12,7 @@
 #include <causeway/axis/low_rank_mean.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/residual.hpp>
+#include <causeway/collective/norm_aggregators.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/comm/stacked.hpp>
 #include <causeway/compress/bits.hpp>
@@ -36,26 +37,38 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// SparseLoCo (Sarfi et al. 2025, Algorithm 1): pseudo-gradients with error feedback, the k largest of every tile of 64 by
 /// 64 entries (64 of a vector) in 2 bits, with a codebook for each tensor, everybody's to everybody; each coordinate's mean
-/// is over those who sent it; no outer momentum. As in its authors' code, which also clips to the median norm: see
-/// tests/golden/sparse_loco/reference.py. Of a vector with k = 64 nothing is left out. Where batches are so small that
-/// peers' rows have little in common, that mean takes steps up to as many times too long as there are peers
-/// (docs/benchmarks-losses.md): lower the outer rate, or divide by all peers, as the paper's equation does.
+/// is over those who sent it; no outer momentum. As in its authors' code; with `clips` also as Templar runs it, where no
+/// peer's tensor is longer than the median of the peers': see tests/golden/sparse_loco/reference.py. Of a vector with k =
+/// 64 nothing is left out. Where batches are so small that peers' rows have little in common, that mean takes steps up to
+/// as many times too long as there are peers (docs/benchmarks-losses.md): lower the outer rate, or divide by all peers, as
+/// the paper's equation does.
+///
+/// Formula:
+///   Δ_i = x̄ − x_i after H inner steps;  e_i ← β·e_i + Δ_i;  sent_i = Q(top-k(e_i));  e_i ← e_i − sent_i
+///   clips: sent_i ← sent_i·min(1, median_j |sent_j| / |sent_i|), tensor by tensor, in the mean
+///   Δ[c] = Σ sent_i[c] / (how many sent c);  with over_all / n;  x̄ ← x̄ − η·Δ;  x_i ← x̄
+/// Sent: places and 2-bit codes of what is largest, with a codebook for each tensor, to everybody after every H-th step.
 struct sparse_loco_options {
   std::uint32_t local_steps = 30;
   std::uint32_t k = 64;  ///< of each tile
   float error_decay = 0.95F;
   float outer_learning_rate = 1.0F;
   bool over_all = false;  ///< the mean is over all peers, as in the paper, not over those who sent a coordinate
+  bool clips = false;     ///< tensors longer than the median of all peers' are scaled down to it, as in Templar
 };
 namespace detail {
 using sparse_loco_codec = compress::sparse<compress::no_transform, compress::top_k, compress::codebook<2>>;
 }
-using sparse_loco =
-    comm::rounds<axis::every, axis::error_feedback,
-                 axis::gather_mean<detail::sparse_loco_codec, collective::contributor_mean>, axis::outer<optim::sgd>>;
+using sparse_loco = comm::rounds<axis::every, axis::error_feedback,
+                                 axis::gather_mean<detail::sparse_loco_codec, collective::clipped_contributor_mean>,
+                                 axis::outer<optim::sgd>>;
 CAUSEWAY_DECL [[nodiscard]] sparse_loco make(const sparse_loco_options& o);
 
 /// SPARTA (2025): in every step the same small random part of the parameters is averaged on all peers.
+///
+/// Formula:
+///   in every step: a random set M of coordinates, the same on all peers;  x_i[M] ← mean of x_j[M]
+/// Sent: the values at M, in f32, to everybody in every step; their places follow from the run's seed.
 struct sparta_options {
   double share = 0.005;
   compress::mask_order order = compress::mask_order::independent;
@@ -68,6 +81,11 @@ using sparta =
 CAUSEWAY_DECL [[nodiscard]] sparta make(const sparta_options& o);
 
 /// SPARTA between the rounds of DiLoCo, which can then be ten times longer.
+///
+/// Formula:
+///   in every step: x_i[M] ← mean of x_j[M], M drawn anew
+///   every H steps: Δ = mean of (x̄ − x_i);  v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+/// Sent: the values at M to everybody in every step; Δ_i in f32, in an all-reduce, after every H-th.
 struct sparta_diloco_options {
   sparta_options sparta{};
   std::uint32_t local_steps = 1000;
@@ -80,6 +98,11 @@ CAUSEWAY_DECL [[nodiscard]] sparta_diloco make(const sparta_diloco_options& o);
 /// DeMo (Peng et al. 2024): every step the k largest DCT coefficients of each 64×64 tile of the momentum (of 64 values of a
 /// vector) leave it and are sent; each coefficient's mean is over those who sent it, and the step is the sign of its
 /// inverse. Give the trainer optim::sgd with weight decay, and no clipping.
+///
+/// Formula:
+///   m_i ← β·m_i + lr·g_i;  q_i = top-k of DCT(m_i), tile by tile;  m_i ← m_i − DCT⁻¹(q_i)
+///   Q[c] = Σ q_i[c] / (how many sent c);  x ← x − lr·sign(DCT⁻¹(Q))
+/// Sent: places and f32 values of the k largest coefficients of each tile, to everybody in every step.
 struct demo_options {
   std::uint32_t k = 32;  ///< of each tile
   float momentum = 0.999F;
@@ -96,6 +119,13 @@ CAUSEWAY_DECL [[nodiscard]] demo make(const demo_options& o);
 /// they are, used one step late, so that the exchange has a whole step; gradients are taken where the parameters would be
 /// after a step by this peer's own last row. The learning rate of an update is the one of the step that makes it, where
 /// Psyche has that of the next: see tests/golden/distro/reference.py.
+///
+/// Formula:
+///   g_i: gradient at x − lr·sign(DCT⁻¹(s_i)), s_i of the step before
+///   m_i ← β·m_i + lr·g_i;  q_i = top-k of DCT(m_i);  m_i ← m_i − DCT⁻¹(q_i);  s_i = sign(q_i)
+///   S[c] = Σ s_i[c] / (how many sent c);  x ← x − lr·sign(DCT⁻¹(S)), one step late
+/// Sent: places and signs of the k largest coefficients of each tile, to everybody in every step, while the next one
+/// computes.
 struct distro_options : demo_options {};
 using distro = comm::rounds<axis::every, axis::gradient_ahead, axis::momentum_residual, axis::one_round_late,
                             detail::demo_exchange<compress::unit_sign>>;
@@ -104,6 +134,13 @@ CAUSEWAY_DECL [[nodiscard]] distro make(const distro_options& o);
 /// CocktailSGD (Wang et al. 2023): a random fifth of the distance to the shared parameters, of that the largest, in 4 bits,
 /// to the owner of each part, who keeps a residual of his own and answers likewise; one step late, and till then what was
 /// sent stays in the live parameters, too, as in its authors' code (github.com/DS3Lab/CocktailSGD, 4819ed7).
+///
+/// Formula:
+///   Δ_i = x̄ − x_i;  q_i = 4 bits of top-k of a random fifth of Δ_i, which is the same fifth on all peers
+///   owner of a part: Δ = C(mean of q_i + r);  r ← mean of q_i + r − Δ, C of the same kind as q
+///   one step later: x̄ ← x̄ − Δ;  x_i keeps what was not sent
+/// Sent: places and 4-bit codes to the owners of parts, and their answers to all, in every step, while the next one
+/// computes.
 struct cocktail_sgd_options {
   double mask_share = 0.2;  ///< with the 8 % below and a bit for each entry of the mask this is the paper's 117x
   std::uint32_t k = 328;    ///< of each 4,096 entries that the mask leaves: 8 %
@@ -118,7 +155,14 @@ CAUSEWAY_DECL [[nodiscard]] cocktail_sgd make(const cocktail_sgd_options& o);
 
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
 /// others go on accumulating where they are. Every site adds what the others send to its own copy: updates of n sites add
-/// up, so the learning rate is to be 1/n of that for their mean.
+/// up, so the learning rate is to be 1/n of that for their mean. Every step is a barrier here: sites are never apart by a
+/// clock, so that there is nothing for the paper's mirror clock and its selective barrier to do. A bound on how far peers
+/// are apart is `most_ahead` of axis::one_by_one, at a parameter server. Not here: its overlay of hubs between sites.
+///
+/// Formula:
+///   u_i = x̄ − x_i;  sent_i[c] = u_i[c] where |u_i[c] / x̄[c]| > v_0/√t, else 0;  x̄ ← x̄ − Σ sent_i
+///   what was not sent stays in x_i, and so in the next u_i
+/// Sent: places and f32 values of significant updates, to everybody in every step.
 struct gaia_options {
   float threshold = 0.01F;  ///< v_0
 };
@@ -130,6 +174,10 @@ using gaia = comm::rounds<axis::every, axis::implicit_residual, axis::gather_mea
 CAUSEWAY_DECL [[nodiscard]] gaia make(const gaia_options& o);
 
 /// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
+///
+/// Formula:
+///   M_i = g_i + e_i;  P = orthonormal(mean of M_i·Q);  Q ← mean of M_iᵀ·P;  g = P·Qᵀ;  e_i ← M_i − g
+/// Sent: the factors in f32, in two exchanges one after another, to owners of parts and back, in every step.
 struct power_sgd_options {
   std::uint32_t rank = 4;
 };
@@ -141,6 +189,11 @@ CAUSEWAY_DECL [[nodiscard]] power_sgd make(const power_sgd_options& o);
 /// of length one; what that leaves out stays in the momentum. All else is AdamW's. Give the trainer optim::dion with
 /// `given`, and no clipping. With gradients that travel whole, presets::every_step and optim::dion make the same
 /// parameters. The rank is chosen: the authors advise a quarter of the width at 3 billion parameters, and less above.
+///
+/// Formula:
+///   B_i = M_i + g_i;  P = orthonormal(mean of B_i·Q);  R = mean of B_iᵀ·P;  Q ← R, each vector over its length
+///   M_i ← B_i − (1 − μ)·P·Rᵀ;  X ← X − lr·(√(rows/columns)·P·Qᵀ + λ·X)
+/// Sent: the factors in f32, in two exchanges one after another, to owners of parts and back, in every step.
 struct dion_options {
   std::uint32_t rank = 64;  ///< at most
   float momentum = 0.95F;   ///< μ
@@ -150,7 +203,13 @@ CAUSEWAY_DECL [[nodiscard]] dion make(const dion_options& o);
 
 /// DeDLOC (Diskin et al. 2021): peers gather gradients at their own pace until all have `batch` samples together, then
 /// average, weighted by samples, and step. `shares` are those of the peers as aggregators, from their bandwidths
-/// (collective::bandwidth_shares); none: equal.
+/// (collective::bandwidth_shares); none: equal. Peers that only gather, or only average, are weights and shares of 0: an
+/// auxiliary peer has a share and no samples. Not here: LAMB, the optimizer of its runs; any other goes with it.
+///
+/// Formula:
+///   peer i sums gradients of n_i samples until Σ n_i ≥ B;  g = Σ n_i·g_i / Σ n_i;  one step of the optimizer
+/// Sent: 24 bytes to everybody after each step of a peer; gradients in f32, to owners of parts and back, once the batch
+/// is full.
 struct dedloc_options {
   std::uint64_t batch = 4096;
   std::vector<double> shares{};  ///< only with a fixed set of peers

@@ -31,6 +31,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// Oobleck (Jang et al., SOSP 2023): pipelines of different length from templates that are worked out once, f + 1 of them
 /// at least, so that f peers may be lost at once; the batch is split so that they end together, gradients are averaged
 /// block by block, and missing blocks are copied from another pipeline.
+///
+/// Formula:
+///   p pipelines of unequal length, b_k micro-batches each, Σ b_k = B, so that they end together
+///   g of a block = Σ over all micro-batches / B;  x ← optimizer(x, g)
+/// Sent: activations and gradients of a boundary; of each block the gradients among who has it; a block where it is
+/// missing.
 struct oobleck_options {
   std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
   std::int64_t micro_batches = 32;           ///< of the global batch
@@ -46,6 +52,12 @@ CAUSEWAY_DECL [[nodiscard]] oobleck make(const oobleck_options& o);
 /// Varuna's job morphing (Athlur et al., EuroSys 2022): another number of stages and pipelines whenever peers come and go,
 /// with the same global batch, and its schedule in each. The paper loads a checkpoint when it morphs; here blocks are
 /// copied from peer to peer, and the saved ones are read only when nobody has a block.
+///
+/// Formula:
+///   P pipelines of S stages, B/P micro-batches each;  (S, P) of least time a step, chosen anew when peers come or go
+///   g = Σ over all micro-batches / B;  x ← optimizer(x, g)
+/// Sent: activations and gradients of a boundary; of each stage the gradients among who has it; blocks when the shape
+/// changes.
 struct varuna_morphing_options {
   std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
   std::int64_t micro_batches = 32;           ///< of the global batch
@@ -59,7 +71,14 @@ CAUSEWAY_DECL [[nodiscard]] varuna_morphing make(const varuna_morphing_options& 
 /// Parcae (Duan et al., NSDI 2024): the number of stages and pipelines that is expected to train most over the next
 /// intervals, given how many peers the run had so far, which of them may go, and what a change costs; changed before peers
 /// go rather than after. The paper keeps the weights on a server besides (ParcaePS); here a storage that all peers reach
-/// takes its place, and the plan counts the steps that are lost when it is needed.
+/// takes its place, and the plan counts the steps that are lost when it is needed. Not here: plans by a cloud's notice
+/// that an instance will be taken away; a peer that is told to go (SIGTERM) leaves after the step, as one that is lost.
+///
+/// Formula:
+///   (S, P) of the next interval: argmax Σ over intervals ahead of expected (micro-batches trained − cost of a change)
+///   g = Σ over all micro-batches / B;  x ← optimizer(x, g)
+/// Sent: activations and gradients of a boundary; of each stage the gradients among who has it; blocks when the shape
+/// changes.
 struct parcae_options {
   std::shared_ptr<parallel::crew> peers{};    ///< the crew_group of the environment
   std::int64_t micro_batches = 32;            ///< of the global batch
@@ -75,6 +94,11 @@ CAUSEWAY_DECL [[nodiscard]] parcae make(const parcae_options& o);
 /// on: no forward or backward of those who are left is made again. All are laid out anew between steps. The paper has peers
 /// change over by a key-value store, here a new attempt of the membership begins with what everybody has kept; what was
 /// sent over boundaries is kept by its sender for that. A peer lost with its predecessor costs the step.
+///
+/// Formula:
+///   g = Σ over all micro-batches / B, also of a step in which peers are lost one by one;  x ← optimizer(x, g)
+/// Sent: activations and gradients of a boundary, activations twice: to a stage and to its shadow; gradients among who
+/// has a stage.
 struct bamboo_options {
   std::shared_ptr<parallel::crew> peers{};  ///< the crew_group of the environment
   std::int64_t micro_batches = 32;          ///< of the global batch
@@ -90,6 +114,11 @@ CAUSEWAY_DECL [[nodiscard]] bamboo make(const bamboo_options& o);
 /// while its own pipeline goes on with its other stages. No block moves, and no peer has to be spare; backwards are split,
 /// so that weight gradients fill what would be bubbles. Not here: the staggered optimizer step, since no parameter moves
 /// before the run has taken the step.
+///
+/// Formula:
+///   g = Σ over all micro-batches / B, of which the lost peers' go to others of their stage;  x ← optimizer(x, g)
+/// Sent: activations and gradients of a boundary, of rerouted micro-batches to another pipeline and back; gradients among
+/// who has a stage.
 struct recycle_options {
   std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
   std::int64_t micro_batches = 32;           ///< of the global batch
@@ -105,6 +134,12 @@ CAUSEWAY_DECL [[nodiscard]] recycle make(const recycle_options& o);
 /// higher learning rate after that, and the code's new Adam for what was made up (moments begin at zero here too, but steps
 /// go on being counted); CheckFree+, which swaps stages during training so that the first and the last can be made up too;
 /// the run waits for a peer that has them.
+///
+/// Formula:
+///   stage i lost: x_i ← (w·x_(i−1) + w'·x_(i+1)) / (w + w');  w = |g_(i−1)|², w' = |g_(i+1)|² of the last step
+///   else g = Σ over all micro-batches / B;  x ← optimizer(x, g)
+/// Sent: activations and gradients of a boundary; gradients among who has a stage; after a loss the neighbours' stages to
+/// who takes it over.
 struct checkfree_options {
   std::shared_ptr<parallel::crew> peers{};  ///< the crew_group of the environment
   std::int64_t micro_batches = 32;          ///< of the global batch

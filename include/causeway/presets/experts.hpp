@@ -19,6 +19,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// while experts move in every backward at their hosts: parameters are averaged now and then. The model is
 /// parallel::expert_gpt over an expert_client, and other peers run expert_host (docs/policies/expert_layer.md). How often
 /// the paper averages is not known to us.
+///
+/// Formula:
+///   y = Σ over the chosen experts of softmax(gate)_e·f_e(x);  experts step in each backward, at their host
+///   what trainers hold: x_i ← mean of x_j every H steps
+/// Sent: rows and gradients to the hosts of the chosen experts and back, in every pass; the trainers' own parameters in
+/// f32, every H steps.
 struct learning_at_home_options {
   std::uint32_t local_steps = 100;
 };

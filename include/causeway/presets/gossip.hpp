@@ -23,6 +23,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// NoLoCo (Kolehmainen et al. 2025): every 50 steps random pairs, and an outer step that also pulls toward the partner. Its
 /// dynamic pipeline routing, which mixes replicas between these steps, is `random_routes` of parallel::pipeline_options.
+///
+/// Formula:
+///   pairs drawn anew:  Δ_i = φ_i − x_i after H steps;
+///   δ_i ← α·δ_i − β·(mean of the pair's Δ) − γ·(φ_i − mean of the pair's φ)
+///   φ_i ← φ_i + δ_i;  x_i ← φ_i
+/// Sent: Δ_i and φ_i in f32, to the partner and nobody else, after every H-th step.
 struct noloco_options {
   std::uint32_t local_steps = 50;
   std::uint32_t group_size = 2;
@@ -32,7 +38,13 @@ using noloco = comm::rounds<axis::every, axis::random_groups, axis::pseudo_gradi
                             axis::gossip_nesterov>;
 CAUSEWAY_DECL [[nodiscard]] noloco make(const noloco_options& o);
 
-/// Moshpit SGD (Ryabinin et al. 2021): every τ steps parameters are averaged along one axis of a grid of peers.
+/// Moshpit SGD (Ryabinin et al. 2021): every τ steps parameters are averaged along one axis of a grid of peers. Groups
+/// follow from where a peer was in the last ones, as in the paper; the paper's peers find each other by keys in a hash
+/// table (matchmaking), here everybody knows who is there. With hivemind's keys for groups: axis::key_groups.
+///
+/// Formula:
+///   peers in a grid of side^d;  exchange t: x_i ← mean over the peers of i's line along axis t mod d
+/// Sent: parameters in f32 within a line of the grid, to owners of parts and back, every τ steps.
 struct moshpit_sgd_options {
   std::uint32_t local_steps = 20;
   std::uint32_t side = 4;
@@ -44,6 +56,11 @@ CAUSEWAY_DECL [[nodiscard]] moshpit_sgd make(const moshpit_sgd_options& o);
 /// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own, one with a
 /// good link but for a share ε of random ones, and each counts by its samples. Who pulls from whom is mutual here. Measure
 /// the links before (seconds of a row, say); without costs all are drawn at random.
+///
+/// Formula:
+///   for each segment s a group G of its own:  x_i[s] ← Σ n_j·x_j[s] / Σ n_j over G
+///   G: the cheapest links that are free;  with probability ε at random
+/// Sent: segments in f32, to the others of the segment's group, after every H-th step.
 struct bacombo_options {
   std::uint32_t local_steps = 20;
   std::uint32_t segments = 4;
@@ -56,7 +73,13 @@ using bacombo =
 CAUSEWAY_DECL [[nodiscard]] bacombo make(const bacombo_options& o);
 
 /// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines
-/// inside a cluster are not this policy's.
+/// inside a cluster are not this policy's; there a cluster is one model, and one ring for each range of parameters, among
+/// the peers that have it, takes the place of the hubs': the mean is the same. Not here: how clusters are chosen (a genetic
+/// algorithm over memory and bandwidth).
+///
+/// Formula:
+///   in each cluster: its mean;  between hubs: the mean of all by a ring;  x_i ← mean of all x_j
+/// Sent: f32 rows to the cluster's hub, around the ring of hubs, and back, after every H-th step.
 struct ravnest_options {
   std::uint32_t local_steps = 20;
   collective::region_list clusters{{0, 1}, {2, 3}};  ///< all peers, hubs first
@@ -66,7 +89,12 @@ using ravnest =
 CAUSEWAY_DECL [[nodiscard]] ravnest make(const ravnest_options& o);
 
 /// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index: order
-/// the peers by measured links (collective/ring_order.hpp) first.
+/// the peers by measured links (collective/ring_order.hpp) first. Not here: trees that follow bandwidths while a run goes
+/// on, and auxiliary paths.
+///
+/// Formula:
+///   share s of the gradient: summed up a tree to root s, the mean down again;  x ← x − lr·(mean of g_i)
+/// Sent: each share in f32 along its own tree, up and down, in every step.
 struct netstorm_options {
   std::uint32_t shares = 4;
   std::uint32_t arity = 2;

@@ -31,6 +31,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 using every_step = comm::every_step<>;
 
 /// DiLoCo (Douillard et al. 2023): 500 inner AdamW steps, outer Nesterov with rate 0.7 and momentum 0.9.
+///
+/// Formula:
+///   Δ_i = x̄ − x_i after H inner steps;  Δ = mean of Δ_i
+///   v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+/// Sent: Δ_i in f32, in an all-reduce of all peers after every H-th step; training waits for it.
 struct diloco_options {
   std::uint32_t local_steps = 500;
   float outer_learning_rate = 0.7F;
@@ -40,12 +45,23 @@ using diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>>;
 CAUSEWAY_DECL [[nodiscard]] diloco make(const diloco_options& o);
 
 /// OpenDiLoCo (Jaghouar et al. 2024): DiLoCo with fp16 pseudo-gradients.
+///
+/// Formula:
+///   Δ_i = x̄ − x_i after H inner steps;  Δ = fp16(mean of fp16(Δ_i))
+///   v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+/// Sent: Δ_i in fp16, in an all-reduce of all peers after every H-th step.
 struct open_diloco_options : diloco_options {};
 using open_diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::all_reduce<compress::fp16>>;
 CAUSEWAY_DECL [[nodiscard]] open_diloco make(const open_diloco_options& o);
 
 /// INTELLECT-1 / PRIME (Jaghouar et al. 2024): DiLoCo every 100 steps, with 8-bit codes of a range 6σ wide and codebooks
 /// that travel, around a ring whose ends are equal bit for bit. The part inside a site (FSDP) is not this policy's.
+///
+/// Formula:
+///   Δ_i = x̄ − x_i after H inner steps;  Δ = mean of Δ_i, in Q at every hop of the ring
+///   v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+///   Q(x): 256 bins over mean ± 3σ;  a value becomes the mean of those in its bin
+/// Sent: 8-bit codes and their codebook, once around the ring to sum and once to spread, after every H-th step.
 struct intellect1_options {
   std::uint32_t local_steps = 100;
   float outer_learning_rate = 0.7F;
@@ -58,6 +74,12 @@ CAUSEWAY_DECL [[nodiscard]] intellect1 make(const intellect1_options& o);
 /// Nesterov), error feedback, and 2 bits with a codebook for each row of the hidden matrices; embeddings, head and vectors
 /// in f32. The mean is quantised again, as by who reduces a part and sends it on. With their job file's numbers; that also
 /// scales by the outer rate before error feedback, which is not followed: see tests/golden/muloco/reference.py.
+///
+/// Formula:
+///   Δ_i = x̄ − x_i after H steps of Muon;  e_i ← β·e_i + Δ_i;  sent = Q(e_i);  e_i ← e_i − sent
+///   Δ = Q(mean of sent);  v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+///   Q: 2 bits a value, 4 bins over 6σ and their means, for each row;  vectors, embeddings, head: as they are
+/// Sent: Q(e_i) of everybody to everybody after every H-th step.
 struct muloco_options {
   std::uint32_t local_steps = 30;
   float outer_learning_rate = 0.8F;
@@ -69,6 +91,10 @@ using muloco = comm::rounds<axis::every, axis::outer<optim::nesterov>,
 CAUSEWAY_DECL [[nodiscard]] muloco make(const muloco_options& o);
 
 /// Local SGD (Stich 2019): parameters are averaged every H steps.
+///
+/// Formula:
+///   x_i ← x_i − lr·g_i, H times;  then x_i ← mean of x_j
+/// Sent: how far a peer has moved, in f32, in an all-reduce of all peers after every H-th step.
 struct local_sgd_options {
   std::uint32_t local_steps = 20;
 };
@@ -77,6 +103,11 @@ CAUSEWAY_DECL [[nodiscard]] local_sgd make(const local_sgd_options& o);
 
 /// FedAvg (McMahan et al. 2017, algorithm 1): a share C of the peers is drawn for each round, trains `local_steps` batches
 /// (E epochs of its data) and is averaged by its samples; the others rest, and send no row.
+///
+/// Formula:
+///   S: max(1, C·n) peers, drawn anew;  each k in S takes H steps on n_k samples
+///   x̄ ← Σ n_k·x_k / Σ n_k over S;  all peers: x_i ← x̄
+/// Sent: rows of the peers in S, to the owners of parts, who send the mean of their part to all, after every round.
 struct fedavg_options {
   std::uint32_t local_steps = 100;
   double share = 1.0;
@@ -86,6 +117,11 @@ CAUSEWAY_DECL [[nodiscard]] fedavg make(const fedavg_options& o);
 
 /// Photon (Sani et al. 2024): small batches with a high inner rate, sampled peers as in FedAvg, an outer momentum (FedMom;
 /// momentum 0 and rate 1 is FedAvg). 64 to 512 local steps: as many times less traffic.
+///
+/// Formula:
+///   S: max(1, C·n) peers, drawn anew;  Δ = Σ n_k·(x̄ − x_k) / Σ n_k over S
+///   v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+/// Sent: rows of the peers in S, to the owners of parts, who send the mean of their part to all, after every round.
 struct photon_options {
   std::uint32_t local_steps = 128;
   double share = 1.0;
@@ -98,6 +134,11 @@ CAUSEWAY_DECL [[nodiscard]] photon make(const photon_options& o);
 /// Co-learning (Xu et al. 2019): averaging, with rounds that double when the model moves by less than a tolerance, each a
 /// cycle of the learning rate: it falls exponentially, and begins anew with the next round. That it falls to a quarter is a
 /// choice made here.
+///
+/// Formula:
+///   step j of a round: lr·c^(j/H);  then x_i ← mean of x_j
+///   H ← min(2·H, most) where |change of x̄| ≤ ε·|x̄|
+/// Sent: how far a peer has moved, in f32, in an all-reduce of all peers after each round, whose length grows.
 struct co_learning_options {
   axis::growing_options rounds{.local_steps = 20, .most = 1280, .factor = 2, .tolerance = 0.01, .cycle_end = 0.25F};
 };
@@ -106,6 +147,11 @@ CAUSEWAY_DECL [[nodiscard]] co_learning make(const co_learning_options& o);
 
 /// DES-LOC (Iacob et al. 2025): parameters and both moments of the inner optimizer are averaged, each with a period of its
 /// own. The inner optimizer must have moments (optim::adamw).
+///
+/// Formula:
+///   every K_x steps: x_i ← mean of x_j;  every K_u: u_i ← mean of u_j;  every K_v: v_i ← mean of v_j
+///   u, v: first and second moment of the inner AdamW, which go on in between
+/// Sent: parameters or a moment in f32, each by its own period, to owners of parts and back.
 struct des_loc_options {
   std::uint32_t parameters_every = 32;
   std::uint32_t first_moment_every = 96;
@@ -119,6 +165,12 @@ CAUSEWAY_DECL [[nodiscard]] des_loc make(const des_loc_options& o);
 /// where all are outliers, all go back to where the round began. A layer is a block, and all that lies outside of blocks is
 /// one. The statistics' numbers are those of its authors' code, the others are chosen. Not here: its synchronous first
 /// steps (train with presets::every_step), shards inside a worker, exchanges that wait for the layer's next forward.
+///
+/// Formula:
+///   of each layer: Δ_i = x̄ − x_i after H steps;  Δ_i counts unless |Δ_i| is an outlier of peer i's own norms
+///   w_i = exp(−|Δ_i|/T) / Σ exp(−|Δ_j|/T);  Δ = Σ w_i·Δ_i;  Δ ← Δ·min(1, φ/(|Δ| + 1e-6))
+///   v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  all outliers: x̄ stays;  x_i ← x̄
+/// Sent: of each layer the norms of all, then weighted rows in f32, to owners of parts and back, after every H-th step.
 struct edit_options {
   std::uint32_t local_steps = 128;
   std::uint32_t warm_up = 120;  ///< rounds before a pseudo-gradient can be an outlier, at least 2

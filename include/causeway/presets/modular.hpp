@@ -22,6 +22,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// the square root of how many paths those are (section 2.7). What lies outside of blocks is shared by all. Which documents
 /// go to which path (the paper: k-means of their features, then a router that is trained) is the caller's: give each peer
 /// its shard. All peers start from one model. Rounds are DiLoCo's; the paper's own numbers are not known to us.
+///
+/// Formula:
+///   module m, P of n paths have it:  Δ = √P·Σ w_i·(x̄_m − x_i,m) / Σ w_i over these;  outer step as DiLoCo's
+/// Sent: each module in f32 among the peers that have it, to owners of parts and back, after every H-th step.
 struct dipaco_options {
   axis::module_paths paths = axis::every_path({2, 2}, 4);  ///< [peer]: 0, then the version of each level
   std::uint32_t blocks_per_level = 6;

@@ -15,6 +15,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// SNOO (Kallusky et al. 2025): DiLoCo's outer Nesterov step without other workers, after every K steps of AdamW. Around
 /// another optimizer: optim::snoo. The paper's own numbers were not at hand: rate and momentum are DiLoCo's, K is chosen.
+///
+/// Formula:
+///   x̃: K steps of AdamW from x;  s = x − x̃;  b ← μ·b + s;  x ← x − η·(s + μ·b)
+/// Sent: nothing by itself: peers that step alike move alike.
 struct snoo_options {
   std::uint32_t local_steps = 50;  ///< K
   float outer_learning_rate = 0.7F;

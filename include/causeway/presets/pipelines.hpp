@@ -34,6 +34,10 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<net::peer_index>> rows_of(co
 
 /// Varuna (Athlur et al., EuroSys 2022): stages recompute just before their gradient arrives, and ranks that wait run what
 /// is ready. Its job morphing, another shape when peers come and go, is plan::varuna_search and a restart.
+///
+/// Formula:
+///   g = Σ over m micro-batches / m, activations and gradients in fp16 at boundaries;  x ← optimizer(x, g)
+/// Sent: an activation and a gradient in fp16 over each boundary for each micro-batch.
 struct varuna_options {
   std::int64_t micro_batches = 32;
   std::uint32_t ranks = 0;          ///< peers of a pipeline; 0: all
@@ -45,6 +49,11 @@ CAUSEWAY_DECL [[nodiscard]] varuna make(const varuna_options& o);
 
 /// DTFM (Yuan et al., NeurIPS 2022): GPipe on the placement that plan::plan_dtfm finds on measured links, with half
 /// precision on the wire.
+///
+/// Formula:
+///   placement: argmin over partitions of the slowest all-reduce of a stage + the longest path through the stages
+///   g = Σ over m micro-batches / m, activations and gradients in fp16 at boundaries;  x ← optimizer(x, g)
+/// Sent: an activation and a gradient in fp16 over each boundary for each micro-batch; gradients among who has a stage.
 struct dtfm_options {
   std::int64_t micro_batches = 64;
   plan::placement where{};  ///< of plan::plan_dtfm; none: peers in their order
@@ -55,6 +64,11 @@ CAUSEWAY_DECL [[nodiscard]] dtfm make(const dtfm_options& o);
 
 /// AQ-SGD (Wang et al., NeurIPS 2022): activations as quantised changes since the sample's last visit, gradients quantised
 /// directly. Needs samples that come again: batches with `samples`, and a sampler without shifted grid.
+///
+/// Formula:
+///   first visit of sample s: m_s = fp16(a_s);  later: m_s ← m_s + Q4(a_s − m_s);  the next stage works with m_s
+///   backward: Q8(g);  x ← optimizer(x, mean of gradients)
+/// Sent: fp16 in the first epoch, then 4 bits a value forward; 8 bits backward.
 struct aq_sgd_pipeline_options {
   std::int64_t micro_batches = 8;
   std::uint32_t ranks = 0;
@@ -65,6 +79,11 @@ CAUSEWAY_DECL [[nodiscard]] aq_sgd_pipeline make(const aq_sgd_pipeline_options& 
 
 /// CrossPipe (2025): the order that list scheduling finds on an explicit model of delays and bandwidths, with backwards in
 /// halves. Derived from the paper's model, not from its solver.
+///
+/// Formula:
+///   order: list scheduling of F, B and W on given seconds of stages, delays and bandwidths
+///   g = Σ over m micro-batches / m, in bf16 at boundaries;  x ← optimizer(x, g)
+/// Sent: an activation and a gradient in bf16 over each boundary for each micro-batch.
 struct crosspipe_options {
   std::int64_t micro_batches = 16;
   std::uint32_t ranks = 0;
@@ -75,7 +94,13 @@ using crosspipe = parallel::pipeline<stage::crosspipe, stage::coded<compress::bf
 CAUSEWAY_DECL [[nodiscard]] crosspipe make(const crosspipe_options& o);
 
 /// FusionLLM (Tang et al. 2024): GPipe over peers of unequal links, each of which sends the largest values, as many as it
-/// carries in the time that all take. Its cut by measured devices is plan::stage_split, given as `cuts`.
+/// carries in the time that all take. Its cut by measured devices is plan::stage_split, given as `cuts`. Cuts are between
+/// blocks; the paper's graph of single operators, which peers execute remotely, is not here.
+///
+/// Formula:
+///   boundary e: the k_e largest of each 4,096 values, k_e so that bytes = 4·values / (ratio · slowest/speed_e)
+///   g = Σ over m micro-batches / m, with what arrived at boundaries;  x ← optimizer(x, g)
+/// Sent: places and values of the largest entries over each boundary, both ways, for each micro-batch.
 struct fusion_llm_options {
   std::int64_t micro_batches = 8;
   std::uint32_t ranks = 0;
@@ -89,6 +114,11 @@ CAUSEWAY_DECL [[nodiscard]] fusion_llm make(const fusion_llm_options& o);
 /// NAG-PP (Ajanthan et al., ICML 2025): stages that never wait for a flush, late gradients, and an inner optim::nadam whose
 /// look-ahead makes up for the delay. Backwards use the parameters of their forward, as the authors' program does; without
 /// `stashing` it is the paper's form for little memory.
+///
+/// Formula:
+///   stage k moves after each backward, by gradients of parameters that are some updates old:
+///   NAdam: m ← β1·m + (1 − β1)·g;  v ← β2·v + (1 − β2)·g²;  x ← x − lr·(μ'·m̂ + (1 − μ)·ĝ) / (√v̂ + ε)
+/// Sent: an activation and a gradient in f32 over each boundary for each micro-batch; there is no flush.
 struct nag_pp_options {
   std::int64_t micro_batches = 1;  ///< between two updates
   std::uint32_t ranks = 0;

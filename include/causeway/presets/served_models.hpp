@@ -23,6 +23,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// Petals (Borzunov et al., 2022 and 2023): a client trains prompts of a model whose frozen blocks others serve, and keeps
 /// them, their optimizer and what went into each hop; hidden states cross in block-wise 8 bits, the chain of servers is the
 /// quickest by measured times, and a lost server's blocks are asked of others. Other peers run presets::petals_server.
+///
+/// Formula:
+///   h_0 = [prompts; embedding(tokens)];  h_l = block_l(h_(l−1)), frozen;  prompts ← optimizer(prompts, ∂loss/∂prompts)
+/// Sent: hidden states in 8 bits to each server of the chain and back, gradients likewise; nothing about prompts but
+/// where each block has its own.
 struct petals_finetune_options {
   std::shared_ptr<net::fabric> fabric{};    ///< of the servers; a transport for other clients of the task is another one
   nn::gpt_options model{};                  ///< the frozen one
@@ -36,6 +41,11 @@ using petals_finetune = parallel::tuned_model<nn::gpt_family, stage::coded<compr
 /// Petals with LoRA (Hu et al., 2021; Borzunov et al., 2022): as petals_finetune, but what a client trains is low-rank
 /// adapters beside the blocks' linear maps, of queries and values at first; they travel with every request, in f32, and
 /// servers keep none. The servers are the same, and serve clients of both kinds.
+///
+/// Formula:
+///   block_l's maps: W·x + (α/r)·B_l·A_l·x, W frozen;  A_l, B_l ← optimizer, at the client
+/// Sent: hidden states and gradients in 8 bits to each server of the chain and back, with A_l and B_l in f32, and their
+/// gradients.
 struct petals_lora_options {
   std::shared_ptr<net::fabric> fabric{};    ///< of the servers; a transport for other clients of the task is another one
   nn::gpt_options model{};                  ///< the frozen one

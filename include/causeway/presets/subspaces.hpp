@@ -24,6 +24,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// of the model that is trained. That model is a smaller one than without the limit: see the benchmark. The order of
 /// micro-batches and the first directions are our choice; directions stay as they are, for stage::refreshed is not wired
 /// in.
+///
+/// Formula:
+///   U: width × rank, orthonormal, the same on all peers;  weights W that write into the residual stream: W = W·U·Uᵀ
+///   boundary: z = (x − e)·U;  x = e + z·Uᵀ;  backward: g·U;  e: what the embedding has outside of U, from the tokens
+/// Sent: rank f32 numbers for each token over each boundary, both ways.
 struct protocol_models_options {
   std::int64_t micro_batches = 8;
   std::uint32_t ranks = 0;

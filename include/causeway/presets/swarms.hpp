@@ -40,6 +40,11 @@ template <class Swarm, stage::routing::Router Router>
 /// SWARM (Ryabinin et al., ICML 2023): every micro-batch goes to the peer of a stage with the least accumulated expected
 /// time, idle peers move to the starved stage, and boundaries are crossed in block-wise 8 bits. Its trainers relay the
 /// tensors and its updates are delayed by a step; here tensors go straight from stage to stage, and no update is late.
+///
+/// Formula:
+///   peer of the next stage: argmin of accumulated expected seconds;  g = Σ over all micro-batches / B
+///   activations and gradients at boundaries: 8 bits with a scale for each block;  x ← optimizer(x, g)
+/// Sent: 8-bit activations and gradients to the chosen peer; gradients in f32 among the peers of a stage, in every step.
 struct swarm_options {
   std::shared_ptr<net::fabric> fabric{};                                ///< of the swarm; another one than the membership's
   parallel::swarm_options peer{};                                       ///< stage, stages, micro-batches, addresses, times
@@ -54,6 +59,12 @@ CAUSEWAY_DECL [[nodiscard]] swarm make(const swarm_options& o);
 /// then an outer step of Nesterov on the mean of what they moved (DiLoCo, arXiv 2311.08105, with its 0.7 and 0.9), instead
 /// of summing gradients in every step: 1/H of the bytes between them. Which steps go together, and what becomes of a lost
 /// peer's, is derived here (docs/design/swarm.md). H is less than DiLoCo's 500: what a lost peer had counts as one step.
+///
+/// Formula:
+///   each peer of a stage: H steps of AdamW on what passed through it;  Δ = mean of (x̄ − x_i) of the stage
+///   v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+/// Sent: 8-bit activations and gradients to the chosen peer in every step; Δ_i in f32 among the peers of a stage after
+/// every H-th.
 struct diloco_swarm_options {
   std::shared_ptr<net::fabric> fabric{};                                ///< of the swarm; another one than the membership's
   parallel::swarm_options peer{};                                       ///< stage, stages, micro-batches, addresses, times
@@ -72,6 +83,11 @@ CAUSEWAY_DECL [[nodiscard]] comm::periodic<> rounds_of(const diloco_swarm_option
 /// GWTF (Go With The Flow: Blagoev et al. 2025): paths of a whole step at once, so that peers carry what they can in its
 /// time and the sum of computation and measured link delays is least. The paper's peers find a flow among themselves, by
 /// exchanges that lower its largest cost; here the driver, which knows all of them, computes the least sum.
+///
+/// Formula:
+///   paths of all micro-batches: least Σ of ((c_i + c_j)/2 + delay_ij), each peer within its capacity;
+///   g = Σ over all micro-batches / B
+/// Sent: activations and gradients in f32 along the paths; gradients among the peers of a stage, in every step.
 struct gwtf_options {
   std::shared_ptr<net::fabric> fabric{};  ///< of the swarm; another one than the membership's
   parallel::swarm_options peer{};         ///< stage, stages, micro-batches, addresses, times

@@ -9,8 +9,9 @@ decay 0.95, outer rate 1, 4 bins over 6 deviations.
     e <- 0.95 e + (theta - theta_r);  sent = Q(top-k(e));  e <- e - sent;  theta <- theta - mean(sent)
 
 Where sources differ: the paper's equation divides by the number of replicas, both codes by that of a coordinate's
-contributors: the code's is trace.bin, the paper's over_all/trace.bin. outer_step also clips each replica's tensor to the median norm; the paper does not, so
-neither does this. templar makes k even, for its packing of indices: k is even here.
+contributors: the code's is trace.bin, the paper's over_all/trace.bin. templar's outer_step, and only that, also scales each
+replica's tensor down to the median over replicas of that tensor's norm (batch_decompress with clip_norm), of two in the
+middle the lower one: clipped/trace.bin. templar makes k even, for its packing of indices: k is even here.
 
 trace.bin: parameters after each round. message.bin (int32): what replica 0 sends in the first round: the number of its
 values, their coordinates (tensor by tensor, chunk by chunk, ascending), their codes."""
@@ -30,6 +31,13 @@ def over_all(places, values, shape):
     for where, what in zip(places, values):
         total[numpy.arange(shape[0])[:, None], where] += what
     return total / model.PEERS
+
+
+def clipped(places, values, shape):
+    """The contributors' mean of what is no longer than the median: torch.median is the lower one of two in the middle."""
+    norms = [numpy.linalg.norm(v) for v in values]
+    median = sorted(norms)[(len(norms) - 1) // 2]
+    return model.contributor_mean(places, [v * min(1, median / (n + 1e-8)) for v, n in zip(values, norms)], shape)
 
 
 def run(mean_of):
@@ -68,4 +76,6 @@ rounds, coordinates, codes = run(model.contributor_mean)
 model.write_rounds(__file__, rounds)
 coordinates, codes = numpy.concatenate(coordinates), numpy.concatenate(codes)
 model.write(__file__, "message.bin", numpy.concatenate([[codes.size], coordinates, codes]).astype("<i4"))
-model.write_rounds(os.path.join(os.path.dirname(os.path.abspath(__file__)), "over_all", "reference.py"), run(over_all)[0])
+here = os.path.dirname(os.path.abspath(__file__))
+model.write_rounds(os.path.join(here, "over_all", "reference.py"), run(over_all)[0])
+model.write_rounds(os.path.join(here, "clipped", "reference.py"), run(clipped)[0])

@@ -11,8 +11,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 CAUSEWAY_DECL sparse_loco make(const sparse_loco_options& o) {
   const detail::sparse_loco_codec codec{compress::no_transform{}, compress::top_k{{.k = o.k}}};
   return sparse_loco{axis::every{o.local_steps}, axis::error_feedback{o.error_decay, 1.0F},
-                     axis::gather_mean<detail::sparse_loco_codec, collective::contributor_mean>{
-                         codec, collective::contributor_mean{.over_all = o.over_all}},
+                     axis::gather_mean<detail::sparse_loco_codec, collective::clipped_contributor_mean>{
+                         codec, collective::clipped_contributor_mean{.over_all = o.over_all, .clips = o.clips}},
                      axis::outer<optim::sgd>{o.outer_learning_rate}};
 }
 

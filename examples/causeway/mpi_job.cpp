@@ -17,6 +17,7 @@
 #include <chrono>
 #include <vector>
 
+#include "site_choices.hpp"
 #include "site_model.hpp"
 #include "site_plan.hpp"
 #endif
@@ -145,6 +146,7 @@ result<int> mpi_job::serve(settings s) {
   CAUSEWAY_TRY(apply_toml(shared, "rank 0 of this site", s, ignored));
   CAUSEWAY_ASSIGN(const std::string vocabulary, state_->group->tell(0, ""));
   CAUSEWAY_ASSIGN(chosen_model model, make_model(s, std::atoll(vocabulary.c_str())));
+  CAUSEWAY_TRY(choose_ways(*state_->site, *state_->group, "", model.parameters().gradients().size_bytes()));
   CAUSEWAY_TRY(serve_site(*state_->site, model));
   return 0;
 }
@@ -159,11 +161,13 @@ result<void> mpi_job::leave(bool told_to_stop) {
   return {};
 }
 
-result<chosen_model> share_with_site(chosen_model model, settings s, std::int64_t vocabulary) {
+result<chosen_model> share_with_site(chosen_model model, settings s, std::int64_t vocabulary, const std::string& folder) {
   const auto job = led().lock();
   if (!job || job->group->size() == 1) return model;
   CAUSEWAY_TRY(job->group->tell(0, to_toml(s, true)));
   CAUSEWAY_TRY(job->group->tell(0, std::to_string(vocabulary)));
+  const std::string kept = folder + "/site-" + std::to_string(std::max<std::int64_t>(s.net.index, 0)) + ".txt";
+  CAUSEWAY_TRY(choose_ways(*job->site, *job->group, kept, model.parameters().gradients().size_bytes()));
   return make_site_model(std::move(model), job->site);
 }
 
@@ -185,7 +189,7 @@ result<causeway::net::any_transport> mpi_job::transport() { return fail(errc::un
 std::function<void()> mpi_job::interrupter() const { return {}; }
 result<int> mpi_job::serve(settings) { return fail(errc::unsupported, "MPI", "is not in this build"); }
 result<void> mpi_job::leave(bool) { return {}; }
-result<chosen_model> share_with_site(chosen_model model, settings, std::int64_t) { return model; }
+result<chosen_model> share_with_site(chosen_model model, settings, std::int64_t, const std::string&) { return model; }
 #endif
 
 }  // namespace app

@@ -48,8 +48,10 @@ class mpi_job {
   std::shared_ptr<state> state_;
 };
 
-/// The same model, computed by all ranks of this site together; `model` itself where this process leads none.
-causeway::result<chosen_model> share_with_site(chosen_model model, settings s, std::int64_t vocabulary);
+/// The same model, computed by all ranks of this site together; `model` itself where this process leads none. `folder`: the
+/// run's, which keeps how the site sums up.
+causeway::result<chosen_model> share_with_site(chosen_model model, settings s, std::int64_t vocabulary,
+                                               const std::string& folder);
 
 }  // namespace app
 

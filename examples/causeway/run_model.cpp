@@ -68,7 +68,7 @@ causeway::result<session_summary> run_model(training t) {
   CAUSEWAY_ASSIGN(auto part, first_part(t));
   CAUSEWAY_ASSIGN(chosen_model model, make_model(t.in.s, t.in.data.codec.vocabulary(), std::move(part)));
   CAUSEWAY_TRY(start_from(model, t.in.s, state_comes(t)));
-  CAUSEWAY_ASSIGN(model, share_with_site(std::move(model), t.in.s, t.in.data.codec.vocabulary()));
+  CAUSEWAY_ASSIGN(model, share_with_site(std::move(model), t.in.s, t.in.data.codec.vocabulary(), t.in.folder));
   if (t.place == nullptr) describe(model, t.in);
   return find_policy(t.in.s.comm.policy)->train(std::move(model), std::move(t));
 }

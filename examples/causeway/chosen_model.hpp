@@ -52,6 +52,7 @@ class chosen_model {
     virtual causeway::result<double> forward_backward(tokens, tokens, std::int64_t, float, std::uint64_t) = 0;
     virtual causeway::result<double> evaluate(tokens, tokens, std::int64_t) = 0;
 
+    virtual causeway::result<double> complete_gradients(double loss) { return loss; }
     virtual causeway::result<std::string> sample(text_codec&, const settings&, const text_sink&) { return no_stages(); }
     virtual causeway::result<void> load(const std::string&) { return no_stages(); }
     virtual causeway::formats::model_options options() { std::abort(); }
@@ -91,6 +92,7 @@ class chosen_model {
                                             std::uint64_t stream) {
     return it_->forward_backward(inputs, targets, sequences, scale, stream);
   }
+  causeway::result<double> complete_gradients(double loss) { return it_->complete_gradients(loss); }
   causeway::result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences) {
     return it_->evaluate(inputs, targets, sequences);
   }

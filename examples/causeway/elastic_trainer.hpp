@@ -22,7 +22,8 @@ namespace app {
 template <class Comm>
 causeway::result<session_summary> train_elastic(chosen_model model, training t, Comm comm, std::uint64_t fragments = 1) {
   const settings& s = t.in.s;
-  paced_data_parallel parallel{s.train.micro_batches, t.place->computed};
+  paced_data_parallel parallel{{.micro_batches = s.train.micro_batches, .added_apart = s.train.added_apart},
+                               t.place->computed};
   auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(s), inner_of(s),
                                         std::move(comm), std::move(parallel), causeway::fault::quorum{});
   return run_session(trainer, t.in, *t.place, fragments);

@@ -19,6 +19,7 @@
 #include <chrono>
 #include <vector>
 
+#include "site_choices.hpp"
 #include "site_model.hpp"
 #include "site_plan.hpp"
 #endif
@@ -199,6 +200,7 @@ result<int> mpi_job::serve(settings s) {
   auto model = make();
   CAUSEWAY_TRY(agree(*state_, model ? result<void>{} : model.error()));
   state_->began = true;
+  CAUSEWAY_TRY(choose_ways(*state_->site, *state_->group, "", model->parameters().gradients().size_bytes()));
   CAUSEWAY_TRY(serve_site(*state_->site, *model));
   return 0;
 }
@@ -252,6 +254,8 @@ result<chosen_model> begin_with_job(chosen_model model, const session_input& in)
                                       "same text with --data.path")));
   job->began = true;
   if (!job->group || job->group->size() == 1) return model;
+  const std::string kept = in.folder + "/site-" + std::to_string(std::max<std::int64_t>(in.s.net.index, 0)) + ".txt";
+  CAUSEWAY_TRY(choose_ways(*job->site, *job->group, kept, model.parameters().gradients().size_bytes()));
   return make_site_model(std::move(model), job->site);
 }
 

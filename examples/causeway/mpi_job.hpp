@@ -59,6 +59,7 @@ class mpi_job {
 
 /// All ranks of the job, each when it is ready to train: an error of one, or another text than rank 0's, is an error of
 /// all. Then the same model, computed by all ranks of this site together; `model` itself where this process leads none.
+/// The run's folder keeps how the site sums up.
 causeway::result<chosen_model> begin_with_job(chosen_model model, const session_input& in);
 
 }  // namespace app

@@ -26,14 +26,15 @@ class paced_data_parallel {
   static constexpr std::uint32_t state_version = 1;
   using pace = std::function<void(std::int64_t tokens, double part)>;
 
-  explicit paced_data_parallel(std::int64_t micro_batches = 1, pace computed = {})
-      : micro_batches_{micro_batches}, computed_{std::move(computed)} {}
+  explicit paced_data_parallel(causeway::parallel::data_parallel_options options = {}, pace computed = {})
+      : options_{options}, computed_{std::move(computed)} {}
 
   causeway::result<void> start(auto&) { return {}; }
   causeway::result<double> forward_backward(auto& ctx, const causeway::batch& b) {
-    std::int64_t pieces = std::min(micro_batches_, b.sequences);
-    while (b.sequences % pieces != 0) ++pieces;  // ends at b.sequences at the latest
-    causeway::parallel::data_parallel inner{{.micro_batches = pieces}};
+    auto options = options_;
+    options.micro_batches = std::min(options.micro_batches, b.sequences);
+    while (b.sequences % options.micro_batches != 0) ++options.micro_batches;  // ends at b.sequences at the latest
+    causeway::parallel::data_parallel inner{options};
     auto loss = inner.forward_backward(ctx, b);
     if (computed_) computed_(b.tokens(), 1);
     return loss;
@@ -47,7 +48,7 @@ class paced_data_parallel {
   void serialize(auto&) {}
 
  private:
-  std::int64_t micro_batches_;
+  causeway::parallel::data_parallel_options options_;
   pace computed_;
 };
 static_assert(causeway::ParallelismPolicy<paced_data_parallel>);

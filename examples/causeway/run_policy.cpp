@@ -16,7 +16,7 @@ using causeway::comm_traits;
 
 causeway::result<session_summary> train_fixed(chosen_model model, training t, chosen_policy comm, pace moves) {
   const settings& s = t.in.s;
-  causeway::parallel::data_parallel parallel{{.micro_batches = s.train.micro_batches}};
+  causeway::parallel::data_parallel parallel{{.micro_batches = s.train.micro_batches, .added_apart = s.train.added_apart}};
   return run_trainer(causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(s), inner_of(s),
                                             chosen_comm<comm_traits{}>{std::move(comm)}, std::move(parallel)),
                      t.in, moves);

@@ -81,6 +81,7 @@ struct settings {
     std::uint64_t steps = 600;
     std::int64_t batch = 8;
     std::int64_t micro_batches = 1;
+    bool added_apart = false;
     std::string optimizer = "adamw";
     float learning_rate = 2e-3F;
     std::uint64_t warmup = 50;

@@ -124,6 +124,10 @@ std::vector<setting> table(settings& s) {
           .also("micro-batches")
           .in("pieces")
           .at_least(1),
+      make("train.added_apart", s.train.added_apart,
+           "the gradient of each micro-batch is computed by itself and then added: the bits of a site of as many ranks "
+           "(net.sites), "
+           "for one more buffer of gradients"),
       make("train.optimizer", s.train.optimizer, "inner optimizer: adamw or muon; sgd for demo")
           .also("optimizer")
           .one_of({"adamw", "muon", "sgd", "snoo", "dion"}),
@@ -526,6 +530,9 @@ causeway::result<void> validate(const settings& s) {
   if (s.model.family == "llama" && s.model.dropout > 0) return bad("model.dropout", "the llama family has none; use 0");
   if (s.train.batch % s.train.micro_batches != 0) {
     return bad("train.micro_batches", "must divide train.batch (" + std::to_string(s.train.batch) + ")");
+  }
+  if (s.train.added_apart && s.parallel.policy != "data") {
+    return bad("train.added_apart", "is for peers that each hold the model: use --parallel.policy data, or leave it out");
   }
   return check_run_name(s);
 }

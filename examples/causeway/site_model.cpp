@@ -3,7 +3,7 @@
 #include "site_model.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,16 +18,21 @@ namespace {
 
 using tokens = chosen_model::tokens;
 
-enum class task : std::uint64_t { leave, gradients };
+enum class task : std::uint64_t {
+  leave,
+  parameters,  ///< take them: they have changed since the last pass
+  gradients,   ///< of one micro-batch, everybody's share of it
+  sum          ///< all gradients since the last sum
+};
 
-/// What the first rank says before each pass. Sent as it lies in memory: the ranks of a job run one program.
+/// What the first rank says before each of these. Sent as it lies in memory: the ranks of a job run one program.
 struct order {
   task what = task::leave;
   std::int64_t sequences = 0;
   std::int64_t length = 0;  ///< tokens of the micro-batch
   std::uint64_t stream = 0;
   float scale = 0;
-  float unused = 0;
+  std::uint32_t first = 0;  ///< 1: gradients start at zero
 };
 
 // A broadcast moves bits, whatever they mean.
@@ -50,44 +55,90 @@ share share_of_rank(const mpi_site& site, std::int64_t sequences) {
   return {begin, end - begin};
 }
 
-/// Everybody's part of one pass: afterwards the first rank's gradients are the sum of all, and so is what is returned.
-result<double> compute(mpi_site& site, chosen_model& model, const order& o, std::vector<std::int32_t>& inputs,
-                       std::vector<std::int32_t>& targets) {
-  CAUSEWAY_TRY(tell(site, inputs.data(), inputs.size() * sizeof(std::int32_t)));
-  CAUSEWAY_TRY(tell(site, targets.data(), targets.size() * sizeof(std::int32_t)));
-  CAUSEWAY_TRY(site.broadcast(0, model.parameters().values()));
-  if (site.rank() > 0) std::fill(model.parameters().gradients().begin(), model.parameters().gradients().end(), 0.0F);
-  const share mine = share_of_rank(site, o.sequences);
-  result<double> loss = 0.0;
-  if (mine.count > 0) {
-    loss = model.forward_backward(mine.of(inputs, o.sequences), mine.of(targets, o.sequences), mine.count, o.scale,
-                                  o.stream + site.rank());
+/// A rank's part of a step.
+class site_step {
+ public:
+  site_step(mpi_site& site, chosen_model& model) : site_{site}, model_{model} {}
+
+  result<void> take_parameters() { return site_.broadcast(0, model_.parameters().values()); }
+
+  /// This rank's share of a micro-batch, added to its gradients; gives the sum of its losses. One that fails is remembered
+  /// until all sum up.
+  result<double> compute(const order& o, std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& targets) {
+    CAUSEWAY_TRY(tell(site_, inputs.data(), inputs.size() * sizeof(std::int32_t)));
+    CAUSEWAY_TRY(tell(site_, targets.data(), targets.size() * sizeof(std::int32_t)));
+    if (o.first != 0) computed_ = {};
+    const share mine = share_of_rank(site_, o.sequences);
+    if (mine.count == 0 || !computed_) return 0.0;
+    auto loss = model_.forward_backward(mine.of(inputs, o.sequences), mine.of(targets, o.sequences), mine.count, o.scale,
+                                        o.stream + site_.rank());
+    if (!loss) computed_ = loss.error();
+    return loss;
   }
-  CAUSEWAY_ASSIGN(const bool all, site.all_of(loss.has_value()));
-  if (!loss) return loss;
-  if (!all)
-    return causeway::fail(causeway::errc::peer_lost, "site",
-                          "another rank of it could not compute; its own error says why");
-  CAUSEWAY_TRY(site.sum(model.parameters().gradients()));
-  std::array<float, 2> parts{static_cast<float>(*loss), 0};  // what the first cannot hold is in the second
-  parts[1] = static_cast<float>(*loss - static_cast<double>(parts[0]));
-  CAUSEWAY_TRY(site.sum(parts));
-  return static_cast<double>(parts[0]) + static_cast<double>(parts[1]);
-}
+
+  /// Afterwards the gradients are the sum of all ranks', and so is what is returned, of their losses in their order.
+  result<double> sum(double loss) {
+    CAUSEWAY_ASSIGN(const bool all, site_.all_of(computed_.has_value()));
+    if (!computed_) return computed_.error();
+    if (!all) {
+      return causeway::fail(causeway::errc::peer_lost, "site",
+                            "another rank of it could not compute; its own error says why");
+    }
+    CAUSEWAY_TRY(site_.sum(model_.parameters().gradients()));
+    return sum_of_losses(loss);
+  }
+
+ private:
+  /// Three f32 hold all bits of an f64. Everybody adds zeros to those of the others, so nothing is rounded.
+  result<double> sum_of_losses(double loss) {
+    constexpr std::size_t parts = 3;
+    std::vector<float> all(parts * site_.size(), 0.0F);
+    for (float& part : std::span{all}.subspan(parts * site_.rank(), parts)) {
+      part = static_cast<float>(loss);
+      loss = std::isfinite(part) ? loss - static_cast<double>(part) : 0.0;
+    }
+    CAUSEWAY_TRY(site_.sum(all));
+    double sum = 0;
+    for (std::size_t r = 0; r < all.size(); r += parts) {
+      sum += (static_cast<double>(all[r + 2]) + static_cast<double>(all[r + 1])) + static_cast<double>(all[r]);
+    }
+    return sum;
+  }
+
+  mpi_site& site_;
+  chosen_model& model_;
+  result<void> computed_{};
+};
 
 struct site_model final : chosen_model::face {
-  site_model(chosen_model m, std::shared_ptr<mpi_site> s) : model{std::move(m)}, site{std::move(s)} {}
+  site_model(chosen_model m, std::shared_ptr<mpi_site> s) : model{std::move(m)}, site{std::move(s)}, step{*site, model} {}
 
   causeway::parameter_store& parameters() override { return model.parameters(); }
   causeway::thread_pool& pool() override { return model.backend().pool(); }
   std::uint64_t config_hash() override { return model.config_hash(); }
   result<double> forward_backward(tokens inputs, tokens targets, std::int64_t sequences, float scale,
                                   std::uint64_t stream) override {
-    order o{task::gradients, sequences, static_cast<std::int64_t>(inputs.size()), stream, scale};
-    CAUSEWAY_TRY(tell(*site, &o, sizeof o));
+    if (sent != model.parameters().version()) {
+      CAUSEWAY_TRY(ask({.what = task::parameters}));
+      CAUSEWAY_TRY(step.take_parameters());
+      sent = model.parameters().version();
+    }
+    CAUSEWAY_TRY(ask({task::gradients, sequences, static_cast<std::int64_t>(inputs.size()), stream, scale,
+                      std::exchange(first, false) ? 1U : 0U}));
     in.assign(inputs.begin(), inputs.end());
     out.assign(targets.begin(), targets.end());
-    return compute(*site, model, o, in, out);
+    auto loss = step.compute(in_order, in, out);
+    first = !loss;
+    return loss;
+  }
+  result<double> complete_gradients(double loss) override {
+    first = true;
+    CAUSEWAY_TRY(ask({.what = task::sum}));
+    return step.sum(loss);
+  }
+  result<void> ask(const order& o) {
+    in_order = o;
+    return tell(*site, &in_order, sizeof in_order);
   }
   result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences) override {
     return model.evaluate(inputs, targets, sequences);
@@ -111,6 +162,10 @@ struct site_model final : chosen_model::face {
 
   chosen_model model;
   std::shared_ptr<mpi_site> site;
+  site_step step;
+  order in_order{};
+  std::uint64_t sent = 0;  ///< the version of the parameters that all ranks have
+  bool first = true;       ///< micro-batch of a step
   std::vector<std::int32_t> in, out;
 };
 
@@ -122,13 +177,28 @@ chosen_model make_site_model(chosen_model model, std::shared_ptr<mpi_site> site)
 
 result<void> serve_site(mpi_site& site, chosen_model& model) {
   std::vector<std::int32_t> inputs, targets;
+  site_step step{site, model};
+  double loss = 0;
   for (;;) {
     order o;
     CAUSEWAY_TRY(tell(site, &o, sizeof o));
-    if (o.what == task::leave) return {};
-    inputs.resize(static_cast<std::size_t>(o.length));
-    targets.resize(static_cast<std::size_t>(o.length));
-    CAUSEWAY_TRY(compute(site, model, o, inputs, targets));
+    switch (o.what) {
+      case task::leave: return {};
+      case task::parameters:
+        CAUSEWAY_TRY(step.take_parameters());
+        model.parameters().touch();
+        break;
+      case task::gradients:
+        if (o.first != 0) {
+          loss = 0;
+          std::fill(model.parameters().gradients().begin(), model.parameters().gradients().end(), 0.0F);
+        }
+        inputs.resize(static_cast<std::size_t>(o.length));
+        targets.resize(static_cast<std::size_t>(o.length));
+        if (const auto computed = step.compute(o, inputs, targets)) loss += *computed;
+        break;
+      case task::sum: CAUSEWAY_TRY(step.sum(loss)); break;
+    }
   }
 }
 

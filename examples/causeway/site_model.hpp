@@ -3,9 +3,9 @@
 #define CAUSEWAY_EXAMPLES_SITE_MODEL_HPP
 
 // A model that the ranks of a site compute together. The first rank has the run: its policy, its optimizers, its
-// checkpoints, its connections. The others have the model alone: for each micro-batch they get its sequences and the
-// present parameters, and give their gradients. So they hold nothing that could be lost or be another than it should, and
-// whatever trains one process trains a site.
+// checkpoints, its connections. The others have the model alone: they get the parameters when these have changed, and the
+// sequences of each micro-batch; after the last one of a step all gradients are added up, once. So they hold nothing that
+// could be lost or be another than it should, and whatever trains one process trains a site.
 
 #include <causeway/collective/mpi_site.hpp>
 #include <causeway/core/result.hpp>
@@ -17,7 +17,8 @@
 
 namespace app {
 
-/// For the first rank: `model`, with gradients of all ranks. Equal to the model alone but for the order of sums.
+/// For the first rank: `model`, with gradients of all ranks. Equal to the model alone but for the order of sums; with two
+/// ranks and one micro-batch, to one process with two micro-batches that are added apart (parallel::data_parallel).
 chosen_model make_site_model(chosen_model model, std::shared_ptr<causeway::collective::mpi_site> site);
 
 /// For the others: computes until `dismiss_site`.

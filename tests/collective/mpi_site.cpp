@@ -124,6 +124,28 @@ TEST_CASE("mpi site: all agree only if everybody does", "[collective]") {
   CHECK_FALSE(s->all_of(job().rank() != 1).value());
 }
 
+TEST_CASE("mpi site: choices of another time are taken, for means and broadcasts", "[collective]") {
+  const auto s = open_site();
+  const bool messages = GENERATE(false, true);
+  s->choose({{.up_to = 4096, .way = mpi_way::in_parts, .broadcasts_messages = messages},
+             {.up_to = 16384, .way = mpi_way::messages, .broadcasts_messages = !messages}});
+  CHECK(s->way_of(4096) == mpi_way::in_parts);
+  CHECK(s->way_of(4100) == mpi_way::messages);
+  for (const std::size_t count : {std::size_t{1000}, std::size_t{200'000}}) {
+    for (std::uint32_t from = 0; from < s->size(); ++from) {
+      auto mine = values_of(job().rank(), count);
+      REQUIRE(s->broadcast(from, mine));
+      CHECK((mine == values_of(from, count)));
+    }
+    auto mine = values_of(job().rank(), count);
+    REQUIRE(s->mean(mine));
+    CHECK(largest_difference(mine, sum_in_order(count, 1.0F / static_cast<float>(job().size()))) < 1e-6F);
+  }
+  const auto ordered = open_site({.same_bits = true});
+  ordered->choose({{.up_to = 4096, .way = mpi_way::all_reduce}});
+  CHECK(ordered->way_of(1) == mpi_way::messages);
+}
+
 TEST_CASE("mpi site: the ways are timed once, and all ranks choose alike", "[collective]") {
   const auto s = open_site({.measure_up_to = std::size_t{1} << 20U});
   REQUIRE(s->choices().size() == 6);
@@ -131,8 +153,11 @@ TEST_CASE("mpi site: the ways are timed once, and all ranks choose alike", "[col
   for (const auto& c : s->choices()) {
     CHECK(s->way_of(c.up_to) == c.way);
     for (const double took : c.took) CHECK((took > 0 && took < 60));
+    for (const double took : c.broadcast_took) CHECK((took > 0 && took < 60));
     CHECK(c.took[static_cast<std::size_t>(c.way)] <= c.took[0]);
+    CHECK((!c.broadcasts_messages || c.broadcast_took[1] < c.broadcast_took[0]));
     chosen.push_back(static_cast<float>(c.way));
+    chosen.push_back(c.broadcasts_messages ? 1.0F : 0.0F);
   }
   CHECK(s->way_of(std::size_t{1} << 30U) == s->choices().back().way);
   CHECK(same_everywhere(*s, chosen));

@@ -59,13 +59,36 @@ class Ranks(Program):
             self.assertTrue(filecmp.cmp(self.saved("mpi", peer), self.saved("tcp", peer), shallow=False), peer)
 
     def test_two_sites_of_two_are_two_peers_with_batches_of_twice_as_many(self):
-        sites = self.trains(4, "--sites", "2", where="sites")
-        r = self.run_it("--steps", "20", "--peers", "2", where="peers", env=clean())
+        sites = self.trains(4, "--sites", "2", "--threads", "1", where="sites")
+        # What two ranks add is two finished sums, as here: so the bits are the same.
+        r = self.run_it("--steps", "20", "--peers", "2", "--threads", "1", "--micro-batches", "2", "--train.added_apart", "true",
+                        where="peers", env=clean())
         self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
-        self.assertAlmostEqual(validation(sites), validation(r.stdout), delta=1e-3)  # the order of sums is another
+        self.assertEqual(validation(sites), validation(r.stdout))
+        for peer in range(2):
+            self.assertTrue(filecmp.cmp(self.saved("sites", peer), self.saved("peers", peer), shallow=False), peer)
         sent = [float(re.search(r"each peer sent ([0-9.]+) kB on its sockets", out).group(1)) for out in [sites, r.stdout]]
         self.assertAlmostEqual(sent[0], sent[1], delta=2)  # between sites: what two peers send, and nothing for the ranks
         self.assertEqual(len(glob.glob(os.path.join(self.dir, "sites", "causeway", "peer-*"))), 2)
+
+    def test_a_site_adds_up_once_for_all_micro_batches_of_a_step(self):
+        whole = self.trains(4, "--sites", "2", "--threads", "1", where="whole")
+        cut = self.trains(4, "--sites", "2", "--threads", "1", "--micro-batches", "2", where="cut")
+        self.assertAlmostEqual(validation(whole), validation(cut), delta=1e-3)
+
+    def test_a_site_that_goes_on_has_the_bits_of_one_that_was_never_stopped(self):
+        run = ["--sites", "1", "--threads", "1", "--train.checkpoint_every", "10"]
+        self.trains(3, *run, where="whole")
+        chosen = os.path.join(self.dir, "whole", "causeway", "site-0.txt")
+        with open(chosen) as f:
+            kept = f.read()
+        self.assertRegex(kept, r"^3 ranks, [^\n]* bytes\n1024 (all_reduce|in_parts|messages) (broadcast|messages)\n")
+        shutil.copytree(os.path.join(self.dir, "whole"), os.path.join(self.dir, "stopped"))
+        os.remove(self.saved("stopped", 0))
+        self.trains(3, *run, where="stopped")
+        self.assertTrue(filecmp.cmp(self.saved("whole", 0), self.saved("stopped", 0), shallow=False))
+        with open(os.path.join(self.dir, "stopped", "causeway", "site-0.txt")) as f:
+            self.assertEqual(f.read(), kept)
 
     def test_ranks_of_sites_may_be_listed(self):
         self.trains(3, "--sites", "2", "--site-of", "0,1,0")

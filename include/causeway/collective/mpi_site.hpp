@@ -29,9 +29,7 @@ enum class mpi_way : std::uint8_t {
 CAUSEWAY_DECL [[nodiscard]] std::string to_string(mpi_way way);
 
 struct mpi_site_options {
-  /// Bytes of the largest mean to come. Up to this, and to 64 MiB, the ways are timed when the site is opened: about twenty
-  /// means of it. 0: nothing is timed, and MPI_Iallreduce does all.
-  std::size_t measure_up_to = 0;
+  std::size_t measure_up_to = 0;  ///< as `measure`, when the site is opened; 0: nothing is timed
   /// Only `messages`: sums have the same bits over any network, on any number of hosts.
   bool same_bits = false;
   thread_pool* pool = nullptr;  ///< for what is computed here; none: the caller's thread. Must outlive the site
@@ -46,11 +44,13 @@ class mpi_sums;  // in the body: it has MPI's own types
 /// Memory: `in_parts` 1/n of a sum, `messages` 2/n. One thread, the one that entered MPI.
 class mpi_site final : public site {
  public:
-  /// The best way for means of up to so many bytes, and what it took when it was timed.
+  /// The best way for means of up to so many bytes, and for broadcasts, and what they took when they were timed.
   struct choice {
     std::size_t up_to = 0;
     mpi_way way = mpi_way::all_reduce;
-    double took[3] = {};  ///< seconds, by way: of the slowest rank
+    bool broadcasts_messages = false;  ///< collective::broadcast over net::mpi_transport, instead of MPI_Ibcast
+    double took[3] = {};               ///< seconds, by way: of the slowest rank
+    double broadcast_took[2] = {};     ///< MPI_Ibcast, messages
   };
 
   /// All ranks of `world` call it, with the same options.
@@ -77,8 +77,16 @@ class mpi_site final : public site {
   CAUSEWAY_DECL [[nodiscard]] bool done();
   CAUSEWAY_DECL [[nodiscard]] result<void> finish();
 
-  /// Smallest size first; empty where nothing was timed.
+  /// Times the ways for means and broadcasts of up to `bytes`, and 64 MiB, and takes the best for each size from then on.
+  /// Costs about twenty means and ten broadcasts of that size. What is best may be another one tomorrow, and with more than
+  /// two members the order of a sum, and so its last bits, is that of its way: who must have the same bits again keeps
+  /// `choices`. All members call it. Nothing to choose with `same_bits`, or alone.
+  CAUSEWAY_DECL [[nodiscard]] result<void> measure(std::size_t bytes);
+
+  /// Smallest size first; empty where nothing was timed, and MPI_Iallreduce and MPI_Ibcast do all.
   [[nodiscard]] const std::vector<choice>& choices() const noexcept { return choices_; }
+  /// Those of another time. All members call it, with the same.
+  CAUSEWAY_DECL void choose(std::vector<choice> choices);
   CAUSEWAY_DECL [[nodiscard]] mpi_way way_of(std::size_t bytes) const;
   /// From now on, for all sizes. All members call it.
   CAUSEWAY_DECL void always(mpi_way way);
@@ -86,7 +94,9 @@ class mpi_site final : public site {
  private:
   CAUSEWAY_DECL explicit mpi_site(std::unique_ptr<detail::mpi_sums> sums);
 
-  CAUSEWAY_DECL result<void> measure(std::size_t up_to);
+  CAUSEWAY_DECL [[nodiscard]] const choice* choice_for(std::size_t bytes) const;
+  template <class F>
+  result<double> best_of(int repeats, F&& f);
 
   std::unique_ptr<detail::mpi_sums> sums_;
   std::vector<choice> choices_;

@@ -19,6 +19,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 ///   losses to the store's gradients; gives the sum. Equal inputs give equal bits for a given number of threads.
 /// - `evaluate(inputs, targets, sequences)`: the summed token losses, without gradients and dropout.
 /// - `config_hash()`: equal on models that can share a run.
+/// - Optional: `complete_gradients(loss)`, for a model that others compute with: called once a step, after its last
+///   micro-batch. Adds to the gradients what the others have, and gives the sum of their losses and `loss`.
 /// - `backend().pool()`: the threads of the host. A backend that is a kernels::Backend also clears and measures gradients,
 ///   wherever they lie.
 template <class M>

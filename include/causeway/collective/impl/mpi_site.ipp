@@ -7,6 +7,7 @@
 #include <causeway/collective/mpi_site.hpp>
 
 #include <causeway/collective/all_reduce.hpp>
+#include <causeway/collective/broadcast.hpp>
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/options.hpp>
 #include <causeway/kernels/elementwise.hpp>
@@ -48,6 +49,7 @@ class mpi_sums {
   CAUSEWAY_DECL result<bool> look(net::detail::mpi_pause& pause);
   CAUSEWAY_DECL result<void> finish();
   CAUSEWAY_DECL result<void> by_messages(std::span<float> data, bool mean);
+  CAUSEWAY_DECL result<void> broadcast_messages(std::uint32_t from, std::span<float> data);
   CAUSEWAY_DECL result<void> broadcast(std::uint32_t from, std::span<float> data);
   CAUSEWAY_DECL result<int> least(int mine);
   CAUSEWAY_DECL result<void> slowest(std::span<double> times);
@@ -67,6 +69,7 @@ class mpi_sums {
     return net::detail::mpi_wait(line_, request, patience_, where);
   }
   CAUSEWAY_DECL result<void> gather_parts();
+  CAUSEWAY_DECL collective_options message_options();
 
   net::detail::mpi_communicator line_;
   net::mpi_transport words_;
@@ -140,14 +143,26 @@ CAUSEWAY_DECL result<void> mpi_sums::finish() {
   return {};
 }
 
-CAUSEWAY_DECL result<void> mpi_sums::by_messages(std::span<float> data, bool mean) {
-  CAUSEWAY_TRY(ready());
+CAUSEWAY_DECL collective_options mpi_sums::message_options() {
   collective_options options{.deadline = line_.clock.now() + patience_};
   options.pool = options_.pool;
   options.workspace = &workspace_;
   options.chunk_bytes = std::size_t{1} << 20U;
+  return options;
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::by_messages(std::span<float> data, bool mean) {
+  CAUSEWAY_TRY(ready());
+  const auto options = message_options();
   const net::message_id id{.channel = channels::site, .step = ++number_};
   const auto outcome = mean ? all_reduce_mean(words_, id, data, options) : all_reduce_sum(words_, id, data, options);
+  return outcome ? outcome : ended(outcome.error());
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::broadcast_messages(std::uint32_t from, std::span<float> data) {
+  CAUSEWAY_TRY(ready());
+  const net::message_id id{.channel = channels::site, .step = ++number_};
+  const auto outcome = collective::broadcast(words_, id, from, std::as_writable_bytes(data), message_options());
   return outcome ? outcome : ended(outcome.error());
 }
 
@@ -204,18 +219,27 @@ CAUSEWAY_DECL result<std::shared_ptr<mpi_site>> mpi_site::open(const net::mpi_wo
   CAUSEWAY_ASSIGN(const net::mpi_world own, world.split(0));  // a communicator that nobody else speaks on
   std::shared_ptr<mpi_site> made{
       new mpi_site{std::make_unique<detail::mpi_sums>(*own.line(), std::move(words), options, world.patience())}};
-  if (made->size() > 1 && !options.same_bits) CAUSEWAY_TRY(made->measure(options.measure_up_to));
+  CAUSEWAY_TRY(made->measure(options.measure_up_to));
   return made;
 }
 
 CAUSEWAY_INLINE std::uint32_t mpi_site::size() const { return sums_->size(); }
 CAUSEWAY_INLINE std::uint32_t mpi_site::rank() const { return sums_->rank(); }
 
-CAUSEWAY_DECL mpi_way mpi_site::way_of(std::size_t bytes) const {
+CAUSEWAY_DECL const mpi_site::choice* mpi_site::choice_for(std::size_t bytes) const {
   for (const choice& c : choices_) {
-    if (bytes <= c.up_to) return c.way;
+    if (bytes <= c.up_to) return &c;
   }
-  return choices_.empty() ? usual_ : choices_.back().way;
+  return choices_.empty() ? nullptr : &choices_.back();
+}
+
+CAUSEWAY_DECL mpi_way mpi_site::way_of(std::size_t bytes) const {
+  const choice* const chosen = choice_for(bytes);
+  return chosen != nullptr ? chosen->way : usual_;
+}
+
+CAUSEWAY_DECL void mpi_site::choose(std::vector<choice> choices) {
+  if (!sums_->options().same_bits) choices_ = std::move(choices);
 }
 
 CAUSEWAY_DECL void mpi_site::always(mpi_way way) {
@@ -262,6 +286,9 @@ CAUSEWAY_DECL result<void> mpi_site::finish() { return sums_->finish(); }
 
 CAUSEWAY_INLINE result<void> mpi_site::broadcast(std::uint32_t from, std::span<float> data) {
   CAUSEWAY_EXPECT(from < size());
+  if (size() == 1 || data.empty()) return {};
+  const choice* const chosen = choice_for(data.size_bytes());
+  if (chosen != nullptr && chosen->broadcasts_messages) return sums_->broadcast_messages(from, data);
   return sums_->broadcast(from, data);
 }
 
@@ -270,28 +297,41 @@ CAUSEWAY_INLINE result<bool> mpi_site::all_of(bool mine) {
   return all == 1;
 }
 
-// The slowest rank's best time counts, and is the same on all ranks: so is the choice.
-CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t up_to) {
+/// Seconds of the quickest of so many, after a first one that is not counted.
+template <class F>
+result<double> mpi_site::best_of(int repeats, F&& f) {
+  double best = 1e9;
+  for (int i = 0; i <= repeats; ++i) {
+    CAUSEWAY_TRY(all_of(true));
+    const time_point begin = sums_->clock().now();
+    CAUSEWAY_TRY(f());
+    if (i > 0) best = std::min(best, seconds(sums_->clock().now() - begin));
+  }
+  return best;
+}
+
+// The slowest rank's best time counts, and is the same on all ranks: so is the choice. MPI's own is kept where it is no
+// more than noise behind.
+CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t bytes) {
   constexpr std::size_t smallest = 1024, largest = std::size_t{64} << 20U;
+  if (size() == 1 || sums_->options().same_bits || bytes == 0) return {};
   std::vector<choice> found;
-  std::vector<float> values(std::min(up_to, largest) / sizeof(float), 1.0F);
-  for (std::size_t bytes = smallest; bytes / 4 < std::min(up_to, largest); bytes *= 4) {
-    choice c{.up_to = bytes};
-    const int repeats = bytes <= std::size_t{256} << 10U ? 40 : bytes <= std::size_t{4} << 20U ? 12 : 4;  // short is noisy
-    const std::span<float> part{values.data(), std::min(values.size(), bytes / sizeof(float))};
+  std::vector<float> values(std::min(bytes, largest) / sizeof(float), 1.0F);
+  for (std::size_t up_to = smallest; up_to / 4 < std::min(bytes, largest); up_to *= 4) {
+    choice c{.up_to = up_to};
+    const int repeats = up_to <= std::size_t{256} << 10U ? 40 : up_to <= std::size_t{4} << 20U ? 12 : 4;  // short is noisy
+    const std::span<float> part{values.data(), std::min(values.size(), up_to / sizeof(float))};
     for (int w = 0; w < 3; ++w) {
       always(static_cast<mpi_way>(w));
-      c.took[w] = 1e9;
-      for (int i = 0; i <= repeats; ++i) {
-        CAUSEWAY_TRY(all_of(true));
-        const time_point begin = sums_->clock().now();
-        CAUSEWAY_TRY(mean(part));
-        if (i > 0) c.took[w] = std::min(c.took[w], seconds(sums_->clock().now() - begin));
-      }
+      CAUSEWAY_ASSIGN(c.took[w], best_of(repeats, [&] { return mean(part); }));
     }
+    CAUSEWAY_ASSIGN(c.broadcast_took[0], best_of(repeats, [&] { return sums_->broadcast(0, part); }));
+    CAUSEWAY_ASSIGN(c.broadcast_took[1], best_of(repeats, [&] { return sums_->broadcast_messages(0, part); }));
     CAUSEWAY_TRY(sums_->slowest(c.took));
+    CAUSEWAY_TRY(sums_->slowest(c.broadcast_took));
     c.way = static_cast<mpi_way>(std::min_element(c.took, c.took + 3) - c.took);
-    if (c.took[static_cast<int>(c.way)] > 0.9 * c.took[0]) c.way = mpi_way::all_reduce;  // no more than noise
+    if (c.took[static_cast<int>(c.way)] > 0.9 * c.took[0]) c.way = mpi_way::all_reduce;
+    c.broadcasts_messages = c.broadcast_took[1] < 0.9 * c.broadcast_took[0];
     found.push_back(c);
   }
   usual_ = mpi_way::all_reduce;

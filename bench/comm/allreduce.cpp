@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduce over TCP, one process per peer; bench/comm/compare.py starts them and compares with Gloo and Open MPI.
-// Peer 0 listens at --host, the others join it. Every repeat starts after a barrier; the time of a repeat is that of peer
-// 0, which is what gloo_allreduce.py and mpi_allreduce.c take as well. --codec takes a list: its codecs take turns, repeat
-// by repeat over the same connections, and are compared with the first of them.
+// All-reduce over TCP and shared memory (--shared-memory off: over TCP alone), one process per peer; bench/comm/compare.py
+// starts them and compares with Gloo and Open MPI. Peer 0 listens at --host, the others join it. Every repeat starts after
+// a barrier; the time of a repeat is that of peer 0, which is what gloo_allreduce.py and mpi_allreduce.c take as well.
+// --codec takes a list: its codecs take turns, repeat by repeat over the same connections, and are compared with the first
+// of them.
 
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/barrier.hpp>
@@ -38,6 +39,7 @@ struct settings {
   int repeats = 10, warm = 2;
   std::size_t chunk_kib = 0, buffer_kib = 0;
   std::string host = "127.0.0.1:29500", listen = "127.0.0.1:0", codec = "none", how = "automatic", congestion = "bbr";
+  std::string shared_memory = "on";
 };
 
 [[noreturn]] void give_up(const std::string& why) {
@@ -86,6 +88,8 @@ settings read_settings(int argc, char** argv) {
       s.how = value;
     else if (name == "--congestion")
       s.congestion = value;
+    else if (name == "--shared-memory")
+      s.shared_memory = value;
     else
       give_up("unknown option " + std::string{name});
   }
@@ -99,6 +103,7 @@ net::membership meet(const settings& s) {
   options.streams_per_link = s.streams;
   options.transport.socket_buffer = s.buffer_kib << 10U;
   options.transport.bbr = s.congestion == "bbr";
+  options.transport.shared_memory = s.shared_memory == "on";
   const auto address = net::parse_endpoint(s.host);
   const auto listen = net::parse_endpoint(s.listen);
   if (!address) give_up(address.error().text());

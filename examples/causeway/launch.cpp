@@ -52,6 +52,7 @@ net::rendezvous_options options_for(const settings& s) {
   net::rendezvous_options o;
   o.stop = &stop_requested();
   o.streams_per_link = s.net.streams;
+  o.transport.shared_memory = s.net.shared_memory;
   o.transport.log = log_to_stderr();
   if (s.net.index >= 0) o.wanted_index = static_cast<net::peer_index>(s.net.index);
   const auto announced = net::parse_endpoint(s.net.announce);

@@ -71,6 +71,7 @@ net::fabric_options fabric_options_of(const settings& s, std::uint64_t run_id, n
   options.run_id = run_id;
   options.id = id;
   options.streams_per_link = s.net.streams;
+  options.transport.shared_memory = s.net.shared_memory;
   options.transport.log = std::move(log);
   return options;
 }

@@ -132,6 +132,7 @@ struct settings {
     std::uint32_t sites = 0;  // of an MPI job; 0: none, each rank is a peer
     std::string site_of;      // the site of each rank, with commas; empty: by host
     std::uint32_t streams = 0;
+    bool shared_memory = true;
     std::uint32_t patience = 60;
   } net;
 

@@ -250,6 +250,8 @@ std::vector<setting> table(settings& s) {
       make("net.site_of", s.net.site_of, "the site of each rank, as 0,0,1,1, where hosts do not say it", local)
           .also("site-of"),
       make("net.streams", s.net.streams, "TCP streams per link; 0 = choose", local).also("streams").in("streams"),
+      make("net.shared_memory", s.net.shared_memory,
+           "large messages to peers on this machine go through shared memory (true|false)", local),
       make("net.patience", s.net.patience, "seconds to go on dialling while nobody answers", local)
           .also("patience")
           .in("seconds"),

@@ -41,6 +41,7 @@
 #include <causeway/net/impl/memory_budget.ipp>
 #include <causeway/net/impl/memory_transport.ipp>
 #include <causeway/net/impl/operations.ipp>
+#include <causeway/net/impl/shared_rings.ipp>
 #include <causeway/net/impl/side_thread.ipp>
 #include <causeway/net/impl/stranger_log.ipp>
 #include <causeway/net/impl/transport.ipp>
@@ -59,6 +60,7 @@
 #include <causeway/net/impl/asio_link.ipp>
 #include <causeway/net/impl/asio_listener.ipp>
 #include <causeway/net/impl/asio_loop.ipp>
+#include <causeway/net/impl/asio_memory_stream.ipp>
 #include <causeway/net/impl/asio_mesh.ipp>
 #include <causeway/net/impl/asio_mesh_engine.ipp>
 #include <causeway/net/impl/asio_outbox.ipp>

@@ -2,10 +2,11 @@
 #ifndef CAUSEWAY_NET_ASIO_LINK_HPP
 #define CAUSEWAY_NET_ASIO_LINK_HPP
 
-// The connection to one peer: one or more TCP streams, the outbox and the inbox. Streams may be added while it runs; the
-// first carries the control messages. When one ends, the link ends. All reads and writes are non-blocking calls made under
-// the transport's lock when a socket is ready, never asynchronous operations on a caller's buffer. So once an operation is
-// cancelled nothing can touch its buffer, and no byte is copied between socket and buffer.
+// The connection to one peer: one or more streams, the outbox and the inbox. Streams may be added while it runs; the first
+// carries the control messages. A stream between two processes of one machine moves to shared memory when it has a large
+// message to carry. When one ends, the link ends. All reads and writes are non-blocking calls made under the transport's
+// lock when a stream is ready, never asynchronous operations on a caller's buffer. So once an operation is cancelled
+// nothing can touch its buffer, and no byte is copied between stream and buffer.
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
@@ -105,7 +106,7 @@ class link {
     try {
       work();
     } catch (const std::bad_alloc&) {
-      for (const auto& s : streams_) shut(*s);
+      for (const auto& s : streams_) s->close();
       for (const auto& s : streams_) s->control = {};
       lose(out_of_memory(who_.name));
     }
@@ -175,6 +176,29 @@ class link {
 
   CAUSEWAY_DECL void answer_goodbye(stream& s);
 
+  // ---- moving a stream to shared memory
+
+  /// A message of this length was seen on a stream. The peer with the smaller number offers to move, once; whether it does
+  /// now: then the offer waits to be written.
+  CAUSEWAY_DECL bool consider_memory(stream& s, std::uint64_t length);
+
+  /// An offer, or the answer to ours.
+  CAUSEWAY_DECL bool hear_memory(stream& s, const frame_header& h);
+
+  CAUSEWAY_DECL bool answer_offer(stream& s, std::uint64_t number);
+
+  /// What the other side sends from now on is in shared memory.
+  CAUSEWAY_DECL bool follow_into_memory(stream& s);
+
+  /// Nobody needs TCP any more once both directions have moved.
+  CAUSEWAY_DECL void leave_tcp(stream& s);
+
+  CAUSEWAY_DECL void arm_wake(stream& s);
+
+  CAUSEWAY_DECL void look_again(stream& s);
+
+  CAUSEWAY_DECL void look_into_memory(stream& s);
+
   // ---- ending
 
   /// The peer spoke nonsense: drops it. Always false.
@@ -189,8 +213,6 @@ class link {
   CAUSEWAY_DECL void end_farewell();
 
   CAUSEWAY_DECL static error closed_error();
-
-  CAUSEWAY_DECL static void shut(stream& s);
 
   link_context* shared_;
   link_identity who_;

@@ -2,13 +2,14 @@
 #ifndef CAUSEWAY_NET_ASIO_STREAM_HPP
 #define CAUSEWAY_NET_ASIO_STREAM_HPP
 
-// The state of one TCP connection of a link: how far it is in reading and in writing. And what all links of a transport
-// share. The link drives it; nothing here moves a byte.
+// The state of one stream of a link, a TCP connection or shared memory: how far it is in reading and in writing. And what
+// all links of a transport share. The link drives it.
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/net/asio_library.hpp>
+#include <causeway/net/asio_memory_stream.hpp>
 #include <causeway/net/frame.hpp>
 #include <causeway/net/inbox.hpp>
 #include <causeway/net/memory_budget.hpp>
@@ -74,6 +75,7 @@ struct outgoing_frame {
   const std::byte* body = nullptr;
   std::size_t body_left = 0;
   std::size_t body_length = 0;
+  frame_kind kind = frame_kind::data;
   slot_index slot = no_slot;
   std::vector<std::byte> own;  ///< a control message, or the rest of a chunk whose send was cancelled
 
@@ -86,13 +88,25 @@ struct outgoing_frame {
   CAUSEWAY_DECL void consume(std::size_t n);
 };
 
-/// One TCP connection of a link, and how far it is in reading and writing.
+/// One stream of a link, and how far it is in reading and writing. Each direction starts over TCP and may move to shared
+/// memory, once, between two frames.
 struct stream {
   static constexpr std::size_t staging_bytes = std::size_t{16} << 10U;
 
   CAUSEWAY_DECL explicit stream(tcp::socket s);
 
-  tcp::socket socket;
+  /// One non-blocking attempt, wherever the direction is now.
+  CAUSEWAY_DECL std::size_t send(std::error_code& failure);
+  CAUSEWAY_DECL std::size_t receive(const std::array<asio::mutable_buffer, 2>& to, std::error_code& failure);
+
+  CAUSEWAY_DECL void close();
+  tcp::socket socket;                     ///< closed once both directions have moved
+  std::optional<memory_offer> offer;      ///< ours, not answered yet
+  std::unique_ptr<memory_stream> memory;  ///< that the other side has, too
+  bool memory_asked = false;              ///< an offer was made; there is no second one
+  bool reads_memory = false;
+  bool writes_memory = false;
+  std::size_t wakes = 0;  ///< handlers of `memory` that are still to come
   bool open = true;
   bool read_armed = false;
   bool write_armed = false;

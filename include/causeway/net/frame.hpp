@@ -55,7 +55,11 @@ enum class frame_kind : std::uint8_t {
   stream = 18,     ///< fabric: first frame of a stream for data, of a link that stands
   stream_ok = 19,  ///< answer to `stream`
   ask = 20,        ///< a stranger to a run, of any id: what are you?
-  told = 21        ///< answer to `ask`: a piece of what the program says to newcomers
+  told = 21,       ///< answer to `ask`: a piece of what the program says to newcomers
+
+  memory_offer = 22,    ///< this stream could move to shared memory; `id.step` says where to fetch it
+  memory_taken = 23,    ///< the sender's last frame over TCP: its next one is in shared memory
+  memory_declined = 24  ///< answer to `memory_offer`: the stream stays as it is
 };
 
 /// The one flag of this version: a digest of the content, `hash_bytes` of it, stands between header and content.
@@ -97,7 +101,9 @@ namespace detail {
 CAUSEWAY_DECL frame_header read_header_fields(byte_reader& in) noexcept;
 
 /// Frames that are said before a connection carries messages.
-constexpr bool is_handshake(frame_kind kind) noexcept { return kind >= frame_kind::hello && kind != frame_kind::control; }
+constexpr bool is_handshake(frame_kind kind) noexcept {
+  return kind >= frame_kind::hello && kind <= frame_kind::told && kind != frame_kind::control;
+}
 
 CAUSEWAY_DECL const char* broken_control_rule(const frame_header& h) noexcept;
 

@@ -18,7 +18,8 @@ struct transport_options {
   std::size_t unexpected_total = std::size_t{1} << 30U;   ///< the same for all peers together
   std::size_t socket_buffer = 0;                          ///< 0: the kernel tunes it
   bool bbr = true;                                        ///< ask the kernel for BBR; false keeps its default
-  duration heartbeat = std::chrono::seconds{1};           ///< how often an idle link says that it lives
+  bool shared_memory = true;  ///< with peers on this machine, for large messages: docs/design/shared_memory.md
+  duration heartbeat = std::chrono::seconds{1};    ///< how often an idle link says that it lives
   duration silence = std::chrono::seconds{10};     ///< a peer silent for longer is lost (or longer, see deadline.hpp)
   duration close_grace = std::chrono::seconds{2};  ///< how long `close` waits for the others' goodbye
   bool digest = false;  ///< send a checksum of the content with every chunk; the other side verifies it in any case

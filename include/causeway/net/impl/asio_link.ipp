@@ -95,7 +95,7 @@ CAUSEWAY_DECL void link::say_goodbye() {
       if (s->parked) read_some(*s);
     } else {
       shared_->operations.finish(s->out.slot, closed_error());
-      shut(*s);
+      s->close();
     }
   }
 }
@@ -118,7 +118,7 @@ CAUSEWAY_DECL void link::dismiss(const error& why) {
 }
 
 CAUSEWAY_DECL void link::lose(error why) {
-  for (const auto& s : streams_) shut(*s);
+  for (const auto& s : streams_) s->close();
   if (failure_) return;
   outbox_.drop_control();
   fail_with(std::move(why));
@@ -131,7 +131,7 @@ CAUSEWAY_DECL bool link::over() const {
 
 CAUSEWAY_DECL bool link::at_rest() const {
   return std::none_of(streams_.begin(), streams_.end(),
-                      [](const auto& s) { return s->open || s->read_armed || s->write_armed; });
+                      [](const auto& s) { return s->open || s->read_armed || s->write_armed || s->wakes != 0; });
 }
 
 CAUSEWAY_DECL bool link::is_paused() const {
@@ -173,7 +173,7 @@ CAUSEWAY_DECL void link::write_some(stream& s) {
   for (std::size_t moved = 0; moved < turn_bytes;) {
     if (!s.out.busy() && !next_frame(s)) return;
     std::error_code failure;
-    const std::size_t n = s.socket.send(s.out.buffers(), 0, failure);
+    const std::size_t n = s.send(failure);
     if (failure == asio::error::would_block || failure == asio::error::try_again) break;
     if (failure) return lose_to(failure);
     shared_->stats.bytes_sent += n;
@@ -188,6 +188,10 @@ CAUSEWAY_DECL void link::write_some(stream& s) {
 
 CAUSEWAY_DECL void link::arm_write(stream& s) {
   s.write_armed = true;
+  if (s.writes_memory) {
+    if (!s.memory->sleep_until_writable()) look_again(s);
+    return;
+  }
   s.socket.async_wait(tcp::socket::wait_write, [this, &s](std::error_code failure) {
     const std::lock_guard lock{shared_->mutex};
     s.write_armed = false;
@@ -209,10 +213,16 @@ CAUSEWAY_DECL bool link::next_frame(stream& s) {
     return true;
   }
   if (is_first(s) && who_.control_apart) return (!outbox_.has_sends() || data_stalls_) && outbox_.take_bulk(s.out);
-  return outbox_.take_chunk(s.out) || (is_first(s) && outbox_.take_bulk(s.out));
+  if (!outbox_.take_chunk(s.out)) return is_first(s) && outbox_.take_bulk(s.out);
+  (void)consider_memory(s, shared_->operations[s.out.slot].length);
+  return true;
 }
 
 CAUSEWAY_DECL void link::finish_frame(stream& s) {
+  if (s.out.kind == frame_kind::memory_taken) {
+    s.writes_memory = true;
+    leave_tcp(s);
+  }
   outbox_.written(s.out);
   if (s.said_goodbye) return end_writing(s);
   if (!is_first(s) && outbox_.bulk_may_go()) write_some(*streams_[0]);
@@ -236,8 +246,8 @@ CAUSEWAY_DECL void link::queue_goodbye(stream& s) {
 
 CAUSEWAY_DECL void link::end_writing(stream& s) {
   std::error_code ignored;
-  s.socket.shutdown(tcp::socket::shutdown_send, ignored);
-  if (s.heard_goodbye) shut(s);
+  if (!s.writes_memory) s.socket.shutdown(tcp::socket::shutdown_send, ignored);
+  if (s.heard_goodbye) s.close();
 }
 
 CAUSEWAY_DECL void link::read_some(stream& s) {
@@ -246,7 +256,7 @@ CAUSEWAY_DECL void link::read_some(stream& s) {
     if (!parse_staged(s)) return;
     const auto buffers = places_to_read(s);
     std::error_code failure;
-    const std::size_t n = s.socket.receive(buffers, 0, failure);
+    const std::size_t n = s.receive(buffers, failure);
     if (failure == asio::error::would_block || failure == asio::error::try_again) break;
     if (failure) return lose_to(failure);
     note_heard(s, n);
@@ -255,7 +265,7 @@ CAUSEWAY_DECL void link::read_some(stream& s) {
     if (of_chunk != 0 && !advance_chunk(s, of_chunk)) return;
     s.end += n - of_chunk;
     // Less than there was room for: the socket is empty, and parsing what came is all that is left to do.
-    if (n < buffers[0].size() + buffers[1].size()) {
+    if (!s.reads_memory && n < buffers[0].size() + buffers[1].size()) {
       if (!parse_staged(s)) return;
       break;
     }
@@ -265,6 +275,10 @@ CAUSEWAY_DECL void link::read_some(stream& s) {
 
 CAUSEWAY_DECL void link::arm_read(stream& s) {
   s.read_armed = true;
+  if (s.reads_memory) {
+    if (!s.memory->sleep_until_readable()) look_again(s);
+    return;
+  }
   s.socket.async_wait(tcp::socket::wait_read, [this, &s](std::error_code failure) {
     const std::lock_guard lock{shared_->mutex};
     s.read_armed = false;
@@ -343,6 +357,9 @@ CAUSEWAY_DECL bool link::take_header(stream& s, const frame_header& h) {
     }
     case frame_kind::control:
     case frame_kind::refused: return begin_control(s, h);
+    case frame_kind::memory_offer:
+    case frame_kind::memory_taken:
+    case frame_kind::memory_declined: return hear_memory(s, h);
     default: return reject(fail(errc::protocol, "", "it sent a handshake in the middle of a run"));
   }
 }
@@ -357,6 +374,8 @@ CAUSEWAY_DECL bool link::begin_chunk(stream& s, const frame_header& h) {
   }
   if (past_.contains(h.id.epoch)) ++shared_->stats.frames_rejected;
   s.parked.reset();
+  if (consider_memory(s, h.message_length)) write_some(s);
+  if (!s.open) return false;
   return read_content(s, *spot, h.chunk_length);
 }
 
@@ -435,8 +454,8 @@ CAUSEWAY_DECL bool link::hear_goodbye(stream& s) {
 }
 
 CAUSEWAY_DECL void link::answer_goodbye(stream& s) {
-  if (s.out.busy() && s.out.slot != no_slot) return shut(s);  // nobody reads the rest
-  if (s.said_goodbye && !s.out.busy()) return shut(s);
+  if (s.out.busy() && s.out.slot != no_slot) return s.close();  // nobody reads the rest
+  if (s.said_goodbye && !s.out.busy()) return s.close();
   queue_goodbye(s);
 }
 
@@ -448,7 +467,96 @@ CAUSEWAY_DECL bool link::reject(error why) {
   return false;
 }
 
+CAUSEWAY_DECL bool link::consider_memory(stream& s, std::uint64_t length) {
+  const bool ours = shared_->self < who_.sender;
+  if (length < shared_from_bytes || !ours || closing_ || !shared_->options.shared_memory) return false;
+  if (std::exchange(s.memory_asked, true) || !is_near(s.socket)) return false;
+  auto offer = memory_offer::make();
+  if (!offer) return false;
+  frame_header h = outbox_.header(frame_kind::memory_offer);
+  h.id.step = offer->number();
+  s.offer.emplace(std::move(*offer));
+  s.notices.push_back(h);
+  return true;
+}
+
+CAUSEWAY_DECL bool link::hear_memory(stream& s, const frame_header& h) {
+  const bool answered = s.offer || (s.memory && !s.reads_memory);
+  const bool fits = h.kind == frame_kind::memory_offer ? !s.memory_asked && who_.sender < shared_->self : answered;
+  if (!fits) return reject(fail(errc::protocol, "", "it spoke of shared memory out of turn"));
+  if (h.kind == frame_kind::memory_offer) return answer_offer(s, h.id.step);
+  if (h.kind == frame_kind::memory_taken) return follow_into_memory(s);
+  s.offer.reset();
+  return true;
+}
+
+CAUSEWAY_DECL bool link::answer_offer(stream& s, std::uint64_t number) {
+  s.memory_asked = true;
+  if (closing_) return true;
+  if (shared_->options.shared_memory && is_near(s.socket)) {
+    if (auto made = memory_offer::take(number, s.socket.get_executor())) s.memory = std::move(*made);
+  }
+  s.notices.push_back(outbox_.header(s.memory ? frame_kind::memory_taken : frame_kind::memory_declined));
+  if (s.memory) arm_wake(s);
+  write_some(s);
+  return s.open;
+}
+
+CAUSEWAY_DECL bool link::follow_into_memory(stream& s) {
+  if (s.begin != s.end) return reject(fail(errc::protocol, "", "it goes on over TCP after it moved to shared memory"));
+  if (s.offer) {
+    auto made = s.offer->accept(s.socket.get_executor());
+    if (!made) return reject(made.error());
+    s.memory = std::move(*made);
+    s.offer.reset();
+    s.notices.push_back(outbox_.header(frame_kind::memory_taken));
+    arm_wake(s);
+  }
+  s.reads_memory = true;
+  leave_tcp(s);
+  write_some(s);
+  return s.open;
+}
+
+CAUSEWAY_DECL void link::leave_tcp(stream& s) {
+  if (!s.reads_memory || !s.writes_memory) return;
+  std::error_code ignored;
+  s.socket.close(ignored);
+  shared_->options.log(severity::debug, who_.name + ": it is on this machine; we talk through shared memory");
+}
+
+CAUSEWAY_DECL void link::arm_wake(stream& s) {
+  ++s.wakes;
+  s.memory->socket().async_wait(memory_stream::wake_socket::wait_read, [this, &s](std::error_code failure) {
+    const std::lock_guard lock{shared_->mutex};
+    --s.wakes;
+    if (failure || !s.open) return;
+    s.memory->hear();
+    if (!s.memory->gone()) arm_wake(s);
+    look_into_memory(s);
+  });
+}
+
+CAUSEWAY_DECL void link::look_again(stream& s) {
+  ++s.wakes;
+  asio::post(s.memory->socket().get_executor(), [this, &s] {
+    const std::lock_guard lock{shared_->mutex};
+    --s.wakes;
+    if (s.open) look_into_memory(s);
+  });
+}
+
+CAUSEWAY_DECL void link::look_into_memory(stream& s) {
+  guarded([&] {
+    if (s.reads_memory && std::exchange(s.read_armed, false)) read_some(s);
+    if (s.open && s.writes_memory && std::exchange(s.write_armed, false)) write_some(s);
+  });
+}
+
 CAUSEWAY_DECL void link::lose_to(const std::error_code& failure) {
+  if (failure == std::errc::bad_message) {
+    return (void)reject(fail(errc::protocol, "", "its counters in shared memory cannot be"));
+  }
   const std::string reason = failure == asio::error::eof ? "its program ended" : failure.message();
   lose(fail(errc::peer_lost, who_.name, "the connection ended: " + reason));
 }
@@ -459,7 +567,7 @@ CAUSEWAY_DECL void link::fail_with(error why) {
   outbox_.fail_sends(*failure_);
   for (const auto& s : streams_) {
     if (s->out.slot != no_slot) shared_->operations.finish(s->out.slot, *failure_);
-    if (s->out.slot != no_slot) shut(*s);
+    if (s->out.slot != no_slot) s->close();
     s->out.slot = no_slot;
   }
   inbox_.fail_all(*failure_);
@@ -468,13 +576,7 @@ CAUSEWAY_DECL void link::fail_with(error why) {
 
 CAUSEWAY_DECL void link::end_farewell() {
   if (over() || shared_->clock.now() - failed_at_ < shared_->options.close_grace) return;
-  for (const auto& s : streams_) shut(*s);
-}
-
-CAUSEWAY_DECL void link::shut(stream& s) {
-  std::error_code ignored;
-  s.open = false;
-  s.socket.close(ignored);
+  for (const auto& s : streams_) s->close();
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail

@@ -10,6 +10,25 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 
 CAUSEWAY_DECL stream::stream(tcp::socket s) : socket{std::move(s)}, staging(staging_bytes) {}
 
+CAUSEWAY_DECL std::size_t stream::send(std::error_code& failure) {
+  return writes_memory ? memory->send(out.buffers(), failure) : socket.send(out.buffers(), 0, failure);
+}
+
+CAUSEWAY_DECL std::size_t stream::receive(const std::array<asio::mutable_buffer, 2>& to, std::error_code& failure) {
+  return reads_memory ? memory->receive(to, failure) : socket.receive(to, 0, failure);
+}
+
+// Memory has no handlers that end by themselves: what waits for it, waits no longer.
+CAUSEWAY_DECL void stream::close() {
+  std::error_code ignored;
+  open = false;
+  socket.close(ignored);
+  offer.reset();
+  if (memory) memory->socket().close(ignored);
+  if (reads_memory) read_armed = false;
+  if (writes_memory) write_armed = false;
+}
+
 CAUSEWAY_DECL error out_of_memory(std::string name) {
   return fail(errc::peer_lost, std::move(name), "there was no memory left for what it sent; its connection was given up");
 }
@@ -27,6 +46,7 @@ CAUSEWAY_DECL std::array<asio::const_buffer, 2> outgoing_frame::buffers() const 
 CAUSEWAY_DECL void outgoing_frame::begin(frame_header h, std::span<const std::byte> content, bool digest) {
   h.chunk_length = static_cast<std::uint32_t>(content.size());
   h.flags = digest ? has_digest : std::uint8_t{0};
+  kind = h.kind;
   encode_header(h, header.data());
   if (digest) store_little(header.data() + header_bytes, hash_bytes(content));
   header_left = header_length = header_bytes + (digest ? digest_bytes : 0);

@@ -70,7 +70,7 @@ CAUSEWAY_DECL const char* broken_control_rule(const frame_header& h) noexcept {
 }
 
 CAUSEWAY_DECL const char* broken_rule(const frame_header& h) noexcept {
-  if (h.kind < frame_kind::data || h.kind > frame_kind::told) return "an unknown kind of frame";
+  if (h.kind < frame_kind::data || h.kind > frame_kind::memory_declined) return "an unknown kind of frame";
   const bool may_have_digest = h.kind == frame_kind::data || h.kind == frame_kind::control;
   if (h.flags != 0 && (h.flags != has_digest || !may_have_digest)) return "flags that this version does not know";
   if (h.message_length > max_message_bytes) return "a message of more than 64 GiB";

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// What settings must satisfy.
+
+#include <causeway/parallel/swarm_messages.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "chosen_schedule.hpp"
+#include "command_line.hpp"
+#include "option.hpp"
+#include "page_server.hpp"
+#include "policies.hpp"
+#include "settings.hpp"
+
+namespace app {
+
+using causeway::errc;
+using causeway::fail;
+
+namespace {
+
+// Of stages whose peers step alone: they cannot end in the middle of a round.
+causeway::result<void> validate_rounds(const settings& s) {
+  const std::uint64_t h = steps_of_round(s), rounds = h == 0 ? 0 : s.train.steps / h;
+  if (h == 0) return fail(errc::invalid_argument, "comm.local_steps", "use 1 or more");
+  if (s.train.steps % h == 0) return {};
+  return fail(errc::invalid_argument, "train.steps",
+              "stages whose peers come and go train whole rounds of comm.local_steps (" + std::to_string(h) + "); use " +
+                  (rounds > 0 ? std::to_string(rounds * h) + " or " : "") + std::to_string((rounds + 1) * h));
+}
+
+// Of a swarm.
+causeway::result<void> validate_local_steps(const settings& s) {
+  const auto all = steps_of_round(s) * static_cast<std::uint64_t>(std::max<std::int64_t>(s.train.micro_batches, 0));
+  if (all <= causeway::parallel::swarm_wire::most_micro_batches) return validate_rounds(s);
+  return fail(errc::invalid_argument, "comm.local_steps",
+              "times train.micro_batches is " + std::to_string(all) +
+                  " micro-batches between exchanges; use fewer, up to " +
+                  std::to_string(causeway::parallel::swarm_wire::most_micro_batches));
+}
+
+// Pipelines whose peers come and go.
+causeway::result<void> validate_elastic_pipeline(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  if (!find_policy(s.comm.policy)->in_elastic_pipelines()) {
+    return bad(
+        "comm.policy",
+        "pipelines whose peers come and go exchange gradients in every step, or at once all that local steps moved, for "
+        "AdamW, which " +
+            s.comm.policy + " does not; use " + elastic_pipeline_policy_names());
+  }
+  if (steps_alone(s)) CAUSEWAY_TRY(validate_rounds(s));
+  if (steps_alone(s) && s.parallel.recovery != "regroup") {
+    return bad("parallel.recovery", "pipelines that take steps of their own are cut alike; use regroup, or every_step");
+  }
+  const bool alike =
+      s.parallel.recovery == "regroup" || s.parallel.recovery == "morph" || s.parallel.recovery == "proactive";
+  if (exchanges_gradients(s) && !alike) {
+    return bad("parallel.recovery",
+               "pipelines that exchange gradients by " + s.comm.policy +
+                   " are cut alike; use regroup, morph or proactive, or every_step without comm.codec");
+  }
+  if (s.train.optimizer != "adamw")
+    return bad("train.optimizer", "the state that moves with a stage is AdamW's; use adamw");
+  if (s.parallel.recovery == "redundant_forward" && s.parallel.schedule != "1f1b") {
+    return bad("parallel.schedule", "redundant_forward repeats forwards where 1f1b has a peer wait; use 1f1b with it");
+  }
+  if (chosen_schedule{s.parallel.schedule}.chunks() > 1) {
+    return bad("parallel.schedule", "a peer has one stage here; use 1f1b, gpipe, zero_bubble or zero_bubble_h2");
+  }
+  if (s.parallel.random_routes) {
+    return bad("parallel.random_routes", "peers that come and go keep their pipelines; leave it out, or use a swarm");
+  }
+  if (!s.parallel.cuts.empty()) return bad("parallel.cuts", "parallel.recovery says where stages are cut; leave it out");
+  if (s.parallel.codec.starts_with("delta")) {
+    return bad("parallel.codec", "deltas need the same peers in every epoch; use none, fp16, bf16, int8 or fewer bits");
+  }
+  if (s.parallel.ranks > s.model.layers) {
+    return bad("parallel.ranks", "stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
+  }
+  return {};
+}
+
+// Stages whose peers come and go, one by one.
+causeway::result<void> validate_swarm(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  const settings usual;
+  if (s.fault.policy != "quorum") return bad("fault.policy", "the peers of a swarm come and go; use --fault.policy quorum");
+  const policy& chosen = *find_policy(s.comm.policy);
+  if (!chosen.in_swarms()) {
+    return bad(
+        "comm.policy",
+        "the peers of a stage sum their gradients in every step, or exchange at once all that local steps moved, which " +
+            s.comm.policy + " does not; use " + swarm_policy_names());
+  }
+  if (chosen.traits.sums_gradients && s.comm.codec != "none") {
+    return bad("comm.codec", "a stage's peers sum their gradients as they are; leave it out, or use diloco with it");
+  }
+  if (steps_alone(s)) CAUSEWAY_TRY(validate_local_steps(s));
+  if (s.train.optimizer != "adamw") return bad("train.optimizer", "stages are moved by AdamW in a swarm; use adamw");
+  if (s.parallel.codec.starts_with("delta")) {
+    return bad(
+        "parallel.codec",
+        "micro-batches go through other peers every time; use none, fp16, bf16, int8, sigma_int8, e3m0, int4 or int2");
+  }
+  if (s.parallel.schedule != usual.parallel.schedule || s.parallel.recovery != usual.parallel.recovery ||
+      !s.parallel.cuts.empty()) {
+    return bad("parallel.policy", "a swarm has no parallel.schedule, parallel.recovery or parallel.cuts; leave them out");
+  }
+  const std::int64_t stages = s.parallel.ranks == 0 ? 2 : s.parallel.ranks;
+  if (stages > s.model.layers) {
+    return bad("parallel.ranks",
+               std::to_string(stages) + " stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
+  }
+  if (stages > s.net.peers) {
+    return bad("net.peers", std::to_string(stages) + " stages need a peer each, and better three; use --peers " +
+                                std::to_string(3 * stages) + ", or fewer parallel.ranks");
+  }
+  if (s.parallel.stage < -1 || s.parallel.stage >= stages) {
+    return bad("parallel.stage", "use 0 to " + std::to_string(stages - 1) + ", or -1");
+  }
+  if (s.fault.min_peers > s.net.peers / stages) {
+    return bad("fault.min_peers", "counts the peers of a stage; use 1 to " + std::to_string(s.net.peers / stages));
+  }
+  if (s.run.refound) {
+    return bad("run.refound",
+               "a swarm is not founded anew; start the peers of the stage that is missing where their folders are");
+  }
+  return {};
+}
+
+causeway::result<void> validate_pipeline(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  if (!find_policy(s.comm.policy)->in_pipelines()) {
+    return bad("comm.policy", s.comm.policy +
+                                  " has rounds that come when peers are quick enough or have moved far enough, "
+                                  "which stages do at different times; use " +
+                                  pipeline_policy_names());
+  }
+  if (s.fault.policy == "quorum") return validate_elastic_pipeline(s);
+  const std::int64_t ranks = s.parallel.ranks == 0 ? s.net.peers : s.parallel.ranks;
+  if (s.net.peers % ranks != 0) {
+    return bad("parallel.ranks", "must divide net.peers (" + std::to_string(s.net.peers) + ")");
+  }
+  const chosen_schedule schedule{s.parallel.schedule};
+  const bool both_ways = schedule.path() == causeway::plan::stage_path::two_ways;
+  const std::int64_t stages = both_ways ? ranks : ranks * schedule.chunks();
+  if (const auto order =
+          schedule.make(static_cast<std::uint32_t>(ranks), static_cast<std::uint32_t>(s.train.micro_batches));
+      !order) {
+    return bad("parallel.schedule", order.error().message);
+  }
+  if (both_ways && s.parallel.codec.starts_with("delta")) {
+    return bad("parallel.codec", "samples go the other way in other epochs; use none, fp16, bf16, int8 or fewer bits");
+  }
+  if (stages > s.model.layers) {
+    return bad("parallel.ranks",
+               std::to_string(stages) + " stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
+  }
+  if (s.parallel.random_routes && (schedule.chunks() > 1 || s.parallel.codec.starts_with("delta"))) {
+    return bad("parallel.random_routes", "needs a schedule with one chunk on each peer, and no parallel.codec of deltas");
+  }
+  const auto& cuts = s.parallel.cuts;
+  if (cuts.empty()) return {};
+  const bool rising = std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>{}) == cuts.end();
+  if (std::ssize(cuts) != stages - 1 || !rising || cuts.front() < 1 || cuts.back() >= s.model.layers) {
+    return bad("parallel.cuts", std::to_string(stages) + " stages need " + std::to_string(stages - 1) +
+                                    " rising numbers of blocks, from 1 to " + std::to_string(s.model.layers - 1));
+  }
+  return {};
+}
+
+// What only the families together with other settings say; sizes are checked by the families themselves.
+causeway::result<void> validate_model(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  const auto& m = s.model;
+  if (m.tie == "true" && steps_alone(s)) {
+    return bad("model.tie", "stages whose peers step alone share no table; use auto or false");
+  }
+  if (!m.rope_scaling.empty() && (m.rope_scaling.size() != 4 || m.family != "llama")) {
+    return bad("model.rope_scaling", "takes four numbers, as 8,1,4,8192, and is for llama");
+  }
+  if (m.family == "gpt" && m.width > 0 && m.hidden % m.width != 0) {
+    return bad("model.hidden", "of gpt is a multiple of model.width (" + std::to_string(m.width) + ")");
+  }
+  return {};
+}
+
+}  // namespace
+
+causeway::result<void> validate(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  settings copy = s;
+  CAUSEWAY_TRY(check_allowed(table(copy)));
+  if (s.data.tokenizer == "model" && s.model.start.empty()) {
+    return bad("data.tokenizer",
+               "is that of a model to start from; name its folder with --model.init, or use bytes, bpe or a folder");
+  }
+  CAUSEWAY_TRY(validate_model(s));
+  const policy* const chosen = find_policy(s.comm.policy);
+  const bool has_momentum = s.comm.policy == "demo" || s.comm.policy == "distro";
+  const bool is_optimizer = s.comm.policy == "snoo" || s.comm.policy == "dion";
+  const bool is_inner = s.train.optimizer == "adamw" || s.train.optimizer == "muon";
+  if (is_optimizer ? s.train.optimizer != s.comm.policy : has_momentum ? s.train.optimizer != "sgd" : !is_inner) {
+    return bad("train.optimizer",
+               "use adamw or muon, and sgd with demo and distro, which have a momentum of their own; the policies snoo and "
+               "dion are optimizers, and set it themselves");
+  }
+  if (s.comm.policy == "dion" && s.comm.rank == 0) return bad("comm.rank", "use 1 or more");
+  if (s.comm.policy == "des_loc" && s.train.optimizer != "adamw") {
+    return bad("train.optimizer", "des_loc averages the two moments of adamw; use that");
+  }
+  if (!chosen->composed && s.comm.codec != "none") {
+    return bad("comm.codec", s.comm.policy + " says itself what travels; leave it out, or use diloco with this codec");
+  }
+  CAUSEWAY_TRY(check_page_place(s.watch.page));
+  const bool elastic = s.fault.policy == "quorum";
+  if (is_swarm(s)) CAUSEWAY_TRY(validate_swarm(s));
+  if (s.parallel.policy == "pipeline") CAUSEWAY_TRY(validate_pipeline(s));
+  if (elastic && !chosen->elastic()) {
+    return bad("comm.policy", s.comm.policy + " needs a fixed set of peers; use --fault.policy fail_stop, or one of " +
+                                  elastic_policy_names());
+  }
+  if (elastic && chosen->traits.needs_global_step && s.train.optimizer == "muon") {
+    return bad("train.optimizer", "what a newcomer is given has not all of Muon's state, so " + s.comm.policy +
+                                      " with it needs a fixed set of peers; use adamw, or a policy with local steps");
+  }
+  if (elastic && !s.net.static_peers.empty()) return bad("net.static_peers", "peers of a quorum run join; use --net.join");
+  if (!elastic && s.run.restart) return bad("run.restart", "goes with --fault.policy quorum");
+  if (!elastic && s.run.refound) return bad("run.refound", "goes with --fault.policy quorum");
+  if (s.run.refound && (s.run.fresh || !s.net.join.empty())) {
+    return bad("run.refound", "one machine founds the run anew, from what is there; the others join it with --run.branch");
+  }
+  if (s.run.branch.find_first_not_of("0123456789abcdef-") != std::string::npos) {
+    return bad("run.branch", "'" + s.run.branch + "'; give what the peer that founded the run anew printed");
+  }
+  if (s.fault.min_peers > s.net.peers) {
+    return bad("fault.min_peers", "use 1 to net.peers (" + std::to_string(s.net.peers) + ")");
+  }
+  if (s.model.family == "llama" && s.model.dropout > 0) return bad("model.dropout", "the llama family has none; use 0");
+  if (s.train.batch % s.train.micro_batches != 0) {
+    return bad("train.micro_batches", "must divide train.batch (" + std::to_string(s.train.batch) + ")");
+  }
+  if (s.train.added_apart && s.parallel.policy != "data") {
+    return bad("train.added_apart", "is for peers that each hold the model: use --parallel.policy data, or leave it out");
+  }
+  return check_run_name(s);
+}
+
+}  // namespace app

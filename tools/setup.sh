@@ -16,7 +16,7 @@ packages_test="catch2 libcereal-dev libopenblas-openmp-dev libtomlplusplus-dev p
 packages_quickstart="libtomlplusplus-dev bible-kjv bible-kjv-text"
 packages_package="libtomlplusplus-dev dpkg-dev file"
 packages_check="clang-14 clang-format-14 git"
-packages_docs="mkdocs-material doxygen python3-yaml"
+packages_docs="mkdocs-material doxygen python3-yaml python3-jsonschema"
 packages_others="python3-pip"
 
 installed() { dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a run is watched: what peers write down, the page while it trains, the report afterwards, Prometheus, TensorBoard, the terminal."""
 import contextlib, glob, http.client, json, os, re, shutil, signal, socket, struct, subprocess, unittest
+import wire
 from support import PROGRAM, Program, until
 
 QUORUM = ["--fault.policy", "quorum", "--train.evaluate_every", "20"]
@@ -75,12 +76,13 @@ class Watched(Program):
         return os.path.join(self.dir, where, "causeway")
 
     @contextlib.contextmanager
-    def training(self, *args, command="train"):
+    def training(self, *args, command="train", when_started=lambda process: None):
         """A run whose page is up, and that is stopped in the end if it has not come to one."""
         log = os.path.join(self.dir, "out.txt")
         with open(log, "w") as out:
             process = subprocess.Popen(self.command("--page", "0", *args, command=command), stdout=out, stderr=subprocess.STDOUT)
         try:
+            when_started(process)
             said = lambda: re.search(r"watch the run at http://127\.0\.0\.1:(\d+)/\n", read(log))
             until(said, process)
             self.port = int(said()[1])
@@ -233,6 +235,71 @@ class Page(Watched):
             port = str(taken.getsockname()[1])
             self.fails(self.run_it("--page", port), "invalid_argument", "another --page, or 0")
         self.assertFalse(glob.glob(os.path.join(self.folder(), "peer-0", "step-*")))
+
+
+class OtherMachines(Watched):
+    """Two folders stand for two machines."""
+
+    @contextlib.contextmanager
+    def joined(self, *args):
+        """A run with a page here, and a peer of it elsewhere."""
+        with contextlib.ExitStack() as stack:
+            def join(process):
+                line = lambda: re.search(r"(?m)^ *causeway join (\S+)$", read(os.path.join(self.dir, "out.txt")))
+                until(line, process)
+                self.address = line()[1]
+                other = subprocess.Popen([PROGRAM, "join", self.address, "--run.directory", os.path.join(self.dir, "other"), "--threads", "1"],
+                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                stack.callback(other.wait, 60)
+                stack.callback(other.terminate)
+
+            yield stack.enter_context(self.training("--listen", "127.0.0.1:0", "--peers", "2", "--threads", "1", *args, when_started=join))
+
+    def told(self):
+        return [o for r in self.state()["records"] if r["kind"] == "told" for o in r["others"]]
+
+    def check(self, o):
+        self.assertGreater(o["step"], 0)
+        self.assertTrue(0 < o["loss"] < 20)
+        self.assertGreater(o["tokens_per_second"], 0)
+        self.assertGreater(o["bytes_sent"], 0)
+        self.assertGreaterEqual(o["blocked_seconds"], 0)
+
+    def table(self):
+        return subprocess.run([PROGRAM, "watch", "causeway", "--run.directory", os.path.join(self.dir, "runs")], capture_output=True, text=True).stdout
+
+    def test_peers_that_come_and_go_tell_each_other_how_they_stand(self):
+        with self.joined("--steps", "1000000", *QUORUM) as process:
+            until(self.told, process)
+            here = records(os.path.join(self.folder(), "peer-0", "metrics.jsonl"))[0]["id"]
+            there = records(os.path.join(self.folder("other"), "peer-0", "metrics.jsonl"))[0]
+            self.check(self.told()[-1])
+            self.assertEqual({(o["peer"], o["address"]) for o in self.told()}, {(there["id"], there["address"])})
+            self.assertRegex(self.table(), rf"(?m)^ +\+  elsewhere .* {re.escape(there['address'])}$")
+            far = os.path.join(self.folder("other"), "peer-0", "metrics.jsonl")
+            until(lambda: [o for r in records(far) if r["kind"] == "told" for o in r["others"] if o["peer"] == here], process)
+            # Figures that cannot be end the link of who tells them, and nothing else.
+            liar = wire.SilentStranger(self.address, wire.run_id("causeway"))
+            liar.tell(struct.pack("<BQQQddd", 0x94, 1, 1, 1, 2.0, float("inf"), 0.0))
+            until(lambda: not liar.threads[1].is_alive(), process)
+            liar.close()
+            before = self.told()[-1]["step"]
+            until(lambda: self.told()[-1]["step"] > before, process)
+            self.assertEqual({o["peer"] for o in self.told()}, {there["id"]})
+
+    def test_fixed_peers_tell_each_other_with_each_validation(self):
+        with self.joined("--steps", "1000000", "--train.evaluate_every", "20") as process:
+            until(self.told, process)
+            self.check(self.told()[-1])
+            self.assertEqual({o["peer"] for o in self.told()}, {"1"})
+
+    def test_peers_of_one_machine_do_not_tell_what_they_write_down_anyway(self):
+        for more in [[], QUORUM]:
+            where = "here" + str(len(more))
+            self.assertEqual(self.run_it("--peers", "2", "--steps", "60", "--train.evaluate_every", "20", *more, where=where).returncode, 0)
+            for peer in range(2):
+                found = records(os.path.join(self.folder(where), f"peer-{peer}", "metrics.jsonl"))
+                self.assertFalse([r for r in found if r["kind"] == "told"])
 
 
 class Views(Watched):

@@ -1,10 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How a run is watched: what peers write down, the page while it trains, the report afterwards, Prometheus, TensorBoard, the terminal."""
-import contextlib, glob, http.client, json, os, re, shutil, signal, socket, struct, subprocess, unittest
+import contextlib, glob, http.client, json, os, re, shutil, signal, socket, struct, subprocess, sys, unittest
 import wire
 from support import PROGRAM, Program, until
+import markdown_text  # from tools/, as support.py arranges
 
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "how_to", "watch_a_run.md")
+# Stands in for the package, which wants an account: writes down what it is given.
+WANDB = """
+import json, os
+log = []
+class Run:
+    def log(self, values): log.append(values)
+    def finish(self): open("logged.json", "w").write(json.dumps([steps, log]))
+steps = {}
+def init(project, name): return Run()
+def define_metric(name, step_metric): steps[name] = step_metric
+"""
 QUORUM = ["--fault.policy", "quorum", "--train.evaluate_every", "20"]
 
 
@@ -341,6 +354,22 @@ class Views(Watched):
         self.assertEqual((again.returncode, again.stdout.strip()), (0, report))
         self.assertGreater(os.path.getsize(report), 20000)
         self.fails(subprocess.run([PROGRAM, "watch", "nothing", "--run.directory", self.dir], capture_output=True, text=True), "not_found", "no run of this name")
+
+    def test_the_uploader_of_the_page_logs_all_figures_by_their_step(self):
+        self.assertEqual(self.run_it("--peers", "2", "--steps", "20", "--train.evaluate_every", "20").returncode, 0)
+        code, = [lines for _, info, lines in markdown_text.blocks(read(PAGE)) if info == "python"]
+        for name, text in [("upload.py", "\n".join(code)), ("wandb.py", WANDB)]:
+            with open(os.path.join(self.dir, name), "w") as f:
+                f.write(text)
+        path = os.path.join(self.folder(), "peer-0", "metrics.jsonl")
+        r = subprocess.run([sys.executable, "upload.py", path, "mine"], cwd=self.dir, capture_output=True, text=True, timeout=60)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        steps, logged = json.loads(read(os.path.join(self.dir, "logged.json")))
+        self.assertEqual(steps, {"*": "inner_step"})
+        self.assertEqual([v["inner_step"] for v in logged if "loss" in v], list(range(1, 21)))
+        self.assertEqual({v["inner_step"] for v in logged if "validation_loss" in v}, {20})
+        self.assertLessEqual({"tokens_per_second", "bytes_sent", "learning_rate"}, set().union(*logged))
+        self.assertFalse({"ts", "peer", "schema", "step", "kind", "state"} & set().union(*logged))
 
     def test_a_page_without_a_trainer(self):
         self.assertEqual(self.run_it("--peers", "1", "--steps", "10").returncode, 0)

@@ -50,6 +50,11 @@ void link_meter::waited_for(causeway::net::peer_index at, double seconds) {
   links_[at].use.waited_seconds += seconds;
 }
 
+void link_meter::told(causeway::net::peer_index at, const told_figures& figures) {
+  const std::lock_guard lock{mutex_};
+  links_[at].use.told = figures;
+}
+
 std::vector<link_use> link_meter::all() const {
   const std::lock_guard lock{mutex_};
   std::vector<link_use> found;

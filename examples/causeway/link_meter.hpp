@@ -13,9 +13,12 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include "told_figures.hpp"
 
 namespace app {
 
@@ -24,10 +27,11 @@ struct link_use {
   causeway::net::peer_id peer = 0;  ///< to whom; of fixed peers their number
   std::string address{};            ///< where that peer listens, where that is known
   bool up = false;
-  std::uint64_t bytes_sent = 0;      ///< of data; headers and control messages are not counted
-  std::uint64_t bytes_received = 0;  ///< likewise
-  double sending_seconds = 0;        ///< in which at least one send to it had not been waited for yet
-  double waited_seconds = 0;         ///< in which this peer could do nothing but wait for it
+  std::uint64_t bytes_sent = 0;        ///< of data; headers and control messages are not counted
+  std::uint64_t bytes_received = 0;    ///< likewise
+  double sending_seconds = 0;          ///< in which at least one send to it had not been waited for yet
+  double waited_seconds = 0;           ///< in which this peer could do nothing but wait for it
+  std::optional<told_figures> told{};  ///< what that peer said of itself last
 };
 
 /// Thread-safe.
@@ -43,6 +47,8 @@ class link_meter {
   void waited(causeway::net::operation op, std::size_t bytes, causeway::time_point begin, causeway::time_point now);
   /// A wait that ended when a control message of `link` came.
   void waited_for(causeway::net::peer_index link, double seconds);
+
+  void told(causeway::net::peer_index link, const told_figures& figures);
 
   [[nodiscard]] std::vector<link_use> all() const;
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "json_line.hpp"
+#include "peer_folder.hpp"
 #include "tensorboard.hpp"
 #include "text_file.hpp"
 
@@ -63,6 +64,21 @@ std::string to_json(const link_use& l) {
   return j.add("sending_seconds", l.sending_seconds).add("waited_seconds", l.waited_seconds).text();
 }
 
+std::string told_json(const link_use& l, const told_figures& f) {
+  json_line j;
+  j.add("peer", std::to_string(l.peer));
+  if (!l.address.empty()) j.add("address", l.address);
+  j.add("step", f.step).add("round", f.round).add("loss", f.loss).add("tokens_per_second", f.tokens_per_second);
+  return j.add("bytes_sent", f.bytes_sent).add("blocked_seconds", f.blocked_seconds).text();
+}
+
+// Peers that come and go are known by where they listen, fixed ones by their number.
+bool is_on_this_machine(const link_use& l, const std::vector<sibling>& here) {
+  return std::any_of(here.begin(), here.end(), [&](const sibling& s) {
+    return s.running && (l.address.empty() ? s.index == l.peer : s.address == l.address);
+  });
+}
+
 const char* name_of(causeway::severity level) {
   switch (level) {
     case causeway::severity::debug: return "debug";
@@ -78,6 +94,8 @@ const char* name_of(causeway::severity level) {
 struct metrics_file::state {
   static constexpr std::chrono::milliseconds flush_every{250};
   static constexpr std::chrono::seconds links_every{1};
+  static constexpr std::chrono::seconds told_every{2};
+  static constexpr std::size_t most_told = 64;  // in a line
 
   std::mutex mutex;
   std::string path;
@@ -86,6 +104,7 @@ struct metrics_file::state {
   std::optional<tensorboard_file> board;
   clock::time_point flushed{};
   clock::time_point links_written{};
+  clock::time_point told_written{};
   std::uint64_t step = 0;
   std::uint64_t round = 0;
 
@@ -213,6 +232,21 @@ void metrics_file::links(const link_meter& meter, bool now) {
   if (!now && clock::now() - s.links_written < state::links_every) return;
   s.links_written = clock::now();
   s.write(s.line("links").raw("links", json_list(meter.all(), to_json)), false);
+}
+
+void metrics_file::told(const link_meter& meter, const std::string& run, bool now) {
+  if (!state_) return;
+  state& s = *state_;
+  const std::lock_guard lock{s.mutex};
+  if (!now && clock::now() - s.told_written < state::told_every) return;
+  s.told_written = clock::now();
+  const auto here = peers_on_disk(run);
+  std::vector<std::string> others;
+  for (const link_use& l : meter.all()) {
+    if (l.told && others.size() < state::most_told && !is_on_this_machine(l, here)) others.push_back(told_json(l, *l.told));
+  }
+  if (others.empty()) return;
+  s.write(s.line("told").raw("others", json_list(others, [](const std::string& text) { return text; })), false);
 }
 
 void metrics_file::event(causeway::severity level, std::string_view text) {

@@ -61,6 +61,9 @@ class metrics_file {
   void validated(std::uint64_t step, std::uint64_t round, double loss);
   /// At most once a second, unless `now` says at once.
   void links(const link_meter& meter, bool now);
+  /// What peers of other machines said of themselves, at most every two seconds, unless `now` says at once. `run`: the
+  /// folder that says who is on this machine.
+  void told(const link_meter& meter, const std::string& run, bool now);
   /// Something that a person should see.
   void event(causeway::severity level, std::string_view text);
   void ended(std::uint64_t step, std::uint64_t round, bool interrupted);

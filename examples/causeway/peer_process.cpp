@@ -201,6 +201,7 @@ causeway::result<void> peer_process::open_group(bool may_found) {
   if (is_pipeline(in_.s)) place_.crew = std::make_shared<causeway::crew_group>(place_.group);
   place_.folder = options.folder;
   place_.events = &report_;
+  report_.tells([this](const told_figures& f) { door().locked([&] { talk_.tell(door(), f.encode()); }); });
   place_.linger = [this] {
     const std::chrono::seconds patience{std::max(1U, in_.s.net.patience)};
     return talk_.linger(

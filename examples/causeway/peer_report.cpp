@@ -136,7 +136,17 @@ void peer_report::committed(const round_news& n) {
   last_ = n;
   metrics_.committed(n);
   metrics_.links(*in_.links, false);
+  metrics_.told(*in_.links, in_.folder, false);
+  tell(n);
   show(n);
+}
+
+void peer_report::tell(const round_news& n) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!tell_ || now - told_ < std::chrono::seconds{1}) return;
+  told_ = now;
+  const told_figures f{n.step, n.round, n.bytes_sent, n.loss, n.tokens_per_second, n.blocked_seconds};
+  if (f.possible()) tell_(f);
 }
 
 void peer_report::show(const round_news& n) {

@@ -9,18 +9,22 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "elastic_place.hpp"
 #include "metrics.hpp"
 #include "report.hpp"
 #include "session_input.hpp"
+#include "told_figures.hpp"
 
 namespace app {
 
@@ -50,6 +54,9 @@ class peer_report final : public session_events {
   /// Everything from `info` on goes to log.txt, warnings to stderr too. Thread-safe.
   [[nodiscard]] causeway::log_sink log() const;
 
+  /// By which the other peers hear how this one stands; nothing is said without it.
+  void tells(std::function<void(const told_figures&)> tell) { tell_ = std::move(tell); }
+
   /// The peer has its network.
   void opened(const peer_start& who);
 
@@ -63,6 +70,7 @@ class peer_report final : public session_events {
 
  private:
   void show(const round_news& n);
+  void tell(const round_news& n);
 
   const session_input& in_;
   std::string folder_;
@@ -73,6 +81,8 @@ class peer_report final : public session_events {
   std::ofstream rounds_;
   round_news last_;
   double validation_ = 0;
+  std::function<void(const told_figures&)> tell_;
+  std::chrono::steady_clock::time_point told_{};
 };
 
 }  // namespace app

@@ -94,6 +94,13 @@ class peer_talk {
     heard_[link] = over.now();
   }
 
+  /// Says this to all peers within reach.
+  static void tell(causeway::net::fabric& over, const std::vector<std::byte>& message) {
+    for (causeway::net::peer_index link = 0; link < most_links; ++link) {
+      if (over.is_up(link)) over.post(link, message);
+    }
+  }
+
   /// What newcomers are told from now on.
   void seats(std::vector<swarm_seat> all) { welcome_.seats = std::move(all); }
   [[nodiscard]] const std::vector<swarm_seat>& seats() const noexcept { return welcome_.seats; }

@@ -26,6 +26,7 @@ constexpr std::size_t most_steps = 8'000;  ///< of all peers together
 constexpr std::size_t fewest_steps = 200;  ///< of each, however many there are
 constexpr std::size_t most_events = 500;   ///< of a peer
 constexpr std::size_t most_links = 4;      ///< of a process: they are sums, so only the newest count
+constexpr std::size_t most_others = 1024;
 constexpr std::uint64_t newest_kept = 64;  ///< are never thinned out
 constexpr std::size_t longest_line = std::size_t{1} << 20U;
 
@@ -62,6 +63,7 @@ void run_records::forget() {
   records_.clear();
   groups_.clear();
   peers_.clear();
+  others_.clear();
   before_.clear();
   events_.clear();
   deaths_ = 0;
@@ -136,6 +138,7 @@ void run_records::fold(peer_figures& p, const std::string& kind, const json_valu
     ++p.starts;
     p.ended = false;
     p.id = text(line, "id");
+    others_.erase(p.id);
     p.stage = static_cast<std::int64_t>(number(line, "stage", -1));
     before_[index] = {p.bytes_sent, p.bytes_received};
     if (p.starts > 1) note(number(line, "ts"), index, "started again");
@@ -152,14 +155,27 @@ void run_records::fold(peer_figures& p, const std::string& kind, const json_valu
     p.bytes_received = before_[index].second + number(line, "bytes_received");
   } else if (kind == "event") {
     p.warnings += text(line, "level").empty() ? 0 : 1;
+  } else if (kind == "told") {
+    if (const json_value* const others = line.find("others")) hear(*others);
   } else if (kind == "end") {
     const json_value* const interrupted = line.find("interrupted");
     p.ended = interrupted != nullptr && !interrupted->boolean;
   }
 }
 
+void run_records::hear(const json_value& others) {
+  for (const json_value& said : others.items) {
+    const std::string id = text(said, "peer");
+    const bool is_here = std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return p.second.id == id; });
+    if (is_here || (others_.size() >= most_others && !others_.contains(id))) continue;
+    others_[id] = {text(said, "address"),          whole(number(said, "step")),       whole(number(said, "round")),
+                   number(said, "loss"),           number(said, "tokens_per_second"), number(said, "bytes_sent"),
+                   number(said, "blocked_seconds")};
+  }
+}
+
 void run_records::thin(const group_key& key, group& g) {
-  const bool plotted = key.second == "step" || key.second == "round";
+  const bool plotted = key.second == "step" || key.second == "round" || key.second == "told";
   const std::size_t most = key.second.starts_with("links") ? most_links
                            : plotted ? std::max(fewest_steps, most_steps / std::max<std::size_t>(1, peers_.size()))
                                      : most_events;

@@ -41,6 +41,17 @@ struct peer_figures {
   std::string id{};
 };
 
+/// What a peer of another machine has said of itself.
+struct told_peer {
+  std::string address{};
+  std::uint64_t step = 0;
+  std::uint64_t round = 0;
+  double loss = 0;
+  double tokens_per_second = 0;
+  double bytes_sent = 0;
+  double blocked_seconds = 0;
+};
+
 class run_records {
  public:
   /// Of the run in `folder`, which need not have begun.
@@ -50,6 +61,8 @@ class run_records {
   void refresh();
 
   [[nodiscard]] const std::map<std::uint32_t, peer_figures>& peers() const noexcept { return peers_; }
+  /// Those of other machines, by what peers call each other.
+  [[nodiscard]] const std::map<std::string, told_peer>& others() const noexcept { return others_; }
   [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
   /// What stopped, died or started, newest last: Unix time and a line of text.
   [[nodiscard]] const std::vector<std::pair<double, std::string>>& events() const noexcept { return events_; }
@@ -82,6 +95,7 @@ class run_records {
   bool read(const std::string& path, file& f);
   void take(std::string line);
   void fold(peer_figures& p, const std::string& kind, const causeway::formats::json_value& line);
+  void hear(const causeway::formats::json_value& others);
   void note(double when, std::int64_t peer, const std::string& text);
   void thin(const group_key& key, group& g);
 
@@ -90,6 +104,7 @@ class run_records {
   std::vector<record> records_;
   std::map<group_key, group> groups_;
   std::map<std::uint32_t, peer_figures> peers_;
+  std::map<std::string, told_peer> others_;
   std::map<std::uint32_t, std::pair<double, double>> before_;  ///< bytes sent and received by earlier processes of a peer
   std::vector<std::pair<double, std::string>> events_;
   std::uint64_t deaths_ = 0;

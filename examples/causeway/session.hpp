@@ -16,8 +16,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,6 +31,7 @@
 #include "report.hpp"
 #include "session_input.hpp"
 #include "shared_in_place.hpp"
+#include "told_figures.hpp"
 
 namespace app {
 
@@ -214,6 +217,7 @@ class session {
       for (std::size_t i = 0; i < total.size(); ++i) total[i] += peer[i];
     }
     note(total);
+    hear(all);
     return {};
   }
 
@@ -226,15 +230,30 @@ class session {
     return {};
   }
 
-  /// Sum and number of validation losses in tokens, sum and number of training losses in steps, tokens per second.
-  using losses = std::array<double, 5>;
+  /// Sum and number of validation losses in tokens, sum and number of training losses in steps, tokens per second; bytes
+  /// sent and seconds blocked, which are for who watches.
+  using losses = std::array<double, 7>;
 
   causeway::result<losses> own_losses(causeway::index_range part) {
     const double speed = static_cast<double>(loss_count_ * in_.s.train.batch * in_.s.model.context) /
                          std::max(1e-9, causeway::seconds(ctx().clock().now() - mark_));
     const shared_in_place<Trainer> shared{trainer_};
     CAUSEWAY_ASSIGN(const token_losses found, evaluate_windows(trainer_, *held_out_, part, in_.s.train.batch));
-    return losses{found.sum, found.tokens, loss_sum_, static_cast<double>(loss_count_), speed};
+    const double sent = static_cast<double>(ctx().world().stats().bytes_sent);
+    return losses{found.sum, found.tokens, loss_sum_, static_cast<double>(loss_count_), speed, sent, blocked_};
+  }
+
+  // How the others stand; what cannot be is left out.
+  void hear(const std::vector<losses>& all) {
+    for (std::uint32_t peer = 0; peer < peers_; ++peer) {
+      const losses& l = all[peer];
+      if (peer == self_ || !(l[5] >= 0) || l[5] > static_cast<double>(told_figures::largest)) continue;
+      told_figures f{ctx().step(), ctx().round(),           static_cast<std::uint64_t>(l[5]),
+                     l[2] / l[3],  l[4] * shares_ / peers_, l[6]};
+      if (!std::isfinite(f.loss)) f.loss = std::numeric_limits<double>::quiet_NaN();
+      if (f.possible()) in_.links->told(peer, f);
+    }
+    metrics_.told(*in_.links, in_.folder, true);
   }
 
   void note(const losses& total) {

@@ -42,6 +42,12 @@ std::string row_of(std::uint32_t index, const peer_figures& p) {
                 busy > 0 ? 100 * p.exchange_seconds / busy : 0.0);
 }
 
+std::string row_of(const told_peer& p) {
+  return format("%5s  %-8s  %8llu  %7llu  %8.4f  %10.0f  %9s  %9s  %.60s\n", "+", "elsewhere",
+                static_cast<unsigned long long>(p.step), static_cast<unsigned long long>(p.round), p.loss,
+                p.tokens_per_second, human_bytes(p.bytes_sent).c_str(), "", p.address.c_str());
+}
+
 std::string table_of(const run_records& run) {
   double validation = 0;
   std::uint64_t newest = 0;
@@ -50,6 +56,7 @@ std::string table_of(const run_records& run) {
   }
   std::string text = run.folder() + "\n\n peer            inner step    round      loss    tokens/s       sent  exposed\n";
   for (const auto& [index, p] : run.peers()) text += row_of(index, p);
+  for (const auto& [id, p] : run.others()) text += row_of(p);
   if (validation > 0) text += format("\nvalidation loss %.4f nats per token\n", validation);
   const auto& all = run.events();
   if (!all.empty()) text += "\n";

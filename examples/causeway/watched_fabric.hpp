@@ -3,7 +3,7 @@
 #define CAUSEWAY_EXAMPLES_WATCHED_FABRIC_HPP
 
 // A fabric whose links are counted. Whom an agreement waited for is told from what ended the wait: the last control message
-// before it was from the peer that was waited for.
+// before it was from the peer that was waited for. Peers tell each other their figures here: nobody else hears those.
 
 #include <causeway/core/clock.hpp>
 #include <causeway/net/fabric.hpp>
@@ -19,6 +19,7 @@
 
 #include "forwarding_fabric.hpp"
 #include "link_meter.hpp"
+#include "told_figures.hpp"
 
 namespace app {
 
@@ -69,8 +70,15 @@ class watched_fabric final : public overhearing_fabric {
     overhearing_fabric::on_down(link, why);
   }
   void on_control(causeway::net::peer_index link, std::span<const std::byte> message) override {
+    if (!message.empty() && message.front() == told_figures::kind) return take_figures(link, message);
     heard_ = link;
     overhearing_fabric::on_control(link, message);
+  }
+
+  void take_figures(causeway::net::peer_index link, std::span<const std::byte> message) {
+    const auto figures = told_figures::decode(message);
+    if (!figures) return over_->close(link, figures.error().message);
+    meter_->told(key(link), *figures);
   }
 
   template <class Number>  // of a link or an operation: each fabric counts its own from 0

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/tutorial.md, command by command as the page has them, on three machines that are network namespaces and have nothing but what is
-installed. Only how much is trained is less: variables say so.
+"""docs/tutorial.md, and the first screen of README.md, command by command as the pages have them, on machines that are network namespaces
+and have nothing but what the package installs. Only how much is trained is less: variables say so.
 usage: test_tutorial.py PATH_OF_CAUSEWAY BUILD_FOLDER [unittest options]"""
-import importlib.util, json, os, re, subprocess, sys, tempfile, unittest
+import functools, glob, importlib.util, json, os, re, shutil, signal, subprocess, sys, tempfile, unittest
 from pathlib import Path
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools")]
@@ -13,7 +13,8 @@ from small_text import words
 from support import until
 from test_machines import namespaces_are_allowed
 
-PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "tutorial.md")
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+PAGE = os.path.join(ROOT, "docs", "tutorial.md")
 LESS = {"MODEL_LAYERS": 1, "MODEL_WIDTH": 32, "MODEL_HEADS": 2, "MODEL_CONTEXT": 32, "DATA_VOCABULARY": 300, "COMM_LOCAL_STEPS": 10, "TRAIN_STEPS": 40,
         "TRAIN_EVALUATE_EVERY": 20, "TRAIN_EVALUATE_TOKENS": 1024, "SAMPLE_TOKENS": 8}
 
@@ -24,16 +25,35 @@ def commands():
         return [lines[0] if len(lines) == 1 else lines for _, info, lines in markdown_text.blocks(page.read()) if info == "sh"]
 
 
-@unittest.skipUnless(namespaces_are_allowed(), "network namespaces are not allowed here (ip netns needs root)")
-@unittest.skipUnless(BUILD, "needs the build folder, to install from")
-class Tutorial(unittest.TestCase):
+def first_screen():
+    """README's commands above "A program", without what it says of them."""
+    with open(os.path.join(ROOT, "README.md")) as page:
+        text = page.read().split("## A program")[0]
+    return [re.sub(r"\s+#.*", "", line) for _, info, lines in markdown_text.blocks(text) if info == "sh" for line in lines]
+
+
+@functools.cache
+def installed():
+    """The prefix of the unpacked package, or, where no package can be made, of what it would have."""
+    box = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(box.cleanup)
+    prefix = os.path.join(box.name, "usr")
+    if all(map(shutil.which, ["cpack", "dpkg-deb", "dpkg-shlibdeps"])):
+        made = os.path.join(box.name, "made")
+        subprocess.run(["cpack", "--config", os.path.join(BUILD, "CPackConfig.cmake"), "-G", "DEB", "-B", made], check=True, capture_output=True)
+        deb, = glob.glob(os.path.join(made, "causeway_*.deb"))
+        subprocess.run(["dpkg-deb", "-x", deb, box.name], check=True, capture_output=True)
+    else:
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix, "--component", "program"], check=True, capture_output=True)
+    return prefix
+
+
+class Machines(unittest.TestCase):
     def setUp(self):
         box = tempfile.TemporaryDirectory()
         self.addCleanup(box.cleanup)
         self.dir, self.started = box.name, []
-        prefix = os.path.join(self.dir, "usr")
-        subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix, "--component", "program"], check=True, capture_output=True)
-        self.path = os.path.join(prefix, "bin")
+        self.path = os.path.join(installed(), "bin")
         self.net("netns", "add", self.space("switch"))
         self.net("-n", self.space("switch"), "link", "add", "lan", "type", "bridge")
         self.net("-n", self.space("switch"), "link", "set", "lan", "up")
@@ -83,6 +103,23 @@ class Tutorial(unittest.TestCase):
                 process.kill()
             process.wait(timeout=60)
 
+    def check_export(self, machine):
+        self.assertLessEqual({"config.json", "model.safetensors", "tokenizer.json"}, set(os.listdir(os.path.join(self.dir, machine, "out"))))
+
+    def load(self, machine, command, text):
+        if all(map(importlib.util.find_spec, ("torch", "transformers"))):
+            self.assertIn(text, self.do(machine, command.replace("python3", sys.executable, 1)))
+        else:
+            print("left out, since torch and transformers are not installed: " + command)
+
+
+needs_machines = unittest.skipUnless(namespaces_are_allowed(), "network namespaces are not allowed here (ip netns needs root)")
+needs_build = unittest.skipUnless(BUILD, "needs the build folder, to install from")
+
+
+@needs_machines
+@needs_build
+class Tutorial(Machines):
     def history(self, machine):
         path = Path(self.dir, machine, "runs", "together", "peer-0", "rounds.jsonl")
         return path.read_text().splitlines() if path.exists() else []
@@ -93,7 +130,7 @@ class Tutorial(unittest.TestCase):
 
     def test_each_command_of_the_page(self):
         install, train, generate, together, join, watch, metrics, export, load = commands()
-        # The package itself: tests/consumers/debian.py. Here its files are where the program was installed to.
+        # That it can be installed: tests/consumers/debian.py.
         self.assertEqual(install, "sudo apt-get install ./causeway_*.deb")
         os.mkdir(os.path.join(self.dir, "first", "texts"))
         for name in ("one.txt", "two.txt"):
@@ -123,11 +160,40 @@ class Tutorial(unittest.TestCase):
         self.assertEqual(len(states), 1, states)
 
         self.do("second", export)  # on any of them
-        self.assertLessEqual({"config.json", "model.safetensors", "tokenizer.json"}, set(os.listdir(os.path.join(self.dir, "second", "out"))))
-        if all(map(importlib.util.find_spec, ("torch", "transformers"))):
-            self.assertIn("Once upon a time", self.do("second", load.replace("python3", sys.executable, 1)))
-        else:
-            print("left out, since torch and transformers are not installed: " + load)
+        self.check_export("second")
+        self.load("second", load, "Once upon a time")
+
+
+@needs_machines
+@needs_build
+class FirstScreen(Machines):
+    def test_each_command_of_readme(self):
+        install, train, together, join, generate, export = first_screen()
+        self.assertRegex(install, r"^tools/package\.sh && sudo apt-get install \./build/packages/causeway_\*\.deb$")
+        with open(os.path.join(self.dir, "first", "book.txt"), "w") as file:
+            file.write(words(9000))
+
+        alone = self.start("first", train, **{**LESS, "TRAIN_STEPS": 3000})
+        until(lambda: re.search(r"validation \d", alone.said()), alone)
+        os.killpg(alone.pid, signal.SIGINT)  # Ctrl-C
+        alone.wait(timeout=60)
+        self.assertEqual(alone.returncode, 130, alone.said())
+        again = self.start("first", train, **{**LESS, "TRAIN_STEPS": 3000})
+        until(lambda: "resuming at step" in again.said(), again)
+        os.killpg(again.pid, signal.SIGINT)
+        again.wait(timeout=60)
+
+        host = self.start("first", together, **LESS)
+        until(lambda: "causeway join" in host.said(), host)
+        self.assertIn(join + "\n", host.said())
+        second = self.start("second", join)
+        for process in (host, second):
+            self.assertIn("validation loss", self.ends(process))
+        for machine in ("first", "second"):  # "on either"
+            self.assertTrue(self.do(machine, generate, SAMPLE_TOKENS=8).startswith("In the beginning"))
+            self.do(machine, export)
+            self.check_export(machine)
+        self.load("first", "python3 -c \"from transformers import pipeline; print(pipeline('text-generation', 'out/')('In the')[0]['generated_text'])\"", "In the")
 
 
 class Page(unittest.TestCase):

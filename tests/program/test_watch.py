@@ -1,9 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How a run is watched: what peers write down, the page while it trains, the report afterwards, Prometheus, TensorBoard, the terminal."""
-import contextlib, glob, http.client, json, os, re, shutil, signal, socket, struct, subprocess, unittest
+import contextlib, glob, http.client, json, os, re, shutil, signal, socket, struct, subprocess, sys, unittest
+import wire
 from support import PROGRAM, Program, until
+import markdown_text  # from tools/, as support.py arranges
 
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "how_to", "watch_a_run.md")
+# Stands in for the package, which wants an account: writes down what it is given.
+WANDB = """
+import json, os
+log = []
+class Run:
+    def log(self, values): log.append(values)
+    def finish(self): open("logged.json", "w").write(json.dumps([steps, log]))
+steps = {}
+def init(project, name): return Run()
+def define_metric(name, step_metric): steps[name] = step_metric
+"""
 QUORUM = ["--fault.policy", "quorum", "--train.evaluate_every", "20"]
 
 
@@ -75,12 +89,13 @@ class Watched(Program):
         return os.path.join(self.dir, where, "causeway")
 
     @contextlib.contextmanager
-    def training(self, *args, command="train"):
+    def training(self, *args, command="train", when_started=lambda process: None):
         """A run whose page is up, and that is stopped in the end if it has not come to one."""
         log = os.path.join(self.dir, "out.txt")
         with open(log, "w") as out:
             process = subprocess.Popen(self.command("--page", "0", *args, command=command), stdout=out, stderr=subprocess.STDOUT)
         try:
+            when_started(process)
             said = lambda: re.search(r"watch the run at http://127\.0\.0\.1:(\d+)/\n", read(log))
             until(said, process)
             self.port = int(said()[1])
@@ -235,6 +250,71 @@ class Page(Watched):
         self.assertFalse(glob.glob(os.path.join(self.folder(), "peer-0", "step-*")))
 
 
+class OtherMachines(Watched):
+    """Two folders stand for two machines."""
+
+    @contextlib.contextmanager
+    def joined(self, *args):
+        """A run with a page here, and a peer of it elsewhere."""
+        with contextlib.ExitStack() as stack:
+            def join(process):
+                line = lambda: re.search(r"(?m)^ *causeway join (\S+)$", read(os.path.join(self.dir, "out.txt")))
+                until(line, process)
+                self.address = line()[1]
+                other = subprocess.Popen([PROGRAM, "join", self.address, "--run.directory", os.path.join(self.dir, "other"), "--threads", "1"],
+                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                stack.callback(other.wait, 60)
+                stack.callback(other.terminate)
+
+            yield stack.enter_context(self.training("--listen", "127.0.0.1:0", "--peers", "2", "--threads", "1", *args, when_started=join))
+
+    def told(self):
+        return [o for r in self.state()["records"] if r["kind"] == "told" for o in r["others"]]
+
+    def check(self, o):
+        self.assertGreater(o["step"], 0)
+        self.assertTrue(0 < o["loss"] < 20)
+        self.assertGreater(o["tokens_per_second"], 0)
+        self.assertGreater(o["bytes_sent"], 0)
+        self.assertGreaterEqual(o["blocked_seconds"], 0)
+
+    def table(self):
+        return subprocess.run([PROGRAM, "watch", "causeway", "--run.directory", os.path.join(self.dir, "runs")], capture_output=True, text=True).stdout
+
+    def test_peers_that_come_and_go_tell_each_other_how_they_stand(self):
+        with self.joined("--steps", "1000000", *QUORUM) as process:
+            until(self.told, process)
+            here = records(os.path.join(self.folder(), "peer-0", "metrics.jsonl"))[0]["id"]
+            there = records(os.path.join(self.folder("other"), "peer-0", "metrics.jsonl"))[0]
+            self.check(self.told()[-1])
+            self.assertEqual({(o["peer"], o["address"]) for o in self.told()}, {(there["id"], there["address"])})
+            self.assertRegex(self.table(), rf"(?m)^ +\+  elsewhere .* {re.escape(there['address'])}$")
+            far = os.path.join(self.folder("other"), "peer-0", "metrics.jsonl")
+            until(lambda: [o for r in records(far) if r["kind"] == "told" for o in r["others"] if o["peer"] == here], process)
+            # Figures that cannot be end the link of who tells them, and nothing else.
+            liar = wire.SilentStranger(self.address, wire.run_id("causeway"))
+            liar.tell(struct.pack("<BQQQddd", 0x94, 1, 1, 1, 2.0, float("inf"), 0.0))
+            until(lambda: not liar.threads[1].is_alive(), process)
+            liar.close()
+            before = self.told()[-1]["step"]
+            until(lambda: self.told()[-1]["step"] > before, process)
+            self.assertEqual({o["peer"] for o in self.told()}, {there["id"]})
+
+    def test_fixed_peers_tell_each_other_with_each_validation(self):
+        with self.joined("--steps", "1000000", "--train.evaluate_every", "20") as process:
+            until(self.told, process)
+            self.check(self.told()[-1])
+            self.assertEqual({o["peer"] for o in self.told()}, {"1"})
+
+    def test_peers_of_one_machine_do_not_tell_what_they_write_down_anyway(self):
+        for more in [[], QUORUM]:
+            where = "here" + str(len(more))
+            self.assertEqual(self.run_it("--peers", "2", "--steps", "60", "--train.evaluate_every", "20", *more, where=where).returncode, 0)
+            for peer in range(2):
+                found = records(os.path.join(self.folder(where), f"peer-{peer}", "metrics.jsonl"))
+                self.assertFalse([r for r in found if r["kind"] == "told"])
+
+
 class Views(Watched):
     def test_tensorboard_files_have_the_losses(self):
         self.assertEqual(crc32c(b"123456789"), 0xE3069283)  # the check value of CRC-32C
@@ -274,6 +354,22 @@ class Views(Watched):
         self.assertEqual((again.returncode, again.stdout.strip()), (0, report))
         self.assertGreater(os.path.getsize(report), 20000)
         self.fails(subprocess.run([PROGRAM, "watch", "nothing", "--run.directory", self.dir], capture_output=True, text=True), "not_found", "no run of this name")
+
+    def test_the_uploader_of_the_page_logs_all_figures_by_their_step(self):
+        self.assertEqual(self.run_it("--peers", "2", "--steps", "20", "--train.evaluate_every", "20").returncode, 0)
+        code, = [lines for _, info, lines in markdown_text.blocks(read(PAGE)) if info == "python"]
+        for name, text in [("upload.py", "\n".join(code)), ("wandb.py", WANDB)]:
+            with open(os.path.join(self.dir, name), "w") as f:
+                f.write(text)
+        path = os.path.join(self.folder(), "peer-0", "metrics.jsonl")
+        r = subprocess.run([sys.executable, "upload.py", path, "mine"], cwd=self.dir, capture_output=True, text=True, timeout=60)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        steps, logged = json.loads(read(os.path.join(self.dir, "logged.json")))
+        self.assertEqual(steps, {"*": "inner_step"})
+        self.assertEqual([v["inner_step"] for v in logged if "loss" in v], list(range(1, 21)))
+        self.assertEqual({v["inner_step"] for v in logged if "validation_loss" in v}, {20})
+        self.assertLessEqual({"tokens_per_second", "bytes_sent", "learning_rate"}, set().union(*logged))
+        self.assertFalse({"ts", "peer", "schema", "step", "kind", "state"} & set().union(*logged))
 
     def test_a_page_without_a_trainer(self):
         self.assertEqual(self.run_it("--peers", "1", "--steps", "10").returncode, 0)

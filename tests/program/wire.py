@@ -6,7 +6,7 @@ MASK = (1 << 64) - 1
 PRIME = 0x9E3779B97F4A7C15
 LANES = [0x243F6A8885A308D3, 0x13198A2E03707344, 0xA4093822299F31D0, 0x082EFA98EC4E6C89, 0x452821E638D01377, 0xBE5466CF34E90C6C,
          0xC0AC29B7C97C50DD, 0x3F84D5B5B5470917]
-HEARTBEAT, REFUSED, MEET, WANT, TAKE, ASK, TOLD = 3, 12, 15, 16, 17, 20, 21
+HEARTBEAT, REFUSED, CONTROL, MEET, WANT, TAKE, ASK, TOLD = 3, 12, 14, 15, 16, 17, 20, 21
 MAGIC = 0x59575343
 
 
@@ -50,6 +50,11 @@ class Connection:
         header = struct.pack("<IHBBQIIIIQQQQQ", MAGIC, self.version, kind, 0, self.run, 0, sender, 0, len(body), 0, 0, 0, 0, 0)
         self.socket.sendall(header + struct.pack("<Q", hash_bytes(header, MAGIC)) + body)
 
+    def control(self, message, sender, sequence=0):
+        """A control message, whole."""
+        header = struct.pack("<IHBBQIIIIQQQQQ", MAGIC, self.version, CONTROL, 1, self.run, 0, sender, 0, len(message), 0, 0, sequence, len(message), 0)
+        self.socket.sendall(header + struct.pack("<QQ", hash_bytes(header, MAGIC), hash_bytes(message)) + message)
+
     def hear(self):
         """Kind, run and body of the next frame."""
         header = self.exactly(80)
@@ -67,7 +72,7 @@ class Connection:
 
 
 class SilentStranger:
-    """Has a link to a peer of a changing run, and says nothing on it but that it lives."""
+    """Has a link to a peer of a changing run, and says nothing on it but that it lives, unless it is told to."""
     ID = (1 << 62) + 1  # larger than the other's, which then decides that this connection is the link
 
     def __init__(self, address, run):
@@ -97,6 +102,9 @@ class SilentStranger:
                 pass
         except OSError:
             pass
+
+    def tell(self, message):
+        self.wire.control(message, self.ID & 0xFFFFFFFF)
 
     def close(self):
         self.over.set()

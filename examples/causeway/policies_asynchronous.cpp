@@ -29,6 +29,10 @@ std::vector<policy> asynchronous_policies() {
       preset<presets::decoupled_diloco_options>(
           "decoupled_diloco", "the same with one fragment after another, in 4 bits, while training goes on", pace::nothing,
           {}, [](const settings& s, auto& o) { o.record_samples = rounds_in_record * samples_of_round(s); }),
+      preset<presets::halos_options>(
+          "halos", "peers push to their region's hub, which now and then pushes to the first one", pace::nothing,
+          {{"comm.group_size", "2"}},
+          [](const settings& s, auto& o) { o.regions = regions_of(s.net.peers, s.comm.group_size); }),
   };
 }
 

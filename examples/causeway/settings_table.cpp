@@ -7,11 +7,11 @@
 #include <functional>
 #include <iterator>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "chosen_schedule.hpp"
 #include "command_line.hpp"
+#include "named_presets.hpp"
 #include "option.hpp"
 #include "page_server.hpp"
 #include "policies.hpp"
@@ -46,6 +46,10 @@ std::vector<setting> table(settings& s) {
           .also("journal"),
       make("run.restart", s.run.restart, "start a peer of this machine again when it dies; quorum only (true|false)", local)
           .also("restart"),
+      make("run.preset", s.run.preset,
+           "a published system: a policy of --comm, or a way to hold stages (`causeway train --help-all` lists both); what "
+           "it sets can be set otherwise")
+          .also("preset"),
       make("model.init", s.model.init,
            "train: a folder with config.json and safetensors, of transformers or causeway export, to start from; it says "
            "what "
@@ -155,23 +159,28 @@ std::vector<setting> table(settings& s) {
            "swarm: seconds after which an idle peer may be asked to serve another stage; 0 = never")
           .in("seconds"),
       make("parallel.schedule", s.parallel.schedule,
-           "pipeline: 1f1b, gpipe, interleaved, zero_bubble, zero_bubble_h2, zero_bubble_v, chimera, dual_pipe, varuna, or "
-           "eager (1f1b, but what is ready runs first)")
+           "pipeline: 1f1b, gpipe, interleaved, zero_bubble, zero_bubble_h2, zero_bubble_v, chimera, dual_pipe, varuna, "
+           "crosspipe, or eager (1f1b, but what is ready runs first)")
           .also("schedule")
           .one_of({"1f1b", "gpipe", "interleaved", "zero_bubble", "zero_bubble_h2", "zero_bubble_v", "chimera", "dual_pipe",
-                   "varuna", "eager"}),
+                   "varuna", "crosspipe", "eager"}),
       make("parallel.codec", s.parallel.codec,
-           "pipeline, swarm: what crosses stages: none (f32), fp16, bf16, int8, ..., delta_int4 or delta_int2 (AQ-SGD)")
-          .one_of({"none", "fp16", "bf16", "int8", "sigma_int8", "e3m0", "int4", "int2", "delta_int4", "delta_int2"}),
+           "pipeline, swarm: what crosses stages: none (f32), fp16, bf16, int8, ..., delta_int4 or delta_int2 (AQ-SGD), "
+           "top_k (FusionLLM)")
+          .one_of(
+              {"none", "fp16", "bf16", "int8", "sigma_int8", "e3m0", "int4", "int2", "delta_int4", "delta_int2", "top_k"}),
+      make("parallel.ratio", s.parallel.ratio, "of the codec top_k: how many times fewer bytes than f32 it sends")
+          .at_least(1),
       make("parallel.cuts", s.parallel.cuts,
            "pipeline: the first block of every stage but the first, as 3,7; empty = evenly; `causeway plan` says which")
           .in("blocks"),
       make("parallel.random_routes", s.parallel.random_routes,
            "pipeline: pair the stages of its replicas anew for every micro-batch, at random (NoLoCo)"),
       make("parallel.recovery", s.parallel.recovery,
-           "pipeline under quorum: regroup, redundant, redundant_forward, templates, morph, proactive or reroute; what "
-           "becomes of a lost peer's stage")
-          .one_of({"regroup", "redundant", "redundant_forward", "templates", "morph", "proactive", "reroute"}),
+           "pipeline under quorum: regroup, redundant, redundant_forward, templates, morph, proactive, reroute or "
+           "neighbour_init (CheckFree); what becomes of a lost peer's stage")
+          .one_of({"regroup", "redundant", "redundant_forward", "templates", "morph", "proactive", "reroute",
+                   "neighbour_init"}),
       make("parallel.store", s.parallel.store,
            "pipeline under quorum, swarm: a folder that all peers reach, for copies of the stages; empty = blocks in the "
            "run's",
@@ -204,6 +213,7 @@ std::vector<setting> table(settings& s) {
           .in("values"),
       make("comm.error_decay", s.comm.error_decay, "of what was not sent, from round to round"),
       make("comm.over_all", s.comm.over_all, "the mean of a value is over all peers, not over those who sent it"),
+      make("comm.clips", s.comm.clips, "tensors longer than the median of all peers' are scaled down to it"),
       make("comm.share", s.comm.share, "share of the values that are looked at, or of the peers that are asked"),
       make("comm.group_size", s.comm.group_size, "peers that meet").in("peers"),
       make("comm.dimensions", s.comm.dimensions, "of the grid of peers"),
@@ -357,6 +367,12 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   if (s.parallel.codec.starts_with("delta")) {
     return bad("parallel.codec", "deltas need the same peers in every epoch; use none, fp16, bf16, int8 or fewer bits");
   }
+  if (s.parallel.codec == "top_k") {
+    return bad("parallel.codec", "top_k needs a fixed set of peers; use none, fp16, bf16, int8 or fewer bits");
+  }
+  if (s.parallel.recovery == "neighbour_init" && s.parallel.ranks != 0 && s.parallel.ranks < 3) {
+    return bad("parallel.ranks", "a stage that is made up needs one on either side; use 3 or more");
+  }
   if (s.parallel.ranks > s.model.layers) {
     return bad("parallel.ranks", "stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
   }
@@ -380,7 +396,7 @@ causeway::result<void> validate_swarm(const settings& s) {
   }
   if (steps_alone(s)) CAUSEWAY_TRY(validate_local_steps(s));
   if (s.train.optimizer != "adamw") return bad("train.optimizer", "stages are moved by AdamW in a swarm; use adamw");
-  if (s.parallel.codec.starts_with("delta")) {
+  if (s.parallel.codec.starts_with("delta") || s.parallel.codec == "top_k") {
     return bad(
         "parallel.codec",
         "micro-batches go through other peers every time; use none, fp16, bf16, int8, sigma_int8, e3m0, int4 or int2");
@@ -479,6 +495,7 @@ causeway::result<void> validate(const settings& s) {
                "is that of a model to start from; name its folder with --model.init, or use bytes, bpe or a folder");
   }
   CAUSEWAY_TRY(validate_model(s));
+  CAUSEWAY_TRY(check_preset(s));
   const policy* const chosen = find_policy(s.comm.policy);
   const bool has_momentum = s.comm.policy == "demo" || s.comm.policy == "distro";
   const bool is_optimizer = s.comm.policy == "snoo" || s.comm.policy == "dion";
@@ -535,20 +552,6 @@ causeway::result<void> check_run_name(const settings& s) {
   return fail(errc::invalid_argument, "run.name",
               "use a plain name of up to " + std::to_string(longest_name) +
                   " bytes, without slashes and with no dot in front; run.directory says where its folder goes");
-}
-
-void take_policy_defaults(settings& s, const origins& from) {
-  if (is_swarm(s)) {
-    if (!from.contains("comm.policy")) s.comm.policy = "every_step";
-    if (!from.contains("train.micro_batches")) s.train.micro_batches = std::gcd<std::int64_t>(s.train.batch, 8);
-  }
-  const policy* const chosen = find_policy(s.comm.policy);
-  if (chosen == nullptr) return;
-  auto all = table(s);
-  for (const auto& [name, value] : chosen->defaults) {
-    setting* const item = find(all, name);
-    if (item != nullptr && !from.contains(name)) item->set(value);
-  }
 }
 
 causeway::result<void> fill_in(settings& s, const origins& from, std::string_view text, const std::string& where) {

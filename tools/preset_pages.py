@@ -16,6 +16,17 @@ ROOT = Path(__file__).resolve().parent.parent
 PRESETS = ROOT / "include/causeway/presets"
 PAGES = ROOT / "docs/presets"
 TRACES = ROOT / "docs/reference/golden_traces.md"
+PROGRAM = ROOT / "examples/causeway"
+# Why the program does not take a preset by its name.
+NOT_IN_PROGRAM = {
+    "dipaco": "peers have different modules, and documents have to be sorted to their paths, which is the caller's.",
+    "dlion": "who feeds the trainer has to ask for the size of every batch; the program's are of one size.",
+    "learning_at_home": "experts lie on hosts, which are programs of their own.",
+    "nag_pp": "the program's pipelines end every step together.",
+    "protocol_models": "its model starts in a subspace, and its optimizer keeps it there.",
+    "petals_finetune": "it tunes a model that others serve; the program trains whole ones.",
+    "petals_lora": "it tunes a model that others serve; the program trains whole ones.",
+}
 BYTES, LOSSES, CLAIMS = (ROOT / f"docs/benchmarks-{name}.md" for name in ("bytes", "losses", "claims"))
 # Pictures by preset; the others have that of their policy.
 PICTURES = {
@@ -136,6 +147,23 @@ def update(p):
             f"![Who does what when](../images/{picture_of(p)}.svg)", ""]
 
 
+def by_name():
+    """What --preset of the program takes."""
+    source = {f.stem: f.read_text() for f in sorted(PROGRAM.glob("*.cpp"))}
+    policies = {name for stem, text in source.items() if stem.startswith("policies")
+                for name in re.findall(r"(?:composed|optimizer_preset|preset<[^>]*>)\(\s*\"(\w+)\"", text)}
+    return policies | set(re.findall(r"^\s+\{\"(\w+)\", \"", source["named_presets"], re.M))
+
+
+def in_program(p, names):
+    if (p["name"] in names) == (p["name"] in NOT_IN_PROGRAM):
+        sys.exit(f"{p['header']}: {p['name']}: either the program takes it as --preset, or NOT_IN_PROGRAM in tools/preset_pages.py says why not")
+    if p["name"] in NOT_IN_PROGRAM:
+        return [f"The program does not train it by its name: {NOT_IN_PROGRAM[p['name']]}", ""]
+    return ["In the program, with what it sets by itself in the [settings](../reference/settings.md):", "", "```sh",
+            f"causeway train --data book.txt --peers 4 --preset {p['name']}", "```", ""]
+
+
 def checked(p, traces):
     """The row of the page of golden traces, as sentences."""
     row = next((r for r in traces if r[0].startswith(f"[{p['name']}](")), None)
@@ -179,7 +207,7 @@ def page(p, all_presets, tables):
         out += ["| option | type | default | meaning |", "|---|---|---|---|"]
         out += [f"| `{n}` | `{t}` | `{d}` | {why} |" for n, t, d, why in options]
         out += [""]
-    return "\n".join(out + used(p) + checked(p, tables["traces"]) + figures(p, tables) + held(p))
+    return "\n".join(out + used(p) + in_program(p, tables["names"]) + checked(p, tables["traces"]) + figures(p, tables) + held(p))
 
 
 def used(p):
@@ -222,7 +250,8 @@ def options_from(base, all_presets):
 def main():
     check = "--check" in sys.argv[1:]
     found = [p for path in sorted(PRESETS.glob("*.hpp")) for p in presets_of(path)]
-    tables = {"traces": rows_of(TRACES), "bytes": rows_of(BYTES), "losses": rows_of(LOSSES, "**8 peers**", "**4 peers**"), "claims": rows_of(CLAIMS)}
+    tables = {"traces": rows_of(TRACES), "bytes": rows_of(BYTES), "losses": rows_of(LOSSES, "**8 peers**", "**4 peers**"), "claims": rows_of(CLAIMS),
+              "names": by_name()}
     pages = {p["name"] + ".md": page(p, found, tables) for p in found}
     rows = [f"| [{p['name']}]({p['name']}.md) | {p['about'].split(':')[0].split(' (')[0]} | `{p['header']}` |" for p in found]
     pages["README.md"] = "\n".join(

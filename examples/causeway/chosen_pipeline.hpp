@@ -8,6 +8,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/stage/activation.hpp>
+#include <causeway/stage/adaptive_top_k.hpp>
 #include <causeway/stage/delta.hpp>
 
 #include <cstdint>
@@ -33,12 +34,15 @@ class chosen_from {
   static constexpr causeway::stage::activation_traits traits{.stateful = (Kinds::traits.stateful || ...)};
   static constexpr std::uint32_t state_version = 1;
 
-  explicit chosen_from(const std::string& which = "none") : which_{causeway::hash_text(which)} {
+  /// `ratio`: of top_k.
+  explicit chosen_from(const std::string& which = "none", double ratio = 100) : which_{causeway::hash_text(which)} {
     using namespace causeway::stage;
     if (which == "delta_int4") {
       take<delta<4, 8>>();
     } else if (which == "delta_int2") {
       take<delta<2, 8>>();
+    } else if (which == "top_k") {
+      take<adaptive_top_k<>>(adaptive_top_k_options{.ratio = ratio});
     } else if (which != "none") {
       take<coded<chosen_codec>>(chosen_codec{which}, chosen_codec{which});
     }
@@ -80,8 +84,9 @@ class chosen_from {
   std::uint64_t which_ = 0;
 };
 
-using chosen_activations = chosen_from<causeway::stage::plain, causeway::stage::coded<chosen_codec>,
-                                       causeway::stage::delta<4, 8>, causeway::stage::delta<2, 8>>;
+using chosen_activations =
+    chosen_from<causeway::stage::plain, causeway::stage::coded<chosen_codec>, causeway::stage::delta<4, 8>,
+                causeway::stage::delta<2, 8>, causeway::stage::adaptive_top_k<>>;
 static_assert(causeway::stage::ActivationCodec<chosen_activations>);
 /// Where another peer may take the next micro-batch.
 using forgetful_activations = chosen_from<causeway::stage::plain, causeway::stage::coded<chosen_codec>>;

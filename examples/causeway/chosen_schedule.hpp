@@ -29,6 +29,7 @@ class chosen_schedule {
     if (which == "dual_pipe") it_ = dual_pipe{};
     if (which == "interleaved") it_ = interleaved<2>{};
     if (which == "varuna") it_ = varuna{};
+    if (which == "crosspipe") it_ = crosspipe{};
     if (which == "eager") it_ = causeway::stage::opportunistic<one_f_one_b>{};
   }
 
@@ -52,7 +53,7 @@ class chosen_schedule {
   std::variant<causeway::stage::one_f_one_b, causeway::stage::gpipe, causeway::stage::zero_bubble,
                causeway::stage::zero_bubble_h2, causeway::stage::zero_bubble_v, causeway::stage::chimera,
                causeway::stage::dual_pipe, causeway::stage::interleaved<2>, causeway::stage::varuna,
-               causeway::stage::opportunistic<causeway::stage::one_f_one_b>>
+               causeway::stage::crosspipe, causeway::stage::opportunistic<causeway::stage::one_f_one_b>>
       it_;
 };
 static_assert(causeway::stage::Schedule<chosen_schedule>);

@@ -15,25 +15,25 @@ const setting_group sampling{"Text",
                              {"sample.prompt", "sample.tokens", "sample.temperature", "sample.top_k", "sample.top_p"}};
 
 command train_command() {
-  return {
-      .name = "train",
-      .synopsis = "[@run.toml] [--setting value ...]",
-      .summary = "train a model; with --peers N, start N peers on this machine",
-      .common = {{"Run", {"data.path", "run.name", "net.peers", "train.steps", "run.fresh"}},
-                 {"Model",
-                  {"model.init", "model.family", "model.layers", "model.heads", "model.width", "model.context",
-                   "model.precision", "data.tokenizer"}},
-                 {"Steps", {"train.batch", "train.learning_rate", "train.optimizer", "train.warmup"}},
-                 {"Communication", {"comm.policy", "comm.local_steps", "comm.codec"}},
-                 {"Machines and faults", {"net.listen", "net.threads", "fault.policy", "parallel.policy", "watch.page"}}},
-      .examples = {{"causeway train --data book.txt --peers 4", "four peers on this machine"},
-                   {"causeway train --data book.txt --peers 3 --listen 0.0.0.0:29500",
-                    "waits for two more, and prints the command that joins"},
-                   {"causeway train --data book.txt --peers 8 --fault quorum",
-                    "peers may die, come back and join at any time"},
-                   {"causeway train --data book.txt --peers 4 --parallel pipeline --micro-batches 4",
-                    "peers hold stages of the model"}},
-      .more = "docs/how_to/several_machines.md, docs/how_to/elastic_runs.md"};
+  return {.name = "train",
+          .synopsis = "[@run.toml] [--setting value ...]",
+          .summary = "train a model; with --peers N, start N peers on this machine",
+          .common = {{"Run", {"data.path", "run.name", "net.peers", "train.steps", "run.fresh"}},
+                     {"Model",
+                      {"model.init", "model.family", "model.layers", "model.heads", "model.width", "model.context",
+                       "model.precision", "data.tokenizer"}},
+                     {"Steps", {"train.batch", "train.learning_rate", "train.optimizer", "train.warmup"}},
+                     {"Communication", {"comm.policy", "comm.local_steps", "comm.codec"}},
+                     {"Machines and faults",
+                      {"net.listen", "net.threads", "fault.policy", "parallel.policy", "run.preset", "watch.page"}}},
+          .examples = {{"causeway train --data book.txt --peers 4", "four peers on this machine"},
+                       {"causeway train --data book.txt --peers 3 --listen 0.0.0.0:29500",
+                        "waits for two more, and prints the command that joins"},
+                       {"causeway train --data book.txt --peers 8 --fault quorum",
+                        "peers may die, come back and join at any time"},
+                       {"causeway train --data book.txt --peers 4 --parallel pipeline --micro-batches 4",
+                        "peers hold stages of the model"}},
+          .more = "docs/how_to/several_machines.md, docs/how_to/elastic_runs.md"};
 }
 
 command join_command() {

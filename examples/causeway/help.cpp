@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "commands.hpp"
+#include "named_presets.hpp"
 #include "policies.hpp"
 #include "settings.hpp"
 
@@ -70,7 +71,8 @@ std::string all_of(const std::vector<setting>& all) {
 
 std::string policies_text() {
   return "\nPolicies (--comm), and what they set by themselves:\n" + policy_help() +
-         "\nWith --fault quorum: " + elastic_policy_names() + ".\n";
+         "\nWith --fault quorum: " + elastic_policy_names() +
+         ".\n\nSystems of stages (--preset, which also takes the policies), and what they set:\n" + preset_help();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <causeway/config/version.hpp>
 
 #include "commands.hpp"
+#include "named_presets.hpp"
 #include "policies.hpp"
 #include "settings.hpp"
 
@@ -84,7 +85,10 @@ std::string settings_page() {
     text += row(s);
   }
   return text + "\n## Communication policies\n\nThe values of `comm.policy`, and what each sets by itself:\n\n```\n" +
-         policy_help() + "```\n\nWith `fault.policy = \"quorum\"`: " + elastic_policy_names() + ".\n";
+         policy_help() + "```\n\nWith `fault.policy = \"quorum\"`: " + elastic_policy_names() +
+         ".\n\n## Systems of stages\n\nWhat `run.preset` (`--preset`) takes besides these names, and what each "
+         "sets:\n\n```\n" +
+         preset_help() + "```\n";
 }
 
 std::string bash_completion() {

@@ -33,6 +33,10 @@ std::vector<policy> asynchronous_policies() {
             o.record_samples = rounds_in_record * samples_of_round(s);
             o.most_batch = static_cast<std::uint32_t>(s.train.batch);
           }),
+      preset<presets::halos_options>(
+          "halos", "peers push to their region's hub, which now and then pushes to the first one", pace::nothing,
+          {{"comm.group_size", "2"}},
+          [](const settings& s, auto& o) { o.regions = regions_of(s.net.peers, s.comm.group_size); }),
   };
 }
 

@@ -12,9 +12,13 @@ namespace presets = causeway::presets;
 std::vector<policy> compressed_policies() {
   const presets::cocktail_sgd_options cocktail;
   return {
-      preset<presets::sparse_loco_options>(
-          "sparse_loco", "local steps; the largest changes in 2 bits, the rest is kept for later", pace::together,
-          {{"comm.over_all", "false"}}, [](const settings& s, auto& o) { o.over_all = s.comm.over_all; }),
+      preset<presets::sparse_loco_options>("sparse_loco",
+                                           "local steps; the largest changes in 2 bits, the rest is kept for later",
+                                           pace::together, {{"comm.over_all", "false"}, {"comm.clips", "false"}},
+                                           [](const settings& s, auto& o) {
+                                             o.over_all = s.comm.over_all;
+                                             o.clips = s.comm.clips;
+                                           }),
       preset<presets::demo_options>("demo", "in every step the largest frequencies of the momentum; the step is their sign",
                                     pace::together, {{"train.optimizer", "sgd"}, {"train.clip", "0"}}),
       preset<presets::distro_options>("distro", "demo with one bit a frequency, one step late", pace::overlapping,

@@ -7,6 +7,7 @@
 
 #include <causeway/axis/fragments.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/net/transport.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -27,6 +28,16 @@ template <class T>
 std::string text(T value) {
   char digits[64];
   return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
+}
+
+/// Peers in groups of `size` by their numbers, the hub first; what is left over is a smaller one.
+inline std::vector<std::vector<causeway::net::peer_index>> regions_of(std::uint32_t peers, std::uint32_t size) {
+  std::vector<std::vector<causeway::net::peer_index>> all;
+  for (std::uint32_t p = 0; p < peers; ++p) {
+    if (size == 0 || p % size == 0) all.emplace_back();
+    all.back().push_back(p);
+  }
+  return all;
 }
 
 /// What most options have, under the same names: `f(name, option, setting)`.

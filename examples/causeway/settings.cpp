@@ -5,12 +5,15 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
+#include <numeric>
 #include <optional>
 #include <sstream>
 #include <utility>
 
 #include "command_line.hpp"
+#include "named_presets.hpp"
 #include "option.hpp"
+#include "policies.hpp"
 
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
@@ -92,11 +95,26 @@ causeway::result<void> apply_toml(std::string_view text, const std::string& wher
   return apply_table(parsed.table(), "", where, all, from);
 }
 
+void take_policy_defaults(settings& s, const origins& from) {
+  if (is_swarm(s)) {
+    if (!from.contains("comm.policy")) s.comm.policy = "every_step";
+    if (!from.contains("train.micro_batches")) s.train.micro_batches = std::gcd<std::int64_t>(s.train.batch, 8);
+  }
+  const policy* const chosen = find_policy(s.comm.policy);
+  if (chosen == nullptr) return;
+  auto all = table(s);
+  for (const auto& [name, value] : chosen->defaults) {
+    setting* const item = find(all, name);
+    if (item != nullptr && !from.contains(name)) item->set(value);
+  }
+}
+
 causeway::result<void> take_settings(const command_line& line, settings& s, origins& from) {
   for (const std::string& file : line.files) CAUSEWAY_TRY(apply_file(file, s, from));
   auto all = table(s);
   CAUSEWAY_TRY(apply_environment(all, from));
   CAUSEWAY_TRY(take_flags(line, all, [&](const setting& item, const std::string& where) { from[item.name] = where; }));
+  take_preset(s, from);
   take_policy_defaults(s, from);
   return {};
 }

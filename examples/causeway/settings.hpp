@@ -28,6 +28,7 @@ struct settings {
     bool refound = false;
     bool journal = false;
     bool restart = false;
+    std::string preset;
   } run;
 
   struct {
@@ -55,6 +56,7 @@ struct settings {
     std::uint32_t ranks = 0;
     std::string schedule = "1f1b";
     std::string codec = "none";
+    double ratio = 100;
     std::vector<std::int64_t> cuts;
     bool random_routes = false;
     std::string recovery = "regroup";
@@ -107,6 +109,7 @@ struct settings {
     std::uint32_t sparse_k = 0;
     float error_decay = 0;
     bool over_all = false;
+    bool clips = false;
     double share = 0;
     std::uint32_t group_size = 0;
     std::uint32_t dimensions = 0;

@@ -9,6 +9,7 @@
 
 #include "chosen_schedule.hpp"
 #include "command_line.hpp"
+#include "named_presets.hpp"
 #include "option.hpp"
 #include "page_server.hpp"
 #include "policies.hpp"
@@ -77,6 +78,12 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   if (s.parallel.codec.starts_with("delta")) {
     return bad("parallel.codec", "deltas need the same peers in every epoch; use none, fp16, bf16, int8 or fewer bits");
   }
+  if (s.parallel.codec == "top_k") {
+    return bad("parallel.codec", "top_k needs a fixed set of peers; use none, fp16, bf16, int8 or fewer bits");
+  }
+  if (s.parallel.recovery == "neighbour_init" && s.parallel.ranks != 0 && s.parallel.ranks < 3) {
+    return bad("parallel.ranks", "a stage that is made up needs one on either side; use 3 or more");
+  }
   if (s.parallel.ranks > s.model.layers) {
     return bad("parallel.ranks", "stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
   }
@@ -100,7 +107,7 @@ causeway::result<void> validate_swarm(const settings& s) {
   }
   if (steps_alone(s)) CAUSEWAY_TRY(validate_local_steps(s));
   if (s.train.optimizer != "adamw") return bad("train.optimizer", "stages are moved by AdamW in a swarm; use adamw");
-  if (s.parallel.codec.starts_with("delta")) {
+  if (s.parallel.codec.starts_with("delta") || s.parallel.codec == "top_k") {
     return bad(
         "parallel.codec",
         "micro-batches go through other peers every time; use none, fp16, bf16, int8, sigma_int8, e3m0, int4 or int2");
@@ -199,6 +206,7 @@ causeway::result<void> validate(const settings& s) {
                "is that of a model to start from; name its folder with --model.init, or use bytes, bpe or a folder");
   }
   CAUSEWAY_TRY(validate_model(s));
+  CAUSEWAY_TRY(check_preset(s));
   const policy* const chosen = find_policy(s.comm.policy);
   const bool has_momentum = s.comm.policy == "demo" || s.comm.policy == "distro";
   const bool is_optimizer = s.comm.policy == "snoo" || s.comm.policy == "dion";

@@ -5,7 +5,6 @@
 #include <functional>
 #include <iterator>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "command_line.hpp"
@@ -43,6 +42,10 @@ std::vector<setting> table(settings& s) {
           .also("journal"),
       make("run.restart", s.run.restart, "start a peer of this machine again when it dies; quorum only (true|false)", local)
           .also("restart"),
+      make("run.preset", s.run.preset,
+           "a published system: a policy of --comm, or a way to hold stages (`causeway train --help-all` lists both); what "
+           "it sets can be set otherwise")
+          .also("preset"),
       make("model.init", s.model.init,
            "train: a folder with config.json and safetensors, of transformers or causeway export, to start from; it says "
            "what "
@@ -160,23 +163,28 @@ std::vector<setting> table(settings& s) {
            "swarm: seconds after which an idle peer may be asked to serve another stage; 0 = never")
           .in("seconds"),
       make("parallel.schedule", s.parallel.schedule,
-           "pipeline: 1f1b, gpipe, interleaved, zero_bubble, zero_bubble_h2, zero_bubble_v, chimera, dual_pipe, varuna, or "
-           "eager (1f1b, but what is ready runs first)")
+           "pipeline: 1f1b, gpipe, interleaved, zero_bubble, zero_bubble_h2, zero_bubble_v, chimera, dual_pipe, varuna, "
+           "crosspipe, or eager (1f1b, but what is ready runs first)")
           .also("schedule")
           .one_of({"1f1b", "gpipe", "interleaved", "zero_bubble", "zero_bubble_h2", "zero_bubble_v", "chimera", "dual_pipe",
-                   "varuna", "eager"}),
+                   "varuna", "crosspipe", "eager"}),
       make("parallel.codec", s.parallel.codec,
-           "pipeline, swarm: what crosses stages: none (f32), fp16, bf16, int8, ..., delta_int4 or delta_int2 (AQ-SGD)")
-          .one_of({"none", "fp16", "bf16", "int8", "sigma_int8", "e3m0", "int4", "int2", "delta_int4", "delta_int2"}),
+           "pipeline, swarm: what crosses stages: none (f32), fp16, bf16, int8, ..., delta_int4 or delta_int2 (AQ-SGD), "
+           "top_k (FusionLLM)")
+          .one_of(
+              {"none", "fp16", "bf16", "int8", "sigma_int8", "e3m0", "int4", "int2", "delta_int4", "delta_int2", "top_k"}),
+      make("parallel.ratio", s.parallel.ratio, "of the codec top_k: how many times fewer bytes than f32 it sends")
+          .at_least(1),
       make("parallel.cuts", s.parallel.cuts,
            "pipeline: the first block of every stage but the first, as 3,7; empty = evenly; `causeway plan` says which")
           .in("blocks"),
       make("parallel.random_routes", s.parallel.random_routes,
            "pipeline: pair the stages of its replicas anew for every micro-batch, at random (NoLoCo)"),
       make("parallel.recovery", s.parallel.recovery,
-           "pipeline under quorum: regroup, redundant, redundant_forward, templates, morph, proactive or reroute; what "
-           "becomes of a lost peer's stage")
-          .one_of({"regroup", "redundant", "redundant_forward", "templates", "morph", "proactive", "reroute"}),
+           "pipeline under quorum: regroup, redundant, redundant_forward, templates, morph, proactive, reroute or "
+           "neighbour_init (CheckFree); what becomes of a lost peer's stage")
+          .one_of({"regroup", "redundant", "redundant_forward", "templates", "morph", "proactive", "reroute",
+                   "neighbour_init"}),
       make("parallel.store", s.parallel.store,
            "pipeline under quorum, swarm: a folder that all peers reach, for copies of the stages; empty = blocks in the "
            "run's",
@@ -209,6 +217,7 @@ std::vector<setting> table(settings& s) {
           .in("values"),
       make("comm.error_decay", s.comm.error_decay, "of what was not sent, from round to round"),
       make("comm.over_all", s.comm.over_all, "the mean of a value is over all peers, not over those who sent it"),
+      make("comm.clips", s.comm.clips, "tensors longer than the median of all peers' are scaled down to it"),
       make("comm.share", s.comm.share, "share of the values that are looked at, or of the peers that are asked"),
       make("comm.group_size", s.comm.group_size, "peers that meet").in("peers"),
       make("comm.dimensions", s.comm.dimensions, "of the grid of peers"),
@@ -315,20 +324,6 @@ causeway::result<void> check_run_name(const settings& s) {
   return fail(errc::invalid_argument, "run.name",
               "use a plain name of up to " + std::to_string(longest_name) +
                   " bytes, without slashes and with no dot in front; run.directory says where its folder goes");
-}
-
-void take_policy_defaults(settings& s, const origins& from) {
-  if (is_swarm(s)) {
-    if (!from.contains("comm.policy")) s.comm.policy = "every_step";
-    if (!from.contains("train.micro_batches")) s.train.micro_batches = std::gcd<std::int64_t>(s.train.batch, 8);
-  }
-  const policy* const chosen = find_policy(s.comm.policy);
-  if (chosen == nullptr) return;
-  auto all = table(s);
-  for (const auto& [name, value] : chosen->defaults) {
-    setting* const item = find(all, name);
-    if (item != nullptr && !from.contains(name)) item->set(value);
-  }
 }
 
 causeway::result<void> fill_in(settings& s, const origins& from, std::string_view text, const std::string& where) {

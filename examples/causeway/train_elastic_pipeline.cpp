@@ -5,6 +5,7 @@
 #include <causeway/io/storage.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/parallel/local_pipeline.hpp>
+#include <causeway/stage/recovery.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/schedules.hpp>
 #include <causeway/train/trainer.hpp>
@@ -22,6 +23,11 @@
 namespace app {
 
 namespace {
+
+// At least three, so that one has neighbours.
+std::int64_t stages_between(const settings& s) {
+  return s.parallel.ranks == 0 ? std::min<std::int64_t>(3, s.model.layers) : s.parallel.ranks;
+}
 
 // Replicas take steps of their own.
 causeway::result<session_summary> train_local_pipeline(chosen_model model, training t, chosen_policy comm) {
@@ -68,9 +74,12 @@ causeway::result<session_summary> train_elastic_pipeline(chosen_model model, tra
     return train(chosen_recovery{in.s}, chosen_schedule{in.s.parallel.schedule}, chosen_comm<by_blocks>{std::move(comm)});
   }
   const causeway::comm::every_step<> sum;
-  if (in.s.parallel.recovery != "redundant_forward") {
-    return train(chosen_recovery{in.s}, chosen_schedule{in.s.parallel.schedule}, sum);
+  const chosen_schedule schedule{in.s.parallel.schedule};
+  // It makes up what is lost, which is a property of its type.
+  if (in.s.parallel.recovery == "neighbour_init") {
+    return train(causeway::stage::recovery::neighbour_init{stages_between(in.s)}, schedule, sum);
   }
+  if (in.s.parallel.recovery != "redundant_forward") return train(chosen_recovery{in.s}, schedule, sum);
   // It keeps work and has an order of its own, which are properties of types.
   return train(causeway::stage::recovery::redundant_forward{stages_wanted(in.s)}, causeway::stage::one_f_one_b{}, sum);
 }

@@ -98,7 +98,7 @@ class Training(Program):
     def test_every_policy_trains_by_its_name(self):
         unknown = self.run_it("--comm.policy", "telepathy").stderr
         names = re.search(r"use one of ([a-z0-9_, ]+)", unknown).group(1).strip().split(", ")
-        self.assertEqual(len(names), 31)
+        self.assertEqual(len(names), 33)
         fixed_only = self.run_it("--comm.policy", "async_local_sgd", "--fault.policy", "quorum").stderr
         elastic = re.search(r"or one of ([a-z0-9_, ]+)", fixed_only).group(1).strip().split(", ")
         for name in names:
@@ -109,6 +109,32 @@ class Training(Program):
                                     "--comm.batch_samples", "24", *(["--comm.fragments", "4"] if name == "decoupled_diloco" else []),
                                     where=name + fault)
                     self.assertEqual(r.returncode, 0, r.stderr)
+
+    def test_systems_of_stages_train_by_their_names(self):
+        names = re.search(r"use one of ([a-z0-9_, ]+)", self.run_it("--preset", "telepathy").stderr).group(1).strip().split(", ")
+        systems = names[names.index("varuna"):]
+        self.assertEqual(len(names), 33 + 14)
+        self.assertEqual(len(systems), 14)
+        for name in systems:
+            with self.subTest(name):
+                r = self.run_it("--peers", "4", "--preset", name, "--model.layers", "4", "--steps", "24", "--comm.local_steps", "8",
+                                where=name)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                with open(os.path.join(self.dir, name, "causeway", "settings.toml")) as used:
+                    said = used.read()
+                self.assertIn(f'preset = "{name}"', said)
+                self.assertRegex(said, r'\[parallel\]\npolicy = "(pipeline|swarm)"')
+
+    def test_what_a_preset_sets_can_be_set_otherwise(self):
+        def shown(*args):
+            out = subprocess.run([PROGRAM, "config", *args], capture_output=True, text=True, timeout=60).stdout
+            return dict(re.findall(r"^([a-z_.]+) *= (\S*)", out, re.M))
+        bamboo = shown("--preset", "bamboo")
+        self.assertEqual((bamboo["parallel.recovery"], bamboo["fault.policy"], bamboo["comm.policy"], bamboo["train.micro_batches"]),
+                         ("redundant_forward", "quorum", "every_step", "8"))
+        other = shown("--preset", "bamboo", "--parallel.recovery", "regroup", "--train.micro_batches", "2")
+        self.assertEqual((other["parallel.recovery"], other["train.micro_batches"], other["parallel.policy"]), ("regroup", "2", "pipeline"))
+        self.assertEqual(shown("--preset", "sparse_loco")["comm.local_steps"], "30")
 
     def every_step(self, name):
         return name in ["every_step", "demo", "distro", "sparta", "cocktail_sgd", "gaia", "power_sgd", "dion", "dedloc", "netstorm"]

@@ -130,7 +130,7 @@ result<mpi_job> mpi_job::enter(settings& s, const origins& from) {
   } else {
     s.net.peers = all.size();
     s.net.index = all.rank();
-    CAUSEWAY_ASSIGN(job.state_->transport, net::mpi_transport::open(all));
+    CAUSEWAY_ASSIGN(job.state_->transport, net::mpi_transport::open(all, {.own_sums = false}));
   }
   return job;
 }

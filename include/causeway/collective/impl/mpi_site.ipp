@@ -255,7 +255,7 @@ CAUSEWAY_INLINE result<void> mpi_site::mean(std::span<float> data) {
   return {};
 }
 
-CAUSEWAY_DECL result<void> mpi_site::sum(std::span<float> data) {
+CAUSEWAY_INLINE result<void> mpi_site::sum(std::span<float> data) {
   if (size() == 1 || data.empty()) return {};
   const mpi_way way = way_of(data.size_bytes());
   if (way == mpi_way::messages) return sums_->by_messages(data, false);

@@ -125,12 +125,12 @@ result<mpi_job> mpi_job::enter(settings& s, const origins& from) {
   if (all.rank() > 0 && !from.contains("quiet")) s.quiet = true;
   if (wants_sites) {
     CAUSEWAY_TRY(form_sites(*job.state_, s, hosts));
-    CAUSEWAY_ASSIGN(job.state_->site, mpi_site::open(*job.state_->group));
+    CAUSEWAY_ASSIGN(job.state_->site, mpi_site::open(*job.state_->group, {.same_bits = s.net.same_bits}));
     if (job.state_->group->rank() == 0) led() = job.state_;
   } else {
     s.net.peers = all.size();
     s.net.index = all.rank();
-    CAUSEWAY_ASSIGN(job.state_->transport, net::mpi_transport::open(all, {.own_sums = false}));
+    CAUSEWAY_ASSIGN(job.state_->transport, net::mpi_transport::open(all, {.own_sums = !s.net.same_bits}));
   }
   return job;
 }

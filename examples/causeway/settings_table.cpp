@@ -121,9 +121,7 @@ std::vector<setting> table(settings& s) {
           .in("pieces")
           .at_least(1),
       make("train.added_apart", s.train.added_apart,
-           "the gradient of each micro-batch is computed by itself and then added: the bits of a site of as many ranks "
-           "(net.sites), "
-           "for one more buffer of gradients"),
+           "micro-batches add finished gradients, with the bits of a site of as many ranks; takes one more buffer"),
       make("train.optimizer", s.train.optimizer, "inner optimizer: adamw or muon; sgd for demo")
           .also("optimizer")
           .one_of({"adamw", "muon", "sgd", "snoo", "dion"}),
@@ -245,6 +243,7 @@ std::vector<setting> table(settings& s) {
           .also("sites"),
       make("net.site_of", s.net.site_of, "the site of each rank, as 0,0,1,1, where hosts do not say it", local)
           .also("site-of"),
+      make("net.same_bits", s.net.same_bits, "sums over MPI have the bits of any network, instead of what is quicker"),
       make("net.streams", s.net.streams, "TCP streams per link; 0 = choose", local).also("streams").in("streams"),
       make("net.patience", s.net.patience, "seconds to go on dialling while nobody answers", local)
           .also("patience")
@@ -528,7 +527,7 @@ causeway::result<void> validate(const settings& s) {
     return bad("train.micro_batches", "must divide train.batch (" + std::to_string(s.train.batch) + ")");
   }
   if (s.train.added_apart && s.parallel.policy != "data") {
-    return bad("train.added_apart", "is for peers that each hold the model: use --parallel.policy data, or leave it out");
+    return bad("train.added_apart", "is for --parallel.policy data");
   }
   return check_run_name(s);
 }

@@ -143,7 +143,7 @@ result<void> form_sites(mpi_job::state& job, settings& s, const std::vector<std:
   CAUSEWAY_TRY(agree(job, site_of ? result<void>{} : site_of.error()));
   const std::uint32_t rank = job.world.rank(), site = (*site_of)[rank];
   CAUSEWAY_ASSIGN(job.group, job.world.split(site));
-  CAUSEWAY_ASSIGN(job.site, mpi_site::open(*job.group));
+  CAUSEWAY_ASSIGN(job.site, mpi_site::open(*job.group, {.same_bits = s.net.same_bits}));
   return agree(job, meet_leaders(s, rank, hosts, site, job.group->rank() == 0));
 }
 
@@ -178,7 +178,7 @@ result<void> mpi_job::enter(settings& s, const origins& from) {
   if (wants_sites) return form_sites(*state_, s, hosts);
   s.net.peers = all.size();
   s.net.index = all.rank();
-  CAUSEWAY_ASSIGN(state_->transport, net::mpi_transport::open(all));
+  CAUSEWAY_ASSIGN(state_->transport, net::mpi_transport::open(all, {.own_sums = !s.net.same_bits}));
   return {};
 }
 

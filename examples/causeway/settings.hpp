@@ -133,6 +133,7 @@ struct settings {
     std::int64_t index = -1;
     unsigned threads = 0;
     std::uint32_t sites = 0;  // of an MPI job; 0: none, each rank is a peer
+    bool same_bits = false;   // of sums over MPI, as over any other network
     std::string site_of;      // the site of each rank, with commas; empty: by host
     std::uint32_t streams = 0;
     bool shared_memory = true;

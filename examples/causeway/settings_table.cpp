@@ -125,9 +125,7 @@ std::vector<setting> table(settings& s) {
           .in("pieces")
           .at_least(1),
       make("train.added_apart", s.train.added_apart,
-           "the gradient of each micro-batch is computed by itself and then added: the bits of a site of as many ranks "
-           "(net.sites), "
-           "for one more buffer of gradients"),
+           "micro-batches add finished gradients, with the bits of a site of as many ranks; takes one more buffer"),
       make("train.optimizer", s.train.optimizer, "inner optimizer: adamw or muon; sgd for demo")
           .also("optimizer")
           .one_of({"adamw", "muon", "sgd", "snoo", "dion"}),
@@ -255,6 +253,7 @@ std::vector<setting> table(settings& s) {
           .also("sites"),
       make("net.site_of", s.net.site_of, "the site of each rank, as 0,0,1,1, where hosts do not say it", local)
           .also("site-of"),
+      make("net.same_bits", s.net.same_bits, "sums over MPI have the bits of any network, instead of what is quicker"),
       make("net.streams", s.net.streams, "TCP streams per link; 0 = choose", local).also("streams").in("streams"),
       make("net.shared_memory", s.net.shared_memory,
            "large messages to peers on this machine go through shared memory (true|false)", local),

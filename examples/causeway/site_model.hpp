@@ -2,10 +2,7 @@
 #ifndef CAUSEWAY_EXAMPLES_SITE_MODEL_HPP
 #define CAUSEWAY_EXAMPLES_SITE_MODEL_HPP
 
-// A model that the ranks of a site compute together. The first rank has the run: its policy, its optimizers, its
-// checkpoints, its connections. The others have the model alone: they get the parameters when these have changed, and the
-// sequences of each micro-batch; after the last one of a step all gradients are added up, once. So they hold nothing that
-// could be lost or be another than it should, and whatever trains one process trains a site.
+// The program's model, computed by all ranks of a site together: train/site_model.hpp.
 
 #include <causeway/collective/mpi_site.hpp>
 #include <causeway/core/result.hpp>

@@ -48,6 +48,11 @@ class watched_transport {
     return bytes;
   }
   [[nodiscard]] bool done(causeway::net::operation op) const { return over_.done(op); }
+  // Of no link.
+  [[nodiscard]] bool sums() const requires causeway::net::SumsItself<Transport> { return over_.sums(); }
+  causeway::net::operation sum(std::span<float> data) requires causeway::net::SumsItself<Transport> {
+    return over_.sum(data);
+  }
   [[nodiscard]] causeway::traffic stats() const { return over_.stats(); }
 
  private:

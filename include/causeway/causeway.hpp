@@ -227,6 +227,7 @@
 #include <causeway/collective/message_codec.hpp>
 #include <causeway/collective/norm_aggregators.hpp>
 #include <causeway/collective/options.hpp>
+#include <causeway/collective/own_sum_mean.hpp>
 #include <causeway/collective/pairs.hpp>
 #include <causeway/collective/quantised_ring.hpp>
 #include <causeway/collective/refusal.hpp>
@@ -491,6 +492,7 @@
 #include <causeway/train/model.hpp>
 #include <causeway/train/observer.hpp>
 #include <causeway/train/refound.hpp>
+#include <causeway/train/site_model.hpp>
 #include <causeway/train/spare_round.hpp>
 #include <causeway/train/state_fetch.hpp>
 #include <causeway/train/swarm_group.hpp>

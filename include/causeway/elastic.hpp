@@ -64,6 +64,7 @@
 #include <causeway/train/model.hpp>
 #include <causeway/train/observer.hpp>
 #include <causeway/train/refound.hpp>
+#include <causeway/train/site_model.hpp>
 #include <causeway/train/spare_round.hpp>
 #include <causeway/train/state_fetch.hpp>
 #include <causeway/train/swarm_group.hpp>

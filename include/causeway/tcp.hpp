@@ -58,6 +58,7 @@
 #include <causeway/collective/message_codec.hpp>
 #include <causeway/collective/norm_aggregators.hpp>
 #include <causeway/collective/options.hpp>
+#include <causeway/collective/own_sum_mean.hpp>
 #include <causeway/collective/pairs.hpp>
 #include <causeway/collective/quantised_ring.hpp>
 #include <causeway/collective/refusal.hpp>

@@ -314,3 +314,44 @@ TEST_CASE("all-reduce: values of another parent are refused", "[collective][fast
   CHECK_FALSE(outcomes[0]);
   CHECK_FALSE(outcomes[1]);
 }
+
+namespace {
+
+/// One peer of two, whose other one has the same values.
+struct doubling {
+  static net::peer_index self() { return 0; }
+  static std::uint32_t size() { return 2; }
+  static net::operation send(net::peer_index, const net::message_id&, std::span<const std::byte>) { return 1; }
+  static net::operation receive(net::peer_index, const net::message_id&, std::span<std::byte>) { return 1; }
+  result<std::size_t> wait(net::operation, time_point) const {
+    if (lost) return fail(errc::timeout, "a sum", "lost");
+    return std::size_t{0};
+  }
+  static bool done(net::operation) { return true; }
+  static traffic stats() { return {}; }
+  [[nodiscard]] bool sums() const { return own; }
+  static net::operation sum(std::span<float> data) {
+    for (float& v : data) v *= 2;
+    return 1;
+  }
+  bool own = true;
+  bool lost = false;
+};
+
+}  // namespace
+
+TEST_CASE("all reduce: a transport that adds up by itself is asked to, unless an algorithm is named",
+          "[collective][fast]") {
+  std::vector<float> values{1, 2.5F, -3};
+  net::any_transport two{doubling{}};
+  REQUIRE(all_reduce_sum(two, {}, values));
+  CHECK((values == std::vector<float>{2, 5, -6}));
+  REQUIRE(all_reduce_mean(two, {}, values));
+  CHECK((values == std::vector<float>{2, 5, -6}));
+  CHECK(!all_reduce_sum(two, {}, values, {.how = algorithm::one_shot}));  // messages of nobody
+  net::any_transport shy{doubling{.own = false}}, lost{doubling{.lost = true}};
+  CHECK(!all_reduce_sum(shy, {}, values));
+  CHECK(all_reduce_sum(lost, {}, values).error().code == errc::timeout);
+  values[1] = std::numeric_limits<float>::infinity();
+  CHECK(all_reduce_sum(two, {}, values).error().code == errc::non_finite);
+}

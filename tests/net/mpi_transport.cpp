@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/net/mpi_transport.hpp>
 
+#include <causeway/collective/all_reduce.hpp>
+
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "support/mpi.hpp"
@@ -195,4 +199,52 @@ TEST_CASE("mpi transport: everybody sends much to everybody, and takes it in any
     }
   }
   for (const auto op : sends) CHECK(t.wait(op, soon()));
+}
+
+TEST_CASE("mpi transport: sums of all ranks go on side by side, with messages between", "[net]") {
+  auto t = support::open_transport();
+  CHECK(t.sums());
+  const auto n = static_cast<float>(t.size());
+  std::vector<float> first(100'000, static_cast<float>(t.self() + 1)), second(3, 0.5F);
+  const std::size_t before = t.stats().bytes_sent;
+  const auto one = t.sum(first);
+  const auto two = t.sum(second);
+  CHECK(t.describe_waits().starts_with("adding up with all ranks: 0 of 400000 bytes"));
+  meet(t, 40);
+  CHECK(t.wait(two, soon()).value() == 12);
+  CHECK(t.wait(one, soon()).value() == 400'000);
+  CHECK((first == std::vector<float>(100'000, n * (n + 1) / 2)));
+  CHECK((second == std::vector<float>(3, n / 2)));
+  CHECK(t.stats().bytes_sent - before >= 2 * std::size_t{400'000} / t.size() * (t.size() - 1));
+  CHECK(t.wait(t.sum({}), soon()).value() == 0);
+  CHECK(t.describe_waits().empty());
+  CHECK_FALSE(support::open_transport({.own_sums = false}).sums());
+}
+
+TEST_CASE("mpi transport: a mean over all ranks is MPI's sum, unless the bits of messages are asked for", "[net]") {
+  std::vector<float> mine(1000);
+  for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = 1.0F / static_cast<float>(3 * i + 7 * job().rank() + 1);
+  const auto mean = [&](bool own_sums, std::size_t& messages) {
+    net::any_transport t{support::open_transport({.own_sums = own_sums})};
+    std::vector<float> values = mine;
+    const std::size_t before = t.stats().frames_sent;
+    REQUIRE(collective::all_reduce_mean(t, {.channel = 3}, values, {.deadline = soon()}));
+    messages = t.stats().frames_sent - before;
+    return values;
+  };
+  std::size_t by_mpi = 0, by_us = 0;
+  const auto a = mean(true, by_mpi), b = mean(false, by_us);
+  CHECK(by_mpi == 0);
+  CHECK(by_us > 0);
+  for (std::size_t i = 0; i < a.size(); ++i) CHECK(std::fabs(a[i] - b[i]) <= 1e-6F * std::fabs(b[i]));
+  if (job().size() == 2) CHECK((a == b));  // there is one order only
+}
+
+TEST_CASE("mpi transport: infinity of one rank is an error of all", "[net]") {
+  net::any_transport t{support::open_transport()};
+  std::vector<float> values(10, 1.0F);
+  if (job().rank() == 1) values[4] = std::numeric_limits<float>::infinity();
+  const auto outcome = collective::all_reduce_mean(t, {.channel = 3}, values, {.deadline = soon()});
+  REQUIRE(!outcome);
+  CHECK(outcome.error().code == errc::non_finite);
 }

@@ -52,11 +52,21 @@ class Ranks(Program):
             self.assertIn(part, lines[0])
 
     def test_ranks_are_the_peers_of_one_run_with_the_bits_of_tcp(self):
-        self.trains(4, where="mpi")
+        self.trains(4, "--net.same_bits", "true", where="mpi")
         r = self.run_it("--steps", "20", "--peers", "4", where="tcp", env=clean())
         self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
         for peer in range(4):
             self.assertTrue(filecmp.cmp(self.saved("mpi", peer), self.saved("tcp", peer), shallow=False), peer)
+
+    def test_sums_of_mpi_have_the_bits_of_tcp_among_two_ranks_and_the_same_ones_again_among_more(self):
+        self.trains(2, "--comm", "every_step", where="two")
+        r = self.run_it("--steps", "20", "--peers", "2", "--comm", "every_step", where="tcp", env=clean())
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        four = [self.trains(4, "--comm", "every_step", where=where) for where in ["four", "again"]]
+        ordered = self.trains(4, "--comm", "every_step", "--net.same_bits", "true", where="ordered")
+        self.assertTrue(filecmp.cmp(self.saved("two", 0), self.saved("tcp", 0), shallow=False))
+        self.assertTrue(filecmp.cmp(self.saved("four", 3), self.saved("again", 3), shallow=False))
+        self.assertAlmostEqual(validation(four[0]), validation(ordered), delta=1e-3)
 
     def test_two_sites_of_two_are_two_peers_with_batches_of_twice_as_many(self):
         sites = self.trains(4, "--sites", "2", "--threads", "1", where="sites")

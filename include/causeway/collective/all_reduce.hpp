@@ -3,8 +3,9 @@
 #define CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
 
 // Sums and means over all peers. Whatever the algorithm, every peer ends with the same bits, and those depend on the order
-// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. After an error the values are
-// unspecified: keep a copy where the step can be repeated.
+// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. A transport that adds up by
+// means of its own has an order of its own, too. After an error the values are unspecified: keep a copy where the step can
+// be repeated.
 
 #include <causeway/collective/butterfly.hpp>
 #include <causeway/collective/encoding.hpp>
@@ -14,6 +15,7 @@
 #include <causeway/collective/ring.hpp>
 #include <causeway/collective/sum.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
 
 #include <cstddef>
@@ -60,6 +62,17 @@ result<void> one_shot(T& transport, const net::message_id& id, std::span<float> 
   return to_error({peers, errc::non_finite}, peers);
 }
 
+/// By means of the transport's own. All see whether the sum is finite, and nobody whose value was not.
+template <net::SumsItself T>
+result<void> own_sum(T& transport, std::span<float> data, float factor, const collective_options& options,
+                     collective_workspace& workspace) {
+  if (auto summed = transport.wait(transport.sum(data), options.deadline); !summed) return summed.error();
+  if (!finite_values(data)) return to_error({transport.size(), errc::non_finite}, transport.size());
+  thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
+  if (factor != 1.0F) kernels::scale(pool, data.data(), factor, static_cast<std::int64_t>(data.size()));
+  return {};
+}
+
 template <net::Transport T>
 result<void> all_reduce(T& transport, const net::message_id& id, std::span<float> data, float factor,
                         const collective_options& options) {
@@ -71,6 +84,9 @@ result<void> all_reduce(T& transport, const net::message_id& id, std::span<float
   collective_workspace own;
   collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
   algorithm how = options.how;
+  if constexpr (net::SumsItself<T>) {
+    if (how == algorithm::automatic && transport.sums()) return own_sum(transport, data, factor, options, workspace);
+  }
   if (how == algorithm::automatic) {
     const bool little = data.size_bytes() <= options.one_shot_bytes;
     const bool few = data.size_bytes() * transport.size() <= 16 * options.one_shot_bytes;

@@ -63,13 +63,11 @@ class mpi_site final : public site {
   [[nodiscard]] CAUSEWAY_INLINE std::uint32_t size() const override;
   [[nodiscard]] CAUSEWAY_INLINE std::uint32_t rank() const override;
   [[nodiscard]] CAUSEWAY_INLINE result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> sum(std::span<float> data) override;
   [[nodiscard]] CAUSEWAY_INLINE result<void> broadcast(std::uint32_t from, std::span<float> data) override;
   [[nodiscard]] CAUSEWAY_INLINE result<bool> all_of(bool mine) override;
 
-  /// data[i] = the sum over all members.
-  CAUSEWAY_DECL [[nodiscard]] result<void> sum(std::span<float> data);
-
-  /// Begins such a sum, and returns. `data` belongs to MPI until `finish`. One at a time; nothing else of the site between.
+  /// Begins a sum, and returns. `data` belongs to MPI until `finish`. One at a time; nothing else of the site between.
   /// Bytes move in `done` and `finish`, and in between as far as MPI moves them by itself. bf16 is added in f32, two at a
   /// time, and rounded each time.
   CAUSEWAY_DECL [[nodiscard]] result<void> begin_sum(std::span<float> data);

@@ -18,7 +18,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// How a sum travels. `n` peers, `size` bytes of f32 each.
 enum class algorithm : std::uint8_t {
-  automatic,  ///< one_shot up to collective_options::one_shot_bytes, and few peers; butterfly beyond
+  automatic,  ///< the transport's own sum where it has one (net::SumsItself); else one_shot up to
+              ///< collective_options::one_shot_bytes, and few peers; butterfly beyond
   one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
   butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
   ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1

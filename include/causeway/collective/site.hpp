@@ -27,6 +27,13 @@ class site {
 
   /// data[i] = the mean over all members, in f32. NaN and infinity are an error or stay what they are.
   [[nodiscard]] virtual result<void> mean(std::span<float> data) = 0;
+  /// data[i] = the sum over all members. Where nothing better is said, size() times the mean, which rounds once more unless
+  /// size() is a power of two.
+  [[nodiscard]] virtual result<void> sum(std::span<float> data) {
+    CAUSEWAY_TRY(mean(data));
+    for (float& v : data) v *= static_cast<float>(size());
+    return {};
+  }
   /// `data` of the member `from` replaces everybody's.
   [[nodiscard]] virtual result<void> broadcast(std::uint32_t from, std::span<float> data) = 0;
   /// Whether all members say yes.

@@ -37,6 +37,7 @@ class transport_site final : public site {
   [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
 
   [[nodiscard]] CAUSEWAY_INLINE result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> sum(std::span<float> data) override;
   [[nodiscard]] CAUSEWAY_INLINE result<void> broadcast(std::uint32_t from, std::span<float> data) override;
   [[nodiscard]] CAUSEWAY_INLINE result<bool> all_of(bool mine) override;
 

@@ -28,6 +28,9 @@ struct mpi_transport_options {
                            << 20U;  ///< of messages taken before their receive is started; more stays with the senders
   duration close_grace = std::chrono::seconds{2};  ///< how long MPI may take for bytes that are already moving when a
                                                    ///< deadline passes, or at the end
+  /// Plain sums of f32 over all ranks are MPI_Iallreduce's, whose order is MPI's: with more than two ranks the last bits
+  /// may be others than those of TCP. false: messages carry them, with the bits of any network. Equal on all ranks.
+  bool own_sums = true;
 };
 
 namespace detail {
@@ -41,7 +44,8 @@ class mpi_engine;  // in the body: it has MPI's own types
 ///
 /// Deadlines: a receive that nobody has answered ends at its deadline, and all goes on. MPI cannot take back bytes that it
 /// is moving, or that it has been given to send. If such an operation does not end within `close_grace` after its deadline,
-/// the use of MPI ends: each later operation fails with the same error, so that the memory is not touched again.
+/// the use of MPI ends: each later operation fails with the same error, so that the memory is not touched again. A sum is
+/// such an operation: no rank can leave it alone.
 class mpi_transport {
  public:
   /// All ranks of `world` call it; several transports in one world do not disturb each other.
@@ -55,7 +59,10 @@ class mpi_transport {
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
   CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
   CAUSEWAY_DECL [[nodiscard]] bool done(operation op) const;
-  /// Content and names, as they were given to MPI.
+  CAUSEWAY_DECL [[nodiscard]] bool sums() const noexcept;
+  /// See SumsItself. Bytes move while this rank waits, looks or starts something, as those of messages.
+  CAUSEWAY_DECL operation sum(std::span<float> data);
+  /// Content and names, as they were given to MPI; of a sum of n ranks, the 2 (n-1)/n of its size that it takes at least.
   CAUSEWAY_DECL [[nodiscard]] traffic stats() const;
 
   /// One line per unfinished operation. Empty when there is none. From the transport's own thread, as all.
@@ -66,7 +73,7 @@ class mpi_transport {
 
   std::shared_ptr<detail::mpi_engine> engine_;
 };
-static_assert(Transport<mpi_transport>);
+static_assert(SumsItself<mpi_transport>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 

@@ -215,7 +215,7 @@ CAUSEWAY_INLINE mpi_site::~mpi_site() = default;
 
 CAUSEWAY_DECL result<std::shared_ptr<mpi_site>> mpi_site::open(const net::mpi_world& world,
                                                                const mpi_site_options& options) {
-  CAUSEWAY_ASSIGN(net::mpi_transport words, net::mpi_transport::open(world));
+  CAUSEWAY_ASSIGN(net::mpi_transport words, net::mpi_transport::open(world, {.own_sums = false}));
   CAUSEWAY_ASSIGN(const net::mpi_world own, world.split(0));  // a communicator that nobody else speaks on
   std::shared_ptr<mpi_site> made{
       new mpi_site{std::make_unique<detail::mpi_sums>(*own.line(), std::move(words), options, world.patience())}};
@@ -255,7 +255,7 @@ CAUSEWAY_INLINE result<void> mpi_site::mean(std::span<float> data) {
   return {};
 }
 
-CAUSEWAY_DECL result<void> mpi_site::sum(std::span<float> data) {
+CAUSEWAY_INLINE result<void> mpi_site::sum(std::span<float> data) {
   if (size() == 1 || data.empty()) return {};
   const mpi_way way = way_of(data.size_bytes());
   if (way == mpi_way::messages) return sums_->by_messages(data, false);

@@ -16,6 +16,10 @@ CAUSEWAY_INLINE result<void> transport_site::mean(std::span<float> data) {
   return all_reduce_mean(group_, of_kind(0), data, options_);
 }
 
+CAUSEWAY_INLINE result<void> transport_site::sum(std::span<float> data) {
+  return all_reduce_sum(group_, of_kind(0), data, options_);
+}
+
 CAUSEWAY_INLINE result<void> transport_site::broadcast(std::uint32_t from, std::span<float> data) {
   return collective::broadcast(group_, of_kind(1), from, data, options_);
 }

@@ -32,6 +32,8 @@ class mpi_engine {
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(line_.size); }
   CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
   CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation sum(std::span<float> data);
+  [[nodiscard]] bool sums() const { return options_.own_sums; }
   CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
   CAUSEWAY_DECL bool done(operation op);
   [[nodiscard]] traffic stats() const { return counters_; }
@@ -188,6 +190,24 @@ CAUSEWAY_DECL operation mpi_engine::receive(peer_index from, const message_id& i
   } else if (auto delivered = deliver(m, slot); !delivered) {
     table_.finish(slot, line_.process->fail_for_good(delivered.error()));
   }
+  return table_.handle(slot);
+}
+
+// Of the own length, as a send; its peer is this one, which no message has.
+CAUSEWAY_DECL operation mpi_engine::sum(std::span<float> data) {
+  pending_operation what{.is_send = true, .peer = self(), .length = data.size_bytes()};
+  if (line_.process->failure) return refuse(what, *line_.process->failure);
+  const slot_index slot = table_.start(what);
+  const auto started =
+      start_pieces(word{}, data.size_bytes(), slot, nullptr, [&](std::size_t at, int bytes, int, MPI_Request* r) {
+        return MPI_Iallreduce(MPI_IN_PLACE, data.data() + at / sizeof(float), bytes / static_cast<int>(sizeof(float)),
+                              MPI_FLOAT, MPI_SUM, line_.handle, r);
+      });
+  const std::size_t moves = 2 * data.size_bytes() / size() * (size() - 1);
+  counters_.bytes_sent += moves;
+  counters_.bytes_received += moves;
+  if (data.empty()) table_.finish(slot);
+  if (!started) table_.finish(slot, line_.process->fail_for_good(started.error()));
   return table_.handle(slot);
 }
 
@@ -373,8 +393,11 @@ CAUSEWAY_DECL result<std::size_t> mpi_engine::wait(operation wanted, time_point 
     });
     if (!ended) return give_up(slot, ended.error());
     if (!*ended) {
-      return give_up(slot, fail(errc::timeout, peer_name(table_[slot].peer),
-                                "no answer before the deadline; raise it or look at that peer"));
+      const peer_index peer = table_[slot].peer;
+      return give_up(slot, peer == self() ? fail(errc::timeout, "a sum of all ranks",
+                                                 "not all have come to it before the deadline; raise it or look at them")
+                                          : fail(errc::timeout, peer_name(peer),
+                                                 "no answer before the deadline; raise it or look at that peer"));
     }
   }
   return table_.release(slot);
@@ -411,8 +434,10 @@ CAUSEWAY_DECL bool mpi_engine::done(operation op) {
 CAUSEWAY_DECL std::string mpi_engine::describe() const {
   std::string text;
   table_.for_each_unfinished([&](const pending_operation& op) {
-    text += std::string{op.is_send ? "sending to " : "receiving from "} + peer_name(op.peer) + ", " + to_text(op.id) +
-            ": " + std::to_string(op.moved) + " of " + std::to_string(op.length) + " bytes\n";
+    text += op.peer == self()
+                ? "adding up with all ranks"
+                : std::string{op.is_send ? "sending to " : "receiving from "} + peer_name(op.peer) + ", " + to_text(op.id);
+    text += ": " + std::to_string(op.moved) + " of " + std::to_string(op.length) + " bytes\n";
   });
   return text;
 }
@@ -445,6 +470,9 @@ CAUSEWAY_DECL operation mpi_transport::send(peer_index to, const message_id& id,
 CAUSEWAY_DECL operation mpi_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
   return engine_->receive(from, id, buffer);
 }
+
+CAUSEWAY_DECL bool mpi_transport::sums() const noexcept { return engine_->sums(); }
+CAUSEWAY_DECL operation mpi_transport::sum(std::span<float> data) { return engine_->sum(data); }
 
 CAUSEWAY_DECL result<std::size_t> mpi_transport::wait(operation op, time_point deadline) {
   return engine_->wait(op, deadline);

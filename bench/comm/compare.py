@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""All-reduce over TCP: ours, Gloo and Open MPI, in one run, taking turns.
+"""All-reduce: ours, Gloo, Open MPI and MPICH, in one run, taking turns.
 
     compare.py --ours build/release/bin/bench_comm_allreduce                       # 4 processes, loopback, 64 MiB
     compare.py --ours ... --in-namespaces lk0,lk1,lk2,lk3 --addresses 10.77.0.1,10.77.0.2,10.77.0.3,10.77.0.4 \
                --interface tun0 --line-mbit 100                              # behind any network emulator
+    compare.py --ours ... --ours-variants "shared memory=,tcp=--shared-memory off" --contenders gloo,mpi_memory,mpich
 
 With --in-namespaces each process runs in the named network namespace (needs root); who makes them, and how slow they are,
 is up to you: netem, a router, or another emulator. --congestion sets the system's congestion control there, for all three;
@@ -82,12 +83,25 @@ def gloo(args):
     return seconds_of(run_ranks(args, lambda rank: line, environment))
 
 
-def open_mpi(args, folder):
-    program = os.path.join(folder, "mpi_allreduce")
+def mpi_program(folder, flavour):
+    program = os.path.join(folder, f"{flavour}_allreduce")
     if not os.path.exists(program):
-        subprocess.run(["mpicc.openmpi", "-O2", os.path.join(HERE, "mpi_allreduce.c"), "-o", program], check=True)
+        subprocess.run([f"mpicc.{flavour}", "-O2", os.path.join(HERE, "mpi_allreduce.c"), "-o", program], check=True)
+    return program
+
+
+def mpich(args, folder):
+    """Shared memory, which is what it takes on one machine."""
+    line = ["mpirun.mpich", "-n", str(args.peers), mpi_program(folder, "mpich"), str(args.mib), str(args.repeats), str(args.warm)]
+    done = subprocess.run(line, stdout=subprocess.PIPE, text=True, timeout=args.patience, check=True)
+    return seconds_of(done.stdout)
+
+
+def open_mpi(args, folder, memory=False):
+    program = mpi_program(folder, "openmpi")
     line = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", str(args.peers), "--mca", "pml", "ob1",
-            "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", args.interface]
+            "--mca", "btl"]
+    line += ["vader,self"] if memory else ["tcp,self", "--mca", "btl_tcp_if_include", args.interface]
     if args.in_namespaces:
         line += mpi_namespaces(args, folder)
     line += [program, str(args.mib), str(args.repeats), str(args.warm)]
@@ -120,7 +134,8 @@ def read_arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--ours", required=True, help="the program bench_comm_allreduce")
     p.add_argument("--ours-variants", default="none=", help="name=options,name=options: variants of ours to run")
-    p.add_argument("--contenders", default="gloo,mpi", help="gloo, mpi, both, or nothing")
+    p.add_argument("--contenders", default="gloo,mpi",
+                   help="of gloo, mpi (Open MPI over TCP), mpi_memory (Open MPI over shared memory), mpich; or nothing")
     p.add_argument("--python", default="/usr/bin/python3", help="a Python that has torch with Gloo")
     p.add_argument("--peers", type=int, default=4)
     p.add_argument("--mib", type=float, default=64)
@@ -166,10 +181,15 @@ def main():
     for variant in args.ours_variants.split(","):
         name, _, options = variant.partition("=")
         contenders[f"causeway {name}"] = lambda o=options: ours(args, o)
-    if "gloo" in args.contenders:
+    wanted = args.contenders.split(",")
+    if "gloo" in wanted:
         contenders["gloo"] = lambda: gloo(args)
-    if "mpi" in args.contenders:
+    if "mpi" in wanted:
         contenders["open mpi, tcp"] = lambda: open_mpi(args, folder)
+    if "mpi_memory" in wanted:
+        contenders["open mpi, memory"] = lambda: open_mpi(args, folder, memory=True)
+    if "mpich" in wanted:
+        contenders["mpich, memory"] = lambda: mpich(args, folder)
     times = {name: [] for name in contenders}
     for _ in range(args.rounds):
         for name, run in contenders.items():

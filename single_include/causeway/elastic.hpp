@@ -757,6 +757,18 @@ concept Transport = std::movable<T> &&
   { c.stats() } -> std::same_as<traffic>;
 };
 
+/// Optional, for a transport that adds up by means of its own, such as MPI's collectives:
+///
+/// - `sum(data)` begins data[i] = the sum over all peers, in place, and is waited for as a send is. All peers begin equal
+///   sums in the same order. Afterwards all hold the same bits, added in an order that is the transport's own. A sum has no
+///   name: nobody notices a peer that adds something else.
+/// - `sums()`: whether this one wants to be asked.
+template <class T>
+concept SumsItself = Transport<T> && requires(T& t, const T& c, std::span<float> data) {
+  { c.sums() } -> std::same_as<bool>;
+  { t.sum(data) } -> std::same_as<operation>;
+};
+
 /// The network of a peer that is alone.
 class solo_transport {
  public:
@@ -789,7 +801,8 @@ class any_transport {
   /// What is no transport: a compiler's error names its type `T` here.
   template <class T>
     requires(!std::derived_from<T, any_transport> && !KnowsItself<T>)
-  any_transport(const T& not_a_transport) = delete;
+  any_transport(const T& not_a_transport)
+  = delete;
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
@@ -798,6 +811,9 @@ class any_transport {
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
+  /// False where it models no SumsItself; then `sum` is not called.
+  [[nodiscard]] bool sums() const { return model_->sums(); }
+  operation sum(std::span<float> data) { return model_->sum(data); }
 
  private:
   struct interface {
@@ -809,6 +825,8 @@ class any_transport {
     virtual result<std::size_t> wait(operation, time_point) = 0;
     virtual bool done(operation) const = 0;
     virtual traffic stats() const = 0;
+    virtual bool sums() const = 0;
+    virtual operation sum(std::span<float>) = 0;
   };
 
   template <class T>
@@ -825,12 +843,20 @@ class any_transport {
     result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
     bool done(operation op) const override { return transport.done(op); }
     traffic stats() const override { return transport.stats(); }
+    bool sums() const override {
+      if constexpr (SumsItself<T>) return transport.sums();
+      return false;
+    }
+    operation sum(std::span<float> data) override {
+      if constexpr (SumsItself<T>) return transport.sum(data);
+      return {};
+    }
     T transport;
   };
 
   std::unique_ptr<interface> model_;
 };
-static_assert(Transport<any_transport>);
+static_assert(SumsItself<any_transport>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 
@@ -12449,7 +12475,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// How a sum travels. `n` peers, `size` bytes of f32 each.
 enum class algorithm : std::uint8_t {
-  automatic,  ///< one_shot up to collective_options::one_shot_bytes, and few peers; butterfly beyond
+  automatic,  ///< the transport's own sum where it has one (net::SumsItself); else one_shot up to
+              ///< collective_options::one_shot_bytes, and few peers; butterfly beyond
   one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
   butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
   ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
@@ -14000,13 +14027,224 @@ class ring {
 
 #endif  // CAUSEWAY_COLLECTIVE_RING_HPP
 
+// ---- causeway/kernels/convert.hpp ----
+#ifndef CAUSEWAY_KERNELS_CONVERT_HPP
+#define CAUSEWAY_KERNELS_CONVERT_HPP
+
+// Between f32 and the two 16-bit formats, rounding to nearest even. Bit for bit what the constructors of bf16 and f16 do.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// What activations are stored as.
+template <class T>
+concept Activation = std::same_as<T, float> || std::same_as<T, bf16>;
+
+namespace detail {
+
+struct convert_kernel {
+  static constexpr bool exact = true;
+  template <class From, class To>
+  CAUSEWAY_ALWAYS_INLINE static void run(const From* from, To* to, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      load(v, from + i, part);
+      store(to + i, v, part);
+    });
+  }
+};
+
+template <class From, class To>
+void convert_elements(thread_pool& pool, const From* from, To* to, std::int64_t count, simd_level level) {
+  for_elements(pool, count,
+               [&](index_range part) { dispatch<convert_kernel>(level, from + part.begin, to + part.begin, part.size()); });
+}
+
+}  // namespace detail
+
+/// to[i] = from[i] for `count` elements. Moves 6 bytes an element.
+inline void convert(thread_pool& pool, const float* from, bf16* to, std::int64_t count,
+                    simd_level level = detect_simd_level()) {
+  detail::convert_elements(pool, from, to, count, level);
+}
+
+inline void convert(thread_pool& pool, const bf16* from, float* to, std::int64_t count,
+                    simd_level level = detect_simd_level()) {
+  detail::convert_elements(pool, from, to, count, level);
+}
+
+/// Values beyond 65504 become infinite.
+inline void convert(thread_pool& pool, const float* from, f16* to, std::int64_t count,
+                    simd_level level = detect_simd_level()) {
+  detail::convert_elements(pool, from, to, count, level);
+}
+
+inline void convert(thread_pool& pool, const f16* from, float* to, std::int64_t count,
+                    simd_level level = detect_simd_level()) {
+  detail::convert_elements(pool, from, to, count, level);
+}
+
+/// A copy, so that code for either activation type needs no special case.
+inline void convert(thread_pool& pool, const float* from, float* to, std::int64_t count,
+                    simd_level level = detect_simd_level()) {
+  detail::convert_elements(pool, from, to, count, level);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_CONVERT_HPP
+
+// ---- causeway/kernels/elementwise.hpp ----
+#ifndef CAUSEWAY_KERNELS_ELEMENTWISE_HPP
+#define CAUSEWAY_KERNELS_ELEMENTWISE_HPP
+
+// Vector arithmetic on flat arrays. One rounding an operation at every level, so replicas that apply the same update to the
+// same numbers stay equal bit for bit whatever processors they run on.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+struct add_kernel {
+  static constexpr bool exact = true;
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(T* y, const T* a, const T* b, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 va, vb;
+      load(va, a + i, part);
+      load(vb, b + i, part);
+      store(y + i, va + vb, part);
+    });
+  }
+};
+
+struct subtract_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* a, const float* b, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 va, vb;
+      load(va, a + i, part);
+      load(vb, b + i, part);
+      store(y + i, va - vb, part);
+    });
+  }
+};
+
+struct axpy_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, const float* x, std::int64_t count) {
+    CAUSEWAY_EXACT_BODY
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 vy, vx;
+      load(vy, y + i, part);
+      load(vx, x + i, part);
+      store(y + i, vy + alpha * vx, part);
+    });
+  }
+};
+
+struct scale_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      load(v, y + i, part);
+      store(y + i, alpha * v, part);
+    });
+  }
+};
+
+struct lerp_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* x, float weight, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 vy, vx;
+      load(vy, y + i, part);
+      load(vx, x + i, part);
+      store(y + i, vy + weight * (vx - vy), part);
+    });
+  }
+};
+
+struct fill_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float value, std::int64_t count) {
+    f32x16 v;
+    broadcast(v, value);
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { store(y + i, v, part); });
+  }
+};
+
+}  // namespace detail
+
+/// y = a + b; y may be a or b. Moves 12 bytes an element (f32), 6 (bf16).
+template <Activation T>
+void add(thread_pool& pool, T* y, const T* a, const T* b, std::int64_t count, simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::add_kernel>(level, y + part.begin, a + part.begin, b + part.begin, part.size());
+  });
+}
+
+/// y = a - b; y may be a or b. Moves 12 bytes an element.
+inline void subtract(thread_pool& pool, float* y, const float* a, const float* b, std::int64_t count,
+                     simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::subtract_kernel>(level, y + part.begin, a + part.begin, b + part.begin, part.size());
+  });
+}
+
+/// y += alpha * x. Moves 12 bytes an element.
+inline void axpy(thread_pool& pool, float* y, float alpha, const float* x, std::int64_t count,
+                 simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::axpy_kernel>(level, y + part.begin, alpha, x + part.begin, part.size());
+  });
+}
+
+/// y *= alpha. Moves 8 bytes an element.
+inline void scale(thread_pool& pool, float* y, float alpha, std::int64_t count, simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::scale_kernel>(level, y + part.begin, alpha, part.size());
+  });
+}
+
+/// y += weight * (x - y): y for weight 0, x (but for rounding) for weight 1. Moves 12 bytes an element.
+inline void lerp(thread_pool& pool, float* y, const float* x, float weight, std::int64_t count,
+                 simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::lerp_kernel>(level, y + part.begin, x + part.begin, weight, part.size());
+  });
+}
+
+/// y = value. Moves 4 bytes an element.
+inline void fill(thread_pool& pool, float* y, float value, std::int64_t count, simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::fill_kernel>(level, y + part.begin, value, part.size());
+  });
+}
+
+/// All bytes zero, whatever the type.
+template <class T>
+  requires std::is_trivially_copyable_v<T>
+void zero(thread_pool& pool, T* y, std::int64_t count) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    std::memset(static_cast<void*>(y + part.begin), 0, static_cast<std::size_t>(part.size()) * sizeof(T));
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_ELEMENTWISE_HPP
+
 // ---- causeway/collective/all_reduce.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
 #define CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
 
 // Sums and means over all peers. Whatever the algorithm, every peer ends with the same bits, and those depend on the order
-// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. After an error the values are
-// unspecified: keep a copy where the step can be repeated.
+// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. A transport that adds up by
+// means of its own has an order of its own, too. After an error the values are unspecified: keep a copy where the step can
+// be repeated.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -14047,6 +14285,17 @@ result<void> one_shot(T& transport, const net::message_id& id, std::span<float> 
   return to_error({peers, errc::non_finite}, peers);
 }
 
+/// By means of the transport's own. All see whether the sum is finite, and nobody whose value was not.
+template <net::SumsItself T>
+result<void> own_sum(T& transport, std::span<float> data, float factor, const collective_options& options,
+                     collective_workspace& workspace) {
+  if (auto summed = transport.wait(transport.sum(data), options.deadline); !summed) return summed.error();
+  if (!finite_values(data)) return to_error({transport.size(), errc::non_finite}, transport.size());
+  thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
+  if (factor != 1.0F) kernels::scale(pool, data.data(), factor, static_cast<std::int64_t>(data.size()));
+  return {};
+}
+
 template <net::Transport T>
 result<void> all_reduce(T& transport, const net::message_id& id, std::span<float> data, float factor,
                         const collective_options& options) {
@@ -14058,6 +14307,9 @@ result<void> all_reduce(T& transport, const net::message_id& id, std::span<float
   collective_workspace own;
   collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
   algorithm how = options.how;
+  if constexpr (net::SumsItself<T>) {
+    if (how == algorithm::automatic && transport.sums()) return own_sum(transport, data, factor, options, workspace);
+  }
   if (how == algorithm::automatic) {
     const bool little = data.size_bytes() <= options.one_shot_bytes;
     const bool few = data.size_bytes() * transport.size() <= 16 * options.one_shot_bytes;
@@ -14407,72 +14659,6 @@ struct column_sum_kernel {
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
 #endif  // CAUSEWAY_KERNELS_COLUMN_SUM_HPP
-
-// ---- causeway/kernels/convert.hpp ----
-#ifndef CAUSEWAY_KERNELS_CONVERT_HPP
-#define CAUSEWAY_KERNELS_CONVERT_HPP
-
-// Between f32 and the two 16-bit formats, rounding to nearest even. Bit for bit what the constructors of bf16 and f16 do.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// What activations are stored as.
-template <class T>
-concept Activation = std::same_as<T, float> || std::same_as<T, bf16>;
-
-namespace detail {
-
-struct convert_kernel {
-  static constexpr bool exact = true;
-  template <class From, class To>
-  CAUSEWAY_ALWAYS_INLINE static void run(const From* from, To* to, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      load(v, from + i, part);
-      store(to + i, v, part);
-    });
-  }
-};
-
-template <class From, class To>
-void convert_elements(thread_pool& pool, const From* from, To* to, std::int64_t count, simd_level level) {
-  for_elements(pool, count,
-               [&](index_range part) { dispatch<convert_kernel>(level, from + part.begin, to + part.begin, part.size()); });
-}
-
-}  // namespace detail
-
-/// to[i] = from[i] for `count` elements. Moves 6 bytes an element.
-inline void convert(thread_pool& pool, const float* from, bf16* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-inline void convert(thread_pool& pool, const bf16* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-/// Values beyond 65504 become infinite.
-inline void convert(thread_pool& pool, const float* from, f16* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-inline void convert(thread_pool& pool, const f16* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-/// A copy, so that code for either activation type needs no special case.
-inline void convert(thread_pool& pool, const float* from, float* to, std::int64_t count,
-                    simd_level level = detect_simd_level()) {
-  detail::convert_elements(pool, from, to, count, level);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_CONVERT_HPP
 
 // ---- causeway/tensor/scratch.hpp ----
 #ifndef CAUSEWAY_TENSOR_SCRATCH_HPP
@@ -17938,150 +18124,6 @@ void dropout_apply(thread_pool& pool, T* x, std::int64_t count, float rate, std:
 
 #endif  // CAUSEWAY_KERNELS_DROPOUT_HPP
 
-// ---- causeway/kernels/elementwise.hpp ----
-#ifndef CAUSEWAY_KERNELS_ELEMENTWISE_HPP
-#define CAUSEWAY_KERNELS_ELEMENTWISE_HPP
-
-// Vector arithmetic on flat arrays. One rounding an operation at every level, so replicas that apply the same update to the
-// same numbers stay equal bit for bit whatever processors they run on.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-struct add_kernel {
-  static constexpr bool exact = true;
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static void run(T* y, const T* a, const T* b, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 va, vb;
-      load(va, a + i, part);
-      load(vb, b + i, part);
-      store(y + i, va + vb, part);
-    });
-  }
-};
-
-struct subtract_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* a, const float* b, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 va, vb;
-      load(va, a + i, part);
-      load(vb, b + i, part);
-      store(y + i, va - vb, part);
-    });
-  }
-};
-
-struct axpy_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, const float* x, std::int64_t count) {
-    CAUSEWAY_EXACT_BODY
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 vy, vx;
-      load(vy, y + i, part);
-      load(vx, x + i, part);
-      store(y + i, vy + alpha * vx, part);
-    });
-  }
-};
-
-struct scale_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      load(v, y + i, part);
-      store(y + i, alpha * v, part);
-    });
-  }
-};
-
-struct lerp_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* x, float weight, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 vy, vx;
-      load(vy, y + i, part);
-      load(vx, x + i, part);
-      store(y + i, vy + weight * (vx - vy), part);
-    });
-  }
-};
-
-struct fill_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float value, std::int64_t count) {
-    f32x16 v;
-    broadcast(v, value);
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { store(y + i, v, part); });
-  }
-};
-
-}  // namespace detail
-
-/// y = a + b; y may be a or b. Moves 12 bytes an element (f32), 6 (bf16).
-template <Activation T>
-void add(thread_pool& pool, T* y, const T* a, const T* b, std::int64_t count, simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::add_kernel>(level, y + part.begin, a + part.begin, b + part.begin, part.size());
-  });
-}
-
-/// y = a - b; y may be a or b. Moves 12 bytes an element.
-inline void subtract(thread_pool& pool, float* y, const float* a, const float* b, std::int64_t count,
-                     simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::subtract_kernel>(level, y + part.begin, a + part.begin, b + part.begin, part.size());
-  });
-}
-
-/// y += alpha * x. Moves 12 bytes an element.
-inline void axpy(thread_pool& pool, float* y, float alpha, const float* x, std::int64_t count,
-                 simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::axpy_kernel>(level, y + part.begin, alpha, x + part.begin, part.size());
-  });
-}
-
-/// y *= alpha. Moves 8 bytes an element.
-inline void scale(thread_pool& pool, float* y, float alpha, std::int64_t count, simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::scale_kernel>(level, y + part.begin, alpha, part.size());
-  });
-}
-
-/// y += weight * (x - y): y for weight 0, x (but for rounding) for weight 1. Moves 12 bytes an element.
-inline void lerp(thread_pool& pool, float* y, const float* x, float weight, std::int64_t count,
-                 simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::lerp_kernel>(level, y + part.begin, x + part.begin, weight, part.size());
-  });
-}
-
-/// y = value. Moves 4 bytes an element.
-inline void fill(thread_pool& pool, float* y, float value, std::int64_t count, simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::fill_kernel>(level, y + part.begin, value, part.size());
-  });
-}
-
-/// All bytes zero, whatever the type.
-template <class T>
-  requires std::is_trivially_copyable_v<T>
-void zero(thread_pool& pool, T* y, std::int64_t count) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    std::memset(static_cast<void*>(y + part.begin), 0, static_cast<std::size_t>(part.size()) * sizeof(T));
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_ELEMENTWISE_HPP
-
 // ---- causeway/kernels/embedding.hpp ----
 #ifndef CAUSEWAY_KERNELS_EMBEDDING_HPP
 #define CAUSEWAY_KERNELS_EMBEDDING_HPP
@@ -19531,6 +19573,8 @@ struct round_entry {
   time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
   double share = 0;                         ///< this peer's samples / everybody's
   std::vector<double> shares{};             ///< the same of each peer that takes part
+  std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
+  std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round
   bool last = false;                        ///< with it all samples of the run's budget are contributed
@@ -19752,6 +19796,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 ///   losses to the store's gradients; gives the sum. Equal inputs give equal bits for a given number of threads.
 /// - `evaluate(inputs, targets, sequences)`: the summed token losses, without gradients and dropout.
 /// - `config_hash()`: equal on models that can share a run.
+/// - Optional: `complete_gradients(loss)`, for a model that others compute with: called once a step, after its last
+///   micro-batch. Adds to the gradients what the others have, and gives the sum of their losses and `loss`.
 /// - `backend().pool()`: the threads of the host. A backend that is a kernels::Backend also clears and measures gradients,
 ///   wherever they lie.
 template <class M>
@@ -19888,9 +19934,7 @@ class training_context {
   /// The outcome of an exchange of rows; or what a device failed with meanwhile, which says more than that its bytes were
   /// refused.
   result<void> or_device_error(result<void> outcome) {
-    if constexpr (kernels::Backend<backend_type>) {
-      if (auto device = model_.backend().finish(); !device) return device;
-    }
+    if constexpr (kernels::Backend<backend_type>) CAUSEWAY_TRY(model_.backend().finish());
     return outcome;
   }
 
@@ -20000,6 +20044,7 @@ class training_context {
   [[nodiscard]] bool is_last_exchange() const noexcept { return entry_.last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
   [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry_.shares[peer] : 1.0 / peers(); }
+  [[nodiscard]] const round_entry& entry() const noexcept { return entry_; }  ///< where peers come and go: that exchange
 
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
   [[nodiscard]] detail::contribution& contribution() noexcept { return contribution_; }
@@ -21152,8 +21197,10 @@ struct member_options {
   net::arrival_options exchange{};               ///< how long an exchange may take, learned from earlier ones
   duration say_after = std::chrono::seconds{5};  ///< a wait longer than this is logged, then at double intervals
   /// How long a newcomer may find nobody of the run, before it ends with errc::unreachable; ten times as long once it has
-  /// been in. 0: for ever.
+  /// been in. 0: who has been in waits for ever.
   duration patience{0};
+  /// Where `patience` is 0, that of a newcomer: it has nothing that could get lost, and the run may be over. 0: for ever.
+  duration newcomer_patience = std::chrono::minutes{10};
   /// A member of the last round known waits for the others for ever, as long as there is something to train.
   bool members_wait = true;
   /// What this peer has for a round is worth nothing on top of a later one: when it has to fetch a state instead of taking
@@ -22088,12 +22135,16 @@ CAUSEWAY_DECL result<std::optional<round_entry>> entered_attempt::enter(const me
   e.deadline = entered_at_ + exchange_patience(bytes);
   e.empty = view_.total() == 0;
   const auto total = static_cast<double>(std::max<std::uint64_t>(view_.total(), 1));
-  for (const auto& m : view_.members) e.shares.push_back(static_cast<double>(m.samples) / total);
+  for (const auto& m : view_.members) {
+    e.shares.push_back(static_cast<double>(m.samples) / total);
+    e.identities.push_back(m.peer);
+  }
   e.share = e.shares[rank];
   std::vector<net::peer_index> links;
   fabric_.locked([&] {
     links = e.empty ? std::vector<net::peer_index>{0} : control_.links_of(view_);
     e.last = control_.ledger().completed_by(view_.total());
+    e.quota = control_.ledger().quota();
   });
   transport_ = net::any_transport{
       view_transport{net::link_transport{owned_, std::move(links), e.empty ? 0 : rank, view_.at.wire()}, suspects_}};
@@ -22521,7 +22572,7 @@ class member_waits {
   result<bool> block_a_while(const Over& over, duration most = duration::max()) {
     const time_point begin = time_now();
     most = std::min(most, say_at_ - waited_);
-    if (options_->patience > duration{0}) most = std::min(most, options_->patience);
+    if (limit() > duration{0}) most = std::min(most, inside_ ? options_->patience : limit());
     const auto outcome = fabric_->block(over, begin + most);
     waited_ += time_now() - begin;
     if (outcome && !*outcome && waited_ >= say_at_) {
@@ -22541,6 +22592,12 @@ class member_waits {
   // A newcomer, or who comes back to a run that has done without it, could wait for ever for peers that have ended. Who was
   // in waits longer: what it has trained is worth something, if the others are only cut off.
   CAUSEWAY_DECL result<void> give_up_if_alone() const;
+
+  // How long this peer may find nobody; 0: for ever.
+  [[nodiscard]] duration limit() const noexcept {
+    if (inside_) return 10 * options_->patience;
+    return options_->patience > duration{0} ? options_->patience : options_->newcomer_patience;
+  }
 
   CAUSEWAY_DECL result<void> await_change(const situation& before);
 
@@ -22615,7 +22672,7 @@ CAUSEWAY_DECL void member_waits::stop_waiting() {
 
 CAUSEWAY_DECL result<void> member_waits::give_up_if_alone() const {
   std::optional<error> why;
-  locked([&] { why = control_->alone_too_long(options_->patience * (inside_ ? 10 : 1)); });
+  locked([&] { why = control_->alone_too_long(limit()); });
   return why ? result<void>{*why} : result<void>{};
 }
 
@@ -23775,6 +23832,246 @@ CAUSEWAY_DECL result<membership::durable_record> refound(io::any_storage storage
 
 #endif  // CAUSEWAY_TRAIN_IMPL_REFOUND_IPP
 #endif
+
+// ---- causeway/collective/site.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_SITE_HPP
+#define CAUSEWAY_COLLECTIVE_SITE_HPP
+
+// Peers that sit close together and talk often: the devices of a machine or of a rack. What connects them (NVLink through
+// NCCL, the run's own network) is behind this interface, so that a policy is the same for all of them, and its tests need
+// no device.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// All members call the same operations in the same order, with as many values. An operation returns when it is done here;
+/// afterwards the values are everybody's, to the bit, unless it failed: then they are garbage, and a member that others
+/// wait for may be gone. No operation waits for ever. One thread at a time.
+class site {
+ public:
+  virtual ~site() = default;
+
+  [[nodiscard]] virtual std::uint32_t size() const = 0;
+  /// This member, 0 to size()-1.
+  [[nodiscard]] virtual std::uint32_t rank() const = 0;
+
+  /// data[i] = the mean over all members, in f32. NaN and infinity are an error or stay what they are.
+  [[nodiscard]] virtual result<void> mean(std::span<float> data) = 0;
+  /// data[i] = the sum over all members. Where nothing better is said, size() times the mean, which rounds once more unless
+  /// size() is a power of two.
+  [[nodiscard]] virtual result<void> sum(std::span<float> data) {
+    CAUSEWAY_TRY(mean(data));
+    for (float& v : data) v *= static_cast<float>(size());
+    return {};
+  }
+  /// `data` of the member `from` replaces everybody's.
+  [[nodiscard]] virtual result<void> broadcast(std::uint32_t from, std::span<float> data) = 0;
+  /// Whether all members say yes.
+  [[nodiscard]] virtual result<bool> all_of(bool mine) = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SITE_HPP
+
+// ---- causeway/train/site_model.hpp ----
+#ifndef CAUSEWAY_TRAIN_SITE_MODEL_HPP
+#define CAUSEWAY_TRAIN_SITE_MODEL_HPP
+
+// A model that the members of a site compute together: the ranks of an MPI job, machines of a rack. Member 0 has the run:
+// its policy, its optimizers, its checkpoints, its peers. The others have the model alone: they get the parameters when
+// these have changed, and the sequences of each micro-batch; after the last one of a step all gradients are added up, once.
+// So they hold nothing that could be lost or be another than it should, and whatever trains one process trains a site: any
+// communication policy between sites, whatever carries it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+namespace detail {
+
+enum class site_task : std::uint64_t {
+  leave,
+  parameters,  ///< take them: they have changed since the last pass
+  gradients,   ///< of one micro-batch, everybody's share of it
+  sum          ///< all gradients since the last sum
+};
+
+/// What member 0 says before each of these. Sent as it lies in memory: the members run one program.
+struct site_order {
+  site_task what = site_task::leave;
+  std::int64_t sequences = 0;
+  std::int64_t length = 0;  ///< tokens of the micro-batch
+  std::uint64_t stream = 0;
+  float scale = 0;
+  std::uint32_t first = 0;  ///< 1: gradients start at zero
+};
+
+// A broadcast moves bits, whatever they mean.
+inline result<void> tell_site(collective::site& site, void* data, std::size_t bytes) {
+  static_assert(sizeof(site_order) % sizeof(float) == 0 && sizeof(std::int32_t) == sizeof(float));
+  return site.broadcast(0, {static_cast<float*>(data), bytes / sizeof(float)});
+}
+
+/// A member's part of a step.
+template <Model M>
+class site_step {
+ public:
+  site_step(collective::site& site, M& model) : site_{site}, model_{model} {}
+
+  result<void> take_parameters() { return site_.broadcast(0, model_.parameters().values()); }
+
+  /// This member's share of a micro-batch, added to its gradients; gives the sum of its losses. One that fails is
+  /// remembered until all sum up.
+  result<double> compute(const site_order& o, std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& targets) {
+    CAUSEWAY_TRY(tell_site(site_, inputs.data(), inputs.size() * sizeof(std::int32_t)));
+    CAUSEWAY_TRY(tell_site(site_, targets.data(), targets.size() * sizeof(std::int32_t)));
+    if (o.first != 0) computed_ = {};
+    const std::int64_t n = site_.size(), r = site_.rank();
+    const std::int64_t first = o.sequences * r / n, count = o.sequences * (r + 1) / n - first;
+    if (count == 0 || !computed_) return 0.0;
+    const auto each = static_cast<std::int64_t>(inputs.size()) / o.sequences;
+    const auto begin = static_cast<std::size_t>(first * each), size = static_cast<std::size_t>(count * each);
+    auto loss = model_.forward_backward(std::span<const std::int32_t>{inputs}.subspan(begin, size),
+                                        std::span<const std::int32_t>{targets}.subspan(begin, size), count, o.scale,
+                                        o.stream + site_.rank());
+    if (!loss) computed_ = loss.error();
+    return loss;
+  }
+
+  /// Afterwards the gradients are the sum of all members', and so is what is returned, of their losses in their order.
+  result<double> sum(double loss) {
+    CAUSEWAY_ASSIGN(const bool all, site_.all_of(computed_.has_value()));
+    if (!computed_) return computed_.error();
+    if (!all) return fail(errc::peer_lost, "site", "another rank of it could not compute; its own error says why");
+    CAUSEWAY_TRY(site_.sum(model_.parameters().gradients()));
+    return sum_of_losses(loss);
+  }
+
+ private:
+  /// Three f32 hold all bits of an f64. Everybody adds zeros to those of the others, so nothing is rounded.
+  result<double> sum_of_losses(double loss) {
+    constexpr std::size_t parts = 3;
+    std::vector<float> all(parts * site_.size(), 0.0F);
+    for (float& part : std::span{all}.subspan(parts * site_.rank(), parts)) {
+      part = static_cast<float>(loss);
+      loss = std::isfinite(part) ? loss - static_cast<double>(part) : 0.0;
+    }
+    CAUSEWAY_TRY(site_.sum(all));
+    double sum = 0;
+    for (std::size_t r = 0; r < all.size(); r += parts) {
+      sum += (static_cast<double>(all[r + 2]) + static_cast<double>(all[r + 1])) + static_cast<double>(all[r]);
+    }
+    return sum;
+  }
+
+  collective::site& site_;
+  M& model_;
+  result<void> computed_{};
+};
+
+}  // namespace detail
+
+/// Models Model, for member 0; meanwhile the others call `serve_site`. A micro-batch is cut by sequences. Equal to the
+/// model alone but for the order of sums: with two members and one micro-batch, equal to the bit to one process with two
+/// micro-batches that are added apart (parallel::data_parallel_options), if there is no dropout. After an error of the site
+/// its members no longer agree on what comes next.
+template <Model M>
+class site_model {
+ public:
+  site_model(M model, std::shared_ptr<collective::site> site)
+      : it_{std::make_unique<state>(std::move(model), std::move(site))} {}
+
+  [[nodiscard]] M& model() noexcept { return it_->model; }
+  [[nodiscard]] const collective::site& site() const noexcept { return *it_->site; }
+  parameter_store& parameters() { return it_->model.parameters(); }
+  decltype(auto) backend() { return it_->model.backend(); }
+  [[nodiscard]] std::uint64_t config_hash() { return it_->model.config_hash(); }
+
+  result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                  std::int64_t sequences, float scale, std::uint64_t stream) {
+    state& s = *it_;
+    const std::uint64_t version = parameters().version();
+    if (s.sent != version) {
+      CAUSEWAY_TRY(ask({.what = detail::site_task::parameters}));
+      CAUSEWAY_TRY(s.step.take_parameters());
+      s.sent = version;
+    }
+    CAUSEWAY_TRY(ask({detail::site_task::gradients, sequences, static_cast<std::int64_t>(inputs.size()), stream, scale,
+                      std::exchange(s.first, false) ? 1U : 0U}));
+    s.inputs.assign(inputs.begin(), inputs.end());
+    s.targets.assign(targets.begin(), targets.end());
+    auto loss = s.step.compute(s.order, s.inputs, s.targets);
+    s.first = !loss;
+    return loss;
+  }
+  result<double> complete_gradients(double loss) {
+    it_->first = true;
+    CAUSEWAY_TRY(ask({.what = detail::site_task::sum}));
+    return it_->step.sum(loss);
+  }
+  /// By this member alone.
+  result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                          std::int64_t sequences) {
+    return it_->model.evaluate(inputs, targets, sequences);
+  }
+
+ private:
+  struct state {
+    state(M m, std::shared_ptr<collective::site> s) : model{std::move(m)}, site{std::move(s)} {}
+
+    M model;
+    std::shared_ptr<collective::site> site;
+    detail::site_step<M> step{*site, model};
+    detail::site_order order{};
+    std::uint64_t sent = 0;  ///< the version of the parameters that all members have
+    bool first = true;       ///< micro-batch of a step
+    std::vector<std::int32_t> inputs{}, targets{};
+  };
+
+  result<void> ask(const detail::site_order& o) {
+    it_->order = o;
+    return detail::tell_site(*it_->site, &it_->order, sizeof o);
+  }
+
+  std::unique_ptr<state> it_;
+};
+
+/// For the members but the first: computes with `model`, which is built as that one's, until `dismiss_site`.
+template <Model M>
+result<void> serve_site(collective::site& site, M& model) {
+  std::vector<std::int32_t> inputs, targets;
+  detail::site_step<M> step{site, model};
+  double loss = 0;
+  for (;;) {
+    detail::site_order o;
+    CAUSEWAY_TRY(detail::tell_site(site, &o, sizeof o));
+    switch (o.what) {
+      case detail::site_task::leave: return {};
+      case detail::site_task::parameters:
+        CAUSEWAY_TRY(step.take_parameters());
+        model.parameters().touch();
+        break;
+      case detail::site_task::gradients:
+        if (o.first != 0) {
+          loss = 0;
+          std::fill(model.parameters().gradients().begin(), model.parameters().gradients().end(), 0.0F);
+        }
+        inputs.resize(static_cast<std::size_t>(o.length));
+        targets.resize(static_cast<std::size_t>(o.length));
+        if (const auto computed = step.compute(o, inputs, targets)) loss += *computed;
+        break;
+      case detail::site_task::sum: CAUSEWAY_TRY(step.sum(loss)); break;
+    }
+  }
+}
+
+/// By member 0, when the run is over.
+inline result<void> dismiss_site(collective::site& site) {
+  detail::site_order o;
+  return detail::tell_site(site, &o, sizeof o);
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_SITE_MODEL_HPP
 
 // ---- causeway/parallel/envelope.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ENVELOPE_HPP
@@ -26382,6 +26679,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 struct data_parallel_options {
   std::int64_t micro_batches = 1;  ///< pieces that a batch is cut into, one after the other, to save memory
+  /// The gradient of each micro-batch is computed by itself and then added, as if each had a machine of its own: the bits
+  /// of a site of as many ranks that add up in their order. Else kernels add token by token to what is there. Costs one
+  /// more buffer of gradients, and three passes over it a micro-batch.
+  bool added_apart = false;
 };
 
 /// Gradient of the mean loss over the peer's batch, accumulated over micro-batches of equal size. Sends nothing. Memory:
@@ -26403,8 +26704,14 @@ class data_parallel {
     const float scale = 1.0F / static_cast<float>(b.tokens());
     double loss = 0;
     for (std::int64_t i = 0; i < pieces; ++i) {
+      const bool apart = options_.added_apart && i > 0;
+      if (apart) CAUSEWAY_TRY(put_aside(ctx));
       CAUSEWAY_ASSIGN(const double sum, ctx.forward_backward(b.slice(i * count, count), scale));
       loss += sum;
+      if (apart) CAUSEWAY_TRY(ctx.rows().add(ctx.gradients(), 1.0F, before_));
+    }
+    if constexpr (requires { ctx.model().complete_gradients(loss); }) {
+      CAUSEWAY_ASSIGN(loss, ctx.model().complete_gradients(loss));
     }
     return loss / static_cast<double>(b.tokens());
   }
@@ -26420,7 +26727,15 @@ class data_parallel {
   void serialize(auto&) {}
 
  private:
+  result<void> put_aside(auto& ctx) {
+    move_to(ctx.memory(), before_);
+    before_.resize(ctx.gradients().size());
+    CAUSEWAY_TRY(ctx.rows().copy(before_, ctx.gradients()));
+    return ctx.rows().zero(ctx.gradients());
+  }
+
   data_parallel_options options_;
+  source_vector<float> before_;  ///< the gradient of the micro-batches so far
 };
 static_assert(ParallelismPolicy<data_parallel>);
 
@@ -26900,9 +27215,10 @@ template <class M, class... Policies>
       !given_model::is_result,
       "causeway-P7: the model is still a result: take the model out of it with CAUSEWAY_ASSIGN, or with `*` after "
       "looking whether it failed. docs/reference/rules.md#p7");
-  static_assert((detail::can_be_given<M> && ... && detail::can_be_given<Policies>),
-                "causeway-P10: a model or policy that cannot be copied is given by its name: write `std::move(name)`, for the "
-                "trainer will own it. docs/reference/rules.md#p10");
+  static_assert(
+      (detail::can_be_given<M> && ... && detail::can_be_given<Policies>),
+      "causeway-P10: a model or policy that cannot be copied is given by its name: write `std::move(name)`, for the "
+      "trainer will own it. docs/reference/rules.md#p10");
   using type = trainer<typename given_model::type, std::remove_cvref_t<Policies>...>;
   auto own = detail::given<M>(model);
   detail::bag<std::remove_cvref_t<Policies>...> bag{detail::given<Policies>(policies)...};

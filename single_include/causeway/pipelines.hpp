@@ -1578,6 +1578,18 @@ concept Transport = std::movable<T> &&
   { c.stats() } -> std::same_as<traffic>;
 };
 
+/// Optional, for a transport that adds up by means of its own, such as MPI's collectives:
+///
+/// - `sum(data)` begins data[i] = the sum over all peers, in place, and is waited for as a send is. All peers begin equal
+///   sums in the same order. Afterwards all hold the same bits, added in an order that is the transport's own. A sum has no
+///   name: nobody notices a peer that adds something else.
+/// - `sums()`: whether this one wants to be asked.
+template <class T>
+concept SumsItself = Transport<T> && requires(T& t, const T& c, std::span<float> data) {
+  { c.sums() } -> std::same_as<bool>;
+  { t.sum(data) } -> std::same_as<operation>;
+};
+
 /// The network of a peer that is alone.
 class solo_transport {
  public:
@@ -1610,7 +1622,8 @@ class any_transport {
   /// What is no transport: a compiler's error names its type `T` here.
   template <class T>
     requires(!std::derived_from<T, any_transport> && !KnowsItself<T>)
-  any_transport(const T& not_a_transport) = delete;
+  any_transport(const T& not_a_transport)
+  = delete;
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
@@ -1619,6 +1632,9 @@ class any_transport {
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
+  /// False where it models no SumsItself; then `sum` is not called.
+  [[nodiscard]] bool sums() const { return model_->sums(); }
+  operation sum(std::span<float> data) { return model_->sum(data); }
 
  private:
   struct interface {
@@ -1630,6 +1646,8 @@ class any_transport {
     virtual result<std::size_t> wait(operation, time_point) = 0;
     virtual bool done(operation) const = 0;
     virtual traffic stats() const = 0;
+    virtual bool sums() const = 0;
+    virtual operation sum(std::span<float>) = 0;
   };
 
   template <class T>
@@ -1646,12 +1664,20 @@ class any_transport {
     result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
     bool done(operation op) const override { return transport.done(op); }
     traffic stats() const override { return transport.stats(); }
+    bool sums() const override {
+      if constexpr (SumsItself<T>) return transport.sums();
+      return false;
+    }
+    operation sum(std::span<float> data) override {
+      if constexpr (SumsItself<T>) return transport.sum(data);
+      return {};
+    }
     T transport;
   };
 
   std::unique_ptr<interface> model_;
 };
-static_assert(Transport<any_transport>);
+static_assert(SumsItself<any_transport>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 
@@ -19986,7 +20012,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// How a sum travels. `n` peers, `size` bytes of f32 each.
 enum class algorithm : std::uint8_t {
-  automatic,  ///< one_shot up to collective_options::one_shot_bytes, and few peers; butterfly beyond
+  automatic,  ///< the transport's own sum where it has one (net::SumsItself); else one_shot up to
+              ///< collective_options::one_shot_bytes, and few peers; butterfly beyond
   one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
   butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
   ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
@@ -27772,8 +27799,9 @@ class ring {
 #define CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
 
 // Sums and means over all peers. Whatever the algorithm, every peer ends with the same bits, and those depend on the order
-// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. After an error the values are
-// unspecified: keep a copy where the step can be repeated.
+// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. A transport that adds up by
+// means of its own has an order of its own, too. After an error the values are unspecified: keep a copy where the step can
+// be repeated.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -27814,6 +27842,17 @@ result<void> one_shot(T& transport, const net::message_id& id, std::span<float> 
   return to_error({peers, errc::non_finite}, peers);
 }
 
+/// By means of the transport's own. All see whether the sum is finite, and nobody whose value was not.
+template <net::SumsItself T>
+result<void> own_sum(T& transport, std::span<float> data, float factor, const collective_options& options,
+                     collective_workspace& workspace) {
+  if (auto summed = transport.wait(transport.sum(data), options.deadline); !summed) return summed.error();
+  if (!finite_values(data)) return to_error({transport.size(), errc::non_finite}, transport.size());
+  thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
+  if (factor != 1.0F) kernels::scale(pool, data.data(), factor, static_cast<std::int64_t>(data.size()));
+  return {};
+}
+
 template <net::Transport T>
 result<void> all_reduce(T& transport, const net::message_id& id, std::span<float> data, float factor,
                         const collective_options& options) {
@@ -27825,6 +27864,9 @@ result<void> all_reduce(T& transport, const net::message_id& id, std::span<float
   collective_workspace own;
   collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
   algorithm how = options.how;
+  if constexpr (net::SumsItself<T>) {
+    if (how == algorithm::automatic && transport.sums()) return own_sum(transport, data, factor, options, workspace);
+  }
   if (how == algorithm::automatic) {
     const bool little = data.size_bytes() <= options.one_shot_bytes;
     const bool few = data.size_bytes() * transport.size() <= 16 * options.one_shot_bytes;
@@ -28352,6 +28394,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 struct data_parallel_options {
   std::int64_t micro_batches = 1;  ///< pieces that a batch is cut into, one after the other, to save memory
+  /// The gradient of each micro-batch is computed by itself and then added, as if each had a machine of its own: the bits
+  /// of a site of as many ranks that add up in their order. Else kernels add token by token to what is there. Costs one
+  /// more buffer of gradients, and three passes over it a micro-batch.
+  bool added_apart = false;
 };
 
 /// Gradient of the mean loss over the peer's batch, accumulated over micro-batches of equal size. Sends nothing. Memory:
@@ -28373,8 +28419,14 @@ class data_parallel {
     const float scale = 1.0F / static_cast<float>(b.tokens());
     double loss = 0;
     for (std::int64_t i = 0; i < pieces; ++i) {
+      const bool apart = options_.added_apart && i > 0;
+      if (apart) CAUSEWAY_TRY(put_aside(ctx));
       CAUSEWAY_ASSIGN(const double sum, ctx.forward_backward(b.slice(i * count, count), scale));
       loss += sum;
+      if (apart) CAUSEWAY_TRY(ctx.rows().add(ctx.gradients(), 1.0F, before_));
+    }
+    if constexpr (requires { ctx.model().complete_gradients(loss); }) {
+      CAUSEWAY_ASSIGN(loss, ctx.model().complete_gradients(loss));
     }
     return loss / static_cast<double>(b.tokens());
   }
@@ -28390,7 +28442,15 @@ class data_parallel {
   void serialize(auto&) {}
 
  private:
+  result<void> put_aside(auto& ctx) {
+    move_to(ctx.memory(), before_);
+    before_.resize(ctx.gradients().size());
+    CAUSEWAY_TRY(ctx.rows().copy(before_, ctx.gradients()));
+    return ctx.rows().zero(ctx.gradients());
+  }
+
   data_parallel_options options_;
+  source_vector<float> before_;  ///< the gradient of the micro-batches so far
 };
 static_assert(ParallelismPolicy<data_parallel>);
 

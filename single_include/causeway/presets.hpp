@@ -450,6 +450,9 @@ struct quorum {
   double gamma = 0.5;
   double cap_seconds = 60;
   std::uint32_t most_ahead = no_bound;  ///< at least 1
+  /// Samples of an inner step, at most, at any peer: a push that claims more is refused, and none counts for more than the
+  /// samples of the longest round. 0: what a push says that it has trained on is believed.
+  std::uint32_t most_batch = 0;
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
   CAUSEWAY_DECL [[nodiscard]] double closes_after(const gathering& g) const noexcept;
@@ -966,6 +969,18 @@ concept Transport = std::movable<T> &&
   { c.stats() } -> std::same_as<traffic>;
 };
 
+/// Optional, for a transport that adds up by means of its own, such as MPI's collectives:
+///
+/// - `sum(data)` begins data[i] = the sum over all peers, in place, and is waited for as a send is. All peers begin equal
+///   sums in the same order. Afterwards all hold the same bits, added in an order that is the transport's own. A sum has no
+///   name: nobody notices a peer that adds something else.
+/// - `sums()`: whether this one wants to be asked.
+template <class T>
+concept SumsItself = Transport<T> && requires(T& t, const T& c, std::span<float> data) {
+  { c.sums() } -> std::same_as<bool>;
+  { t.sum(data) } -> std::same_as<operation>;
+};
+
 /// The network of a peer that is alone.
 class solo_transport {
  public:
@@ -998,7 +1013,8 @@ class any_transport {
   /// What is no transport: a compiler's error names its type `T` here.
   template <class T>
     requires(!std::derived_from<T, any_transport> && !KnowsItself<T>)
-  any_transport(const T& not_a_transport) = delete;
+  any_transport(const T& not_a_transport)
+  = delete;
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
@@ -1007,6 +1023,9 @@ class any_transport {
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
+  /// False where it models no SumsItself; then `sum` is not called.
+  [[nodiscard]] bool sums() const { return model_->sums(); }
+  operation sum(std::span<float> data) { return model_->sum(data); }
 
  private:
   struct interface {
@@ -1018,6 +1037,8 @@ class any_transport {
     virtual result<std::size_t> wait(operation, time_point) = 0;
     virtual bool done(operation) const = 0;
     virtual traffic stats() const = 0;
+    virtual bool sums() const = 0;
+    virtual operation sum(std::span<float>) = 0;
   };
 
   template <class T>
@@ -1034,12 +1055,20 @@ class any_transport {
     result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
     bool done(operation op) const override { return transport.done(op); }
     traffic stats() const override { return transport.stats(); }
+    bool sums() const override {
+      if constexpr (SumsItself<T>) return transport.sums();
+      return false;
+    }
+    operation sum(std::span<float> data) override {
+      if constexpr (SumsItself<T>) return transport.sum(data);
+      return {};
+    }
     T transport;
   };
 
   std::unique_ptr<interface> model_;
 };
-static_assert(Transport<any_transport>);
+static_assert(SumsItself<any_transport>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 
@@ -1212,7 +1241,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// How a sum travels. `n` peers, `size` bytes of f32 each.
 enum class algorithm : std::uint8_t {
-  automatic,  ///< one_shot up to collective_options::one_shot_bytes, and few peers; butterfly beyond
+  automatic,  ///< the transport's own sum where it has one (net::SumsItself); else one_shot up to
+              ///< collective_options::one_shot_bytes, and few peers; butterfly beyond
   one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
   butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
   ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
@@ -3779,6 +3809,107 @@ class gather_mean {
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
 
+// ---- causeway/collective/own_sum_mean.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_OWN_SUM_MEAN_HPP
+#define CAUSEWAY_COLLECTIVE_OWN_SUM_MEAN_HPP
+
+// The mean of plain f32 rows by the sums of the transport itself (net::SumsItself), such as MPI_Iallreduce: begun in one
+// hook and finished in another, so that MPI moves it meanwhile. Over any other transport, by another exchange.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// Models Exchange. The row is the transport's from `begin` to `finish`. A sum that has begun cannot be taken back:
+/// cancelling waits for it, as long as the transport allows (net::mpi_transport_options::close_grace). All peers see values
+/// that cannot be used, as errc::non_finite, and none whose they were. Nothing is left out, so the residual is zero. Bytes:
+/// the transport's; or those of `Messages`, the exchange for transports without sums,
+/// which must lose nothing and so have nothing to keep.
+template <class Messages>
+class own_sum_mean {
+ public:
+  static constexpr std::string_view name = "own_sum_mean";
+  static constexpr exchange_traits traits{.bit_parity = Messages::traits.bit_parity,
+                                          .own_support = false,
+                                          .residual = true,
+                                          .counts = false,
+                                          .stateful = false};
+
+  own_sum_mean() = default;
+  own_sum_mean(own_sum_mean&& other) noexcept = default;
+  own_sum_mean& operator=(own_sum_mean&& other) noexcept {
+    cancel();
+    by_messages_ = std::move(other.by_messages_);
+    own_ = std::move(other.own_);
+    return *this;
+  }
+  ~own_sum_mean() { cancel(); }
+
+  template <MessageContext X>
+  result<void> begin(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    cancel();
+    if (!port.transport.sums()) return by_messages_.begin(port, row, ctx);
+    const bool mine = row.weight > 0 && row.refused == errc{};
+    if (!mine) {
+      std::fill(row.values.begin(), row.values.end(), 0.0F);
+    } else if (row.weight != 1.0F) {
+      kernels::scale(ctx.pool, row.values.data(), row.weight, static_cast<std::int64_t>(row.values.size()));
+    }
+    std::fill(row.residual.begin(), row.residual.end(), 0.0F);
+    own_ = std::make_unique<under_way>();
+    own_->over = &port.transport;
+    own_->total = row.refused != errc{} ? std::numeric_limits<float>::quiet_NaN() : row.weight;
+    own_->row = port.transport.sum(row.values);
+    own_->weights = port.transport.sum({&own_->total, 1});
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    if (!own_) return by_messages_.turn(port, row, ctx);
+    (void)own_->over->done(own_->row);  // a look, in which it moves
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    if (!own_) return by_messages_.finish(port, row, ctx);
+    const std::unique_ptr<under_way> ended = std::move(own_);
+    const auto summed = ended->over->wait(ended->row, port.options.deadline);
+    const auto weighed = ended->over->wait(ended->weights, port.options.deadline);
+    if (!summed) return summed.error();
+    if (!weighed) return weighed.error();
+    const std::uint32_t peers = port.transport.size();
+    if (!finite_values({&ended->total, 1}) || !finite_values(row.values)) return to_error({peers, errc::non_finite}, peers);
+    const float factor = detail::mean_factor(static_cast<double>(ended->total));
+    if (factor == 0) return to_error({peers, errc::invalid_argument}, peers);
+    kernels::scale(ctx.pool, row.values.data(), factor, static_cast<std::int64_t>(row.values.size()));
+    return {};
+  }
+
+  void cancel() {
+    by_messages_.cancel();
+    const std::unique_ptr<under_way> ended = std::move(own_);
+    if (!ended) return;
+    (void)ended->over->wait(ended->row, time_point{});
+    (void)ended->over->wait(ended->weights, time_point{});
+  }
+
+ private:
+  /// Stays where it is when the exchange moves: the transport adds to it.
+  struct under_way {
+    net::any_transport* over = nullptr;
+    net::operation row = 0;
+    net::operation weights = 0;
+    float total = 0;
+  };
+
+  Messages by_messages_;
+  std::unique_ptr<under_way> own_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_OWN_SUM_MEAN_HPP
+
 // ---- causeway/collective/quantised_ring.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
 #define CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
@@ -5828,6 +5959,16 @@ struct split_mean {
   [[nodiscard]] type make(std::size_t = 0) const { return type{options, codec_type{up}, down_type{down}}; }
 };
 
+/// By the transport's own sums of f32, such as MPI's (collective/own_sum_mean.hpp); by messages, as split_mean<>, where it
+/// has none.
+struct own_sum_mean {
+  using type = collective::own_sum_mean<collective::split_mean<compress::as_message<compress::none>>>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+
+  [[nodiscard]] type make(std::size_t = 0) const { return type{}; }
+};
+
 /// Around a ring, encoded anew on every hop, finished so that all peers hold the same bits (collective/quantised_ring.hpp).
 /// Bytes: 2(n−1)/n encoded rows, to one neighbour only. No residual: partial sums are encoded, not this peer's row.
 template <class Codec = compress::none>
@@ -5882,7 +6023,8 @@ struct two_level_mean {
   }
 };
 
-static_assert(ExchangeRecipe<all_reduce<>> && ExchangeRecipe<gather_mean<>> && ExchangeRecipe<split_mean<>>);
+static_assert(ExchangeRecipe<all_reduce<>> && ExchangeRecipe<gather_mean<>> && ExchangeRecipe<split_mean<>> &&
+              ExchangeRecipe<own_sum_mean>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
@@ -7625,12 +7767,26 @@ CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x);
 
 CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x);
 
+inline constexpr double no_norm = -1;  ///< of a tensor that does not count
+
+/// Of each of the `tensors` tensors the median over messages, of two in the middle the lower one: norms[i * tensors + t] is
+/// that of tensor t in message i. 0 where no message counts.
+CAUSEWAY_DECL std::vector<double> median_norms(const std::vector<double>& norms, std::size_t tensors);
+
+/// row = weight · what a message says, as the codec has it; adds the weight to the counts of what it has.
+template <class C, class X>
+std::optional<refusal> decode_weighted(const aggregation<C, X>& all, const peer_message& m, float weight,
+                                       std::span<float> row, std::span<float> counts) {
+  kernels::zero(all.context.pool, row.data(), static_cast<std::int64_t>(row.size()));
+  const auto added = all.codec.decode_add(all.context, m.bytes, row, weight, counts);
+  if (!added) return refusal{m.peer, added.error().code};
+  return std::nullopt;
+}
+
 /// row = what a message says, as values.
 template <class C, class X>
 std::optional<refusal> decode_one(const aggregation<C, X>& all, const peer_message& m, std::span<float> row) {
-  kernels::zero(all.context.pool, row.data(), static_cast<std::int64_t>(row.size()));
-  const auto added = all.codec.decode_add(all.context, m.bytes, row, 1.0F, {});
-  if (!added) return refusal{m.peer, added.error().code};
+  if (auto bad = decode_weighted(all, m, 1.0F, row, {})) return bad;
   invert(all.codec, all.context, row);
   return std::nullopt;
 }
@@ -7704,7 +7860,7 @@ struct median_norm_clip {
     thread_pool& pool = all.context.pool;
     const std::vector<detail::tensor_piece> tensors = detail::tensors_of(all.context, all.out.size());
     const std::vector<double> norms = norms_of(all, tensors);
-    const std::vector<double> limits = medians(norms, tensors.size());
+    const std::vector<double> limits = detail::median_norms(norms, tensors.size());
     std::vector<double> weights(tensors.size());
     for (std::size_t i = 0; i < all.messages.size(); ++i) {
       const std::span<const double> own{norms.data() + i * tensors.size(), tensors.size()};
@@ -7721,7 +7877,7 @@ struct median_norm_clip {
   }
 
  private:
-  static constexpr double dropped = -1;
+  static constexpr double dropped = detail::no_norm;
   static bool is_dropped(double norm) { return norm < 0; }
 
   /// The norm of tensor t in message i at [i * tensors + t]; `dropped` for one that does not count.
@@ -7743,8 +7899,6 @@ struct median_norm_clip {
 
   CAUSEWAY_DECL [[nodiscard]] bool is_within(std::span<const float> x) const;
 
-  CAUSEWAY_DECL static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors);
-
   /// A tensor that nobody contributed to stays 0; when that is all of them, there is no result.
   template <class C, class X>
   static std::optional<refusal> divide(thread_pool& pool, const aggregation<C, X>& all,
@@ -7756,6 +7910,56 @@ struct median_norm_clip {
     }
     const bool any = std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });
     return any || tensors.empty() ? std::nullopt : std::optional{refusal{all.peers, errc::invalid_argument}};
+  }
+};
+
+/// contributor_mean of messages of which each tensor is scaled down to the median of the peers' norms of it, where it is
+/// longer (what Templar does before SparseLoCo's outer step). For presets that have both, without `clips` it is
+/// contributor_mean. Coefficients of a transform are taken for values: ours keep lengths. Cost: two decodes and one norm a
+/// message. Scratch: two rows. Rows that lie on a device are refused.
+struct clipped_contributor_mean {
+  static constexpr std::string_view name = "clipped_contributor_mean";
+  static constexpr std::size_t scratch_rows = 2;
+  static constexpr bool counts = true;
+  static constexpr bool drops_unusable = false;
+
+  bool over_all = false;  ///< divided by the weights of all
+  bool clips = false;
+
+  template <class C, class X>
+  std::optional<refusal> combine(aggregation<C, X> all) const {
+    const std::size_t n = all.out.size();
+    const std::span<float> row = all.scratch.last(n);
+    all.scratch = all.scratch.first(n);
+    if (!clips) return contributor_mean{over_all}.combine(all);
+    if (detail::is_kept(all.codec, all.out)) return refusal{all.peers, errc::invalid_argument};
+    const std::span<float> counted = all.counts.empty() ? all.scratch : all.counts;
+    kernels::zero(all.context.pool, counted.data(), static_cast<std::int64_t>(n));
+    if (auto bad = add_clipped(all, row, counted)) return bad;
+    if (auto bad = detail::divide(all, over_all ? std::span<float>{} : counted, over_all ? all.factor : 1.0F)) return bad;
+    detail::invert(all.codec, all.context, all.out);
+    return std::nullopt;
+  }
+
+ private:
+  template <class C, class X>
+  static std::optional<refusal> add_clipped(const aggregation<C, X>& all, std::span<float> row, std::span<float> counted) {
+    const std::vector<detail::tensor_piece> tensors = detail::tensors_of(all.context, row.size());
+    std::vector<double> norms;
+    for (const peer_message& m : all.messages) {
+      if (auto bad = detail::decode_weighted(all, m, 1.0F, row, {})) return bad;
+      for (const detail::tensor_piece& t : tensors) norms.push_back(detail::norm_of(all.context.pool, t.of(row)));
+    }
+    const std::vector<double> limits = detail::median_norms(norms, tensors.size());
+    auto own = norms.begin();
+    for (const peer_message& m : all.messages) {
+      if (auto bad = detail::decode_weighted(all, m, m.weight, row, counted)) return bad;
+      for (std::size_t t = 0; t < tensors.size(); ++t, ++own) {
+        const double factor = *own > limits[t] ? limits[t] / *own : 1.0;
+        detail::add_scaled(all.context.pool, tensors[t].of(all.out), factor, tensors[t].of(row));
+      }
+    }
+    return std::nullopt;
   }
 };
 
@@ -7780,20 +7984,12 @@ CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double fa
   kernels::axpy(pool, sum.data(), static_cast<float>(factor), x.data(), static_cast<std::int64_t>(x.size()));
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL bool median_norm_clip::is_within(std::span<const float> x) const {
-  return std::all_of(x.begin(), x.end(), [this](float v) { return std::abs(v) <= largest; });
-}
-
-CAUSEWAY_DECL std::vector<double> median_norm_clip::medians(const std::vector<double>& norms, std::size_t tensors) {
+CAUSEWAY_DECL std::vector<double> median_norms(const std::vector<double>& norms, std::size_t tensors) {
   std::vector<double> limits(tensors), counted;
   for (std::size_t t = 0; t < tensors; ++t) {
     counted.clear();
     for (std::size_t at = t; at < norms.size(); at += tensors) {
-      if (!is_dropped(norms[at])) counted.push_back(norms[at]);
+      if (norms[at] != no_norm) counted.push_back(norms[at]);
     }
     if (counted.empty()) continue;
     const auto middle = counted.begin() + static_cast<std::ptrdiff_t>((counted.size() - 1) / 2);
@@ -7801,6 +7997,14 @@ CAUSEWAY_DECL std::vector<double> median_norm_clip::medians(const std::vector<do
     limits[t] = *middle;
   }
   return limits;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL bool median_norm_clip::is_within(std::span<const float> x) const {
+  return std::all_of(x.begin(), x.end(), [this](float v) { return std::abs(v) <= largest; });
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -8436,7 +8640,7 @@ template <class Outer>
 struct hub_copy {
   std::vector<float> shared;
   std::vector<Outer> outers;  ///< one for each fragment
-  std::uint64_t steps = 0;    ///< inner steps of the peer that had most
+  std::uint64_t steps = 0;    ///< inner steps at which a newcomer begins: common_steps
 
   void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, const Outer& prototype) {
     shared.assign(parameters.begin(), parameters.end());
@@ -8685,6 +8889,22 @@ constexpr std::size_t hello_bytes(std::size_t fragments) noexcept {
   return sizeof(push_header) + fragments * sizeof(hello_entry);
 }
 
+/// What was trained on for a push.
+struct hub_work {
+  std::uint64_t samples = 0;
+  std::uint32_t steps = 0;
+};
+
+/// What a push may say that it was trained on.
+struct push_limits {
+  std::uint64_t samples = UINT64_MAX;  ///< in all; more count as so many
+  std::uint32_t batch = 0;             ///< in each inner step; more are refused; 0: any number
+};
+
+/// What a push of peer `from` counts for: no more than it can have been trained on.
+CAUSEWAY_DECL [[nodiscard]] result<hub_work> credible(const push_limits& most, const push_header& said,
+                                                      net::peer_index from);
+
 /// The run, as it is now.
 struct hub_terms {
   net::any_transport& transport;
@@ -8694,6 +8914,7 @@ struct hub_terms {
   std::span<const axis::fragment> cuts;
   std::uint64_t seed = 0;
   time_point deadline = no_deadline;
+  push_limits most{};
 
   [[nodiscard]] time_point now() const { return clock.now(); }
 
@@ -8740,6 +8961,18 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 CAUSEWAY_DECL compress::message_context hub_terms::about(std::uint32_t level, std::size_t f) const {
   constexpr std::uint64_t stream = 0x6875627075736800;
   return {.pool = pool, .matrices = cuts[f].matrices, .seed = mix(seed, stream + level, f)};
+}
+
+CAUSEWAY_DECL result<hub_work> credible(const push_limits& most, const push_header& said, net::peer_index from) {
+  if (most.batch > 0 && said.samples > std::uint64_t{said.steps} * most.batch) {
+    return fail(errc::protocol, "peer " + std::to_string(from),
+                "its push claims " + std::to_string(said.samples) + " samples in " + std::to_string(said.steps) +
+                    " inner steps, of which each has at most " + std::to_string(most.batch) +
+                    " (axis::quorum::most_batch); give all peers the same batch");
+  }
+  if (said.samples <= most.samples) return hub_work{said.samples, said.steps};
+  const double part = static_cast<double>(most.samples) / static_cast<double>(said.samples);
+  return hub_work{most.samples, static_cast<std::uint32_t>(std::ceil(part * said.steps))};
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -8792,12 +9025,6 @@ struct hub_leg {
 /// pushed += sign · (pulled - live) over the parameters of a fragment, whose row is `live`.
 CAUSEWAY_DECL void add_pushed(float sign, const axis::fragment& cut, std::span<const float> pulled,
                               std::span<const float> live, std::span<float> pushed);
-
-/// What was trained on for a push.
-struct hub_work {
-  std::uint64_t samples = 0;
-  std::uint32_t steps = 0;
-};
 
 class server_client {
  public:
@@ -9160,7 +9387,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 
 /// What a peer says of itself when a record's exchange begins.
 struct hub_claim {
-  std::uint64_t name = 0;
   std::uint64_t serves = 0;   ///< names the time as a hub that it has pushes of; 0: it is none
   std::uint64_t follows = 0;  ///< names that of the hub that it pushed to last; 0: it has not pushed since the last record
   std::uint64_t steps = 0;    ///< inner steps that it has taken
@@ -9174,8 +9400,12 @@ struct chosen_hub {
 
 /// The hub that somebody has pushed to last, if it is there; else the first peer begins a new time, `fresh`. Times are
 /// named by attempts at rounds, which only grow: so no peer goes back to a hub that it has left, which has some of its
-/// pushes.
+/// pushes. Nobody can have pushed to one of a later attempt than this, `fresh`.
 CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh);
+
+/// The inner steps at which a newcomer begins: as many as more than half of the peers say that they have taken, so that one
+/// which counts wrongly moves nobody; never fewer than `before`.
+CAUSEWAY_DECL std::uint64_t common_steps(std::span<const hub_claim> claims, std::uint64_t before);
 
 /// Not a regular value: the lines of a reign refer to it.
 template <class Outer>
@@ -9241,8 +9471,7 @@ class hub_record {
     const chosen_hub hub = choose_hub(claims, ctx.attempt());
     const auto terms = terms_on(ctx.transport());
     follow(ctx, tier, terms, hub);
-    names_.clear();
-    for (const hub_claim& c : claims) names_.push_back(c.name);
+    names_ = ctx.entry().identities;
     const auto outcome = talk(ctx, tier, rules, most, terms, hub.peer, flush);
     tier.hang_up();  // the lines of an attempt end with it
     CAUSEWAY_TRY(outcome);
@@ -9266,7 +9495,7 @@ class hub_record {
   }
 
   result<std::vector<hub_claim>> claims_of_all(auto& ctx) {
-    const hub_claim mine{ctx.identity(), serves_, follows_, ctx.step()};
+    const hub_claim mine{serves_, follows_, ctx.step()};
     std::vector<hub_claim> all(ctx.peers());
     CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                         std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{all}),
@@ -9322,7 +9551,7 @@ class hub_record {
 
   void land(auto& ctx, auto& tier, std::span<const hub_claim> claims, net::peer_index hub) {
     copy_parts(next_, copy_.state());
-    for (const hub_claim& c : claims) copy_.steps = std::max(copy_.steps, c.steps);
+    copy_.steps = common_steps(claims, copy_.steps);
     room_ = {};
     std::copy(copy_.shared.begin(), copy_.shared.end(), ctx.parameters().begin());
     ctx.parameters_changed();
@@ -9368,11 +9597,20 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 
 CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh) {
   std::uint64_t newest = 0;
-  for (const hub_claim& c : claims) newest = std::max(newest, c.follows);
+  for (const hub_claim& c : claims) newest = c.follows <= fresh ? std::max(newest, c.follows) : newest;
   for (net::peer_index p = 0; p < claims.size(); ++p) {
     if (newest != 0 && claims[p].serves == newest) return {p, newest};
   }
   return {0, fresh};
+}
+
+CAUSEWAY_DECL std::uint64_t common_steps(std::span<const hub_claim> claims, std::uint64_t before) {
+  std::vector<std::uint64_t> steps;
+  for (const hub_claim& c : claims) steps.push_back(c.steps);
+  if (steps.empty()) return before;
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() - 1) / 2);
+  std::nth_element(steps.begin(), middle, steps.end());
+  return std::max(before, *middle);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -9875,8 +10113,7 @@ class parameter_server {
     if ((is_ahead || has_it) && !will_be_answered) {
       reply(c, fragment_answer(terms, {.fragment = f, .number = client.taken[f]}));
     }
-    const std::uint64_t agreed = said.pending != 0 ? said.number - 1 : said.number;
-    client.taken[f] = std::max(client.taken[f], agreed);
+    client.taken[f] = std::max(client.taken[f], said.number - (said.pending != 0 ? 1 : 0));
   }
 
   result<void> understand(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
@@ -9902,15 +10139,16 @@ class parameter_server {
                   "it goes on pushing while " + std::to_string(most_waiting) +
                       " of its pushes wait; a client waits for the answer to one before it makes the next");
     }
+    CAUSEWAY_ASSIGN(const hub_work work, credible(level_ == 0 ? terms.most : push_limits{}, h, peers_[c]));
     client.taken[h.fragment] = h.number;
-    client.samples[h.fragment] = h.samples;
+    client.samples[h.fragment] = work.samples;
     client.speed = h.speed;
     client.sync_seconds = h.sync_seconds;
     const auto* const from = reinterpret_cast<const std::uint8_t*>(bytes.data());
     batches_[h.fragment].push_back({.client = c,
                                     .number = h.number,
-                                    .samples = h.samples,
-                                    .steps = h.steps,
+                                    .samples = work.samples,
+                                    .steps = work.steps,
                                     .wants_answer = h.wants_answer,
                                     .bytes = {from, from + bytes.size()},
                                     .since = terms.now()});
@@ -9956,9 +10194,10 @@ class parameter_server {
   /// The samples behind a merged batch over those of all clients, an absent one with what its last push had: 1 when all
   /// are there. One that has not pushed yet counts as the mean of the batch; one that never did and is done, as nothing.
   [[nodiscard]] float share_of(std::size_t f, std::span<const waiting_push> batch) const {
-    double arrived = 0, absent = 0, pushes = 0, unknown = 0;
+    double arrived = 0, absent = 0, pushes = 0, unknown = 0, here = 0;
     for (std::uint32_t c = 0; c < clients_.size(); ++c) {
       if (!clients_[c].here) continue;
+      ++here;
       const auto samples = static_cast<double>(clients_[c].samples[f]);
       if (std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; })) {
         arrived += samples;
@@ -9968,7 +10207,7 @@ class parameter_server {
         unknown += samples == 0 && !clients_[c].done ? 1 : 0;
       }
     }
-    if (arrived == 0) return 1;
+    if (arrived == 0) return here == 0 ? 1.0F : static_cast<float>(pushes / here);
     return static_cast<float>(arrived / (arrived + absent + unknown * arrived / pushes));
   }
 
@@ -9997,8 +10236,7 @@ class parameter_server {
   }
 
   void owe(const waiting_push& w, std::size_t f) {
-    if (w.wants_answer == 0) return;
-    unanswered_[f].push_back({.client = w.client, .number = w.number, .since = w.since, .unsound = w.unsound});
+    if (w.wants_answer != 0) unanswered_[f].push_back({w.client, w.number, w.since, w.unsound});
   }
 
   /// The outer step with what the pushes say together, without those that cannot be used.
@@ -10911,7 +11149,22 @@ class async_parameter_server : arrival_rules<Axes...> {
             .log = ctx.log(),
             .cuts = cuts_,
             .seed = ctx.options().seed,
-            .deadline = ctx.exchange_options().deadline};
+            .deadline = ctx.exchange_options().deadline,
+            .most = limits(ctx)};
+  }
+
+  /// Of a push: where peers come and go the ledger says how much a peer may train on, else the longest round does.
+  [[nodiscard]] detail::push_limits limits(auto& ctx) const {
+    detail::push_limits most;
+    if constexpr (requires { arrivals_.most_batch; }) most.batch = arrivals_.most_batch;
+    if (ctx.elastic() && ctx.entry().quota > 0) most.samples = ctx.entry().quota;
+    if (ctx.elastic() || most.batch == 0) return most;
+    std::uint64_t steps = 0;
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      steps = std::max<std::uint64_t>({steps, trigger_.first(f, cuts_.size()), trigger_.next(f, cuts_.size())});
+    }
+    most.samples = steps * most.batch;
+    return most;
   }
 
   [[nodiscard]] std::size_t most_bytes(const detail::hub_terms& terms) const {
@@ -15154,6 +15407,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// Async Local-SGD (Liu et al. 2024): delayed Nesterov at the hub, with a period of about as many pushes as there are
 /// peers, and local steps in proportion to speed (DyLU).
+///
+/// Formula:
+///   peer i: H·(its speed / the pace) steps from x̄;  Δ_i = where it began − x_i;  hub: B ← B + Δ_i
+///   x̄ ← x̄ − η·Δ_i/N;  after each N pushes: m ← β·m + B/N;  x̄ ← x̄ − η·β·m;  B ← 0
+/// Sent: Δ_i to the hub when a peer is done, x̄ back, both in f32; nobody waits for others.
 struct async_local_sgd_options {
   std::uint32_t local_steps = 50;  ///< of the fastest peer
   std::uint32_t period = 4;        ///< N
@@ -15171,6 +15429,13 @@ CAUSEWAY_DECL [[nodiscard]] async_local_sgd make(const async_local_sgd_options& 
 /// per step, and is blended in τ steps later. 4-bit rows. What is merged
 /// counts by its share of all peers' samples, and the momentum is refreshed once a round (optim/nesterov_in_parts.hpp): so
 /// a quorum of one trains as rounds of all do.
+///
+/// Formula:
+///   of each fragment: Δ_i = x̄ − x_i;  w_i = tokens_i · tokens_i/steps_i;  r = Σ w_i·|Δ_i| / Σ w_i
+///   u = Σ w_i·Δ_i/|Δ_i|;  Δ = r·u/|u|, tensor by tensor (embeddings: Σ w_i·Δ_i / Σ w_i);  s: share of all samples
+///   x̄ ← x̄ − η·s·Δ;  once the shares make 1: m ← μ·m + Σ s·Δ;  x̄ ← x̄ − η·μ·m
+///   τ steps later: x_i ← α·x_i + (1 − α)·x̄
+/// Sent: 4-bit codes of a fragment to the hub, which answers in f32; fragments one after another, while training goes on.
 struct decoupled_diloco_options {
   std::uint32_t local_steps = 24;
   std::uint32_t fragments = 24;
@@ -15182,6 +15447,7 @@ struct decoupled_diloco_options {
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
   std::uint64_t record_samples = 0;  ///< where peers come and go, of all of them from one record to the next (axis::star)
+  std::uint32_t most_batch = 0;      ///< samples of an inner step, at most, at any peer (axis::quorum)
 };
 using decoupled_diloco =
     comm::async_parameter_server<axis::star, axis::staggered, axis::balanced, axis::delayed, axis::quorum,
@@ -15193,6 +15459,14 @@ CAUSEWAY_DECL [[nodiscard]] decoupled_diloco make(const decoupled_diloco_options
 /// answer in: own ← (1−α)·own + α·global. All asynchronous, delayed Nesterov on both levels. Pushes that reach a region's
 /// hub between its own push and the answer stay in the region, as in the authors' code (github.com/utnslab/halos, 4b5bf73),
 /// whose script has these numbers. That gives a peer of speed v ceil(H·v/v_max) local steps: set local_steps peer by peer.
+///
+/// Formula:
+///   region's hub, a push Δ_i of a peer: x_r ← x_r − η_r·Δ_i;  after each N_r of them: m ← β_r·m + mean;
+///   x_r ← x_r − η_r·N_r·β_r·m
+///   after K pushes x_r goes up as the push of a peer would, to the global hub with η, β, N of its own
+///   answer x_g:  x_r ← (1 − α)·x_r + α·x_g
+/// Sent: Δ_i to the region's hub and x_r back, all the time; from there to the global hub and back after every K pushes.
+/// f32.
 struct halos_options {
   std::vector<std::vector<net::peer_index>> regions{{0, 1},
                                                     {2, 3}};  ///< all peers; hubs first, the global hub first of all
@@ -15213,6 +15487,11 @@ CAUSEWAY_DECL [[nodiscard]] halos make(const halos_options& o);
 /// part of what changed from everybody to everybody in each step, weighted by batch, the rest later. Who feeds the trainer
 /// asks for the batch before each step: `t.comm().trigger().sequences()`. Its choice of entries link by link, its growing
 /// total batch and its pulls from the best peer are not part of this.
+///
+/// Formula:
+///   peer i takes b_i samples, b_i in proportion to its speed, Σ b_i = B;  e_i ← e_i + Δ_i
+///   sent_i = entries of e_i above t·rms(e_i);  e_i ← e_i − sent_i;  x ← x − Σ b_i·sent_i / Σ b_i
+/// Sent: places and f32 values of the larger entries, and 8 bytes of speed, to everybody in every step.
 struct dlion_options {
   std::uint32_t local_steps = 1;
   std::uint32_t sequences = 64;  ///< of a step, of all peers together
@@ -15246,14 +15525,15 @@ CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o) {
 }
 
 CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o) {
-  return decoupled_diloco{axis::star{.record_samples = o.record_samples},
-                          axis::staggered{o.local_steps},
-                          axis::balanced{o.fragments},
-                          axis::delayed{o.overlap_steps, o.local_share},
-                          axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds},
-                          axis::push<compress::bits<4>, collective::radial_directional>{},
-                          axis::outer<optim::nesterov_in_parts>{o.outer_learning_rate,
-                                                                optim::nesterov_in_parts{{.momentum = o.outer_momentum}}}};
+  return decoupled_diloco{
+      axis::star{.record_samples = o.record_samples},
+      axis::staggered{o.local_steps},
+      axis::balanced{o.fragments},
+      axis::delayed{o.overlap_steps, o.local_share},
+      axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds, .most_batch = o.most_batch},
+      axis::push<compress::bits<4>, collective::radial_directional>{},
+      axis::outer<optim::nesterov_in_parts>{o.outer_learning_rate,
+                                            optim::nesterov_in_parts{{.momentum = o.outer_momentum}}}};
 }
 
 namespace detail {
@@ -17718,26 +17998,38 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// SparseLoCo (Sarfi et al. 2025, Algorithm 1): pseudo-gradients with error feedback, the k largest of every tile of 64 by
 /// 64 entries (64 of a vector) in 2 bits, with a codebook for each tensor, everybody's to everybody; each coordinate's mean
-/// is over those who sent it; no outer momentum. As in its authors' code, which also clips to the median norm: see
-/// tests/golden/sparse_loco/reference.py. Of a vector with k = 64 nothing is left out. Where batches are so small that
-/// peers' rows have little in common, that mean takes steps up to as many times too long as there are peers
-/// (docs/benchmarks-losses.md): lower the outer rate, or divide by all peers, as the paper's equation does.
+/// is over those who sent it; no outer momentum. As in its authors' code; with `clips` also as Templar runs it, where no
+/// peer's tensor is longer than the median of the peers': see tests/golden/sparse_loco/reference.py. Of a vector with k =
+/// 64 nothing is left out. Where batches are so small that peers' rows have little in common, that mean takes steps up to
+/// as many times too long as there are peers (docs/benchmarks-losses.md): lower the outer rate, or divide by all peers, as
+/// the paper's equation does.
+///
+/// Formula:
+///   Δ_i = x̄ − x_i after H inner steps;  e_i ← β·e_i + Δ_i;  sent_i = Q(top-k(e_i));  e_i ← e_i − sent_i
+///   clips: sent_i ← sent_i·min(1, median_j |sent_j| / |sent_i|), tensor by tensor, in the mean
+///   Δ[c] = Σ sent_i[c] / (how many sent c);  with over_all / n;  x̄ ← x̄ − η·Δ;  x_i ← x̄
+/// Sent: places and 2-bit codes of what is largest, with a codebook for each tensor, to everybody after every H-th step.
 struct sparse_loco_options {
   std::uint32_t local_steps = 30;
   std::uint32_t k = 64;  ///< of each tile
   float error_decay = 0.95F;
   float outer_learning_rate = 1.0F;
   bool over_all = false;  ///< the mean is over all peers, as in the paper, not over those who sent a coordinate
+  bool clips = false;     ///< tensors longer than the median of all peers' are scaled down to it, as in Templar
 };
 namespace detail {
 using sparse_loco_codec = compress::sparse<compress::no_transform, compress::top_k, compress::codebook<2>>;
 }
-using sparse_loco =
-    comm::rounds<axis::every, axis::error_feedback,
-                 axis::gather_mean<detail::sparse_loco_codec, collective::contributor_mean>, axis::outer<optim::sgd>>;
+using sparse_loco = comm::rounds<axis::every, axis::error_feedback,
+                                 axis::gather_mean<detail::sparse_loco_codec, collective::clipped_contributor_mean>,
+                                 axis::outer<optim::sgd>>;
 CAUSEWAY_DECL [[nodiscard]] sparse_loco make(const sparse_loco_options& o);
 
 /// SPARTA (2025): in every step the same small random part of the parameters is averaged on all peers.
+///
+/// Formula:
+///   in every step: a random set M of coordinates, the same on all peers;  x_i[M] ← mean of x_j[M]
+/// Sent: the values at M, in f32, to everybody in every step; their places follow from the run's seed.
 struct sparta_options {
   double share = 0.005;
   compress::mask_order order = compress::mask_order::independent;
@@ -17750,6 +18042,11 @@ using sparta =
 CAUSEWAY_DECL [[nodiscard]] sparta make(const sparta_options& o);
 
 /// SPARTA between the rounds of DiLoCo, which can then be ten times longer.
+///
+/// Formula:
+///   in every step: x_i[M] ← mean of x_j[M], M drawn anew
+///   every H steps: Δ = mean of (x̄ − x_i);  v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+/// Sent: the values at M to everybody in every step; Δ_i in f32, in an all-reduce, after every H-th.
 struct sparta_diloco_options {
   sparta_options sparta{};
   std::uint32_t local_steps = 1000;
@@ -17762,6 +18059,11 @@ CAUSEWAY_DECL [[nodiscard]] sparta_diloco make(const sparta_diloco_options& o);
 /// DeMo (Peng et al. 2024): every step the k largest DCT coefficients of each 64×64 tile of the momentum (of 64 values of a
 /// vector) leave it and are sent; each coefficient's mean is over those who sent it, and the step is the sign of its
 /// inverse. Give the trainer optim::sgd with weight decay, and no clipping.
+///
+/// Formula:
+///   m_i ← β·m_i + lr·g_i;  q_i = top-k of DCT(m_i), tile by tile;  m_i ← m_i − DCT⁻¹(q_i)
+///   Q[c] = Σ q_i[c] / (how many sent c);  x ← x − lr·sign(DCT⁻¹(Q))
+/// Sent: places and f32 values of the k largest coefficients of each tile, to everybody in every step.
 struct demo_options {
   std::uint32_t k = 32;  ///< of each tile
   float momentum = 0.999F;
@@ -17778,6 +18080,13 @@ CAUSEWAY_DECL [[nodiscard]] demo make(const demo_options& o);
 /// they are, used one step late, so that the exchange has a whole step; gradients are taken where the parameters would be
 /// after a step by this peer's own last row. The learning rate of an update is the one of the step that makes it, where
 /// Psyche has that of the next: see tests/golden/distro/reference.py.
+///
+/// Formula:
+///   g_i: gradient at x − lr·sign(DCT⁻¹(s_i)), s_i of the step before
+///   m_i ← β·m_i + lr·g_i;  q_i = top-k of DCT(m_i);  m_i ← m_i − DCT⁻¹(q_i);  s_i = sign(q_i)
+///   S[c] = Σ s_i[c] / (how many sent c);  x ← x − lr·sign(DCT⁻¹(S)), one step late
+/// Sent: places and signs of the k largest coefficients of each tile, to everybody in every step, while the next one
+/// computes.
 struct distro_options : demo_options {};
 using distro = comm::rounds<axis::every, axis::gradient_ahead, axis::momentum_residual, axis::one_round_late,
                             detail::demo_exchange<compress::unit_sign>>;
@@ -17786,6 +18095,13 @@ CAUSEWAY_DECL [[nodiscard]] distro make(const distro_options& o);
 /// CocktailSGD (Wang et al. 2023): a random fifth of the distance to the shared parameters, of that the largest, in 4 bits,
 /// to the owner of each part, who keeps a residual of his own and answers likewise; one step late, and till then what was
 /// sent stays in the live parameters, too, as in its authors' code (github.com/DS3Lab/CocktailSGD, 4819ed7).
+///
+/// Formula:
+///   Δ_i = x̄ − x_i;  q_i = 4 bits of top-k of a random fifth of Δ_i, which is the same fifth on all peers
+///   owner of a part: Δ = C(mean of q_i + r);  r ← mean of q_i + r − Δ, C of the same kind as q
+///   one step later: x̄ ← x̄ − Δ;  x_i keeps what was not sent
+/// Sent: places and 4-bit codes to the owners of parts, and their answers to all, in every step, while the next one
+/// computes.
 struct cocktail_sgd_options {
   double mask_share = 0.2;  ///< with the 8 % below and a bit for each entry of the mask this is the paper's 117x
   std::uint32_t k = 328;    ///< of each 4,096 entries that the mask leaves: 8 %
@@ -17800,7 +18116,14 @@ CAUSEWAY_DECL [[nodiscard]] cocktail_sgd make(const cocktail_sgd_options& o);
 
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
 /// others go on accumulating where they are. Every site adds what the others send to its own copy: updates of n sites add
-/// up, so the learning rate is to be 1/n of that for their mean.
+/// up, so the learning rate is to be 1/n of that for their mean. Every step is a barrier here: sites are never apart by a
+/// clock, so that there is nothing for the paper's mirror clock and its selective barrier to do. A bound on how far peers
+/// are apart is `most_ahead` of axis::one_by_one, at a parameter server. Not here: its overlay of hubs between sites.
+///
+/// Formula:
+///   u_i = x̄ − x_i;  sent_i[c] = u_i[c] where |u_i[c] / x̄[c]| > v_0/√t, else 0;  x̄ ← x̄ − Σ sent_i
+///   what was not sent stays in x_i, and so in the next u_i
+/// Sent: places and f32 values of significant updates, to everybody in every step.
 struct gaia_options {
   float threshold = 0.01F;  ///< v_0
 };
@@ -17812,6 +18135,10 @@ using gaia = comm::rounds<axis::every, axis::implicit_residual, axis::gather_mea
 CAUSEWAY_DECL [[nodiscard]] gaia make(const gaia_options& o);
 
 /// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
+///
+/// Formula:
+///   M_i = g_i + e_i;  P = orthonormal(mean of M_i·Q);  Q ← mean of M_iᵀ·P;  g = P·Qᵀ;  e_i ← M_i − g
+/// Sent: the factors in f32, in two exchanges one after another, to owners of parts and back, in every step.
 struct power_sgd_options {
   std::uint32_t rank = 4;
 };
@@ -17823,6 +18150,11 @@ CAUSEWAY_DECL [[nodiscard]] power_sgd make(const power_sgd_options& o);
 /// of length one; what that leaves out stays in the momentum. All else is AdamW's. Give the trainer optim::dion with
 /// `given`, and no clipping. With gradients that travel whole, presets::every_step and optim::dion make the same
 /// parameters. The rank is chosen: the authors advise a quarter of the width at 3 billion parameters, and less above.
+///
+/// Formula:
+///   B_i = M_i + g_i;  P = orthonormal(mean of B_i·Q);  R = mean of B_iᵀ·P;  Q ← R, each vector over its length
+///   M_i ← B_i − (1 − μ)·P·Rᵀ;  X ← X − lr·(√(rows/columns)·P·Qᵀ + λ·X)
+/// Sent: the factors in f32, in two exchanges one after another, to owners of parts and back, in every step.
 struct dion_options {
   std::uint32_t rank = 64;  ///< at most
   float momentum = 0.95F;   ///< μ
@@ -17832,7 +18164,13 @@ CAUSEWAY_DECL [[nodiscard]] dion make(const dion_options& o);
 
 /// DeDLOC (Diskin et al. 2021): peers gather gradients at their own pace until all have `batch` samples together, then
 /// average, weighted by samples, and step. `shares` are those of the peers as aggregators, from their bandwidths
-/// (collective::bandwidth_shares); none: equal.
+/// (collective::bandwidth_shares); none: equal. Peers that only gather, or only average, are weights and shares of 0: an
+/// auxiliary peer has a share and no samples. Not here: LAMB, the optimizer of its runs; any other goes with it.
+///
+/// Formula:
+///   peer i sums gradients of n_i samples until Σ n_i ≥ B;  g = Σ n_i·g_i / Σ n_i;  one step of the optimizer
+/// Sent: 24 bytes to everybody after each step of a peer; gradients in f32, to owners of parts and back, once the batch
+/// is full.
 struct dedloc_options {
   std::uint64_t batch = 4096;
   std::vector<double> shares{};  ///< only with a fixed set of peers
@@ -17856,8 +18194,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 CAUSEWAY_DECL sparse_loco make(const sparse_loco_options& o) {
   const detail::sparse_loco_codec codec{compress::no_transform{}, compress::top_k{{.k = o.k}}};
   return sparse_loco{axis::every{o.local_steps}, axis::error_feedback{o.error_decay, 1.0F},
-                     axis::gather_mean<detail::sparse_loco_codec, collective::contributor_mean>{
-                         codec, collective::contributor_mean{.over_all = o.over_all}},
+                     axis::gather_mean<detail::sparse_loco_codec, collective::clipped_contributor_mean>{
+                         codec, collective::clipped_contributor_mean{.over_all = o.over_all, .clips = o.clips}},
                      axis::outer<optim::sgd>{o.outer_learning_rate}};
 }
 
@@ -18982,8 +19320,9 @@ class ring {
 #define CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
 
 // Sums and means over all peers. Whatever the algorithm, every peer ends with the same bits, and those depend on the order
-// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. After an error the values are
-// unspecified: keep a copy where the step can be repeated.
+// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. A transport that adds up by
+// means of its own has an order of its own, too. After an error the values are unspecified: keep a copy where the step can
+// be repeated.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -19024,6 +19363,17 @@ result<void> one_shot(T& transport, const net::message_id& id, std::span<float> 
   return to_error({peers, errc::non_finite}, peers);
 }
 
+/// By means of the transport's own. All see whether the sum is finite, and nobody whose value was not.
+template <net::SumsItself T>
+result<void> own_sum(T& transport, std::span<float> data, float factor, const collective_options& options,
+                     collective_workspace& workspace) {
+  if (auto summed = transport.wait(transport.sum(data), options.deadline); !summed) return summed.error();
+  if (!finite_values(data)) return to_error({transport.size(), errc::non_finite}, transport.size());
+  thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
+  if (factor != 1.0F) kernels::scale(pool, data.data(), factor, static_cast<std::int64_t>(data.size()));
+  return {};
+}
+
 template <net::Transport T>
 result<void> all_reduce(T& transport, const net::message_id& id, std::span<float> data, float factor,
                         const collective_options& options) {
@@ -19035,6 +19385,9 @@ result<void> all_reduce(T& transport, const net::message_id& id, std::span<float
   collective_workspace own;
   collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
   algorithm how = options.how;
+  if constexpr (net::SumsItself<T>) {
+    if (how == algorithm::automatic && transport.sums()) return own_sum(transport, data, factor, options, workspace);
+  }
   if (how == algorithm::automatic) {
     const bool little = data.size_bytes() <= options.one_shot_bytes;
     const bool few = data.size_bytes() * transport.size() <= 16 * options.one_shot_bytes;
@@ -36308,6 +36661,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// Oobleck (Jang et al., SOSP 2023): pipelines of different length from templates that are worked out once, f + 1 of them
 /// at least, so that f peers may be lost at once; the batch is split so that they end together, gradients are averaged
 /// block by block, and missing blocks are copied from another pipeline.
+///
+/// Formula:
+///   p pipelines of unequal length, b_k micro-batches each, Σ b_k = B, so that they end together
+///   g of a block = Σ over all micro-batches / B;  x ← optimizer(x, g)
+/// Sent: activations and gradients of a boundary; of each block the gradients among who has it; a block where it is
+/// missing.
 struct oobleck_options {
   std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
   std::int64_t micro_batches = 32;           ///< of the global batch
@@ -36323,6 +36682,12 @@ CAUSEWAY_DECL [[nodiscard]] oobleck make(const oobleck_options& o);
 /// Varuna's job morphing (Athlur et al., EuroSys 2022): another number of stages and pipelines whenever peers come and go,
 /// with the same global batch, and its schedule in each. The paper loads a checkpoint when it morphs; here blocks are
 /// copied from peer to peer, and the saved ones are read only when nobody has a block.
+///
+/// Formula:
+///   P pipelines of S stages, B/P micro-batches each;  (S, P) of least time a step, chosen anew when peers come or go
+///   g = Σ over all micro-batches / B;  x ← optimizer(x, g)
+/// Sent: activations and gradients of a boundary; of each stage the gradients among who has it; blocks when the shape
+/// changes.
 struct varuna_morphing_options {
   std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
   std::int64_t micro_batches = 32;           ///< of the global batch
@@ -36336,7 +36701,14 @@ CAUSEWAY_DECL [[nodiscard]] varuna_morphing make(const varuna_morphing_options& 
 /// Parcae (Duan et al., NSDI 2024): the number of stages and pipelines that is expected to train most over the next
 /// intervals, given how many peers the run had so far, which of them may go, and what a change costs; changed before peers
 /// go rather than after. The paper keeps the weights on a server besides (ParcaePS); here a storage that all peers reach
-/// takes its place, and the plan counts the steps that are lost when it is needed.
+/// takes its place, and the plan counts the steps that are lost when it is needed. Not here: plans by a cloud's notice
+/// that an instance will be taken away; a peer that is told to go (SIGTERM) leaves after the step, as one that is lost.
+///
+/// Formula:
+///   (S, P) of the next interval: argmax Σ over intervals ahead of expected (micro-batches trained − cost of a change)
+///   g = Σ over all micro-batches / B;  x ← optimizer(x, g)
+/// Sent: activations and gradients of a boundary; of each stage the gradients among who has it; blocks when the shape
+/// changes.
 struct parcae_options {
   std::shared_ptr<parallel::crew> peers{};    ///< the crew_group of the environment
   std::int64_t micro_batches = 32;            ///< of the global batch
@@ -36352,6 +36724,11 @@ CAUSEWAY_DECL [[nodiscard]] parcae make(const parcae_options& o);
 /// on: no forward or backward of those who are left is made again. All are laid out anew between steps. The paper has peers
 /// change over by a key-value store, here a new attempt of the membership begins with what everybody has kept; what was
 /// sent over boundaries is kept by its sender for that. A peer lost with its predecessor costs the step.
+///
+/// Formula:
+///   g = Σ over all micro-batches / B, also of a step in which peers are lost one by one;  x ← optimizer(x, g)
+/// Sent: activations and gradients of a boundary, activations twice: to a stage and to its shadow; gradients among who
+/// has a stage.
 struct bamboo_options {
   std::shared_ptr<parallel::crew> peers{};  ///< the crew_group of the environment
   std::int64_t micro_batches = 32;          ///< of the global batch
@@ -36367,6 +36744,11 @@ CAUSEWAY_DECL [[nodiscard]] bamboo make(const bamboo_options& o);
 /// while its own pipeline goes on with its other stages. No block moves, and no peer has to be spare; backwards are split,
 /// so that weight gradients fill what would be bubbles. Not here: the staggered optimizer step, since no parameter moves
 /// before the run has taken the step.
+///
+/// Formula:
+///   g = Σ over all micro-batches / B, of which the lost peers' go to others of their stage;  x ← optimizer(x, g)
+/// Sent: activations and gradients of a boundary, of rerouted micro-batches to another pipeline and back; gradients among
+/// who has a stage.
 struct recycle_options {
   std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
   std::int64_t micro_batches = 32;           ///< of the global batch
@@ -36382,6 +36764,12 @@ CAUSEWAY_DECL [[nodiscard]] recycle make(const recycle_options& o);
 /// higher learning rate after that, and the code's new Adam for what was made up (moments begin at zero here too, but steps
 /// go on being counted); CheckFree+, which swaps stages during training so that the first and the last can be made up too;
 /// the run waits for a peer that has them.
+///
+/// Formula:
+///   stage i lost: x_i ← (w·x_(i−1) + w'·x_(i+1)) / (w + w');  w = |g_(i−1)|², w' = |g_(i+1)|² of the last step
+///   else g = Σ over all micro-batches / B;  x ← optimizer(x, g)
+/// Sent: activations and gradients of a boundary; gradients among who has a stage; after a loss the neighbours' stages to
+/// who takes it over.
 struct checkfree_options {
   std::shared_ptr<parallel::crew> peers{};  ///< the crew_group of the environment
   std::int64_t micro_batches = 32;          ///< of the global batch
@@ -38331,6 +38719,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// while experts move in every backward at their hosts: parameters are averaged now and then. The model is
 /// parallel::expert_gpt over an expert_client, and other peers run expert_host (docs/policies/expert_layer.md). How often
 /// the paper averages is not known to us.
+///
+/// Formula:
+///   y = Σ over the chosen experts of softmax(gate)_e·f_e(x);  experts step in each backward, at their host
+///   what trainers hold: x_i ← mean of x_j every H steps
+/// Sent: rows and gradients to the hosts of the chosen experts and back, in every pass; the trainers' own parameters in
+/// f32, every H steps.
 struct learning_at_home_options {
   std::uint32_t local_steps = 100;
 };
@@ -38779,6 +39173,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// NoLoCo (Kolehmainen et al. 2025): every 50 steps random pairs, and an outer step that also pulls toward the partner. Its
 /// dynamic pipeline routing, which mixes replicas between these steps, is `random_routes` of parallel::pipeline_options.
+///
+/// Formula:
+///   pairs drawn anew:  Δ_i = φ_i − x_i after H steps;
+///   δ_i ← α·δ_i − β·(mean of the pair's Δ) − γ·(φ_i − mean of the pair's φ)
+///   φ_i ← φ_i + δ_i;  x_i ← φ_i
+/// Sent: Δ_i and φ_i in f32, to the partner and nobody else, after every H-th step.
 struct noloco_options {
   std::uint32_t local_steps = 50;
   std::uint32_t group_size = 2;
@@ -38788,7 +39188,13 @@ using noloco = comm::rounds<axis::every, axis::random_groups, axis::pseudo_gradi
                             axis::gossip_nesterov>;
 CAUSEWAY_DECL [[nodiscard]] noloco make(const noloco_options& o);
 
-/// Moshpit SGD (Ryabinin et al. 2021): every τ steps parameters are averaged along one axis of a grid of peers.
+/// Moshpit SGD (Ryabinin et al. 2021): every τ steps parameters are averaged along one axis of a grid of peers. Groups
+/// follow from where a peer was in the last ones, as in the paper; the paper's peers find each other by keys in a hash
+/// table (matchmaking), here everybody knows who is there. With hivemind's keys for groups: axis::key_groups.
+///
+/// Formula:
+///   peers in a grid of side^d;  exchange t: x_i ← mean over the peers of i's line along axis t mod d
+/// Sent: parameters in f32 within a line of the grid, to owners of parts and back, every τ steps.
 struct moshpit_sgd_options {
   std::uint32_t local_steps = 20;
   std::uint32_t side = 4;
@@ -38800,6 +39206,11 @@ CAUSEWAY_DECL [[nodiscard]] moshpit_sgd make(const moshpit_sgd_options& o);
 /// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own, one with a
 /// good link but for a share ε of random ones, and each counts by its samples. Who pulls from whom is mutual here. Measure
 /// the links before (seconds of a row, say); without costs all are drawn at random.
+///
+/// Formula:
+///   for each segment s a group G of its own:  x_i[s] ← Σ n_j·x_j[s] / Σ n_j over G
+///   G: the cheapest links that are free;  with probability ε at random
+/// Sent: segments in f32, to the others of the segment's group, after every H-th step.
 struct bacombo_options {
   std::uint32_t local_steps = 20;
   std::uint32_t segments = 4;
@@ -38812,7 +39223,13 @@ using bacombo =
 CAUSEWAY_DECL [[nodiscard]] bacombo make(const bacombo_options& o);
 
 /// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines
-/// inside a cluster are not this policy's.
+/// inside a cluster are not this policy's; there a cluster is one model, and one ring for each range of parameters, among
+/// the peers that have it, takes the place of the hubs': the mean is the same. Not here: how clusters are chosen (a genetic
+/// algorithm over memory and bandwidth).
+///
+/// Formula:
+///   in each cluster: its mean;  between hubs: the mean of all by a ring;  x_i ← mean of all x_j
+/// Sent: f32 rows to the cluster's hub, around the ring of hubs, and back, after every H-th step.
 struct ravnest_options {
   std::uint32_t local_steps = 20;
   collective::region_list clusters{{0, 1}, {2, 3}};  ///< all peers, hubs first
@@ -38822,7 +39239,12 @@ using ravnest =
 CAUSEWAY_DECL [[nodiscard]] ravnest make(const ravnest_options& o);
 
 /// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index: order
-/// the peers by measured links (collective/ring_order.hpp) first.
+/// the peers by measured links (collective/ring_order.hpp) first. Not here: trees that follow bandwidths while a run goes
+/// on, and auxiliary paths.
+///
+/// Formula:
+///   share s of the gradient: summed up a tree to root s, the mean down again;  x ← x − lr·(mean of g_i)
+/// Sent: each share in f32 along its own tree, up and down, in every step.
 struct netstorm_options {
   std::uint32_t shares = 4;
   std::uint32_t arity = 2;
@@ -39571,6 +39993,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 using every_step = comm::every_step<>;
 
 /// DiLoCo (Douillard et al. 2023): 500 inner AdamW steps, outer Nesterov with rate 0.7 and momentum 0.9.
+///
+/// Formula:
+///   Δ_i = x̄ − x_i after H inner steps;  Δ = mean of Δ_i
+///   v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+/// Sent: Δ_i in f32, in an all-reduce of all peers after every H-th step; training waits for it.
 struct diloco_options {
   std::uint32_t local_steps = 500;
   float outer_learning_rate = 0.7F;
@@ -39580,12 +40007,23 @@ using diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>>;
 CAUSEWAY_DECL [[nodiscard]] diloco make(const diloco_options& o);
 
 /// OpenDiLoCo (Jaghouar et al. 2024): DiLoCo with fp16 pseudo-gradients.
+///
+/// Formula:
+///   Δ_i = x̄ − x_i after H inner steps;  Δ = fp16(mean of fp16(Δ_i))
+///   v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+/// Sent: Δ_i in fp16, in an all-reduce of all peers after every H-th step.
 struct open_diloco_options : diloco_options {};
 using open_diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::all_reduce<compress::fp16>>;
 CAUSEWAY_DECL [[nodiscard]] open_diloco make(const open_diloco_options& o);
 
 /// INTELLECT-1 / PRIME (Jaghouar et al. 2024): DiLoCo every 100 steps, with 8-bit codes of a range 6σ wide and codebooks
 /// that travel, around a ring whose ends are equal bit for bit. The part inside a site (FSDP) is not this policy's.
+///
+/// Formula:
+///   Δ_i = x̄ − x_i after H inner steps;  Δ = mean of Δ_i, in Q at every hop of the ring
+///   v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+///   Q(x): 256 bins over mean ± 3σ;  a value becomes the mean of those in its bin
+/// Sent: 8-bit codes and their codebook, once around the ring to sum and once to spread, after every H-th step.
 struct intellect1_options {
   std::uint32_t local_steps = 100;
   float outer_learning_rate = 0.7F;
@@ -39598,6 +40036,12 @@ CAUSEWAY_DECL [[nodiscard]] intellect1 make(const intellect1_options& o);
 /// Nesterov), error feedback, and 2 bits with a codebook for each row of the hidden matrices; embeddings, head and vectors
 /// in f32. The mean is quantised again, as by who reduces a part and sends it on. With their job file's numbers; that also
 /// scales by the outer rate before error feedback, which is not followed: see tests/golden/muloco/reference.py.
+///
+/// Formula:
+///   Δ_i = x̄ − x_i after H steps of Muon;  e_i ← β·e_i + Δ_i;  sent = Q(e_i);  e_i ← e_i − sent
+///   Δ = Q(mean of sent);  v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+///   Q: 2 bits a value, 4 bins over 6σ and their means, for each row;  vectors, embeddings, head: as they are
+/// Sent: Q(e_i) of everybody to everybody after every H-th step.
 struct muloco_options {
   std::uint32_t local_steps = 30;
   float outer_learning_rate = 0.8F;
@@ -39609,6 +40053,10 @@ using muloco = comm::rounds<axis::every, axis::outer<optim::nesterov>,
 CAUSEWAY_DECL [[nodiscard]] muloco make(const muloco_options& o);
 
 /// Local SGD (Stich 2019): parameters are averaged every H steps.
+///
+/// Formula:
+///   x_i ← x_i − lr·g_i, H times;  then x_i ← mean of x_j
+/// Sent: how far a peer has moved, in f32, in an all-reduce of all peers after every H-th step.
 struct local_sgd_options {
   std::uint32_t local_steps = 20;
 };
@@ -39617,6 +40065,11 @@ CAUSEWAY_DECL [[nodiscard]] local_sgd make(const local_sgd_options& o);
 
 /// FedAvg (McMahan et al. 2017, algorithm 1): a share C of the peers is drawn for each round, trains `local_steps` batches
 /// (E epochs of its data) and is averaged by its samples; the others rest, and send no row.
+///
+/// Formula:
+///   S: max(1, C·n) peers, drawn anew;  each k in S takes H steps on n_k samples
+///   x̄ ← Σ n_k·x_k / Σ n_k over S;  all peers: x_i ← x̄
+/// Sent: rows of the peers in S, to the owners of parts, who send the mean of their part to all, after every round.
 struct fedavg_options {
   std::uint32_t local_steps = 100;
   double share = 1.0;
@@ -39626,6 +40079,11 @@ CAUSEWAY_DECL [[nodiscard]] fedavg make(const fedavg_options& o);
 
 /// Photon (Sani et al. 2024): small batches with a high inner rate, sampled peers as in FedAvg, an outer momentum (FedMom;
 /// momentum 0 and rate 1 is FedAvg). 64 to 512 local steps: as many times less traffic.
+///
+/// Formula:
+///   S: max(1, C·n) peers, drawn anew;  Δ = Σ n_k·(x̄ − x_k) / Σ n_k over S
+///   v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+/// Sent: rows of the peers in S, to the owners of parts, who send the mean of their part to all, after every round.
 struct photon_options {
   std::uint32_t local_steps = 128;
   double share = 1.0;
@@ -39638,6 +40096,11 @@ CAUSEWAY_DECL [[nodiscard]] photon make(const photon_options& o);
 /// Co-learning (Xu et al. 2019): averaging, with rounds that double when the model moves by less than a tolerance, each a
 /// cycle of the learning rate: it falls exponentially, and begins anew with the next round. That it falls to a quarter is a
 /// choice made here.
+///
+/// Formula:
+///   step j of a round: lr·c^(j/H);  then x_i ← mean of x_j
+///   H ← min(2·H, most) where |change of x̄| ≤ ε·|x̄|
+/// Sent: how far a peer has moved, in f32, in an all-reduce of all peers after each round, whose length grows.
 struct co_learning_options {
   axis::growing_options rounds{.local_steps = 20, .most = 1280, .factor = 2, .tolerance = 0.01, .cycle_end = 0.25F};
 };
@@ -39646,6 +40109,11 @@ CAUSEWAY_DECL [[nodiscard]] co_learning make(const co_learning_options& o);
 
 /// DES-LOC (Iacob et al. 2025): parameters and both moments of the inner optimizer are averaged, each with a period of its
 /// own. The inner optimizer must have moments (optim::adamw).
+///
+/// Formula:
+///   every K_x steps: x_i ← mean of x_j;  every K_u: u_i ← mean of u_j;  every K_v: v_i ← mean of v_j
+///   u, v: first and second moment of the inner AdamW, which go on in between
+/// Sent: parameters or a moment in f32, each by its own period, to owners of parts and back.
 struct des_loc_options {
   std::uint32_t parameters_every = 32;
   std::uint32_t first_moment_every = 96;
@@ -39659,6 +40127,12 @@ CAUSEWAY_DECL [[nodiscard]] des_loc make(const des_loc_options& o);
 /// where all are outliers, all go back to where the round began. A layer is a block, and all that lies outside of blocks is
 /// one. The statistics' numbers are those of its authors' code, the others are chosen. Not here: its synchronous first
 /// steps (train with presets::every_step), shards inside a worker, exchanges that wait for the layer's next forward.
+///
+/// Formula:
+///   of each layer: Δ_i = x̄ − x_i after H steps;  Δ_i counts unless |Δ_i| is an outlier of peer i's own norms
+///   w_i = exp(−|Δ_i|/T) / Σ exp(−|Δ_j|/T);  Δ = Σ w_i·Δ_i;  Δ ← Δ·min(1, φ/(|Δ| + 1e-6))
+///   v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  all outliers: x̄ stays;  x_i ← x̄
+/// Sent: of each layer the norms of all, then weighted rows in f32, to owners of parts and back, after every H-th step.
 struct edit_options {
   std::uint32_t local_steps = 128;
   std::uint32_t warm_up = 120;  ///< rounds before a pseudo-gradient can be an outlier, at least 2
@@ -39875,6 +40349,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// the square root of how many paths those are (section 2.7). What lies outside of blocks is shared by all. Which documents
 /// go to which path (the paper: k-means of their features, then a router that is trained) is the caller's: give each peer
 /// its shard. All peers start from one model. Rounds are DiLoCo's; the paper's own numbers are not known to us.
+///
+/// Formula:
+///   module m, P of n paths have it:  Δ = √P·Σ w_i·(x̄_m − x_i,m) / Σ w_i over these;  outer step as DiLoCo's
+/// Sent: each module in f32 among the peers that have it, to owners of parts and back, after every H-th step.
 struct dipaco_options {
   axis::module_paths paths = axis::every_path({2, 2}, 4);  ///< [peer]: 0, then the version of each level
   std::uint32_t blocks_per_level = 6;
@@ -39996,6 +40474,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// SNOO (Kallusky et al. 2025): DiLoCo's outer Nesterov step without other workers, after every K steps of AdamW. Around
 /// another optimizer: optim::snoo. The paper's own numbers were not at hand: rate and momentum are DiLoCo's, K is chosen.
+///
+/// Formula:
+///   x̃: K steps of AdamW from x;  s = x − x̃;  b ← μ·b + s;  x ← x − η·(s + μ·b)
+/// Sent: nothing by itself: peers that step alike move alike.
 struct snoo_options {
   std::uint32_t local_steps = 50;  ///< K
   float outer_learning_rate = 0.7F;
@@ -40362,6 +40844,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// Streaming DiLoCo (Douillard et al. 2025): fragments of three strided blocks one after another, 4-bit rows that are
 /// summed in f32 by every receiver, blended in τ steps later.
+///
+/// Formula:
+///   fragment p, every H steps, at a time of its own:  Δ_i = x̄ − x_i;  Δ = mean of E3M0(Δ_i)
+///   v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  τ steps later: x_i ← α·x_i + (1 − α)·x̄
+/// Sent: 4-bit rows of one fragment to everybody; fragments one after another, while training goes on.
 struct streaming_diloco_options {
   std::uint32_t local_steps = 100;
   std::uint32_t blocks_in_fragment = 3;
@@ -40376,6 +40863,11 @@ CAUSEWAY_DECL [[nodiscard]] streaming_diloco make(const streaming_diloco_options
 
 /// Eager updates for DiLoCo (Kale et al. 2025): the exchange has a whole round; a peer's own part of the outer gradient is
 /// fresh, the others' is one round old. Where rounds are short and move far, that and a momentum of 0.9 swing: use less.
+///
+/// Formula:
+///   round t: Δ = (1/n)·Δ_i(t) + (1/n)·Σ over others of Δ_j(t − 1)
+///   v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+/// Sent: Δ_i in f32, to owners of parts and back, over the whole next round.
 struct eager_diloco_options {
   std::uint32_t local_steps = 500;
   float outer_learning_rate = 0.7F;
@@ -40388,6 +40880,12 @@ CAUSEWAY_DECL [[nodiscard]] eager_diloco make(const eager_diloco_options& o);
 /// that take turns by how much they change. How many exchanges the link carries is measured before:
 /// axis::by_change::exchanges_for. The compensation is that of the authors' code (github.com/isaacveg/crosstrain, 05b30e6),
 /// whose scripts have these numbers and 8 exchanges of 4 fragments.
+///
+/// Formula:
+///   fragment p:  Δ = mean of (x̄ − x_i);  v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v)
+///   τ steps later: g = (x_i at the send) − x_i;  D = x̄ − (x_i at the send);  λ = λ0·|g| / |g⊙g⊙D|
+///   x_i ← x̄ − (g + λ·g⊙g⊙D);  next fragment: the one with the largest |Δ| / |x̄| a step
+/// Sent: one fragment in f32, to owners of parts and back, every H/N steps, while training goes on.
 struct cocodc_options {
   std::uint32_t local_steps = 100;
   std::uint32_t exchanges = 0;  ///< in so many steps; 0: as many as there are fragments
@@ -42713,6 +43211,10 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<net::peer_index>> rows_of(co
 
 /// Varuna (Athlur et al., EuroSys 2022): stages recompute just before their gradient arrives, and ranks that wait run what
 /// is ready. Its job morphing, another shape when peers come and go, is plan::varuna_search and a restart.
+///
+/// Formula:
+///   g = Σ over m micro-batches / m, activations and gradients in fp16 at boundaries;  x ← optimizer(x, g)
+/// Sent: an activation and a gradient in fp16 over each boundary for each micro-batch.
 struct varuna_options {
   std::int64_t micro_batches = 32;
   std::uint32_t ranks = 0;          ///< peers of a pipeline; 0: all
@@ -42724,6 +43226,11 @@ CAUSEWAY_DECL [[nodiscard]] varuna make(const varuna_options& o);
 
 /// DTFM (Yuan et al., NeurIPS 2022): GPipe on the placement that plan::plan_dtfm finds on measured links, with half
 /// precision on the wire.
+///
+/// Formula:
+///   placement: argmin over partitions of the slowest all-reduce of a stage + the longest path through the stages
+///   g = Σ over m micro-batches / m, activations and gradients in fp16 at boundaries;  x ← optimizer(x, g)
+/// Sent: an activation and a gradient in fp16 over each boundary for each micro-batch; gradients among who has a stage.
 struct dtfm_options {
   std::int64_t micro_batches = 64;
   plan::placement where{};  ///< of plan::plan_dtfm; none: peers in their order
@@ -42734,6 +43241,11 @@ CAUSEWAY_DECL [[nodiscard]] dtfm make(const dtfm_options& o);
 
 /// AQ-SGD (Wang et al., NeurIPS 2022): activations as quantised changes since the sample's last visit, gradients quantised
 /// directly. Needs samples that come again: batches with `samples`, and a sampler without shifted grid.
+///
+/// Formula:
+///   first visit of sample s: m_s = fp16(a_s);  later: m_s ← m_s + Q4(a_s − m_s);  the next stage works with m_s
+///   backward: Q8(g);  x ← optimizer(x, mean of gradients)
+/// Sent: fp16 in the first epoch, then 4 bits a value forward; 8 bits backward.
 struct aq_sgd_pipeline_options {
   std::int64_t micro_batches = 8;
   std::uint32_t ranks = 0;
@@ -42744,6 +43256,11 @@ CAUSEWAY_DECL [[nodiscard]] aq_sgd_pipeline make(const aq_sgd_pipeline_options& 
 
 /// CrossPipe (2025): the order that list scheduling finds on an explicit model of delays and bandwidths, with backwards in
 /// halves. Derived from the paper's model, not from its solver.
+///
+/// Formula:
+///   order: list scheduling of F, B and W on given seconds of stages, delays and bandwidths
+///   g = Σ over m micro-batches / m, in bf16 at boundaries;  x ← optimizer(x, g)
+/// Sent: an activation and a gradient in bf16 over each boundary for each micro-batch.
 struct crosspipe_options {
   std::int64_t micro_batches = 16;
   std::uint32_t ranks = 0;
@@ -42754,7 +43271,13 @@ using crosspipe = parallel::pipeline<stage::crosspipe, stage::coded<compress::bf
 CAUSEWAY_DECL [[nodiscard]] crosspipe make(const crosspipe_options& o);
 
 /// FusionLLM (Tang et al. 2024): GPipe over peers of unequal links, each of which sends the largest values, as many as it
-/// carries in the time that all take. Its cut by measured devices is plan::stage_split, given as `cuts`.
+/// carries in the time that all take. Its cut by measured devices is plan::stage_split, given as `cuts`. Cuts are between
+/// blocks; the paper's graph of single operators, which peers execute remotely, is not here.
+///
+/// Formula:
+///   boundary e: the k_e largest of each 4,096 values, k_e so that bytes = 4·values / (ratio · slowest/speed_e)
+///   g = Σ over m micro-batches / m, with what arrived at boundaries;  x ← optimizer(x, g)
+/// Sent: places and values of the largest entries over each boundary, both ways, for each micro-batch.
 struct fusion_llm_options {
   std::int64_t micro_batches = 8;
   std::uint32_t ranks = 0;
@@ -42768,6 +43291,11 @@ CAUSEWAY_DECL [[nodiscard]] fusion_llm make(const fusion_llm_options& o);
 /// NAG-PP (Ajanthan et al., ICML 2025): stages that never wait for a flush, late gradients, and an inner optim::nadam whose
 /// look-ahead makes up for the delay. Backwards use the parameters of their forward, as the authors' program does; without
 /// `stashing` it is the paper's form for little memory.
+///
+/// Formula:
+///   stage k moves after each backward, by gradients of parameters that are some updates old:
+///   NAdam: m ← β1·m + (1 − β1)·g;  v ← β2·v + (1 − β2)·g²;  x ← x − lr·(μ'·m̂ + (1 − μ)·ĝ) / (√v̂ + ε)
+/// Sent: an activation and a gradient in f32 over each boundary for each micro-batch; there is no flush.
 struct nag_pp_options {
   std::int64_t micro_batches = 1;  ///< between two updates
   std::uint32_t ranks = 0;
@@ -45934,6 +46462,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// Petals (Borzunov et al., 2022 and 2023): a client trains prompts of a model whose frozen blocks others serve, and keeps
 /// them, their optimizer and what went into each hop; hidden states cross in block-wise 8 bits, the chain of servers is the
 /// quickest by measured times, and a lost server's blocks are asked of others. Other peers run presets::petals_server.
+///
+/// Formula:
+///   h_0 = [prompts; embedding(tokens)];  h_l = block_l(h_(l−1)), frozen;  prompts ← optimizer(prompts, ∂loss/∂prompts)
+/// Sent: hidden states in 8 bits to each server of the chain and back, gradients likewise; nothing about prompts but
+/// where each block has its own.
 struct petals_finetune_options {
   std::shared_ptr<net::fabric> fabric{};    ///< of the servers; a transport for other clients of the task is another one
   nn::gpt_options model{};                  ///< the frozen one
@@ -45947,6 +46480,11 @@ using petals_finetune = parallel::tuned_model<nn::gpt_family, stage::coded<compr
 /// Petals with LoRA (Hu et al., 2021; Borzunov et al., 2022): as petals_finetune, but what a client trains is low-rank
 /// adapters beside the blocks' linear maps, of queries and values at first; they travel with every request, in f32, and
 /// servers keep none. The servers are the same, and serve clients of both kinds.
+///
+/// Formula:
+///   block_l's maps: W·x + (α/r)·B_l·A_l·x, W frozen;  A_l, B_l ← optimizer, at the client
+/// Sent: hidden states and gradients in 8 bits to each server of the chain and back, with A_l and B_l in f32, and their
+/// gradients.
 struct petals_lora_options {
   std::shared_ptr<net::fabric> fabric{};    ///< of the servers; a transport for other clients of the task is another one
   nn::gpt_options model{};                  ///< the frozen one
@@ -46652,6 +47190,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// of the model that is trained. That model is a smaller one than without the limit: see the benchmark. The order of
 /// micro-batches and the first directions are our choice; directions stay as they are, for stage::refreshed is not wired
 /// in.
+///
+/// Formula:
+///   U: width × rank, orthonormal, the same on all peers;  weights W that write into the residual stream: W = W·U·Uᵀ
+///   boundary: z = (x − e)·U;  x = e + z·Uᵀ;  backward: g·U;  e: what the embedding has outside of U, from the tokens
+/// Sent: rank f32 numbers for each token over each boundary, both ways.
 struct protocol_models_options {
   std::int64_t micro_batches = 8;
   std::uint32_t ranks = 0;
@@ -51595,6 +52138,11 @@ template <class Swarm, stage::routing::Router Router>
 /// SWARM (Ryabinin et al., ICML 2023): every micro-batch goes to the peer of a stage with the least accumulated expected
 /// time, idle peers move to the starved stage, and boundaries are crossed in block-wise 8 bits. Its trainers relay the
 /// tensors and its updates are delayed by a step; here tensors go straight from stage to stage, and no update is late.
+///
+/// Formula:
+///   peer of the next stage: argmin of accumulated expected seconds;  g = Σ over all micro-batches / B
+///   activations and gradients at boundaries: 8 bits with a scale for each block;  x ← optimizer(x, g)
+/// Sent: 8-bit activations and gradients to the chosen peer; gradients in f32 among the peers of a stage, in every step.
 struct swarm_options {
   std::shared_ptr<net::fabric> fabric{};                                ///< of the swarm; another one than the membership's
   parallel::swarm_options peer{};                                       ///< stage, stages, micro-batches, addresses, times
@@ -51609,6 +52157,12 @@ CAUSEWAY_DECL [[nodiscard]] swarm make(const swarm_options& o);
 /// then an outer step of Nesterov on the mean of what they moved (DiLoCo, arXiv 2311.08105, with its 0.7 and 0.9), instead
 /// of summing gradients in every step: 1/H of the bytes between them. Which steps go together, and what becomes of a lost
 /// peer's, is derived here (docs/design/swarm.md). H is less than DiLoCo's 500: what a lost peer had counts as one step.
+///
+/// Formula:
+///   each peer of a stage: H steps of AdamW on what passed through it;  Δ = mean of (x̄ − x_i) of the stage
+///   v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+/// Sent: 8-bit activations and gradients to the chosen peer in every step; Δ_i in f32 among the peers of a stage after
+/// every H-th.
 struct diloco_swarm_options {
   std::shared_ptr<net::fabric> fabric{};                                ///< of the swarm; another one than the membership's
   parallel::swarm_options peer{};                                       ///< stage, stages, micro-batches, addresses, times
@@ -51627,6 +52181,11 @@ CAUSEWAY_DECL [[nodiscard]] comm::periodic<> rounds_of(const diloco_swarm_option
 /// GWTF (Go With The Flow: Blagoev et al. 2025): paths of a whole step at once, so that peers carry what they can in its
 /// time and the sum of computation and measured link delays is least. The paper's peers find a flow among themselves, by
 /// exchanges that lower its largest cost; here the driver, which knows all of them, computes the least sum.
+///
+/// Formula:
+///   paths of all micro-batches: least Σ of ((c_i + c_j)/2 + delay_ij), each peer within its capacity;
+///   g = Σ over all micro-batches / B
+/// Sent: activations and gradients in f32 along the paths; gradients among the peers of a stage, in every step.
 struct gwtf_options {
   std::shared_ptr<net::fabric> fabric{};  ///< of the swarm; another one than the membership's
   parallel::swarm_options peer{};         ///< stage, stages, micro-batches, addresses, times

@@ -666,6 +666,18 @@ concept Transport = std::movable<T> &&
   { c.stats() } -> std::same_as<traffic>;
 };
 
+/// Optional, for a transport that adds up by means of its own, such as MPI's collectives:
+///
+/// - `sum(data)` begins data[i] = the sum over all peers, in place, and is waited for as a send is. All peers begin equal
+///   sums in the same order. Afterwards all hold the same bits, added in an order that is the transport's own. A sum has no
+///   name: nobody notices a peer that adds something else.
+/// - `sums()`: whether this one wants to be asked.
+template <class T>
+concept SumsItself = Transport<T> && requires(T& t, const T& c, std::span<float> data) {
+  { c.sums() } -> std::same_as<bool>;
+  { t.sum(data) } -> std::same_as<operation>;
+};
+
 /// The network of a peer that is alone.
 class solo_transport {
  public:
@@ -698,7 +710,8 @@ class any_transport {
   /// What is no transport: a compiler's error names its type `T` here.
   template <class T>
     requires(!std::derived_from<T, any_transport> && !KnowsItself<T>)
-  any_transport(const T& not_a_transport) = delete;
+  any_transport(const T& not_a_transport)
+  = delete;
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
@@ -707,6 +720,9 @@ class any_transport {
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
+  /// False where it models no SumsItself; then `sum` is not called.
+  [[nodiscard]] bool sums() const { return model_->sums(); }
+  operation sum(std::span<float> data) { return model_->sum(data); }
 
  private:
   struct interface {
@@ -718,6 +734,8 @@ class any_transport {
     virtual result<std::size_t> wait(operation, time_point) = 0;
     virtual bool done(operation) const = 0;
     virtual traffic stats() const = 0;
+    virtual bool sums() const = 0;
+    virtual operation sum(std::span<float>) = 0;
   };
 
   template <class T>
@@ -734,12 +752,20 @@ class any_transport {
     result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
     bool done(operation op) const override { return transport.done(op); }
     traffic stats() const override { return transport.stats(); }
+    bool sums() const override {
+      if constexpr (SumsItself<T>) return transport.sums();
+      return false;
+    }
+    operation sum(std::span<float> data) override {
+      if constexpr (SumsItself<T>) return transport.sum(data);
+      return {};
+    }
     T transport;
   };
 
   std::unique_ptr<interface> model_;
 };
-static_assert(Transport<any_transport>);
+static_assert(SumsItself<any_transport>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 

@@ -710,6 +710,27 @@ inline constexpr std::size_t most_descriptors = 65536;    ///< nobody needs more
 inline constexpr std::size_t reserved_descriptors = 64;   ///< for files; a quarter of the limit where that is less
 inline constexpr std::size_t descriptors_of_a_link = 64;  ///< a new link may take this share (1/64) of what is left
 
+/// Owns one. -1: none.
+class owned_descriptor {
+ public:
+  explicit owned_descriptor(int fd = -1) noexcept : fd_{fd} {}
+  owned_descriptor(owned_descriptor&& other) noexcept : fd_{other.release()} {}
+  owned_descriptor& operator=(owned_descriptor&& other) noexcept {
+    if (this != &other) reset(other.release());
+    return *this;
+  }
+  ~owned_descriptor() { close(); }
+
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  int release() noexcept { return std::exchange(fd_, -1); }
+  void close() noexcept { reset(-1); }
+
+ private:
+  CAUSEWAY_DECL void reset(int fd) noexcept;
+
+  int fd_;
+};
+
 /// How many this process may have open now.
 CAUSEWAY_DECL std::size_t descriptor_limit() noexcept;
 
@@ -736,7 +757,14 @@ CAUSEWAY_DECL error no_descriptors(std::string where);
 
 // Bodies of net/descriptors.hpp.
 
+#include <unistd.h>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL void owned_descriptor::reset(int fd) noexcept {
+  if (fd_ >= 0) (void)::close(fd_);
+  fd_ = fd;
+}
 
 CAUSEWAY_DECL std::size_t descriptor_limit() noexcept {
 #if defined(__unix__) || defined(__APPLE__)
@@ -988,6 +1016,18 @@ concept Transport = std::movable<T> &&
   { c.stats() } -> std::same_as<traffic>;
 };
 
+/// Optional, for a transport that adds up by means of its own, such as MPI's collectives:
+///
+/// - `sum(data)` begins data[i] = the sum over all peers, in place, and is waited for as a send is. All peers begin equal
+///   sums in the same order. Afterwards all hold the same bits, added in an order that is the transport's own. A sum has no
+///   name: nobody notices a peer that adds something else.
+/// - `sums()`: whether this one wants to be asked.
+template <class T>
+concept SumsItself = Transport<T> && requires(T& t, const T& c, std::span<float> data) {
+  { c.sums() } -> std::same_as<bool>;
+  { t.sum(data) } -> std::same_as<operation>;
+};
+
 /// The network of a peer that is alone.
 class solo_transport {
  public:
@@ -1020,7 +1060,8 @@ class any_transport {
   /// What is no transport: a compiler's error names its type `T` here.
   template <class T>
     requires(!std::derived_from<T, any_transport> && !KnowsItself<T>)
-  any_transport(const T& not_a_transport) = delete;
+  any_transport(const T& not_a_transport)
+  = delete;
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
@@ -1029,6 +1070,9 @@ class any_transport {
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
+  /// False where it models no SumsItself; then `sum` is not called.
+  [[nodiscard]] bool sums() const { return model_->sums(); }
+  operation sum(std::span<float> data) { return model_->sum(data); }
 
  private:
   struct interface {
@@ -1040,6 +1084,8 @@ class any_transport {
     virtual result<std::size_t> wait(operation, time_point) = 0;
     virtual bool done(operation) const = 0;
     virtual traffic stats() const = 0;
+    virtual bool sums() const = 0;
+    virtual operation sum(std::span<float>) = 0;
   };
 
   template <class T>
@@ -1056,12 +1102,20 @@ class any_transport {
     result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
     bool done(operation op) const override { return transport.done(op); }
     traffic stats() const override { return transport.stats(); }
+    bool sums() const override {
+      if constexpr (SumsItself<T>) return transport.sums();
+      return false;
+    }
+    operation sum(std::span<float> data) override {
+      if constexpr (SumsItself<T>) return transport.sum(data);
+      return {};
+    }
     T transport;
   };
 
   std::unique_ptr<interface> model_;
 };
-static_assert(Transport<any_transport>);
+static_assert(SumsItself<any_transport>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 
@@ -1138,7 +1192,11 @@ enum class frame_kind : std::uint8_t {
   stream = 18,     ///< fabric: first frame of a stream for data, of a link that stands
   stream_ok = 19,  ///< answer to `stream`
   ask = 20,        ///< a stranger to a run, of any id: what are you?
-  told = 21        ///< answer to `ask`: a piece of what the program says to newcomers
+  told = 21,       ///< answer to `ask`: a piece of what the program says to newcomers
+
+  memory_offer = 22,    ///< this stream could move to shared memory; `id.step` says where to fetch it
+  memory_taken = 23,    ///< the sender's last frame over TCP: its next one is in shared memory
+  memory_declined = 24  ///< answer to `memory_offer`: the stream stays as it is
 };
 
 /// The one flag of this version: a digest of the content, `hash_bytes` of it, stands between header and content.
@@ -1180,7 +1238,9 @@ namespace detail {
 CAUSEWAY_DECL frame_header read_header_fields(byte_reader& in) noexcept;
 
 /// Frames that are said before a connection carries messages.
-constexpr bool is_handshake(frame_kind kind) noexcept { return kind >= frame_kind::hello && kind != frame_kind::control; }
+constexpr bool is_handshake(frame_kind kind) noexcept {
+  return kind >= frame_kind::hello && kind <= frame_kind::told && kind != frame_kind::control;
+}
 
 CAUSEWAY_DECL const char* broken_control_rule(const frame_header& h) noexcept;
 
@@ -1278,7 +1338,7 @@ CAUSEWAY_DECL const char* broken_control_rule(const frame_header& h) noexcept {
 }
 
 CAUSEWAY_DECL const char* broken_rule(const frame_header& h) noexcept {
-  if (h.kind < frame_kind::data || h.kind > frame_kind::told) return "an unknown kind of frame";
+  if (h.kind < frame_kind::data || h.kind > frame_kind::memory_declined) return "an unknown kind of frame";
   const bool may_have_digest = h.kind == frame_kind::data || h.kind == frame_kind::control;
   if (h.flags != 0 && (h.flags != has_digest || !may_have_digest)) return "flags that this version does not know";
   if (h.message_length > max_message_bytes) return "a message of more than 64 GiB";
@@ -1924,7 +1984,8 @@ struct transport_options {
   std::size_t unexpected_total = std::size_t{1} << 30U;   ///< the same for all peers together
   std::size_t socket_buffer = 0;                          ///< 0: the kernel tunes it
   bool bbr = true;                                        ///< ask the kernel for BBR; false keeps its default
-  duration heartbeat = std::chrono::seconds{1};           ///< how often an idle link says that it lives
+  bool shared_memory = true;  ///< with peers on this machine, for large messages: docs/design/shared_memory.md
+  duration heartbeat = std::chrono::seconds{1};    ///< how often an idle link says that it lives
   duration silence = std::chrono::seconds{10};     ///< a peer silent for longer is lost (or longer, see deadline.hpp)
   duration close_grace = std::chrono::seconds{2};  ///< how long `close` waits for the others' goodbye
   bool digest = false;  ///< send a checksum of the content with every chunk; the other side verifies it in any case
@@ -2302,6 +2363,272 @@ CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& w
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_ASIO_FABRIC_HPP
+
+// ---- causeway/net/shared_rings.hpp ----
+#ifndef CAUSEWAY_NET_SHARED_RINGS_HPP
+#define CAUSEWAY_NET_SHARED_RINGS_HPP
+
+// Two ring buffers in memory that two processes share, one for each direction: bytes in, the same bytes out. Linux only
+// (memfd). The other process may be defect or torn: its counters are read once and checked, and nothing else of the shared
+// memory decides anything. Who sleeps and who must be woken is said here; waking is for whoever owns it.
+// docs/design/shared_memory.md says why it is as it is.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// The head of the shared memory, one for each ring. Each counter is written by one side alone and only grows.
+struct ring_head {
+  alignas(64) std::uint64_t written;        ///< bytes, by the writer
+  alignas(64) std::uint64_t read;           ///< bytes, by the reader
+  alignas(64) std::uint32_t reader_sleeps;  ///< set by the reader, taken by the writer
+  alignas(64) std::uint32_t writer_sleeps;  ///< set by the writer, taken by the reader
+};
+
+/// One side's view. Not thread-safe: calls of one side come one at a time; the two sides are on their own.
+class shared_rings {
+ public:
+  static constexpr std::size_t least_ring = std::size_t{64} << 10U;
+  static constexpr std::size_t most_ring = std::size_t{64} << 20U;
+  static constexpr std::size_t piece_bytes = std::size_t{64} << 10U;  ///< moved at most between two looks at the counters
+
+  /// Makes the memory, with two rings of `ring_bytes` each, a power of two between the limits. Its pages are allocated
+  /// here: errc::out_of_memory where the machine has none to spare.
+  CAUSEWAY_DECL static result<shared_rings> make(std::size_t ring_bytes);
+
+  /// Takes part in the memory that another process made and whose descriptor it handed to us. errc::protocol where it could
+  /// shrink under us, or is no memory of ours.
+  CAUSEWAY_DECL static result<shared_rings> join(owned_descriptor memory);
+
+  shared_rings(shared_rings&& other) noexcept
+      : memory_{std::move(other.memory_)},
+        base_{std::exchange(other.base_, nullptr)},
+        capacity_{other.capacity_},
+        maker_{other.maker_},
+        written_{other.written_},
+        read_{other.read_},
+        filled_{other.filled_},
+        wrote_{other.wrote_},
+        freed_{other.freed_},
+        broken_{other.broken_} {}
+  shared_rings& operator=(shared_rings&&) = delete;
+  ~shared_rings();
+
+  /// Of a ring.
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  /// What the other process is given.
+  [[nodiscard]] const owned_descriptor& memory() const noexcept { return memory_; }
+  /// The mapping is enough from now on.
+  void close_descriptor() noexcept { memory_.close(); }
+
+  /// Copies as much of `first` and then of `second` as there is room for, at most a piece; the number of bytes.
+  CAUSEWAY_DECL std::size_t write(std::span<const std::byte> first, std::span<const std::byte> second = {}) noexcept;
+
+  /// Copies as much as there is, at most a piece, out to `to`; the number of bytes.
+  CAUSEWAY_DECL std::size_t read(std::span<std::byte> to) noexcept;
+
+  /// Says that this side waits for something to read. False when there is something already.
+  CAUSEWAY_DECL bool sleep_until_readable() noexcept;
+
+  /// Says that this side waits until half of its ring is free. False when it is already.
+  CAUSEWAY_DECL bool sleep_until_writable() noexcept;
+
+  /// After a write or a read: whether the other side sleeps and has something to do now. Said once for each sleep.
+  CAUSEWAY_DECL [[nodiscard]] bool must_wake() noexcept;
+
+  /// The other side's counters cannot be: nothing is read or written any more.
+  [[nodiscard]] bool broken() const noexcept { return broken_; }
+
+ private:
+  CAUSEWAY_DECL shared_rings(owned_descriptor memory, std::byte* base, std::size_t capacity, bool maker) noexcept;
+
+  CAUSEWAY_DECL static result<std::byte*> map(const owned_descriptor& memory, std::size_t length);
+
+  static constexpr std::size_t head_bytes = 4096;  // of both rings; the rings follow
+
+  static std::size_t length_of(std::size_t ring_bytes) noexcept { return head_bytes + 2 * ring_bytes; }
+
+  CAUSEWAY_DECL [[nodiscard]] ring_head& head(bool outgoing) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] std::byte* bytes(bool outgoing) const noexcept;
+
+  /// Bytes in a ring by its two counters; more than fit: it is broken.
+  CAUSEWAY_DECL std::size_t used(std::uint64_t written, std::uint64_t read) noexcept;
+
+  CAUSEWAY_DECL void copy_in(std::uint64_t at, std::span<const std::byte> from) noexcept;
+
+  owned_descriptor memory_;
+  std::byte* base_;
+  std::size_t capacity_;
+  bool maker_;                 // writes the first ring
+  std::uint64_t written_ = 0;  // ours: what the shared memory says of it is never read
+  std::uint64_t read_ = 0;
+  std::size_t filled_ = 0;  // bytes that the last read left in the incoming ring
+  bool wrote_ = false;      // since the last look at who sleeps
+  bool freed_ = false;
+  bool broken_ = false;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_SHARED_RINGS_HPP
+
+// ---- causeway/net/impl/shared_rings.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_SHARED_RINGS_IPP
+#define CAUSEWAY_NET_IMPL_SHARED_RINGS_IPP
+
+// Bodies of net/shared_rings.hpp.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cerrno>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free && std::atomic_ref<std::uint32_t>::is_always_lock_free,
+              "a lock would be one process's own");
+
+CAUSEWAY_DECL shared_rings::shared_rings(owned_descriptor memory, std::byte* base, std::size_t capacity,
+                                         bool maker) noexcept
+    : memory_{std::move(memory)}, base_{base}, capacity_{capacity}, maker_{maker} {}
+
+CAUSEWAY_INLINE shared_rings::~shared_rings() {
+  if (base_ != nullptr) (void)::munmap(base_, length_of(capacity_));
+}
+
+CAUSEWAY_DECL result<shared_rings> shared_rings::make(std::size_t ring_bytes) {
+  CAUSEWAY_EXPECT(std::has_single_bit(ring_bytes) && ring_bytes >= least_ring && ring_bytes <= most_ring);
+  const std::size_t length = length_of(ring_bytes);
+  owned_descriptor memory{::memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (memory.get() < 0) return fail(errc::io_failed, "shared memory", "this system gives none (memfd_create)");
+  // Whether the machine has so much is found out now, not by a signal when it is touched.
+  if (::posix_fallocate(memory.get(), 0, static_cast<off_t>(length)) != 0) {
+    return fail(errc::out_of_memory, "shared memory", "there is no room for " + std::to_string(length) + " bytes");
+  }
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return fail(errc::io_failed, "shared memory", "its size cannot be sealed");
+  }
+  CAUSEWAY_ASSIGN(std::byte* const base, map(memory, length));
+  return shared_rings{std::move(memory), base, ring_bytes, true};
+}
+
+CAUSEWAY_DECL result<shared_rings> shared_rings::join(owned_descriptor memory) {
+  const int seals = ::fcntl(memory.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    return fail(errc::protocol, "shared memory", "what the other side handed over could shrink under us");
+  }
+  struct stat about {};
+  if (::fstat(memory.get(), &about) != 0) return fail(errc::io_failed, "shared memory", "its size cannot be asked for");
+  const auto length = static_cast<std::uint64_t>(about.st_size);
+  const std::uint64_t ring = length > head_bytes ? (length - head_bytes) / 2 : 0;
+  if (!std::has_single_bit(ring) || ring < least_ring || ring > most_ring || length_of(ring) != length) {
+    return fail(errc::protocol, "shared memory", "what the other side handed over has an impossible size");
+  }
+  CAUSEWAY_ASSIGN(std::byte* const base, map(memory, length));
+  shared_rings rings{std::move(memory), base, ring, false};
+  rings.close_descriptor();
+  return rings;
+}
+
+CAUSEWAY_DECL result<std::byte*> shared_rings::map(const owned_descriptor& memory, std::size_t length) {
+  void* const base = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  if (base == MAP_FAILED) return fail(errc::out_of_memory, "shared memory", "it cannot be mapped");
+  return static_cast<std::byte*>(base);
+}
+
+CAUSEWAY_DECL ring_head& shared_rings::head(bool outgoing) const noexcept {
+  return reinterpret_cast<ring_head*>(base_)[outgoing == maker_ ? 0 : 1];
+}
+
+CAUSEWAY_DECL std::byte* shared_rings::bytes(bool outgoing) const noexcept {
+  return base_ + head_bytes + (outgoing == maker_ ? 0 : capacity_);
+}
+
+CAUSEWAY_DECL std::size_t shared_rings::used(std::uint64_t written, std::uint64_t read) noexcept {
+  const std::uint64_t n = written - read;
+  if (n > capacity_) broken_ = true;
+  return broken_ ? 0 : static_cast<std::size_t>(n);
+}
+
+CAUSEWAY_DECL void shared_rings::copy_in(std::uint64_t at, std::span<const std::byte> from) noexcept {
+  if (from.empty()) return;
+  std::byte* const ring = bytes(true);
+  const auto begin = static_cast<std::size_t>(at & (capacity_ - 1));
+  const std::size_t upto_end = std::min(from.size(), capacity_ - begin);
+  std::memcpy(ring + begin, from.data(), upto_end);
+  if (upto_end < from.size()) std::memcpy(ring, from.data() + upto_end, from.size() - upto_end);
+}
+
+CAUSEWAY_DECL std::size_t shared_rings::write(std::span<const std::byte> first,
+                                              std::span<const std::byte> second) noexcept {
+  if (broken_) return 0;
+  ring_head& out = head(true);
+  const std::size_t filled = used(written_, std::atomic_ref{out.read}.load(std::memory_order_acquire));
+  if (broken_) return 0;
+  const std::size_t room = std::min(capacity_ - filled, piece_bytes);
+  first = first.first(std::min(first.size(), room));
+  second = second.first(std::min(second.size(), room - first.size()));
+  copy_in(written_, first);
+  copy_in(written_ + first.size(), second);
+  const std::size_t n = first.size() + second.size();
+  written_ += n;
+  if (n == 0) return 0;
+  wrote_ = true;
+  std::atomic_ref{out.written}.store(written_, std::memory_order_seq_cst);
+  return n;
+}
+
+CAUSEWAY_DECL std::size_t shared_rings::read(std::span<std::byte> to) noexcept {
+  if (broken_) return 0;
+  ring_head& in = head(false);
+  const std::size_t there = used(std::atomic_ref{in.written}.load(std::memory_order_acquire), read_);
+  const std::size_t n = std::min({there, to.size(), piece_bytes});
+  if (n == 0) return 0;
+  const std::byte* const ring = bytes(false);
+  const auto begin = static_cast<std::size_t>(read_ & (capacity_ - 1));
+  const std::size_t upto_end = std::min(n, capacity_ - begin);
+  std::memcpy(to.data(), ring + begin, upto_end);
+  if (upto_end < n) std::memcpy(to.data() + upto_end, ring, n - upto_end);
+  read_ += n;
+  filled_ = there - n;
+  freed_ = true;
+  std::atomic_ref{in.read}.store(read_, std::memory_order_seq_cst);
+  return n;
+}
+
+CAUSEWAY_DECL bool shared_rings::sleep_until_readable() noexcept {
+  ring_head& in = head(false);
+  const std::atomic_ref sleeps{in.reader_sleeps};
+  sleeps.store(1, std::memory_order_seq_cst);
+  const bool empty = used(std::atomic_ref{in.written}.load(std::memory_order_seq_cst), read_) == 0 && !broken_;
+  if (!empty) sleeps.store(0, std::memory_order_seq_cst);
+  return empty;
+}
+
+CAUSEWAY_DECL bool shared_rings::sleep_until_writable() noexcept {
+  ring_head& out = head(true);
+  const std::atomic_ref sleeps{out.writer_sleeps};
+  sleeps.store(1, std::memory_order_seq_cst);
+  const std::size_t filled = used(written_, std::atomic_ref{out.read}.load(std::memory_order_seq_cst));
+  const bool full = filled > capacity_ / 2 && !broken_;
+  if (!full) sleeps.store(0, std::memory_order_seq_cst);
+  return full;
+}
+
+CAUSEWAY_DECL bool shared_rings::must_wake() noexcept {
+  const auto taken = [](std::uint32_t& flag) {
+    const std::atomic_ref sleeps{flag};
+    return sleeps.load(std::memory_order_seq_cst) != 0 && sleeps.exchange(0, std::memory_order_seq_cst) != 0;
+  };
+  const bool reader = std::exchange(wrote_, false) && taken(head(true).reader_sleeps);
+  const bool writer = std::exchange(freed_, false) && filled_ <= capacity_ / 2 && taken(head(false).writer_sleeps);
+  return reader || writer;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_SHARED_RINGS_IPP
+#endif
 
 // ---- causeway/net/epochs.hpp ----
 #ifndef CAUSEWAY_NET_EPOCHS_HPP
@@ -3684,13 +4011,100 @@ CAUSEWAY_DECL void side_thread::run() {
 #endif  // CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
 #endif
 
+// ---- causeway/net/asio_memory_stream.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_MEMORY_STREAM_HPP
+#define CAUSEWAY_NET_ASIO_MEMORY_STREAM_HPP
+
+// What a stream of a link is made of once it has left TCP: two rings in shared memory, and a Unix socket that wakes whoever
+// sleeps and ends with the other process. And how two processes come to have them in common: one listens, the other
+// connects and hands the memory over. Nothing here waits. docs/design/shared_memory.md.
+
+#include <asio/local/stream_protocol.hpp>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// Of a ring. Large enough that a writer is far ahead before it sleeps, small enough to stay in the cache.
+inline constexpr std::size_t shared_ring_bytes = std::size_t{1} << 20U;
+
+/// Messages of this length are worth moving a stream for.
+inline constexpr std::size_t shared_from_bytes = std::size_t{64} << 10U;
+
+/// Reads and writes as a non-blocking socket does: what cannot move now gives would_block, the end gives eof.
+class memory_stream {
+ public:
+  using wake_socket = asio::local::stream_protocol::socket;
+
+  CAUSEWAY_DECL memory_stream(asio::any_io_executor executor, shared_rings rings, owned_descriptor socket);
+
+  CAUSEWAY_DECL std::size_t send(const std::array<asio::const_buffer, 2>& from, std::error_code& failure);
+  CAUSEWAY_DECL std::size_t receive(const std::array<asio::mutable_buffer, 2>& to, std::error_code& failure);
+
+  /// From now on the other side wakes us. False when there is something to do already.
+  bool sleep_until_readable() noexcept { return !gone_ && rings_.sleep_until_readable(); }
+  bool sleep_until_writable() noexcept { return !gone_ && rings_.sleep_until_writable(); }
+
+  /// Takes in what woke us, and notices that the other side is gone.
+  CAUSEWAY_DECL void hear();
+  [[nodiscard]] bool gone() const noexcept { return gone_; }
+
+  wake_socket& socket() noexcept { return socket_; }
+
+ private:
+  CAUSEWAY_DECL void wake();
+
+  shared_rings rings_;
+  wake_socket socket_;
+  bool gone_ = false;
+};
+
+/// What the side that offers holds until the other one has come: a Unix socket that listens at a name nobody else has.
+class memory_offer {
+ public:
+  CAUSEWAY_DECL static result<memory_offer> make();
+
+  /// Makes a memory and hands it to who offered. Fails where that is no process of this user on this machine and in this
+  /// network namespace, or the machine has no memory left for it.
+  CAUSEWAY_DECL static result<std::unique_ptr<memory_stream>> take(std::uint64_t number, asio::any_io_executor executor);
+
+  /// Tells the other side which name it is.
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+
+  /// The memory that the other side handed over, which it does before it says so: errc::not_found where none came.
+  CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> accept(asio::any_io_executor executor);
+
+ private:
+  memory_offer(owned_descriptor listening, std::uint64_t number) noexcept
+      : listening_{std::move(listening)}, number_{number} {}
+
+  CAUSEWAY_DECL static std::uint64_t fresh_number();
+  CAUSEWAY_DECL static owned_descriptor make_socket();
+  /// Calls ::bind or ::connect with the name of a number.
+  template <class Call>
+  static bool with_name(std::uint64_t number, Call call);
+  CAUSEWAY_DECL static bool is_ours(const owned_descriptor& socket);
+  CAUSEWAY_DECL static bool hand_over(const owned_descriptor& memory, const owned_descriptor& socket);
+  CAUSEWAY_DECL static owned_descriptor take_over(const owned_descriptor& socket);
+
+  owned_descriptor listening_;
+  std::uint64_t number_;
+};
+
+/// Whether both ends of a connection seem to be on this machine. A tunnel seems so, too.
+CAUSEWAY_DECL bool is_near(const tcp::socket& socket);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_MEMORY_STREAM_HPP
+#endif
+
 // ---- causeway/net/asio_stream.hpp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_ASIO_STREAM_HPP
 #define CAUSEWAY_NET_ASIO_STREAM_HPP
 
-// The state of one TCP connection of a link: how far it is in reading and in writing. And what all links of a transport
-// share. The link drives it; nothing here moves a byte.
+// The state of one stream of a link, a TCP connection or shared memory: how far it is in reading and in writing. And what
+// all links of a transport share. The link drives it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -3739,6 +4153,7 @@ struct outgoing_frame {
   const std::byte* body = nullptr;
   std::size_t body_left = 0;
   std::size_t body_length = 0;
+  frame_kind kind = frame_kind::data;
   slot_index slot = no_slot;
   std::vector<std::byte> own;  ///< a control message, or the rest of a chunk whose send was cancelled
 
@@ -3751,13 +4166,25 @@ struct outgoing_frame {
   CAUSEWAY_DECL void consume(std::size_t n);
 };
 
-/// One TCP connection of a link, and how far it is in reading and writing.
+/// One stream of a link, and how far it is in reading and writing. Each direction starts over TCP and may move to shared
+/// memory, once, between two frames.
 struct stream {
   static constexpr std::size_t staging_bytes = std::size_t{16} << 10U;
 
   CAUSEWAY_DECL explicit stream(tcp::socket s);
 
-  tcp::socket socket;
+  /// One non-blocking attempt, wherever the direction is now.
+  CAUSEWAY_DECL std::size_t send(std::error_code& failure);
+  CAUSEWAY_DECL std::size_t receive(const std::array<asio::mutable_buffer, 2>& to, std::error_code& failure);
+
+  CAUSEWAY_DECL void close();
+  tcp::socket socket;                     ///< closed once both directions have moved
+  std::optional<memory_offer> offer;      ///< ours, not answered yet
+  std::unique_ptr<memory_stream> memory;  ///< that the other side has, too
+  bool memory_asked = false;              ///< an offer was made; there is no second one
+  bool reads_memory = false;
+  bool writes_memory = false;
+  std::size_t wakes = 0;  ///< handlers of `memory` that are still to come
   bool open = true;
   bool read_armed = false;
   bool write_armed = false;
@@ -3865,10 +4292,11 @@ class outbox {
 #ifndef CAUSEWAY_NET_ASIO_LINK_HPP
 #define CAUSEWAY_NET_ASIO_LINK_HPP
 
-// The connection to one peer: one or more TCP streams, the outbox and the inbox. Streams may be added while it runs; the
-// first carries the control messages. When one ends, the link ends. All reads and writes are non-blocking calls made under
-// the transport's lock when a socket is ready, never asynchronous operations on a caller's buffer. So once an operation is
-// cancelled nothing can touch its buffer, and no byte is copied between socket and buffer.
+// The connection to one peer: one or more streams, the outbox and the inbox. Streams may be added while it runs; the first
+// carries the control messages. A stream between two processes of one machine moves to shared memory when it has a large
+// message to carry. When one ends, the link ends. All reads and writes are non-blocking calls made under the transport's
+// lock when a stream is ready, never asynchronous operations on a caller's buffer. So once an operation is cancelled
+// nothing can touch its buffer, and no byte is copied between stream and buffer.
 
 #include <new>
 
@@ -3946,7 +4374,7 @@ class link {
     try {
       work();
     } catch (const std::bad_alloc&) {
-      for (const auto& s : streams_) shut(*s);
+      for (const auto& s : streams_) s->close();
       for (const auto& s : streams_) s->control = {};
       lose(out_of_memory(who_.name));
     }
@@ -4016,6 +4444,29 @@ class link {
 
   CAUSEWAY_DECL void answer_goodbye(stream& s);
 
+  // ---- moving a stream to shared memory
+
+  /// A message of this length was seen on a stream. The peer with the smaller number offers to move, once; whether it does
+  /// now: then the offer waits to be written.
+  CAUSEWAY_DECL bool consider_memory(stream& s, std::uint64_t length);
+
+  /// An offer, or the answer to ours.
+  CAUSEWAY_DECL bool hear_memory(stream& s, const frame_header& h);
+
+  CAUSEWAY_DECL bool answer_offer(stream& s, std::uint64_t number);
+
+  /// What the other side sends from now on is in shared memory.
+  CAUSEWAY_DECL bool follow_into_memory(stream& s);
+
+  /// Nobody needs TCP any more once both directions have moved.
+  CAUSEWAY_DECL void leave_tcp(stream& s);
+
+  CAUSEWAY_DECL void arm_wake(stream& s);
+
+  CAUSEWAY_DECL void look_again(stream& s);
+
+  CAUSEWAY_DECL void look_into_memory(stream& s);
+
   // ---- ending
 
   /// The peer spoke nonsense: drops it. Always false.
@@ -4030,8 +4481,6 @@ class link {
   CAUSEWAY_DECL void end_farewell();
 
   CAUSEWAY_DECL static error closed_error();
-
-  CAUSEWAY_DECL static void shut(stream& s);
 
   link_context* shared_;
   link_identity who_;
@@ -4751,6 +5200,188 @@ CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& w
 #endif  // CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
 #endif
 
+// ---- causeway/net/impl/asio_memory_stream.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_MEMORY_STREAM_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_MEMORY_STREAM_IPP
+
+// Bodies of net/asio_memory_stream.hpp.
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <cerrno>
+#include <cstdio>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL memory_stream::memory_stream(asio::any_io_executor executor, shared_rings rings, owned_descriptor socket)
+    : rings_{std::move(rings)}, socket_{std::move(executor), asio::local::stream_protocol{}, socket.get()} {
+  (void)socket.release();
+  rings_.close_descriptor();
+}
+
+CAUSEWAY_DECL std::size_t memory_stream::send(const std::array<asio::const_buffer, 2>& from, std::error_code& failure) {
+  if (gone_) {
+    failure = asio::error::broken_pipe;
+    return 0;
+  }
+  const auto view = [](const asio::const_buffer& b) {
+    return std::span{static_cast<const std::byte*>(b.data()), b.size()};
+  };
+  const std::size_t n = rings_.write(view(from[0]), view(from[1]));
+  if (rings_.broken()) {
+    failure = std::make_error_code(std::errc::bad_message);
+  } else if (n == 0) {
+    failure = asio::error::would_block;
+  }
+  wake();
+  return n;
+}
+
+CAUSEWAY_DECL std::size_t memory_stream::receive(const std::array<asio::mutable_buffer, 2>& to, std::error_code& failure) {
+  std::size_t moved = 0;
+  for (const asio::mutable_buffer& b : to) {
+    const std::size_t n = rings_.read({static_cast<std::byte*>(b.data()), b.size()});
+    moved += n;
+    if (n < b.size()) break;
+  }
+  if (rings_.broken()) {
+    failure = std::make_error_code(std::errc::bad_message);
+  } else if (moved == 0) {
+    failure = gone_ ? asio::error::make_error_code(asio::error::eof) : make_error_code(asio::error::would_block);
+  }
+  wake();
+  return moved;
+}
+
+// A full socket has wakes in it already.
+CAUSEWAY_DECL void memory_stream::wake() {
+  if (!rings_.must_wake()) return;
+  const char word = 0;
+  (void)::send(socket_.native_handle(), &word, sizeof word, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+CAUSEWAY_DECL void memory_stream::hear() {
+  std::array<char, 64> words;
+  const auto n = ::recv(socket_.native_handle(), words.data(), words.size(), MSG_DONTWAIT);
+  if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) gone_ = true;
+}
+
+// Equal for no two offers of machines that share a network namespace, nor of two that a tunnel joins.
+CAUSEWAY_DECL std::uint64_t memory_offer::fresh_number() {
+  static std::atomic<std::uint64_t> count{0};
+  const auto now = steady_clock{}.now().since_start.count();
+  const std::uint64_t here = reinterpret_cast<std::uintptr_t>(&count);
+  return hasher{++count}.add_value(now).add_value(here).add_value(::getpid()).finish();
+}
+
+CAUSEWAY_DECL owned_descriptor memory_offer::make_socket() {
+  return owned_descriptor{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+}
+
+// An abstract name: no file, and gone with its socket.
+template <class Call>
+bool memory_offer::with_name(std::uint64_t number, Call call) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  const int length = std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "causeway-%016llx",
+                                   static_cast<unsigned long long>(number));
+  const auto all = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
+  return call(reinterpret_cast<const sockaddr*>(&name), all) == 0;
+}
+
+CAUSEWAY_DECL bool memory_offer::is_ours(const owned_descriptor& socket) {
+  ucred who{};
+  socklen_t length = sizeof who;
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && who.uid == ::geteuid();
+}
+
+CAUSEWAY_DECL bool memory_offer::hand_over(const owned_descriptor& memory, const owned_descriptor& socket) {
+  char word = 0;
+  iovec content{&word, sizeof word};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &content;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(int));
+  const int descriptor = memory.get();
+  std::memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
+  return ::sendmsg(socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+}
+
+CAUSEWAY_DECL owned_descriptor memory_offer::take_over(const owned_descriptor& socket) {
+  char word = 0;
+  iovec content{&word, sizeof word};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &content;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  if (::recvmsg(socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != 1) return owned_descriptor{};
+  const cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  if (rights == nullptr || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS ||
+      rights->cmsg_len != CMSG_LEN(sizeof(int))) {
+    return owned_descriptor{};
+  }
+  int descriptor = -1;
+  std::memcpy(&descriptor, CMSG_DATA(rights), sizeof descriptor);
+  return owned_descriptor{descriptor};
+}
+
+CAUSEWAY_DECL result<memory_offer> memory_offer::make() {
+  const std::uint64_t number = fresh_number();
+  owned_descriptor listening = make_socket();
+  const auto bind = [&](const sockaddr* name, socklen_t length) { return ::bind(listening.get(), name, length); };
+  if (listening.get() < 0 || !with_name(number, bind) || ::listen(listening.get(), 8) != 0) {
+    return fail(errc::io_failed, "shared memory", "no Unix socket could be made to offer it at");
+  }
+  return memory_offer{std::move(listening), number};
+}
+
+CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> memory_offer::take(std::uint64_t number,
+                                                                        asio::any_io_executor executor) {
+  owned_descriptor socket = make_socket();
+  const auto connect = [&](const sockaddr* name, socklen_t length) { return ::connect(socket.get(), name, length); };
+  if (socket.get() < 0 || !with_name(number, connect) || !is_ours(socket)) {
+    return fail(errc::not_found, "shared memory", "the other side is not on this machine, or another user's");
+  }
+  CAUSEWAY_ASSIGN(shared_rings rings, shared_rings::make(shared_ring_bytes));
+  if (!hand_over(rings.memory(), socket)) return fail(errc::io_failed, "shared memory", "it could not be handed over");
+  return std::make_unique<memory_stream>(std::move(executor), std::move(rings), std::move(socket));
+}
+
+CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> memory_offer::accept(asio::any_io_executor executor) {
+  for (;;) {  // strangers may have connected, too; they end with the offer
+    owned_descriptor socket{::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    if (socket.get() < 0) return fail(errc::not_found, "shared memory", "the other side took it, but handed none over");
+    if (!is_ours(socket)) continue;
+    owned_descriptor memory = take_over(socket);
+    if (memory.get() < 0) continue;
+    CAUSEWAY_ASSIGN(shared_rings rings, shared_rings::join(std::move(memory)));
+    return std::make_unique<memory_stream>(std::move(executor), std::move(rings), std::move(socket));
+  }
+}
+
+CAUSEWAY_DECL bool is_near(const tcp::socket& socket) {
+  std::error_code failure;
+  const auto remote = socket.remote_endpoint(failure);
+  if (failure) return false;
+  const auto local = socket.local_endpoint(failure);
+  return !failure && (remote.address().is_loopback() || remote.address() == local.address());
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_MEMORY_STREAM_IPP
+#endif
+
 // ---- causeway/net/impl/asio_stream.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
@@ -4761,6 +5392,25 @@ CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& w
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL stream::stream(tcp::socket s) : socket{std::move(s)}, staging(staging_bytes) {}
+
+CAUSEWAY_DECL std::size_t stream::send(std::error_code& failure) {
+  return writes_memory ? memory->send(out.buffers(), failure) : socket.send(out.buffers(), 0, failure);
+}
+
+CAUSEWAY_DECL std::size_t stream::receive(const std::array<asio::mutable_buffer, 2>& to, std::error_code& failure) {
+  return reads_memory ? memory->receive(to, failure) : socket.receive(to, 0, failure);
+}
+
+// Memory has no handlers that end by themselves: what waits for it, waits no longer.
+CAUSEWAY_DECL void stream::close() {
+  std::error_code ignored;
+  open = false;
+  socket.close(ignored);
+  offer.reset();
+  if (memory) memory->socket().close(ignored);
+  if (reads_memory) read_armed = false;
+  if (writes_memory) write_armed = false;
+}
 
 CAUSEWAY_DECL error out_of_memory(std::string name) {
   return fail(errc::peer_lost, std::move(name), "there was no memory left for what it sent; its connection was given up");
@@ -4779,6 +5429,7 @@ CAUSEWAY_DECL std::array<asio::const_buffer, 2> outgoing_frame::buffers() const 
 CAUSEWAY_DECL void outgoing_frame::begin(frame_header h, std::span<const std::byte> content, bool digest) {
   h.chunk_length = static_cast<std::uint32_t>(content.size());
   h.flags = digest ? has_digest : std::uint8_t{0};
+  kind = h.kind;
   encode_header(h, header.data());
   if (digest) store_little(header.data() + header_bytes, hash_bytes(content));
   header_left = header_length = header_bytes + (digest ? digest_bytes : 0);
@@ -5007,7 +5658,7 @@ CAUSEWAY_DECL void link::say_goodbye() {
       if (s->parked) read_some(*s);
     } else {
       shared_->operations.finish(s->out.slot, closed_error());
-      shut(*s);
+      s->close();
     }
   }
 }
@@ -5030,7 +5681,7 @@ CAUSEWAY_DECL void link::dismiss(const error& why) {
 }
 
 CAUSEWAY_DECL void link::lose(error why) {
-  for (const auto& s : streams_) shut(*s);
+  for (const auto& s : streams_) s->close();
   if (failure_) return;
   outbox_.drop_control();
   fail_with(std::move(why));
@@ -5043,7 +5694,7 @@ CAUSEWAY_DECL bool link::over() const {
 
 CAUSEWAY_DECL bool link::at_rest() const {
   return std::none_of(streams_.begin(), streams_.end(),
-                      [](const auto& s) { return s->open || s->read_armed || s->write_armed; });
+                      [](const auto& s) { return s->open || s->read_armed || s->write_armed || s->wakes != 0; });
 }
 
 CAUSEWAY_DECL bool link::is_paused() const {
@@ -5085,7 +5736,7 @@ CAUSEWAY_DECL void link::write_some(stream& s) {
   for (std::size_t moved = 0; moved < turn_bytes;) {
     if (!s.out.busy() && !next_frame(s)) return;
     std::error_code failure;
-    const std::size_t n = s.socket.send(s.out.buffers(), 0, failure);
+    const std::size_t n = s.send(failure);
     if (failure == asio::error::would_block || failure == asio::error::try_again) break;
     if (failure) return lose_to(failure);
     shared_->stats.bytes_sent += n;
@@ -5100,6 +5751,10 @@ CAUSEWAY_DECL void link::write_some(stream& s) {
 
 CAUSEWAY_DECL void link::arm_write(stream& s) {
   s.write_armed = true;
+  if (s.writes_memory) {
+    if (!s.memory->sleep_until_writable()) look_again(s);
+    return;
+  }
   s.socket.async_wait(tcp::socket::wait_write, [this, &s](std::error_code failure) {
     const std::lock_guard lock{shared_->mutex};
     s.write_armed = false;
@@ -5121,10 +5776,16 @@ CAUSEWAY_DECL bool link::next_frame(stream& s) {
     return true;
   }
   if (is_first(s) && who_.control_apart) return (!outbox_.has_sends() || data_stalls_) && outbox_.take_bulk(s.out);
-  return outbox_.take_chunk(s.out) || (is_first(s) && outbox_.take_bulk(s.out));
+  if (!outbox_.take_chunk(s.out)) return is_first(s) && outbox_.take_bulk(s.out);
+  (void)consider_memory(s, shared_->operations[s.out.slot].length);
+  return true;
 }
 
 CAUSEWAY_DECL void link::finish_frame(stream& s) {
+  if (s.out.kind == frame_kind::memory_taken) {
+    s.writes_memory = true;
+    leave_tcp(s);
+  }
   outbox_.written(s.out);
   if (s.said_goodbye) return end_writing(s);
   if (!is_first(s) && outbox_.bulk_may_go()) write_some(*streams_[0]);
@@ -5148,8 +5809,8 @@ CAUSEWAY_DECL void link::queue_goodbye(stream& s) {
 
 CAUSEWAY_DECL void link::end_writing(stream& s) {
   std::error_code ignored;
-  s.socket.shutdown(tcp::socket::shutdown_send, ignored);
-  if (s.heard_goodbye) shut(s);
+  if (!s.writes_memory) s.socket.shutdown(tcp::socket::shutdown_send, ignored);
+  if (s.heard_goodbye) s.close();
 }
 
 CAUSEWAY_DECL void link::read_some(stream& s) {
@@ -5158,7 +5819,7 @@ CAUSEWAY_DECL void link::read_some(stream& s) {
     if (!parse_staged(s)) return;
     const auto buffers = places_to_read(s);
     std::error_code failure;
-    const std::size_t n = s.socket.receive(buffers, 0, failure);
+    const std::size_t n = s.receive(buffers, failure);
     if (failure == asio::error::would_block || failure == asio::error::try_again) break;
     if (failure) return lose_to(failure);
     note_heard(s, n);
@@ -5167,7 +5828,7 @@ CAUSEWAY_DECL void link::read_some(stream& s) {
     if (of_chunk != 0 && !advance_chunk(s, of_chunk)) return;
     s.end += n - of_chunk;
     // Less than there was room for: the socket is empty, and parsing what came is all that is left to do.
-    if (n < buffers[0].size() + buffers[1].size()) {
+    if (!s.reads_memory && n < buffers[0].size() + buffers[1].size()) {
       if (!parse_staged(s)) return;
       break;
     }
@@ -5177,6 +5838,10 @@ CAUSEWAY_DECL void link::read_some(stream& s) {
 
 CAUSEWAY_DECL void link::arm_read(stream& s) {
   s.read_armed = true;
+  if (s.reads_memory) {
+    if (!s.memory->sleep_until_readable()) look_again(s);
+    return;
+  }
   s.socket.async_wait(tcp::socket::wait_read, [this, &s](std::error_code failure) {
     const std::lock_guard lock{shared_->mutex};
     s.read_armed = false;
@@ -5255,6 +5920,9 @@ CAUSEWAY_DECL bool link::take_header(stream& s, const frame_header& h) {
     }
     case frame_kind::control:
     case frame_kind::refused: return begin_control(s, h);
+    case frame_kind::memory_offer:
+    case frame_kind::memory_taken:
+    case frame_kind::memory_declined: return hear_memory(s, h);
     default: return reject(fail(errc::protocol, "", "it sent a handshake in the middle of a run"));
   }
 }
@@ -5269,6 +5937,8 @@ CAUSEWAY_DECL bool link::begin_chunk(stream& s, const frame_header& h) {
   }
   if (past_.contains(h.id.epoch)) ++shared_->stats.frames_rejected;
   s.parked.reset();
+  if (consider_memory(s, h.message_length)) write_some(s);
+  if (!s.open) return false;
   return read_content(s, *spot, h.chunk_length);
 }
 
@@ -5347,8 +6017,8 @@ CAUSEWAY_DECL bool link::hear_goodbye(stream& s) {
 }
 
 CAUSEWAY_DECL void link::answer_goodbye(stream& s) {
-  if (s.out.busy() && s.out.slot != no_slot) return shut(s);  // nobody reads the rest
-  if (s.said_goodbye && !s.out.busy()) return shut(s);
+  if (s.out.busy() && s.out.slot != no_slot) return s.close();  // nobody reads the rest
+  if (s.said_goodbye && !s.out.busy()) return s.close();
   queue_goodbye(s);
 }
 
@@ -5360,7 +6030,96 @@ CAUSEWAY_DECL bool link::reject(error why) {
   return false;
 }
 
+CAUSEWAY_DECL bool link::consider_memory(stream& s, std::uint64_t length) {
+  const bool ours = shared_->self < who_.sender;
+  if (length < shared_from_bytes || !ours || closing_ || !shared_->options.shared_memory) return false;
+  if (std::exchange(s.memory_asked, true) || !is_near(s.socket)) return false;
+  auto offer = memory_offer::make();
+  if (!offer) return false;
+  frame_header h = outbox_.header(frame_kind::memory_offer);
+  h.id.step = offer->number();
+  s.offer.emplace(std::move(*offer));
+  s.notices.push_back(h);
+  return true;
+}
+
+CAUSEWAY_DECL bool link::hear_memory(stream& s, const frame_header& h) {
+  const bool answered = s.offer || (s.memory && !s.reads_memory);
+  const bool fits = h.kind == frame_kind::memory_offer ? !s.memory_asked && who_.sender < shared_->self : answered;
+  if (!fits) return reject(fail(errc::protocol, "", "it spoke of shared memory out of turn"));
+  if (h.kind == frame_kind::memory_offer) return answer_offer(s, h.id.step);
+  if (h.kind == frame_kind::memory_taken) return follow_into_memory(s);
+  s.offer.reset();
+  return true;
+}
+
+CAUSEWAY_DECL bool link::answer_offer(stream& s, std::uint64_t number) {
+  s.memory_asked = true;
+  if (closing_) return true;
+  if (shared_->options.shared_memory && is_near(s.socket)) {
+    if (auto made = memory_offer::take(number, s.socket.get_executor())) s.memory = std::move(*made);
+  }
+  s.notices.push_back(outbox_.header(s.memory ? frame_kind::memory_taken : frame_kind::memory_declined));
+  if (s.memory) arm_wake(s);
+  write_some(s);
+  return s.open;
+}
+
+CAUSEWAY_DECL bool link::follow_into_memory(stream& s) {
+  if (s.begin != s.end) return reject(fail(errc::protocol, "", "it goes on over TCP after it moved to shared memory"));
+  if (s.offer) {
+    auto made = s.offer->accept(s.socket.get_executor());
+    if (!made) return reject(made.error());
+    s.memory = std::move(*made);
+    s.offer.reset();
+    s.notices.push_back(outbox_.header(frame_kind::memory_taken));
+    arm_wake(s);
+  }
+  s.reads_memory = true;
+  leave_tcp(s);
+  write_some(s);
+  return s.open;
+}
+
+CAUSEWAY_DECL void link::leave_tcp(stream& s) {
+  if (!s.reads_memory || !s.writes_memory) return;
+  std::error_code ignored;
+  s.socket.close(ignored);
+  shared_->options.log(severity::debug, who_.name + ": it is on this machine; we talk through shared memory");
+}
+
+CAUSEWAY_DECL void link::arm_wake(stream& s) {
+  ++s.wakes;
+  s.memory->socket().async_wait(memory_stream::wake_socket::wait_read, [this, &s](std::error_code failure) {
+    const std::lock_guard lock{shared_->mutex};
+    --s.wakes;
+    if (failure || !s.open) return;
+    s.memory->hear();
+    if (!s.memory->gone()) arm_wake(s);
+    look_into_memory(s);
+  });
+}
+
+CAUSEWAY_DECL void link::look_again(stream& s) {
+  ++s.wakes;
+  asio::post(s.memory->socket().get_executor(), [this, &s] {
+    const std::lock_guard lock{shared_->mutex};
+    --s.wakes;
+    if (s.open) look_into_memory(s);
+  });
+}
+
+CAUSEWAY_DECL void link::look_into_memory(stream& s) {
+  guarded([&] {
+    if (s.reads_memory && std::exchange(s.read_armed, false)) read_some(s);
+    if (s.open && s.writes_memory && std::exchange(s.write_armed, false)) write_some(s);
+  });
+}
+
 CAUSEWAY_DECL void link::lose_to(const std::error_code& failure) {
+  if (failure == std::errc::bad_message) {
+    return (void)reject(fail(errc::protocol, "", "its counters in shared memory cannot be"));
+  }
   const std::string reason = failure == asio::error::eof ? "its program ended" : failure.message();
   lose(fail(errc::peer_lost, who_.name, "the connection ended: " + reason));
 }
@@ -5371,7 +6130,7 @@ CAUSEWAY_DECL void link::fail_with(error why) {
   outbox_.fail_sends(*failure_);
   for (const auto& s : streams_) {
     if (s->out.slot != no_slot) shared_->operations.finish(s->out.slot, *failure_);
-    if (s->out.slot != no_slot) shut(*s);
+    if (s->out.slot != no_slot) s->close();
     s->out.slot = no_slot;
   }
   inbox_.fail_all(*failure_);
@@ -5380,13 +6139,7 @@ CAUSEWAY_DECL void link::fail_with(error why) {
 
 CAUSEWAY_DECL void link::end_farewell() {
   if (over() || shared_->clock.now() - failed_at_ < shared_->options.close_grace) return;
-  for (const auto& s : streams_) shut(*s);
-}
-
-CAUSEWAY_DECL void link::shut(stream& s) {
-  std::error_code ignored;
-  s.open = false;
-  s.socket.close(ignored);
+  for (const auto& s : streams_) s->close();
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
@@ -8754,7 +9507,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// How a sum travels. `n` peers, `size` bytes of f32 each.
 enum class algorithm : std::uint8_t {
-  automatic,  ///< one_shot up to collective_options::one_shot_bytes, and few peers; butterfly beyond
+  automatic,  ///< the transport's own sum where it has one (net::SumsItself); else one_shot up to
+              ///< collective_options::one_shot_bytes, and few peers; butterfly beyond
   one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
   butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
   ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
@@ -11267,8 +12021,9 @@ class ring {
 #define CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
 
 // Sums and means over all peers. Whatever the algorithm, every peer ends with the same bits, and those depend on the order
-// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. After an error the values are
-// unspecified: keep a copy where the step can be repeated.
+// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. A transport that adds up by
+// means of its own has an order of its own, too. After an error the values are unspecified: keep a copy where the step can
+// be repeated.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -11309,6 +12064,17 @@ result<void> one_shot(T& transport, const net::message_id& id, std::span<float> 
   return to_error({peers, errc::non_finite}, peers);
 }
 
+/// By means of the transport's own. All see whether the sum is finite, and nobody whose value was not.
+template <net::SumsItself T>
+result<void> own_sum(T& transport, std::span<float> data, float factor, const collective_options& options,
+                     collective_workspace& workspace) {
+  if (auto summed = transport.wait(transport.sum(data), options.deadline); !summed) return summed.error();
+  if (!finite_values(data)) return to_error({transport.size(), errc::non_finite}, transport.size());
+  thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
+  if (factor != 1.0F) kernels::scale(pool, data.data(), factor, static_cast<std::int64_t>(data.size()));
+  return {};
+}
+
 template <net::Transport T>
 result<void> all_reduce(T& transport, const net::message_id& id, std::span<float> data, float factor,
                         const collective_options& options) {
@@ -11320,6 +12086,9 @@ result<void> all_reduce(T& transport, const net::message_id& id, std::span<float
   collective_workspace own;
   collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
   algorithm how = options.how;
+  if constexpr (net::SumsItself<T>) {
+    if (how == algorithm::automatic && transport.sums()) return own_sum(transport, data, factor, options, workspace);
+  }
   if (how == algorithm::automatic) {
     const bool little = data.size_bytes() <= options.one_shot_bytes;
     const bool few = data.size_bytes() * transport.size() <= 16 * options.one_shot_bytes;
@@ -12203,12 +12972,26 @@ CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x);
 
 CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x);
 
+inline constexpr double no_norm = -1;  ///< of a tensor that does not count
+
+/// Of each of the `tensors` tensors the median over messages, of two in the middle the lower one: norms[i * tensors + t] is
+/// that of tensor t in message i. 0 where no message counts.
+CAUSEWAY_DECL std::vector<double> median_norms(const std::vector<double>& norms, std::size_t tensors);
+
+/// row = weight · what a message says, as the codec has it; adds the weight to the counts of what it has.
+template <class C, class X>
+std::optional<refusal> decode_weighted(const aggregation<C, X>& all, const peer_message& m, float weight,
+                                       std::span<float> row, std::span<float> counts) {
+  kernels::zero(all.context.pool, row.data(), static_cast<std::int64_t>(row.size()));
+  const auto added = all.codec.decode_add(all.context, m.bytes, row, weight, counts);
+  if (!added) return refusal{m.peer, added.error().code};
+  return std::nullopt;
+}
+
 /// row = what a message says, as values.
 template <class C, class X>
 std::optional<refusal> decode_one(const aggregation<C, X>& all, const peer_message& m, std::span<float> row) {
-  kernels::zero(all.context.pool, row.data(), static_cast<std::int64_t>(row.size()));
-  const auto added = all.codec.decode_add(all.context, m.bytes, row, 1.0F, {});
-  if (!added) return refusal{m.peer, added.error().code};
+  if (auto bad = decode_weighted(all, m, 1.0F, row, {})) return bad;
   invert(all.codec, all.context, row);
   return std::nullopt;
 }
@@ -12282,7 +13065,7 @@ struct median_norm_clip {
     thread_pool& pool = all.context.pool;
     const std::vector<detail::tensor_piece> tensors = detail::tensors_of(all.context, all.out.size());
     const std::vector<double> norms = norms_of(all, tensors);
-    const std::vector<double> limits = medians(norms, tensors.size());
+    const std::vector<double> limits = detail::median_norms(norms, tensors.size());
     std::vector<double> weights(tensors.size());
     for (std::size_t i = 0; i < all.messages.size(); ++i) {
       const std::span<const double> own{norms.data() + i * tensors.size(), tensors.size()};
@@ -12299,7 +13082,7 @@ struct median_norm_clip {
   }
 
  private:
-  static constexpr double dropped = -1;
+  static constexpr double dropped = detail::no_norm;
   static bool is_dropped(double norm) { return norm < 0; }
 
   /// The norm of tensor t in message i at [i * tensors + t]; `dropped` for one that does not count.
@@ -12321,8 +13104,6 @@ struct median_norm_clip {
 
   CAUSEWAY_DECL [[nodiscard]] bool is_within(std::span<const float> x) const;
 
-  CAUSEWAY_DECL static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors);
-
   /// A tensor that nobody contributed to stays 0; when that is all of them, there is no result.
   template <class C, class X>
   static std::optional<refusal> divide(thread_pool& pool, const aggregation<C, X>& all,
@@ -12334,6 +13115,56 @@ struct median_norm_clip {
     }
     const bool any = std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });
     return any || tensors.empty() ? std::nullopt : std::optional{refusal{all.peers, errc::invalid_argument}};
+  }
+};
+
+/// contributor_mean of messages of which each tensor is scaled down to the median of the peers' norms of it, where it is
+/// longer (what Templar does before SparseLoCo's outer step). For presets that have both, without `clips` it is
+/// contributor_mean. Coefficients of a transform are taken for values: ours keep lengths. Cost: two decodes and one norm a
+/// message. Scratch: two rows. Rows that lie on a device are refused.
+struct clipped_contributor_mean {
+  static constexpr std::string_view name = "clipped_contributor_mean";
+  static constexpr std::size_t scratch_rows = 2;
+  static constexpr bool counts = true;
+  static constexpr bool drops_unusable = false;
+
+  bool over_all = false;  ///< divided by the weights of all
+  bool clips = false;
+
+  template <class C, class X>
+  std::optional<refusal> combine(aggregation<C, X> all) const {
+    const std::size_t n = all.out.size();
+    const std::span<float> row = all.scratch.last(n);
+    all.scratch = all.scratch.first(n);
+    if (!clips) return contributor_mean{over_all}.combine(all);
+    if (detail::is_kept(all.codec, all.out)) return refusal{all.peers, errc::invalid_argument};
+    const std::span<float> counted = all.counts.empty() ? all.scratch : all.counts;
+    kernels::zero(all.context.pool, counted.data(), static_cast<std::int64_t>(n));
+    if (auto bad = add_clipped(all, row, counted)) return bad;
+    if (auto bad = detail::divide(all, over_all ? std::span<float>{} : counted, over_all ? all.factor : 1.0F)) return bad;
+    detail::invert(all.codec, all.context, all.out);
+    return std::nullopt;
+  }
+
+ private:
+  template <class C, class X>
+  static std::optional<refusal> add_clipped(const aggregation<C, X>& all, std::span<float> row, std::span<float> counted) {
+    const std::vector<detail::tensor_piece> tensors = detail::tensors_of(all.context, row.size());
+    std::vector<double> norms;
+    for (const peer_message& m : all.messages) {
+      if (auto bad = detail::decode_weighted(all, m, 1.0F, row, {})) return bad;
+      for (const detail::tensor_piece& t : tensors) norms.push_back(detail::norm_of(all.context.pool, t.of(row)));
+    }
+    const std::vector<double> limits = detail::median_norms(norms, tensors.size());
+    auto own = norms.begin();
+    for (const peer_message& m : all.messages) {
+      if (auto bad = detail::decode_weighted(all, m, m.weight, row, counted)) return bad;
+      for (std::size_t t = 0; t < tensors.size(); ++t, ++own) {
+        const double factor = *own > limits[t] ? limits[t] / *own : 1.0;
+        detail::add_scaled(all.context.pool, tensors[t].of(all.out), factor, tensors[t].of(row));
+      }
+    }
+    return std::nullopt;
   }
 };
 
@@ -12358,20 +13189,12 @@ CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double fa
   kernels::axpy(pool, sum.data(), static_cast<float>(factor), x.data(), static_cast<std::int64_t>(x.size()));
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL bool median_norm_clip::is_within(std::span<const float> x) const {
-  return std::all_of(x.begin(), x.end(), [this](float v) { return std::abs(v) <= largest; });
-}
-
-CAUSEWAY_DECL std::vector<double> median_norm_clip::medians(const std::vector<double>& norms, std::size_t tensors) {
+CAUSEWAY_DECL std::vector<double> median_norms(const std::vector<double>& norms, std::size_t tensors) {
   std::vector<double> limits(tensors), counted;
   for (std::size_t t = 0; t < tensors; ++t) {
     counted.clear();
     for (std::size_t at = t; at < norms.size(); at += tensors) {
-      if (!is_dropped(norms[at])) counted.push_back(norms[at]);
+      if (norms[at] != no_norm) counted.push_back(norms[at]);
     }
     if (counted.empty()) continue;
     const auto middle = counted.begin() + static_cast<std::ptrdiff_t>((counted.size() - 1) / 2);
@@ -12381,10 +13204,119 @@ CAUSEWAY_DECL std::vector<double> median_norm_clip::medians(const std::vector<do
   return limits;
 }
 
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL bool median_norm_clip::is_within(std::span<const float> x) const {
+  return std::all_of(x.begin(), x.end(), [this](float v) { return std::abs(v) <= largest; });
+}
+
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_NORM_AGGREGATORS_IPP
 #endif
+
+// ---- causeway/collective/own_sum_mean.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_OWN_SUM_MEAN_HPP
+#define CAUSEWAY_COLLECTIVE_OWN_SUM_MEAN_HPP
+
+// The mean of plain f32 rows by the sums of the transport itself (net::SumsItself), such as MPI_Iallreduce: begun in one
+// hook and finished in another, so that MPI moves it meanwhile. Over any other transport, by another exchange.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// Models Exchange. The row is the transport's from `begin` to `finish`. A sum that has begun cannot be taken back:
+/// cancelling waits for it, as long as the transport allows (net::mpi_transport_options::close_grace). All peers see values
+/// that cannot be used, as errc::non_finite, and none whose they were. Nothing is left out, so the residual is zero. Bytes:
+/// the transport's; or those of `Messages`, the exchange for transports without sums,
+/// which must lose nothing and so have nothing to keep.
+template <class Messages>
+class own_sum_mean {
+ public:
+  static constexpr std::string_view name = "own_sum_mean";
+  static constexpr exchange_traits traits{.bit_parity = Messages::traits.bit_parity,
+                                          .own_support = false,
+                                          .residual = true,
+                                          .counts = false,
+                                          .stateful = false};
+
+  own_sum_mean() = default;
+  own_sum_mean(own_sum_mean&& other) noexcept = default;
+  own_sum_mean& operator=(own_sum_mean&& other) noexcept {
+    cancel();
+    by_messages_ = std::move(other.by_messages_);
+    own_ = std::move(other.own_);
+    return *this;
+  }
+  ~own_sum_mean() { cancel(); }
+
+  template <MessageContext X>
+  result<void> begin(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    cancel();
+    if (!port.transport.sums()) return by_messages_.begin(port, row, ctx);
+    const bool mine = row.weight > 0 && row.refused == errc{};
+    if (!mine) {
+      std::fill(row.values.begin(), row.values.end(), 0.0F);
+    } else if (row.weight != 1.0F) {
+      kernels::scale(ctx.pool, row.values.data(), row.weight, static_cast<std::int64_t>(row.values.size()));
+    }
+    std::fill(row.residual.begin(), row.residual.end(), 0.0F);
+    own_ = std::make_unique<under_way>();
+    own_->over = &port.transport;
+    own_->total = row.refused != errc{} ? std::numeric_limits<float>::quiet_NaN() : row.weight;
+    own_->row = port.transport.sum(row.values);
+    own_->weights = port.transport.sum({&own_->total, 1});
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    if (!own_) return by_messages_.turn(port, row, ctx);
+    (void)own_->over->done(own_->row);  // a look, in which it moves
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    if (!own_) return by_messages_.finish(port, row, ctx);
+    const std::unique_ptr<under_way> ended = std::move(own_);
+    const auto summed = ended->over->wait(ended->row, port.options.deadline);
+    const auto weighed = ended->over->wait(ended->weights, port.options.deadline);
+    if (!summed) return summed.error();
+    if (!weighed) return weighed.error();
+    const std::uint32_t peers = port.transport.size();
+    if (!finite_values({&ended->total, 1}) || !finite_values(row.values)) return to_error({peers, errc::non_finite}, peers);
+    const float factor = detail::mean_factor(static_cast<double>(ended->total));
+    if (factor == 0) return to_error({peers, errc::invalid_argument}, peers);
+    kernels::scale(ctx.pool, row.values.data(), factor, static_cast<std::int64_t>(row.values.size()));
+    return {};
+  }
+
+  void cancel() {
+    by_messages_.cancel();
+    const std::unique_ptr<under_way> ended = std::move(own_);
+    if (!ended) return;
+    (void)ended->over->wait(ended->row, time_point{});
+    (void)ended->over->wait(ended->weights, time_point{});
+  }
+
+ private:
+  /// Stays where it is when the exchange moves: the transport adds to it.
+  struct under_way {
+    net::any_transport* over = nullptr;
+    net::operation row = 0;
+    net::operation weights = 0;
+    float total = 0;
+  };
+
+  Messages by_messages_;
+  std::unique_ptr<under_way> own_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_OWN_SUM_MEAN_HPP
 
 // ---- causeway/collective/pairs.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_PAIRS_HPP
@@ -13232,6 +14164,13 @@ class site {
 
   /// data[i] = the mean over all members, in f32. NaN and infinity are an error or stay what they are.
   [[nodiscard]] virtual result<void> mean(std::span<float> data) = 0;
+  /// data[i] = the sum over all members. Where nothing better is said, size() times the mean, which rounds once more unless
+  /// size() is a power of two.
+  [[nodiscard]] virtual result<void> sum(std::span<float> data) {
+    CAUSEWAY_TRY(mean(data));
+    for (float& v : data) v *= static_cast<float>(size());
+    return {};
+  }
   /// `data` of the member `from` replaces everybody's.
   [[nodiscard]] virtual result<void> broadcast(std::uint32_t from, std::span<float> data) = 0;
   /// Whether all members say yes.
@@ -13541,6 +14480,7 @@ class transport_site final : public site {
   [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
 
   [[nodiscard]] CAUSEWAY_INLINE result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> sum(std::span<float> data) override;
   [[nodiscard]] CAUSEWAY_INLINE result<void> broadcast(std::uint32_t from, std::span<float> data) override;
   [[nodiscard]] CAUSEWAY_INLINE result<bool> all_of(bool mine) override;
 
@@ -13572,6 +14512,10 @@ CAUSEWAY_DECL transport_site::transport_site(net::any_transport& over, std::vect
 
 CAUSEWAY_INLINE result<void> transport_site::mean(std::span<float> data) {
   return all_reduce_mean(group_, of_kind(0), data, options_);
+}
+
+CAUSEWAY_INLINE result<void> transport_site::sum(std::span<float> data) {
+  return all_reduce_sum(group_, of_kind(0), data, options_);
 }
 
 CAUSEWAY_INLINE result<void> transport_site::broadcast(std::uint32_t from, std::span<float> data) {
@@ -14182,8 +15126,8 @@ struct mpi_options {
 class mpi_world {
  public:
   /// Starts MPI in this process, once, and gives all ranks of the job. Never aborts: MPI's errors become ours.
-  /// errc::unsupported: the launcher belongs to another MPI than the one that this program is linked with, so that each
-  /// process would be alone.
+  /// errc::invalid_argument: the launcher belongs to another MPI than the one that this program is linked with, so that
+  /// each process would be alone.
   CAUSEWAY_DECL [[nodiscard]] static result<mpi_world> enter(const mpi_options& options = {});
 
   CAUSEWAY_DECL [[nodiscard]] std::uint32_t rank() const;
@@ -14199,6 +15143,11 @@ class mpi_world {
 
   /// A text of rank `from`, on all ranks. All ranks call it.
   CAUSEWAY_DECL [[nodiscard]] result<std::string> tell(std::uint32_t from, const std::string& text) const;
+
+  /// Whether all ranks came through what they did each for itself. All ranks call it with what came of that, and all get
+  /// the same: nothing, or the error of one of them: of the first whose error is not that it lost another. `where` begins
+  /// with the rank where some ranks have no error. `from`: that rank.
+  CAUSEWAY_DECL [[nodiscard]] result<void> agree(const result<void>& mine, std::uint32_t* from = nullptr) const;
 
   /// A function that ends all waits, from any thread, with errc::cancelled. MPI is not usable after that.
   CAUSEWAY_DECL [[nodiscard]] std::function<void()> interrupter() const;
@@ -14366,7 +15315,7 @@ inline result<void> check_launcher(int size) {
   for (const auto& [variable, launcher] : launchers) {
     const int ranks = ranks_by(variable);
     if (ranks <= 1) continue;
-    return fail(errc::unsupported, "MPI",
+    return fail(errc::invalid_argument, "MPI",
                 std::string{launcher} + " started " + std::to_string(ranks) + " ranks, but this program is linked with " +
                     mpi_world::library() +
                     " and finds itself alone; start it with the mpirun of that, or build it with the other");
@@ -14469,6 +15418,26 @@ CAUSEWAY_DECL result<std::string> mpi_world::tell(std::uint32_t from, const std:
   return told;
 }
 
+CAUSEWAY_DECL result<void> mpi_world::agree(const result<void>& mine, std::uint32_t* from) const {
+  if (line_->process->failure) return *line_->process->failure;
+  constexpr int none = 0, lost = static_cast<int>(errc::peer_lost);  // numbers of errors begin at 1
+  const int own = mine ? none : static_cast<int>(mine.error().code);
+  std::vector<int> codes(size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  CAUSEWAY_TRY(detail::mpi_check(MPI_Iallgather(&own, 1, MPI_INT, codes.data(), 1, MPI_INT, line_->handle, &request),
+                                 "asking all ranks whether they are well"));
+  CAUSEWAY_TRY(detail::mpi_wait(*line_, request, patience_, "asking all ranks whether they are well"));
+  auto first = std::find_if(codes.begin(), codes.end(), [](int code) { return code != none && code != lost; });
+  if (first == codes.end()) first = std::find(codes.begin(), codes.end(), lost);
+  if (first == codes.end()) return {};
+  const auto teller = static_cast<std::uint32_t>(first - codes.begin());
+  if (from != nullptr) *from = teller;
+  CAUSEWAY_ASSIGN(std::string where, tell(teller, mine ? "" : mine.error().where));
+  CAUSEWAY_ASSIGN(const std::string message, tell(teller, mine ? "" : mine.error().message));
+  if (std::count(codes.begin(), codes.end(), none) > 0) where = "rank " + std::to_string(teller) + ": " + where;
+  return fail(static_cast<errc>(*first), where, message);
+}
+
 CAUSEWAY_DECL std::function<void()> mpi_world::interrupter() const {
   return [process = line_->process] { process->interrupted = true; };
 }
@@ -14502,6 +15471,9 @@ struct mpi_transport_options {
                            << 20U;  ///< of messages taken before their receive is started; more stays with the senders
   duration close_grace = std::chrono::seconds{2};  ///< how long MPI may take for bytes that are already moving when a
                                                    ///< deadline passes, or at the end
+  /// Plain sums of f32 over all ranks are MPI_Iallreduce's, whose order is MPI's: with more than two ranks the last bits
+  /// may be others than those of TCP. false: messages carry them, with the bits of any network. Equal on all ranks.
+  bool own_sums = true;
 };
 
 namespace detail {
@@ -14515,7 +15487,8 @@ class mpi_engine;  // in the body: it has MPI's own types
 ///
 /// Deadlines: a receive that nobody has answered ends at its deadline, and all goes on. MPI cannot take back bytes that it
 /// is moving, or that it has been given to send. If such an operation does not end within `close_grace` after its deadline,
-/// the use of MPI ends: each later operation fails with the same error, so that the memory is not touched again.
+/// the use of MPI ends: each later operation fails with the same error, so that the memory is not touched again. A sum is
+/// such an operation: no rank can leave it alone.
 class mpi_transport {
  public:
   /// All ranks of `world` call it; several transports in one world do not disturb each other.
@@ -14529,7 +15502,10 @@ class mpi_transport {
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
   CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
   CAUSEWAY_DECL [[nodiscard]] bool done(operation op) const;
-  /// Content and names, as they were given to MPI.
+  CAUSEWAY_DECL [[nodiscard]] bool sums() const noexcept;
+  /// See SumsItself. Bytes move while this rank waits, looks or starts something, as those of messages.
+  CAUSEWAY_DECL operation sum(std::span<float> data);
+  /// Content and names, as they were given to MPI; of a sum of n ranks, the 2 (n-1)/n of its size that it takes at least.
   CAUSEWAY_DECL [[nodiscard]] traffic stats() const;
 
   /// One line per unfinished operation. Empty when there is none. From the transport's own thread, as all.
@@ -14540,7 +15516,7 @@ class mpi_transport {
 
   std::shared_ptr<detail::mpi_engine> engine_;
 };
-static_assert(Transport<mpi_transport>);
+static_assert(SumsItself<mpi_transport>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 
@@ -14569,6 +15545,8 @@ class mpi_engine {
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(line_.size); }
   CAUSEWAY_DECL operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
   CAUSEWAY_DECL operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL operation sum(std::span<float> data);
+  [[nodiscard]] bool sums() const { return options_.own_sums; }
   CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline);
   CAUSEWAY_DECL bool done(operation op);
   [[nodiscard]] traffic stats() const { return counters_; }
@@ -14725,6 +15703,24 @@ CAUSEWAY_DECL operation mpi_engine::receive(peer_index from, const message_id& i
   } else if (auto delivered = deliver(m, slot); !delivered) {
     table_.finish(slot, line_.process->fail_for_good(delivered.error()));
   }
+  return table_.handle(slot);
+}
+
+// Of the own length, as a send; its peer is this one, which no message has.
+CAUSEWAY_DECL operation mpi_engine::sum(std::span<float> data) {
+  pending_operation what{.is_send = true, .peer = self(), .length = data.size_bytes()};
+  if (line_.process->failure) return refuse(what, *line_.process->failure);
+  const slot_index slot = table_.start(what);
+  const auto started =
+      start_pieces(word{}, data.size_bytes(), slot, nullptr, [&](std::size_t at, int bytes, int, MPI_Request* r) {
+        return MPI_Iallreduce(MPI_IN_PLACE, data.data() + at / sizeof(float), bytes / static_cast<int>(sizeof(float)),
+                              MPI_FLOAT, MPI_SUM, line_.handle, r);
+      });
+  const std::size_t moves = 2 * data.size_bytes() / size() * (size() - 1);
+  counters_.bytes_sent += moves;
+  counters_.bytes_received += moves;
+  if (data.empty()) table_.finish(slot);
+  if (!started) table_.finish(slot, line_.process->fail_for_good(started.error()));
   return table_.handle(slot);
 }
 
@@ -14910,8 +15906,11 @@ CAUSEWAY_DECL result<std::size_t> mpi_engine::wait(operation wanted, time_point 
     });
     if (!ended) return give_up(slot, ended.error());
     if (!*ended) {
-      return give_up(slot, fail(errc::timeout, peer_name(table_[slot].peer),
-                                "no answer before the deadline; raise it or look at that peer"));
+      const peer_index peer = table_[slot].peer;
+      return give_up(slot, peer == self() ? fail(errc::timeout, "a sum of all ranks",
+                                                 "not all have come to it before the deadline; raise it or look at them")
+                                          : fail(errc::timeout, peer_name(peer),
+                                                 "no answer before the deadline; raise it or look at that peer"));
     }
   }
   return table_.release(slot);
@@ -14948,8 +15947,10 @@ CAUSEWAY_DECL bool mpi_engine::done(operation op) {
 CAUSEWAY_DECL std::string mpi_engine::describe() const {
   std::string text;
   table_.for_each_unfinished([&](const pending_operation& op) {
-    text += std::string{op.is_send ? "sending to " : "receiving from "} + peer_name(op.peer) + ", " + to_text(op.id) +
-            ": " + std::to_string(op.moved) + " of " + std::to_string(op.length) + " bytes\n";
+    text += op.peer == self()
+                ? "adding up with all ranks"
+                : std::string{op.is_send ? "sending to " : "receiving from "} + peer_name(op.peer) + ", " + to_text(op.id);
+    text += ": " + std::to_string(op.moved) + " of " + std::to_string(op.length) + " bytes\n";
   });
   return text;
 }
@@ -14983,6 +15984,9 @@ CAUSEWAY_DECL operation mpi_transport::receive(peer_index from, const message_id
   return engine_->receive(from, id, buffer);
 }
 
+CAUSEWAY_DECL bool mpi_transport::sums() const noexcept { return engine_->sums(); }
+CAUSEWAY_DECL operation mpi_transport::sum(std::span<float> data) { return engine_->sum(data); }
+
 CAUSEWAY_DECL result<std::size_t> mpi_transport::wait(operation op, time_point deadline) {
   return engine_->wait(op, deadline);
 }
@@ -15015,9 +16019,7 @@ enum class mpi_way : std::uint8_t {
 CAUSEWAY_DECL [[nodiscard]] std::string to_string(mpi_way way);
 
 struct mpi_site_options {
-  /// Bytes of the largest mean to come. Up to this, and to 64 MiB, the ways are timed when the site is opened: about twenty
-  /// means of it. 0: nothing is timed, and MPI_Iallreduce does all.
-  std::size_t measure_up_to = 0;
+  std::size_t measure_up_to = 0;  ///< as `measure`, when the site is opened; 0: nothing is timed
   /// Only `messages`: sums have the same bits over any network, on any number of hosts.
   bool same_bits = false;
   thread_pool* pool = nullptr;  ///< for what is computed here; none: the caller's thread. Must outlive the site
@@ -15032,11 +16034,13 @@ class mpi_sums;  // in the body: it has MPI's own types
 /// Memory: `in_parts` 1/n of a sum, `messages` 2/n. One thread, the one that entered MPI.
 class mpi_site final : public site {
  public:
-  /// The best way for means of up to so many bytes, and what it took when it was timed.
+  /// The best way for means of up to so many bytes, and for broadcasts, and what they took when they were timed.
   struct choice {
     std::size_t up_to = 0;
     mpi_way way = mpi_way::all_reduce;
-    double took[3] = {};  ///< seconds, by way: of the slowest rank
+    bool broadcasts_messages = false;  ///< collective::broadcast over net::mpi_transport, instead of MPI_Ibcast
+    double took[3] = {};               ///< seconds, by way: of the slowest rank
+    double broadcast_took[2] = {};     ///< MPI_Ibcast, messages
   };
 
   /// All ranks of `world` call it, with the same options.
@@ -15049,13 +16053,11 @@ class mpi_site final : public site {
   [[nodiscard]] CAUSEWAY_INLINE std::uint32_t size() const override;
   [[nodiscard]] CAUSEWAY_INLINE std::uint32_t rank() const override;
   [[nodiscard]] CAUSEWAY_INLINE result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> sum(std::span<float> data) override;
   [[nodiscard]] CAUSEWAY_INLINE result<void> broadcast(std::uint32_t from, std::span<float> data) override;
   [[nodiscard]] CAUSEWAY_INLINE result<bool> all_of(bool mine) override;
 
-  /// data[i] = the sum over all members.
-  CAUSEWAY_DECL [[nodiscard]] result<void> sum(std::span<float> data);
-
-  /// Begins such a sum, and returns. `data` belongs to MPI until `finish`. One at a time; nothing else of the site between.
+  /// Begins a sum, and returns. `data` belongs to MPI until `finish`. One at a time; nothing else of the site between.
   /// Bytes move in `done` and `finish`, and in between as far as MPI moves them by itself. bf16 is added in f32, two at a
   /// time, and rounded each time.
   CAUSEWAY_DECL [[nodiscard]] result<void> begin_sum(std::span<float> data);
@@ -15063,8 +16065,16 @@ class mpi_site final : public site {
   CAUSEWAY_DECL [[nodiscard]] bool done();
   CAUSEWAY_DECL [[nodiscard]] result<void> finish();
 
-  /// Smallest size first; empty where nothing was timed.
+  /// Times the ways for means and broadcasts of up to `bytes`, and 64 MiB, and takes the best for each size from then on.
+  /// Costs about twenty means and ten broadcasts of that size. What is best may be another one tomorrow, and with more than
+  /// two members the order of a sum, and so its last bits, is that of its way: who must have the same bits again keeps
+  /// `choices`. All members call it. Nothing to choose with `same_bits`, or alone.
+  CAUSEWAY_DECL [[nodiscard]] result<void> measure(std::size_t bytes);
+
+  /// Smallest size first; empty where nothing was timed, and MPI_Iallreduce and MPI_Ibcast do all.
   [[nodiscard]] const std::vector<choice>& choices() const noexcept { return choices_; }
+  /// Those of another time. All members call it, with the same.
+  CAUSEWAY_DECL void choose(std::vector<choice> choices);
   CAUSEWAY_DECL [[nodiscard]] mpi_way way_of(std::size_t bytes) const;
   /// From now on, for all sizes. All members call it.
   CAUSEWAY_DECL void always(mpi_way way);
@@ -15072,7 +16082,9 @@ class mpi_site final : public site {
  private:
   CAUSEWAY_DECL explicit mpi_site(std::unique_ptr<detail::mpi_sums> sums);
 
-  CAUSEWAY_DECL result<void> measure(std::size_t up_to);
+  CAUSEWAY_DECL [[nodiscard]] const choice* choice_for(std::size_t bytes) const;
+  template <class F>
+  result<double> best_of(int repeats, F&& f);
 
   std::unique_ptr<detail::mpi_sums> sums_;
   std::vector<choice> choices_;
@@ -15122,6 +16134,7 @@ class mpi_sums {
   CAUSEWAY_DECL result<bool> look(net::detail::mpi_pause& pause);
   CAUSEWAY_DECL result<void> finish();
   CAUSEWAY_DECL result<void> by_messages(std::span<float> data, bool mean);
+  CAUSEWAY_DECL result<void> broadcast_messages(std::uint32_t from, std::span<float> data);
   CAUSEWAY_DECL result<void> broadcast(std::uint32_t from, std::span<float> data);
   CAUSEWAY_DECL result<int> least(int mine);
   CAUSEWAY_DECL result<void> slowest(std::span<double> times);
@@ -15141,6 +16154,7 @@ class mpi_sums {
     return net::detail::mpi_wait(line_, request, patience_, where);
   }
   CAUSEWAY_DECL result<void> gather_parts();
+  CAUSEWAY_DECL collective_options message_options();
 
   net::detail::mpi_communicator line_;
   net::mpi_transport words_;
@@ -15214,14 +16228,26 @@ CAUSEWAY_DECL result<void> mpi_sums::finish() {
   return {};
 }
 
-CAUSEWAY_DECL result<void> mpi_sums::by_messages(std::span<float> data, bool mean) {
-  CAUSEWAY_TRY(ready());
+CAUSEWAY_DECL collective_options mpi_sums::message_options() {
   collective_options options{.deadline = line_.clock.now() + patience_};
   options.pool = options_.pool;
   options.workspace = &workspace_;
   options.chunk_bytes = std::size_t{1} << 20U;
+  return options;
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::by_messages(std::span<float> data, bool mean) {
+  CAUSEWAY_TRY(ready());
+  const auto options = message_options();
   const net::message_id id{.channel = channels::site, .step = ++number_};
   const auto outcome = mean ? all_reduce_mean(words_, id, data, options) : all_reduce_sum(words_, id, data, options);
+  return outcome ? outcome : ended(outcome.error());
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::broadcast_messages(std::uint32_t from, std::span<float> data) {
+  CAUSEWAY_TRY(ready());
+  const net::message_id id{.channel = channels::site, .step = ++number_};
+  const auto outcome = collective::broadcast(words_, id, from, std::as_writable_bytes(data), message_options());
   return outcome ? outcome : ended(outcome.error());
 }
 
@@ -15274,22 +16300,31 @@ CAUSEWAY_INLINE mpi_site::~mpi_site() = default;
 
 CAUSEWAY_DECL result<std::shared_ptr<mpi_site>> mpi_site::open(const net::mpi_world& world,
                                                                const mpi_site_options& options) {
-  CAUSEWAY_ASSIGN(net::mpi_transport words, net::mpi_transport::open(world));
+  CAUSEWAY_ASSIGN(net::mpi_transport words, net::mpi_transport::open(world, {.own_sums = false}));
   CAUSEWAY_ASSIGN(const net::mpi_world own, world.split(0));  // a communicator that nobody else speaks on
   std::shared_ptr<mpi_site> made{
       new mpi_site{std::make_unique<detail::mpi_sums>(*own.line(), std::move(words), options, world.patience())}};
-  if (made->size() > 1 && !options.same_bits) CAUSEWAY_TRY(made->measure(options.measure_up_to));
+  CAUSEWAY_TRY(made->measure(options.measure_up_to));
   return made;
 }
 
 CAUSEWAY_INLINE std::uint32_t mpi_site::size() const { return sums_->size(); }
 CAUSEWAY_INLINE std::uint32_t mpi_site::rank() const { return sums_->rank(); }
 
-CAUSEWAY_DECL mpi_way mpi_site::way_of(std::size_t bytes) const {
+CAUSEWAY_DECL const mpi_site::choice* mpi_site::choice_for(std::size_t bytes) const {
   for (const choice& c : choices_) {
-    if (bytes <= c.up_to) return c.way;
+    if (bytes <= c.up_to) return &c;
   }
-  return choices_.empty() ? usual_ : choices_.back().way;
+  return choices_.empty() ? nullptr : &choices_.back();
+}
+
+CAUSEWAY_DECL mpi_way mpi_site::way_of(std::size_t bytes) const {
+  const choice* const chosen = choice_for(bytes);
+  return chosen != nullptr ? chosen->way : usual_;
+}
+
+CAUSEWAY_DECL void mpi_site::choose(std::vector<choice> choices) {
+  if (!sums_->options().same_bits) choices_ = std::move(choices);
 }
 
 CAUSEWAY_DECL void mpi_site::always(mpi_way way) {
@@ -15305,7 +16340,7 @@ CAUSEWAY_INLINE result<void> mpi_site::mean(std::span<float> data) {
   return {};
 }
 
-CAUSEWAY_DECL result<void> mpi_site::sum(std::span<float> data) {
+CAUSEWAY_INLINE result<void> mpi_site::sum(std::span<float> data) {
   if (size() == 1 || data.empty()) return {};
   const mpi_way way = way_of(data.size_bytes());
   if (way == mpi_way::messages) return sums_->by_messages(data, false);
@@ -15336,6 +16371,9 @@ CAUSEWAY_DECL result<void> mpi_site::finish() { return sums_->finish(); }
 
 CAUSEWAY_INLINE result<void> mpi_site::broadcast(std::uint32_t from, std::span<float> data) {
   CAUSEWAY_EXPECT(from < size());
+  if (size() == 1 || data.empty()) return {};
+  const choice* const chosen = choice_for(data.size_bytes());
+  if (chosen != nullptr && chosen->broadcasts_messages) return sums_->broadcast_messages(from, data);
   return sums_->broadcast(from, data);
 }
 
@@ -15344,28 +16382,41 @@ CAUSEWAY_INLINE result<bool> mpi_site::all_of(bool mine) {
   return all == 1;
 }
 
-// The slowest rank's best time counts, and is the same on all ranks: so is the choice.
-CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t up_to) {
+/// Seconds of the quickest of so many, after a first one that is not counted.
+template <class F>
+result<double> mpi_site::best_of(int repeats, F&& f) {
+  double best = 1e9;
+  for (int i = 0; i <= repeats; ++i) {
+    CAUSEWAY_TRY(all_of(true));
+    const time_point begin = sums_->clock().now();
+    CAUSEWAY_TRY(f());
+    if (i > 0) best = std::min(best, seconds(sums_->clock().now() - begin));
+  }
+  return best;
+}
+
+// The slowest rank's best time counts, and is the same on all ranks: so is the choice. MPI's own is kept where it is no
+// more than noise behind.
+CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t bytes) {
   constexpr std::size_t smallest = 1024, largest = std::size_t{64} << 20U;
+  if (size() == 1 || sums_->options().same_bits || bytes == 0) return {};
   std::vector<choice> found;
-  std::vector<float> values(std::min(up_to, largest) / sizeof(float), 1.0F);
-  for (std::size_t bytes = smallest; bytes / 4 < std::min(up_to, largest); bytes *= 4) {
-    choice c{.up_to = bytes};
-    const int repeats = bytes <= std::size_t{256} << 10U ? 40 : bytes <= std::size_t{4} << 20U ? 12 : 4;  // short is noisy
-    const std::span<float> part{values.data(), std::min(values.size(), bytes / sizeof(float))};
+  std::vector<float> values(std::min(bytes, largest) / sizeof(float), 1.0F);
+  for (std::size_t up_to = smallest; up_to / 4 < std::min(bytes, largest); up_to *= 4) {
+    choice c{.up_to = up_to};
+    const int repeats = up_to <= std::size_t{256} << 10U ? 40 : up_to <= std::size_t{4} << 20U ? 12 : 4;  // short is noisy
+    const std::span<float> part{values.data(), std::min(values.size(), up_to / sizeof(float))};
     for (int w = 0; w < 3; ++w) {
       always(static_cast<mpi_way>(w));
-      c.took[w] = 1e9;
-      for (int i = 0; i <= repeats; ++i) {
-        CAUSEWAY_TRY(all_of(true));
-        const time_point begin = sums_->clock().now();
-        CAUSEWAY_TRY(mean(part));
-        if (i > 0) c.took[w] = std::min(c.took[w], seconds(sums_->clock().now() - begin));
-      }
+      CAUSEWAY_ASSIGN(c.took[w], best_of(repeats, [&] { return mean(part); }));
     }
+    CAUSEWAY_ASSIGN(c.broadcast_took[0], best_of(repeats, [&] { return sums_->broadcast(0, part); }));
+    CAUSEWAY_ASSIGN(c.broadcast_took[1], best_of(repeats, [&] { return sums_->broadcast_messages(0, part); }));
     CAUSEWAY_TRY(sums_->slowest(c.took));
+    CAUSEWAY_TRY(sums_->slowest(c.broadcast_took));
     c.way = static_cast<mpi_way>(std::min_element(c.took, c.took + 3) - c.took);
-    if (c.took[static_cast<int>(c.way)] > 0.9 * c.took[0]) c.way = mpi_way::all_reduce;  // no more than noise
+    if (c.took[static_cast<int>(c.way)] > 0.9 * c.took[0]) c.way = mpi_way::all_reduce;
+    c.broadcasts_messages = c.broadcast_took[1] < 0.9 * c.broadcast_took[0];
     found.push_back(c);
   }
   usual_ = mpi_way::all_reduce;

@@ -2324,6 +2324,18 @@ concept Transport = std::movable<T> &&
   { c.stats() } -> std::same_as<traffic>;
 };
 
+/// Optional, for a transport that adds up by means of its own, such as MPI's collectives:
+///
+/// - `sum(data)` begins data[i] = the sum over all peers, in place, and is waited for as a send is. All peers begin equal
+///   sums in the same order. Afterwards all hold the same bits, added in an order that is the transport's own. A sum has no
+///   name: nobody notices a peer that adds something else.
+/// - `sums()`: whether this one wants to be asked.
+template <class T>
+concept SumsItself = Transport<T> && requires(T& t, const T& c, std::span<float> data) {
+  { c.sums() } -> std::same_as<bool>;
+  { t.sum(data) } -> std::same_as<operation>;
+};
+
 /// The network of a peer that is alone.
 class solo_transport {
  public:
@@ -2356,7 +2368,8 @@ class any_transport {
   /// What is no transport: a compiler's error names its type `T` here.
   template <class T>
     requires(!std::derived_from<T, any_transport> && !KnowsItself<T>)
-  any_transport(const T& not_a_transport) = delete;
+  any_transport(const T& not_a_transport)
+  = delete;
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
@@ -2365,6 +2378,9 @@ class any_transport {
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
+  /// False where it models no SumsItself; then `sum` is not called.
+  [[nodiscard]] bool sums() const { return model_->sums(); }
+  operation sum(std::span<float> data) { return model_->sum(data); }
 
  private:
   struct interface {
@@ -2376,6 +2392,8 @@ class any_transport {
     virtual result<std::size_t> wait(operation, time_point) = 0;
     virtual bool done(operation) const = 0;
     virtual traffic stats() const = 0;
+    virtual bool sums() const = 0;
+    virtual operation sum(std::span<float>) = 0;
   };
 
   template <class T>
@@ -2392,12 +2410,20 @@ class any_transport {
     result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
     bool done(operation op) const override { return transport.done(op); }
     traffic stats() const override { return transport.stats(); }
+    bool sums() const override {
+      if constexpr (SumsItself<T>) return transport.sums();
+      return false;
+    }
+    operation sum(std::span<float> data) override {
+      if constexpr (SumsItself<T>) return transport.sum(data);
+      return {};
+    }
     T transport;
   };
 
   std::unique_ptr<interface> model_;
 };
-static_assert(Transport<any_transport>);
+static_assert(SumsItself<any_transport>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 
@@ -4619,6 +4645,9 @@ class bpe_tokenizer {
   /// Pieces seen before cost one look-up; a new piece of n bytes costs O(n log n). Never a special token, also where the
   /// text spells one.
   CAUSEWAY_DECL void encode(std::string_view text, std::vector<std::int32_t>& out);
+  /// The same, but where the text spells the name of a special token it is that token: the longest that begins first, as in
+  /// `tokenizers`. For texts that you trust: with one from others, they say where your documents end.
+  CAUSEWAY_DECL void encode_with_specials(std::string_view text, std::vector<std::int32_t>& out);
 
   CAUSEWAY_DECL result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
 
@@ -4662,6 +4691,8 @@ class bpe_tokenizer {
   CAUSEWAY_DECL result<void> check_specials() const;
   CAUSEWAY_DECL result<void> join_listed(const numbers& known);
   CAUSEWAY_DECL void join_by_number(const numbers& known);
+  /// The special token whose name begins the text.
+  CAUSEWAY_DECL [[nodiscard]] const special_token* special_at_front(std::string_view text) const;
   CAUSEWAY_DECL [[nodiscard]] std::optional<std::int32_t> whole(std::string_view piece) const;
   CAUSEWAY_DECL void append_merged(std::string_view piece, std::vector<std::int32_t>& out) const;
 
@@ -4714,6 +4745,36 @@ CAUSEWAY_DECL void bpe_tokenizer::encode(std::string_view text, std::vector<std:
     }
     out.insert(out.end(), known->second.begin(), known->second.end());
   }
+}
+
+CAUSEWAY_DECL void bpe_tokenizer::encode_with_specials(std::string_view text, std::vector<std::int32_t>& out) {
+  std::array<bool, 256> begins{};  // a name
+  for (const special_token& s : table_.specials) {
+    if (!s.name.empty()) begins[static_cast<unsigned char>(s.name.front())] = true;
+  }
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const special_token* const found =
+        begins[static_cast<unsigned char>(text[at])] ? special_at_front(text.substr(at)) : nullptr;
+    if (found == nullptr) {
+      ++at;
+      continue;
+    }
+    encode(text.substr(0, at), out);
+    out.push_back(found->token);
+    text.remove_prefix(at + found->name.size());
+    at = 0;
+  }
+  encode(text, out);
+}
+
+CAUSEWAY_DECL const special_token* bpe_tokenizer::special_at_front(std::string_view text) const {
+  const special_token* longest = nullptr;
+  for (const special_token& s : table_.specials) {
+    const bool longer = s.name.size() > (longest == nullptr ? 0 : longest->name.size());
+    if (longer && text.starts_with(s.name)) longest = &s;
+  }
+  return longest;
 }
 
 CAUSEWAY_DECL result<void> bpe_tokenizer::decode(std::span<const std::int32_t> tokens, std::string& out) const {
@@ -20246,6 +20307,9 @@ struct quorum {
   double gamma = 0.5;
   double cap_seconds = 60;
   std::uint32_t most_ahead = no_bound;  ///< at least 1
+  /// Samples of an inner step, at most, at any peer: a push that claims more is refused, and none counts for more than the
+  /// samples of the longest round. 0: what a push says that it has trained on is believed.
+  std::uint32_t most_batch = 0;
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
   CAUSEWAY_DECL [[nodiscard]] double closes_after(const gathering& g) const noexcept;
@@ -20477,7 +20541,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// How a sum travels. `n` peers, `size` bytes of f32 each.
 enum class algorithm : std::uint8_t {
-  automatic,  ///< one_shot up to collective_options::one_shot_bytes, and few peers; butterfly beyond
+  automatic,  ///< the transport's own sum where it has one (net::SumsItself); else one_shot up to
+              ///< collective_options::one_shot_bytes, and few peers; butterfly beyond
   one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
   butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
   ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
@@ -22496,6 +22561,107 @@ class gather_mean {
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
 
+// ---- causeway/collective/own_sum_mean.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_OWN_SUM_MEAN_HPP
+#define CAUSEWAY_COLLECTIVE_OWN_SUM_MEAN_HPP
+
+// The mean of plain f32 rows by the sums of the transport itself (net::SumsItself), such as MPI_Iallreduce: begun in one
+// hook and finished in another, so that MPI moves it meanwhile. Over any other transport, by another exchange.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// Models Exchange. The row is the transport's from `begin` to `finish`. A sum that has begun cannot be taken back:
+/// cancelling waits for it, as long as the transport allows (net::mpi_transport_options::close_grace). All peers see values
+/// that cannot be used, as errc::non_finite, and none whose they were. Nothing is left out, so the residual is zero. Bytes:
+/// the transport's; or those of `Messages`, the exchange for transports without sums,
+/// which must lose nothing and so have nothing to keep.
+template <class Messages>
+class own_sum_mean {
+ public:
+  static constexpr std::string_view name = "own_sum_mean";
+  static constexpr exchange_traits traits{.bit_parity = Messages::traits.bit_parity,
+                                          .own_support = false,
+                                          .residual = true,
+                                          .counts = false,
+                                          .stateful = false};
+
+  own_sum_mean() = default;
+  own_sum_mean(own_sum_mean&& other) noexcept = default;
+  own_sum_mean& operator=(own_sum_mean&& other) noexcept {
+    cancel();
+    by_messages_ = std::move(other.by_messages_);
+    own_ = std::move(other.own_);
+    return *this;
+  }
+  ~own_sum_mean() { cancel(); }
+
+  template <MessageContext X>
+  result<void> begin(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    cancel();
+    if (!port.transport.sums()) return by_messages_.begin(port, row, ctx);
+    const bool mine = row.weight > 0 && row.refused == errc{};
+    if (!mine) {
+      std::fill(row.values.begin(), row.values.end(), 0.0F);
+    } else if (row.weight != 1.0F) {
+      kernels::scale(ctx.pool, row.values.data(), row.weight, static_cast<std::int64_t>(row.values.size()));
+    }
+    std::fill(row.residual.begin(), row.residual.end(), 0.0F);
+    own_ = std::make_unique<under_way>();
+    own_->over = &port.transport;
+    own_->total = row.refused != errc{} ? std::numeric_limits<float>::quiet_NaN() : row.weight;
+    own_->row = port.transport.sum(row.values);
+    own_->weights = port.transport.sum({&own_->total, 1});
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    if (!own_) return by_messages_.turn(port, row, ctx);
+    (void)own_->over->done(own_->row);  // a look, in which it moves
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    if (!own_) return by_messages_.finish(port, row, ctx);
+    const std::unique_ptr<under_way> ended = std::move(own_);
+    const auto summed = ended->over->wait(ended->row, port.options.deadline);
+    const auto weighed = ended->over->wait(ended->weights, port.options.deadline);
+    if (!summed) return summed.error();
+    if (!weighed) return weighed.error();
+    const std::uint32_t peers = port.transport.size();
+    if (!finite_values({&ended->total, 1}) || !finite_values(row.values)) return to_error({peers, errc::non_finite}, peers);
+    const float factor = detail::mean_factor(static_cast<double>(ended->total));
+    if (factor == 0) return to_error({peers, errc::invalid_argument}, peers);
+    kernels::scale(ctx.pool, row.values.data(), factor, static_cast<std::int64_t>(row.values.size()));
+    return {};
+  }
+
+  void cancel() {
+    by_messages_.cancel();
+    const std::unique_ptr<under_way> ended = std::move(own_);
+    if (!ended) return;
+    (void)ended->over->wait(ended->row, time_point{});
+    (void)ended->over->wait(ended->weights, time_point{});
+  }
+
+ private:
+  /// Stays where it is when the exchange moves: the transport adds to it.
+  struct under_way {
+    net::any_transport* over = nullptr;
+    net::operation row = 0;
+    net::operation weights = 0;
+    float total = 0;
+  };
+
+  Messages by_messages_;
+  std::unique_ptr<under_way> own_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_OWN_SUM_MEAN_HPP
+
 // ---- causeway/collective/quantised_ring.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
 #define CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
@@ -23836,6 +24002,16 @@ struct split_mean {
   [[nodiscard]] type make(std::size_t = 0) const { return type{options, codec_type{up}, down_type{down}}; }
 };
 
+/// By the transport's own sums of f32, such as MPI's (collective/own_sum_mean.hpp); by messages, as split_mean<>, where it
+/// has none.
+struct own_sum_mean {
+  using type = collective::own_sum_mean<collective::split_mean<compress::as_message<compress::none>>>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+
+  [[nodiscard]] type make(std::size_t = 0) const { return type{}; }
+};
+
 /// Around a ring, encoded anew on every hop, finished so that all peers hold the same bits (collective/quantised_ring.hpp).
 /// Bytes: 2(n−1)/n encoded rows, to one neighbour only. No residual: partial sums are encoded, not this peer's row.
 template <class Codec = compress::none>
@@ -23890,7 +24066,8 @@ struct two_level_mean {
   }
 };
 
-static_assert(ExchangeRecipe<all_reduce<>> && ExchangeRecipe<gather_mean<>> && ExchangeRecipe<split_mean<>>);
+static_assert(ExchangeRecipe<all_reduce<>> && ExchangeRecipe<gather_mean<>> && ExchangeRecipe<split_mean<>> &&
+              ExchangeRecipe<own_sum_mean>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
@@ -27079,7 +27256,7 @@ template <class Outer>
 struct hub_copy {
   std::vector<float> shared;
   std::vector<Outer> outers;  ///< one for each fragment
-  std::uint64_t steps = 0;    ///< inner steps of the peer that had most
+  std::uint64_t steps = 0;    ///< inner steps at which a newcomer begins: common_steps
 
   void found(std::span<const axis::fragment> cuts, std::span<const float> parameters, const Outer& prototype) {
     shared.assign(parameters.begin(), parameters.end());
@@ -27326,6 +27503,22 @@ constexpr std::size_t hello_bytes(std::size_t fragments) noexcept {
   return sizeof(push_header) + fragments * sizeof(hello_entry);
 }
 
+/// What was trained on for a push.
+struct hub_work {
+  std::uint64_t samples = 0;
+  std::uint32_t steps = 0;
+};
+
+/// What a push may say that it was trained on.
+struct push_limits {
+  std::uint64_t samples = UINT64_MAX;  ///< in all; more count as so many
+  std::uint32_t batch = 0;             ///< in each inner step; more are refused; 0: any number
+};
+
+/// What a push of peer `from` counts for: no more than it can have been trained on.
+CAUSEWAY_DECL [[nodiscard]] result<hub_work> credible(const push_limits& most, const push_header& said,
+                                                      net::peer_index from);
+
 /// The run, as it is now.
 struct hub_terms {
   net::any_transport& transport;
@@ -27335,6 +27528,7 @@ struct hub_terms {
   std::span<const axis::fragment> cuts;
   std::uint64_t seed = 0;
   time_point deadline = no_deadline;
+  push_limits most{};
 
   [[nodiscard]] time_point now() const { return clock.now(); }
 
@@ -27381,6 +27575,18 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 CAUSEWAY_DECL compress::message_context hub_terms::about(std::uint32_t level, std::size_t f) const {
   constexpr std::uint64_t stream = 0x6875627075736800;
   return {.pool = pool, .matrices = cuts[f].matrices, .seed = mix(seed, stream + level, f)};
+}
+
+CAUSEWAY_DECL result<hub_work> credible(const push_limits& most, const push_header& said, net::peer_index from) {
+  if (most.batch > 0 && said.samples > std::uint64_t{said.steps} * most.batch) {
+    return fail(errc::protocol, "peer " + std::to_string(from),
+                "its push claims " + std::to_string(said.samples) + " samples in " + std::to_string(said.steps) +
+                    " inner steps, of which each has at most " + std::to_string(most.batch) +
+                    " (axis::quorum::most_batch); give all peers the same batch");
+  }
+  if (said.samples <= most.samples) return hub_work{said.samples, said.steps};
+  const double part = static_cast<double>(most.samples) / static_cast<double>(said.samples);
+  return hub_work{most.samples, static_cast<std::uint32_t>(std::ceil(part * said.steps))};
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -27433,12 +27639,6 @@ struct hub_leg {
 /// pushed += sign · (pulled - live) over the parameters of a fragment, whose row is `live`.
 CAUSEWAY_DECL void add_pushed(float sign, const axis::fragment& cut, std::span<const float> pulled,
                               std::span<const float> live, std::span<float> pushed);
-
-/// What was trained on for a push.
-struct hub_work {
-  std::uint64_t samples = 0;
-  std::uint32_t steps = 0;
-};
 
 class server_client {
  public:
@@ -27801,7 +28001,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 
 /// What a peer says of itself when a record's exchange begins.
 struct hub_claim {
-  std::uint64_t name = 0;
   std::uint64_t serves = 0;   ///< names the time as a hub that it has pushes of; 0: it is none
   std::uint64_t follows = 0;  ///< names that of the hub that it pushed to last; 0: it has not pushed since the last record
   std::uint64_t steps = 0;    ///< inner steps that it has taken
@@ -27815,8 +28014,12 @@ struct chosen_hub {
 
 /// The hub that somebody has pushed to last, if it is there; else the first peer begins a new time, `fresh`. Times are
 /// named by attempts at rounds, which only grow: so no peer goes back to a hub that it has left, which has some of its
-/// pushes.
+/// pushes. Nobody can have pushed to one of a later attempt than this, `fresh`.
 CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh);
+
+/// The inner steps at which a newcomer begins: as many as more than half of the peers say that they have taken, so that one
+/// which counts wrongly moves nobody; never fewer than `before`.
+CAUSEWAY_DECL std::uint64_t common_steps(std::span<const hub_claim> claims, std::uint64_t before);
 
 /// Not a regular value: the lines of a reign refer to it.
 template <class Outer>
@@ -27882,8 +28085,7 @@ class hub_record {
     const chosen_hub hub = choose_hub(claims, ctx.attempt());
     const auto terms = terms_on(ctx.transport());
     follow(ctx, tier, terms, hub);
-    names_.clear();
-    for (const hub_claim& c : claims) names_.push_back(c.name);
+    names_ = ctx.entry().identities;
     const auto outcome = talk(ctx, tier, rules, most, terms, hub.peer, flush);
     tier.hang_up();  // the lines of an attempt end with it
     CAUSEWAY_TRY(outcome);
@@ -27907,7 +28109,7 @@ class hub_record {
   }
 
   result<std::vector<hub_claim>> claims_of_all(auto& ctx) {
-    const hub_claim mine{ctx.identity(), serves_, follows_, ctx.step()};
+    const hub_claim mine{serves_, follows_, ctx.step()};
     std::vector<hub_claim> all(ctx.peers());
     CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                         std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{all}),
@@ -27963,7 +28165,7 @@ class hub_record {
 
   void land(auto& ctx, auto& tier, std::span<const hub_claim> claims, net::peer_index hub) {
     copy_parts(next_, copy_.state());
-    for (const hub_claim& c : claims) copy_.steps = std::max(copy_.steps, c.steps);
+    copy_.steps = common_steps(claims, copy_.steps);
     room_ = {};
     std::copy(copy_.shared.begin(), copy_.shared.end(), ctx.parameters().begin());
     ctx.parameters_changed();
@@ -28009,11 +28211,20 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 
 CAUSEWAY_DECL chosen_hub choose_hub(std::span<const hub_claim> claims, std::uint64_t fresh) {
   std::uint64_t newest = 0;
-  for (const hub_claim& c : claims) newest = std::max(newest, c.follows);
+  for (const hub_claim& c : claims) newest = c.follows <= fresh ? std::max(newest, c.follows) : newest;
   for (net::peer_index p = 0; p < claims.size(); ++p) {
     if (newest != 0 && claims[p].serves == newest) return {p, newest};
   }
   return {0, fresh};
+}
+
+CAUSEWAY_DECL std::uint64_t common_steps(std::span<const hub_claim> claims, std::uint64_t before) {
+  std::vector<std::uint64_t> steps;
+  for (const hub_claim& c : claims) steps.push_back(c.steps);
+  if (steps.empty()) return before;
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() - 1) / 2);
+  std::nth_element(steps.begin(), middle, steps.end());
+  return std::max(before, *middle);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -28516,8 +28727,7 @@ class parameter_server {
     if ((is_ahead || has_it) && !will_be_answered) {
       reply(c, fragment_answer(terms, {.fragment = f, .number = client.taken[f]}));
     }
-    const std::uint64_t agreed = said.pending != 0 ? said.number - 1 : said.number;
-    client.taken[f] = std::max(client.taken[f], agreed);
+    client.taken[f] = std::max(client.taken[f], said.number - (said.pending != 0 ? 1 : 0));
   }
 
   result<void> understand(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
@@ -28543,15 +28753,16 @@ class parameter_server {
                   "it goes on pushing while " + std::to_string(most_waiting) +
                       " of its pushes wait; a client waits for the answer to one before it makes the next");
     }
+    CAUSEWAY_ASSIGN(const hub_work work, credible(level_ == 0 ? terms.most : push_limits{}, h, peers_[c]));
     client.taken[h.fragment] = h.number;
-    client.samples[h.fragment] = h.samples;
+    client.samples[h.fragment] = work.samples;
     client.speed = h.speed;
     client.sync_seconds = h.sync_seconds;
     const auto* const from = reinterpret_cast<const std::uint8_t*>(bytes.data());
     batches_[h.fragment].push_back({.client = c,
                                     .number = h.number,
-                                    .samples = h.samples,
-                                    .steps = h.steps,
+                                    .samples = work.samples,
+                                    .steps = work.steps,
                                     .wants_answer = h.wants_answer,
                                     .bytes = {from, from + bytes.size()},
                                     .since = terms.now()});
@@ -28597,9 +28808,10 @@ class parameter_server {
   /// The samples behind a merged batch over those of all clients, an absent one with what its last push had: 1 when all
   /// are there. One that has not pushed yet counts as the mean of the batch; one that never did and is done, as nothing.
   [[nodiscard]] float share_of(std::size_t f, std::span<const waiting_push> batch) const {
-    double arrived = 0, absent = 0, pushes = 0, unknown = 0;
+    double arrived = 0, absent = 0, pushes = 0, unknown = 0, here = 0;
     for (std::uint32_t c = 0; c < clients_.size(); ++c) {
       if (!clients_[c].here) continue;
+      ++here;
       const auto samples = static_cast<double>(clients_[c].samples[f]);
       if (std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; })) {
         arrived += samples;
@@ -28609,7 +28821,7 @@ class parameter_server {
         unknown += samples == 0 && !clients_[c].done ? 1 : 0;
       }
     }
-    if (arrived == 0) return 1;
+    if (arrived == 0) return here == 0 ? 1.0F : static_cast<float>(pushes / here);
     return static_cast<float>(arrived / (arrived + absent + unknown * arrived / pushes));
   }
 
@@ -28638,8 +28850,7 @@ class parameter_server {
   }
 
   void owe(const waiting_push& w, std::size_t f) {
-    if (w.wants_answer == 0) return;
-    unanswered_[f].push_back({.client = w.client, .number = w.number, .since = w.since, .unsound = w.unsound});
+    if (w.wants_answer != 0) unanswered_[f].push_back({w.client, w.number, w.since, w.unsound});
   }
 
   /// The outer step with what the pushes say together, without those that cannot be used.
@@ -29519,7 +29730,22 @@ class async_parameter_server : arrival_rules<Axes...> {
             .log = ctx.log(),
             .cuts = cuts_,
             .seed = ctx.options().seed,
-            .deadline = ctx.exchange_options().deadline};
+            .deadline = ctx.exchange_options().deadline,
+            .most = limits(ctx)};
+  }
+
+  /// Of a push: where peers come and go the ledger says how much a peer may train on, else the longest round does.
+  [[nodiscard]] detail::push_limits limits(auto& ctx) const {
+    detail::push_limits most;
+    if constexpr (requires { arrivals_.most_batch; }) most.batch = arrivals_.most_batch;
+    if (ctx.elastic() && ctx.entry().quota > 0) most.samples = ctx.entry().quota;
+    if (ctx.elastic() || most.batch == 0) return most;
+    std::uint64_t steps = 0;
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      steps = std::max<std::uint64_t>({steps, trigger_.first(f, cuts_.size()), trigger_.next(f, cuts_.size())});
+    }
+    most.samples = steps * most.batch;
+    return most;
   }
 
   [[nodiscard]] std::size_t most_bytes(const detail::hub_terms& terms) const {
@@ -30362,8 +30588,9 @@ class ring {
 #define CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
 
 // Sums and means over all peers. Whatever the algorithm, every peer ends with the same bits, and those depend on the order
-// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. After an error the values are
-// unspecified: keep a copy where the step can be repeated.
+// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. A transport that adds up by
+// means of its own has an order of its own, too. After an error the values are unspecified: keep a copy where the step can
+// be repeated.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -30404,6 +30631,17 @@ result<void> one_shot(T& transport, const net::message_id& id, std::span<float> 
   return to_error({peers, errc::non_finite}, peers);
 }
 
+/// By means of the transport's own. All see whether the sum is finite, and nobody whose value was not.
+template <net::SumsItself T>
+result<void> own_sum(T& transport, std::span<float> data, float factor, const collective_options& options,
+                     collective_workspace& workspace) {
+  if (auto summed = transport.wait(transport.sum(data), options.deadline); !summed) return summed.error();
+  if (!finite_values(data)) return to_error({transport.size(), errc::non_finite}, transport.size());
+  thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
+  if (factor != 1.0F) kernels::scale(pool, data.data(), factor, static_cast<std::int64_t>(data.size()));
+  return {};
+}
+
 template <net::Transport T>
 result<void> all_reduce(T& transport, const net::message_id& id, std::span<float> data, float factor,
                         const collective_options& options) {
@@ -30415,6 +30653,9 @@ result<void> all_reduce(T& transport, const net::message_id& id, std::span<float
   collective_workspace own;
   collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
   algorithm how = options.how;
+  if constexpr (net::SumsItself<T>) {
+    if (how == algorithm::automatic && transport.sums()) return own_sum(transport, data, factor, options, workspace);
+  }
   if (how == algorithm::automatic) {
     const bool little = data.size_bytes() <= options.one_shot_bytes;
     const bool few = data.size_bytes() * transport.size() <= 16 * options.one_shot_bytes;
@@ -30518,6 +30759,13 @@ class site {
 
   /// data[i] = the mean over all members, in f32. NaN and infinity are an error or stay what they are.
   [[nodiscard]] virtual result<void> mean(std::span<float> data) = 0;
+  /// data[i] = the sum over all members. Where nothing better is said, size() times the mean, which rounds once more unless
+  /// size() is a power of two.
+  [[nodiscard]] virtual result<void> sum(std::span<float> data) {
+    CAUSEWAY_TRY(mean(data));
+    for (float& v : data) v *= static_cast<float>(size());
+    return {};
+  }
   /// `data` of the member `from` replaces everybody's.
   [[nodiscard]] virtual result<void> broadcast(std::uint32_t from, std::span<float> data) = 0;
   /// Whether all members say yes.
@@ -30549,6 +30797,7 @@ class transport_site final : public site {
   [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
 
   [[nodiscard]] CAUSEWAY_INLINE result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_INLINE result<void> sum(std::span<float> data) override;
   [[nodiscard]] CAUSEWAY_INLINE result<void> broadcast(std::uint32_t from, std::span<float> data) override;
   [[nodiscard]] CAUSEWAY_INLINE result<bool> all_of(bool mine) override;
 
@@ -30580,6 +30829,10 @@ CAUSEWAY_DECL transport_site::transport_site(net::any_transport& over, std::vect
 
 CAUSEWAY_INLINE result<void> transport_site::mean(std::span<float> data) {
   return all_reduce_mean(group_, of_kind(0), data, options_);
+}
+
+CAUSEWAY_INLINE result<void> transport_site::sum(std::span<float> data) {
+  return all_reduce_sum(group_, of_kind(0), data, options_);
 }
 
 CAUSEWAY_INLINE result<void> transport_site::broadcast(std::uint32_t from, std::span<float> data) {
@@ -33299,6 +33552,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 struct data_parallel_options {
   std::int64_t micro_batches = 1;  ///< pieces that a batch is cut into, one after the other, to save memory
+  /// The gradient of each micro-batch is computed by itself and then added, as if each had a machine of its own: the bits
+  /// of a site of as many ranks that add up in their order. Else kernels add token by token to what is there. Costs one
+  /// more buffer of gradients, and three passes over it a micro-batch.
+  bool added_apart = false;
 };
 
 /// Gradient of the mean loss over the peer's batch, accumulated over micro-batches of equal size. Sends nothing. Memory:
@@ -33320,8 +33577,14 @@ class data_parallel {
     const float scale = 1.0F / static_cast<float>(b.tokens());
     double loss = 0;
     for (std::int64_t i = 0; i < pieces; ++i) {
+      const bool apart = options_.added_apart && i > 0;
+      if (apart) CAUSEWAY_TRY(put_aside(ctx));
       CAUSEWAY_ASSIGN(const double sum, ctx.forward_backward(b.slice(i * count, count), scale));
       loss += sum;
+      if (apart) CAUSEWAY_TRY(ctx.rows().add(ctx.gradients(), 1.0F, before_));
+    }
+    if constexpr (requires { ctx.model().complete_gradients(loss); }) {
+      CAUSEWAY_ASSIGN(loss, ctx.model().complete_gradients(loss));
     }
     return loss / static_cast<double>(b.tokens());
   }
@@ -33337,7 +33600,15 @@ class data_parallel {
   void serialize(auto&) {}
 
  private:
+  result<void> put_aside(auto& ctx) {
+    move_to(ctx.memory(), before_);
+    before_.resize(ctx.gradients().size());
+    CAUSEWAY_TRY(ctx.rows().copy(before_, ctx.gradients()));
+    return ctx.rows().zero(ctx.gradients());
+  }
+
   data_parallel_options options_;
+  source_vector<float> before_;  ///< the gradient of the micro-batches so far
 };
 static_assert(ParallelismPolicy<data_parallel>);
 
@@ -33474,6 +33745,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 ///   losses to the store's gradients; gives the sum. Equal inputs give equal bits for a given number of threads.
 /// - `evaluate(inputs, targets, sequences)`: the summed token losses, without gradients and dropout.
 /// - `config_hash()`: equal on models that can share a run.
+/// - Optional: `complete_gradients(loss)`, for a model that others compute with: called once a step, after its last
+///   micro-batch. Adds to the gradients what the others have, and gives the sum of their losses and `loss`.
 /// - `backend().pool()`: the threads of the host. A backend that is a kernels::Backend also clears and measures gradients,
 ///   wherever they lie.
 template <class M>
@@ -34165,6 +34438,8 @@ struct round_entry {
   time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
   double share = 0;                         ///< this peer's samples / everybody's
   std::vector<double> shares{};             ///< the same of each peer that takes part
+  std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
+  std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round
   bool last = false;                        ///< with it all samples of the run's budget are contributed
@@ -34420,9 +34695,7 @@ class training_context {
   /// The outcome of an exchange of rows; or what a device failed with meanwhile, which says more than that its bytes were
   /// refused.
   result<void> or_device_error(result<void> outcome) {
-    if constexpr (kernels::Backend<backend_type>) {
-      if (auto device = model_.backend().finish(); !device) return device;
-    }
+    if constexpr (kernels::Backend<backend_type>) CAUSEWAY_TRY(model_.backend().finish());
     return outcome;
   }
 
@@ -34532,6 +34805,7 @@ class training_context {
   [[nodiscard]] bool is_last_exchange() const noexcept { return entry_.last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
   [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry_.shares[peer] : 1.0 / peers(); }
+  [[nodiscard]] const round_entry& entry() const noexcept { return entry_; }  ///< where peers come and go: that exchange
 
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
   [[nodiscard]] detail::contribution& contribution() noexcept { return contribution_; }
@@ -35133,9 +35407,10 @@ template <class M, class... Policies>
       !given_model::is_result,
       "causeway-P7: the model is still a result: take the model out of it with CAUSEWAY_ASSIGN, or with `*` after "
       "looking whether it failed. docs/reference/rules.md#p7");
-  static_assert((detail::can_be_given<M> && ... && detail::can_be_given<Policies>),
-                "causeway-P10: a model or policy that cannot be copied is given by its name: write `std::move(name)`, for the "
-                "trainer will own it. docs/reference/rules.md#p10");
+  static_assert(
+      (detail::can_be_given<M> && ... && detail::can_be_given<Policies>),
+      "causeway-P10: a model or policy that cannot be copied is given by its name: write `std::move(name)`, for the "
+      "trainer will own it. docs/reference/rules.md#p10");
   using type = trainer<typename given_model::type, std::remove_cvref_t<Policies>...>;
   auto own = detail::given<M>(model);
   detail::bag<std::remove_cvref_t<Policies>...> bag{detail::given<Policies>(policies)...};

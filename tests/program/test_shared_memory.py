@@ -18,31 +18,46 @@ def shares_memory(pid):
         return False
 
 
+def is_dead(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def children(pid):
     with open(f"/proc/{pid}/task/{pid}/children") as f:
         return [int(child) for child in f.read().split()]
 
 
 class SharedMemory(Program):
+    def setUp(self):
+        super().setUp()
+        self.processes = []
+
     def start(self, *args, where="runs"):
         p = subprocess.Popen(self.command("--run.fresh", "true", *LARGE, *args, where=where), stdout=subprocess.DEVNULL,
                              stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
-        self.addCleanup(self.end, p)
+        self.processes.append(p)
         return p
 
     def end(self, p):
-        for child in children(p.pid) if p.poll() is None else []:
-            os.kill(child, signal.SIGKILL)
-        if p.poll() is None:
-            p.kill()
-        p.communicate(timeout=60)
+        started = children(p.pid) if p.poll() is None else []
+        for pid in [p.pid, *started] if p.poll() is None else []:
+            os.kill(pid, signal.SIGKILL)
+        if not p.stderr.closed:
+            p.communicate(timeout=60)
+        until(lambda: all(is_dead(child) for child in started))
 
-    def talking(self, p, peers):
-        """The processes of all peers, once each shares memory."""
-        until(lambda: len(children(p.pid)) == peers and all(shares_memory(c) for c in children(p.pid)), p)
+    def talking(self, p, started):
+        """The processes that the launcher started, once each shares memory. In a fixed run the launcher is a peer, too."""
+        until(lambda: len(children(p.pid)) == started and all(shares_memory(c) for c in children(p.pid)), p)
         return children(p.pid)
 
     def tearDown(self):
+        for p in self.processes:
+            self.end(p)
         self.assertEqual(glob.glob("/dev/shm/*causeway*"), [])
         super().tearDown()
 
@@ -64,7 +79,7 @@ class SharedMemory(Program):
         chance = random.Random(3)
         for _ in range(4):
             p = self.start("--peers", "4", "--steps", "1000000")
-            peers = self.talking(p, 4)
+            peers = self.talking(p, 3)
             threading.Event().wait(chance.random() / 5)
             os.kill(chance.choice(peers), signal.SIGKILL)
             _, err = p.communicate(timeout=60)
@@ -72,7 +87,7 @@ class SharedMemory(Program):
             self.assertIn("[peer_lost]", err)
 
     def rounds(self, peer):
-        """Of the launcher's record, the last round that a peer made."""
+        """The last round that a peer has made, by its record."""
         try:
             with open(os.path.join(self.dir, "runs", "causeway", f"peer-{peer}", "rounds.jsonl")) as f:
                 lines = [line for line in f if line.endswith("}\n")]

@@ -106,7 +106,8 @@ class any_transport {
   /// What is no transport: a compiler's error names its type `T` here.
   template <class T>
     requires(!std::derived_from<T, any_transport> && !KnowsItself<T>)
-  any_transport(const T& not_a_transport) = delete;
+  any_transport(const T& not_a_transport)
+  = delete;
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }

@@ -287,9 +287,10 @@ template <class M, class... Policies>
       !given_model::is_result,
       "causeway-P7: the model is still a result: take the model out of it with CAUSEWAY_ASSIGN, or with `*` after "
       "looking whether it failed. docs/reference/rules.md#p7");
-  static_assert((detail::can_be_given<M> && ... && detail::can_be_given<Policies>),
-                "causeway-P10: a model or policy that cannot be copied is given by its name: write `std::move(name)`, for the "
-                "trainer will own it. docs/reference/rules.md#p10");
+  static_assert(
+      (detail::can_be_given<M> && ... && detail::can_be_given<Policies>),
+      "causeway-P10: a model or policy that cannot be copied is given by its name: write `std::move(name)`, for the "
+      "trainer will own it. docs/reference/rules.md#p10");
   using type = trainer<typename given_model::type, std::remove_cvref_t<Policies>...>;
   auto own = detail::given<M>(model);
   detail::bag<std::remove_cvref_t<Policies>...> bag{detail::given<Policies>(policies)...};

@@ -15,7 +15,7 @@ from test_machines import namespaces_are_allowed
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PAGE = os.path.join(ROOT, "docs", "tutorial.md")
-LESS = {"MODEL_LAYERS": 1, "MODEL_WIDTH": 32, "MODEL_HEADS": 2, "MODEL_CONTEXT": 32, "DATA_VOCABULARY": 300, "COMM_LOCAL_STEPS": 10, "TRAIN_STEPS": 40,
+LESS = {"MODEL_LAYERS": 1, "MODEL_WIDTH": 32, "MODEL_HEADS": 2, "MODEL_CONTEXT": 64, "DATA_VOCABULARY": 300, "COMM_LOCAL_STEPS": 10, "TRAIN_STEPS": 40,
         "TRAIN_EVALUATE_EVERY": 20, "TRAIN_EVALUATE_TOKENS": 1024, "SAMPLE_TOKENS": 8}
 
 
@@ -193,7 +193,7 @@ class FirstScreen(Machines):
             self.assertTrue(self.do(machine, generate, SAMPLE_TOKENS=8).startswith("In the beginning"))
             self.do(machine, export)
             self.check_export(machine)
-        self.load("first", "python3 -c \"from transformers import pipeline; print(pipeline('text-generation', 'out/')('In the')[0]['generated_text'])\"", "In the")
+        self.load("first", "python3 -c \"from transformers import pipeline; print(pipeline('text-generation', 'out/', max_new_tokens=40)('In the')[0]['generated_text'])\"", "In the")
 
 
 class Page(unittest.TestCase):

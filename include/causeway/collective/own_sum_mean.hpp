@@ -20,6 +20,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 

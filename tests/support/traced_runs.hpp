@@ -162,6 +162,21 @@ inline double largest_difference(const causeway::parameter_store& layout, const 
   return worst;
 }
 
+/// Whether all values between tensors are zero.
+inline bool padding_is_zero(const causeway::parameter_store& layout, std::span<const float> values) {
+  std::size_t at = 0;
+  const auto all_zero = [&](std::size_t end) {
+    return std::all_of(values.begin() + static_cast<std::ptrdiff_t>(at), values.begin() + static_cast<std::ptrdiff_t>(end),
+                       [](float x) { return x == 0; });
+  };
+  for (const auto& s : layout.segments()) {
+    const auto first = static_cast<std::size_t>(s.offset);
+    if (!all_zero(first)) return false;
+    at = first + static_cast<std::size_t>(s.size());
+  }
+  return all_zero(values.size());
+}
+
 /// Runs all peers, and compares after each step what the trace has of it: `live P S`, the peer's own parameters, and
 /// `shared P S`, what its policy calls the shared ones. Gives the largest difference. `prepare(trainer, peer, step)` is
 /// called before each step, and gives the number of sequences in the batch.
@@ -220,6 +235,7 @@ double replay(const trace& t, MakePolicy make, const traced_timing& timing, Prep
         }
         must(trainer.step({who, who, sequences}));
         compare(trainer, "live", peer, step + 1, trainer.model().parameters().values());
+        CHECK(padding_is_zero(trainer.model().parameters(), trainer.model().parameters().values()));
         if constexpr (requires { trainer.comm().shared_parameters(); }) {
           compare(trainer, "shared", peer, step + 1, trainer.comm().shared_parameters());
         }

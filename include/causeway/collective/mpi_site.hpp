@@ -24,7 +24,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 enum class mpi_way : std::uint8_t {
   all_reduce,  ///< MPI_Iallreduce
   in_parts,    ///< MPI_Ireduce_scatter, then MPI_Iallgatherv
-  messages     ///< collective::all_reduce_sum over net::mpi_transport, in the order of the ranks: the bits of any transport
+  messages,    ///< collective::all_reduce_sum over net::mpi_transport, in the order of the ranks: the bits of any transport
+  direct       ///< all to all, added here in the same order: f32 of up to 16 KiB, else as all_reduce
 };
 CAUSEWAY_DECL [[nodiscard]] std::string to_string(mpi_way way);
 
@@ -41,7 +42,7 @@ class mpi_sums;  // in the body: it has MPI's own types
 
 /// Models `site` for all ranks of a world. Members hold the same bits after each operation. What fails ends the site, since
 /// its ranks no longer agree on what comes next; memory that MPI still held is not touched again (net/mpi_transport.hpp).
-/// Memory: `in_parts` 1/n of a sum, `messages` 2/n. One thread, the one that entered MPI.
+/// Memory: `in_parts` 1/n of a sum, `messages` 2/n, `direct` n times a small one. One thread, the one that entered MPI.
 class mpi_site final : public site {
  public:
   /// The best way for means of up to so many bytes, and for broadcasts, and what they took when they were timed.
@@ -49,7 +50,7 @@ class mpi_site final : public site {
     std::size_t up_to = 0;
     mpi_way way = mpi_way::all_reduce;
     bool broadcasts_messages = false;  ///< collective::broadcast over net::mpi_transport, instead of MPI_Ibcast
-    double took[3] = {};               ///< seconds, by way: of the slowest rank
+    double took[4] = {};               ///< seconds, by way: of the slowest rank; 0: not timed
     double broadcast_took[2] = {};     ///< MPI_Ibcast, messages
   };
 

@@ -32,6 +32,8 @@ def main() -> None:
             times.append(took)
     if dist.get_rank() == 0:
         print("seconds", *times)
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 main()

@@ -40126,7 +40126,8 @@ CAUSEWAY_DECL [[nodiscard]] des_loc make(const des_loc_options& o);
 /// an outlier among its worker's own counts for nothing, longer ones count less than shorter ones, the sum is clipped;
 /// where all are outliers, all go back to where the round began. A layer is a block, and all that lies outside of blocks is
 /// one. The statistics' numbers are those of its authors' code, the others are chosen. Not here: its synchronous first
-/// steps (train with presets::every_step), shards inside a worker, exchanges that wait for the layer's next forward.
+/// steps (train with presets::every_step), shards inside a worker, exchanges that wait for the layer's next forward, and
+/// A-EDiT, whose rounds end by the clock.
 ///
 /// Formula:
 ///   of each layer: Δ_i = x̄ − x_i after H steps;  Δ_i counts unless |Δ_i| is an outlier of peer i's own norms

@@ -16014,7 +16014,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 enum class mpi_way : std::uint8_t {
   all_reduce,  ///< MPI_Iallreduce
   in_parts,    ///< MPI_Ireduce_scatter, then MPI_Iallgatherv
-  messages     ///< collective::all_reduce_sum over net::mpi_transport, in the order of the ranks: the bits of any transport
+  messages,    ///< collective::all_reduce_sum over net::mpi_transport, in the order of the ranks: the bits of any transport
+  direct       ///< all to all, added here in the same order: f32 of up to 16 KiB, else as all_reduce
 };
 CAUSEWAY_DECL [[nodiscard]] std::string to_string(mpi_way way);
 
@@ -16031,7 +16032,7 @@ class mpi_sums;  // in the body: it has MPI's own types
 
 /// Models `site` for all ranks of a world. Members hold the same bits after each operation. What fails ends the site, since
 /// its ranks no longer agree on what comes next; memory that MPI still held is not touched again (net/mpi_transport.hpp).
-/// Memory: `in_parts` 1/n of a sum, `messages` 2/n. One thread, the one that entered MPI.
+/// Memory: `in_parts` 1/n of a sum, `messages` 2/n, `direct` n times a small one. One thread, the one that entered MPI.
 class mpi_site final : public site {
  public:
   /// The best way for means of up to so many bytes, and for broadcasts, and what they took when they were timed.
@@ -16039,7 +16040,7 @@ class mpi_site final : public site {
     std::size_t up_to = 0;
     mpi_way way = mpi_way::all_reduce;
     bool broadcasts_messages = false;  ///< collective::broadcast over net::mpi_transport, instead of MPI_Ibcast
-    double took[3] = {};               ///< seconds, by way: of the slowest rank
+    double took[4] = {};               ///< seconds, by way: of the slowest rank; 0: not timed
     double broadcast_took[2] = {};     ///< MPI_Ibcast, messages
   };
 
@@ -16106,6 +16107,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 namespace detail {
 
+/// Where all send to all, a sum of more is quicker in MPI's own way on any machine.
+inline constexpr std::size_t most_direct = std::size_t{16} << 10U;
+
 /// MPI's signature. Each addition rounds, as in hardware that adds bf16.
 inline void add_bf16(void* in, void* in_out, int* count, MPI_Datatype*) {
   const auto* const a = static_cast<const bf16*>(in);
@@ -16154,6 +16158,8 @@ class mpi_sums {
     return net::detail::mpi_wait(line_, request, patience_, where);
   }
   CAUSEWAY_DECL result<void> gather_parts();
+  CAUSEWAY_DECL result<void> begin_direct(std::span<float> data);
+  CAUSEWAY_DECL void end_direct();
   CAUSEWAY_DECL collective_options message_options();
 
   net::detail::mpi_communicator line_;
@@ -16167,6 +16173,8 @@ class mpi_sums {
 
   std::vector<std::byte> part_;    ///< not in place: MPICH 4.0 fails an assertion there
   std::byte* in_parts_ = nullptr;  ///< the sum whose parts are still to be gathered
+  std::vector<float> terms_;       ///< of all ranks, for `direct_`
+  std::span<float> direct_{};      ///< the sum whose terms are on their way
   MPI_Datatype type_ = MPI_FLOAT;
   std::size_t width_ = 0;
   std::vector<int> counts_, places_;
@@ -16191,6 +16199,9 @@ CAUSEWAY_DECL result<void> mpi_sums::begin(mpi_way way, std::byte* data, std::si
     return check(MPI_Ireduce_scatter(data, part_.data(), counts_.data(), type, how, line_.handle, requests_.data()),
                  "a sum within the site");
   }
+  if (way == mpi_way::direct && type == MPI_FLOAT && count * width_ <= most_direct) {
+    return begin_direct({reinterpret_cast<float*>(data), count});
+  }
   for (std::size_t at = 0; at < count; at += most) {
     const auto piece = static_cast<int>(std::min(most, count - at));
     requests_.push_back(MPI_REQUEST_NULL);
@@ -16207,12 +16218,45 @@ CAUSEWAY_DECL result<void> mpi_sums::gather_parts() {
                "a sum within the site");
 }
 
+// `data` is being sent, so that it is changed only when all have it.
+CAUSEWAY_DECL result<void> mpi_sums::begin_direct(std::span<float> data) {
+  constexpr int tag = 0;
+  const auto count = static_cast<int>(data.size());
+  direct_ = data;
+  terms_.resize(data.size() * size());
+  requests_.assign(2 * (std::size_t{size()} - 1), MPI_REQUEST_NULL);
+  std::size_t next = 0;
+  for (int r = 0; r < line_.size; ++r) {
+    if (r == line_.rank) continue;
+    float* const term = terms_.data() + static_cast<std::size_t>(r) * data.size();
+    CAUSEWAY_TRY(
+        check(MPI_Irecv(term, count, MPI_FLOAT, r, tag, line_.handle, &requests_[next++]), "a sum within the site"));
+  }
+  for (int step = 1; step < line_.size; ++step) {  // each rank begins with another one
+    const int to = (line_.rank + step) % line_.size;
+    CAUSEWAY_TRY(check(MPI_Isend(data.data(), count, MPI_FLOAT, to, tag, line_.handle, &requests_[next++]),
+                       "a sum within the site"));
+  }
+  return {};
+}
+
+CAUSEWAY_DECL void mpi_sums::end_direct() {
+  const std::span<float> sum = std::exchange(direct_, {});
+  std::copy(sum.begin(), sum.end(), terms_.data() + std::size_t{rank()} * sum.size());
+  std::copy_n(terms_.data(), sum.size(), sum.begin());
+  for (std::size_t r = 1; r < size(); ++r) {
+    const float* const term = terms_.data() + r * sum.size();
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += term[i];
+  }
+}
+
 CAUSEWAY_DECL result<bool> mpi_sums::look(net::detail::mpi_pause& pause) {
   CAUSEWAY_TRY(ready());
   int flag = 0;
   CAUSEWAY_TRY(check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE),
                      "a sum within the site"));
   if (flag == 0) return false;
+  if (!direct_.empty()) end_direct();
   if (in_parts_ == nullptr) return true;
   pause.reset();
   CAUSEWAY_TRY(gather_parts());
@@ -16290,7 +16334,8 @@ CAUSEWAY_DECL result<MPI_Op> mpi_sums::sum_of_bf16() {
 }  // namespace detail
 
 CAUSEWAY_DECL std::string to_string(mpi_way way) {
-  return way == mpi_way::all_reduce ? "all_reduce" : way == mpi_way::in_parts ? "in_parts" : "messages";
+  constexpr const char* names[] = {"all_reduce", "in_parts", "messages", "direct"};
+  return names[static_cast<std::size_t>(way)];
 }
 
 CAUSEWAY_DECL mpi_site::mpi_site(std::unique_ptr<detail::mpi_sums> sums) : sums_{std::move(sums)} {
@@ -16406,7 +16451,8 @@ CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t bytes) {
     choice c{.up_to = up_to};
     const int repeats = up_to <= std::size_t{256} << 10U ? 40 : up_to <= std::size_t{4} << 20U ? 12 : 4;  // short is noisy
     const std::span<float> part{values.data(), std::min(values.size(), up_to / sizeof(float))};
-    for (int w = 0; w < 3; ++w) {
+    const int ways = up_to <= detail::most_direct && size() <= 64 ? 4 : 3;  // n^2 messages
+    for (int w = 0; w < ways; ++w) {
       always(static_cast<mpi_way>(w));
       CAUSEWAY_ASSIGN(c.took[w], best_of(repeats, [&] { return mean(part); }));
     }
@@ -16414,7 +16460,7 @@ CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t bytes) {
     CAUSEWAY_ASSIGN(c.broadcast_took[1], best_of(repeats, [&] { return sums_->broadcast_messages(0, part); }));
     CAUSEWAY_TRY(sums_->slowest(c.took));
     CAUSEWAY_TRY(sums_->slowest(c.broadcast_took));
-    c.way = static_cast<mpi_way>(std::min_element(c.took, c.took + 3) - c.took);
+    c.way = static_cast<mpi_way>(std::min_element(c.took, c.took + ways) - c.took);
     if (c.took[static_cast<int>(c.way)] > 0.9 * c.took[0]) c.way = mpi_way::all_reduce;
     c.broadcasts_messages = c.broadcast_took[1] < 0.9 * c.broadcast_took[0];
     found.push_back(c);

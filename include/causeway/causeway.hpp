@@ -342,6 +342,7 @@
 #include <causeway/axis/low_rank_mean.hpp>
 #include <causeway/axis/module_groups.hpp>
 #include <causeway/axis/outer.hpp>
+#include <causeway/axis/own_sum_mean.hpp>
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/penalised_mean.hpp>

@@ -73,6 +73,8 @@
 #include <causeway/collective/tree_mean.hpp>
 #include <causeway/collective/two_level_mean.hpp>
 
+#include <causeway/axis/own_sum_mean.hpp>
+
 #if defined(CAUSEWAY_HAS_MPI)
 #include <causeway/net/mpi_transport.hpp>
 #include <causeway/net/mpi_world.hpp>

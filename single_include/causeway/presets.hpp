@@ -3809,107 +3809,6 @@ class gather_mean {
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
 
-// ---- causeway/collective/own_sum_mean.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_OWN_SUM_MEAN_HPP
-#define CAUSEWAY_COLLECTIVE_OWN_SUM_MEAN_HPP
-
-// The mean of plain f32 rows by the sums of the transport itself (net::SumsItself), such as MPI_Iallreduce: begun in one
-// hook and finished in another, so that MPI moves it meanwhile. Over any other transport, by another exchange.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// Models Exchange. The row is the transport's from `begin` to `finish`. A sum that has begun cannot be taken back:
-/// cancelling waits for it, as long as the transport allows (net::mpi_transport_options::close_grace). All peers see values
-/// that cannot be used, as errc::non_finite, and none whose they were. Nothing is left out, so the residual is zero. Bytes:
-/// the transport's; or those of `Messages`, the exchange for transports without sums,
-/// which must lose nothing and so have nothing to keep.
-template <class Messages>
-class own_sum_mean {
- public:
-  static constexpr std::string_view name = "own_sum_mean";
-  static constexpr exchange_traits traits{.bit_parity = Messages::traits.bit_parity,
-                                          .own_support = false,
-                                          .residual = true,
-                                          .counts = false,
-                                          .stateful = false};
-
-  own_sum_mean() = default;
-  own_sum_mean(own_sum_mean&& other) noexcept = default;
-  own_sum_mean& operator=(own_sum_mean&& other) noexcept {
-    cancel();
-    by_messages_ = std::move(other.by_messages_);
-    own_ = std::move(other.own_);
-    return *this;
-  }
-  ~own_sum_mean() { cancel(); }
-
-  template <MessageContext X>
-  result<void> begin(const exchange_port& port, const exchange_row& row, const X& ctx) {
-    cancel();
-    if (!port.transport.sums()) return by_messages_.begin(port, row, ctx);
-    const bool mine = row.weight > 0 && row.refused == errc{};
-    if (!mine) {
-      std::fill(row.values.begin(), row.values.end(), 0.0F);
-    } else if (row.weight != 1.0F) {
-      kernels::scale(ctx.pool, row.values.data(), row.weight, static_cast<std::int64_t>(row.values.size()));
-    }
-    std::fill(row.residual.begin(), row.residual.end(), 0.0F);
-    own_ = std::make_unique<under_way>();
-    own_->over = &port.transport;
-    own_->total = row.refused != errc{} ? std::numeric_limits<float>::quiet_NaN() : row.weight;
-    own_->row = port.transport.sum(row.values);
-    own_->weights = port.transport.sum({&own_->total, 1});
-    return {};
-  }
-
-  template <MessageContext X>
-  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
-    if (!own_) return by_messages_.turn(port, row, ctx);
-    (void)own_->over->done(own_->row);  // a look, in which it moves
-    return {};
-  }
-
-  template <MessageContext X>
-  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
-    if (!own_) return by_messages_.finish(port, row, ctx);
-    const std::unique_ptr<under_way> ended = std::move(own_);
-    const auto summed = ended->over->wait(ended->row, port.options.deadline);
-    const auto weighed = ended->over->wait(ended->weights, port.options.deadline);
-    if (!summed) return summed.error();
-    if (!weighed) return weighed.error();
-    const std::uint32_t peers = port.transport.size();
-    if (!finite_values({&ended->total, 1}) || !finite_values(row.values)) return to_error({peers, errc::non_finite}, peers);
-    const float factor = detail::mean_factor(static_cast<double>(ended->total));
-    if (factor == 0) return to_error({peers, errc::invalid_argument}, peers);
-    kernels::scale(ctx.pool, row.values.data(), factor, static_cast<std::int64_t>(row.values.size()));
-    return {};
-  }
-
-  void cancel() {
-    by_messages_.cancel();
-    const std::unique_ptr<under_way> ended = std::move(own_);
-    if (!ended) return;
-    (void)ended->over->wait(ended->row, time_point{});
-    (void)ended->over->wait(ended->weights, time_point{});
-  }
-
- private:
-  /// Stays where it is when the exchange moves: the transport adds to it.
-  struct under_way {
-    net::any_transport* over = nullptr;
-    net::operation row = 0;
-    net::operation weights = 0;
-    float total = 0;
-  };
-
-  Messages by_messages_;
-  std::unique_ptr<under_way> own_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_OWN_SUM_MEAN_HPP
-
 // ---- causeway/collective/quantised_ring.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
 #define CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
@@ -5959,16 +5858,6 @@ struct split_mean {
   [[nodiscard]] type make(std::size_t = 0) const { return type{options, codec_type{up}, down_type{down}}; }
 };
 
-/// By the transport's own sums of f32, such as MPI's (collective/own_sum_mean.hpp); by messages, as split_mean<>, where it
-/// has none.
-struct own_sum_mean {
-  using type = collective::own_sum_mean<collective::split_mean<compress::as_message<compress::none>>>;
-  static constexpr part decides = part::exchange;
-  static constexpr collective::exchange_traits traits = type::traits;
-
-  [[nodiscard]] type make(std::size_t = 0) const { return type{}; }
-};
-
 /// Around a ring, encoded anew on every hop, finished so that all peers hold the same bits (collective/quantised_ring.hpp).
 /// Bytes: 2(n−1)/n encoded rows, to one neighbour only. No residual: partial sums are encoded, not this peer's row.
 template <class Codec = compress::none>
@@ -6023,8 +5912,7 @@ struct two_level_mean {
   }
 };
 
-static_assert(ExchangeRecipe<all_reduce<>> && ExchangeRecipe<gather_mean<>> && ExchangeRecipe<split_mean<>> &&
-              ExchangeRecipe<own_sum_mean>);
+static_assert(ExchangeRecipe<all_reduce<>> && ExchangeRecipe<gather_mean<>> && ExchangeRecipe<split_mean<>>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 

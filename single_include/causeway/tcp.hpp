@@ -15085,6 +15085,725 @@ CAUSEWAY_INLINE held_transport& held_transport::operator=(held_transport&& other
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
 #endif
 
+// ---- causeway/axis/parts.hpp ----
+#ifndef CAUSEWAY_AXIS_PARTS_HPP
+#define CAUSEWAY_AXIS_PARTS_HPP
+
+// The axes of a communication policy. comm::rounds is given one value of each, in any order, and takes a default for those
+// that are left out; this header sorts them. An axis value is small, movable, knows its own options and its own run state,
+// and nothing of the other axes: what two of them must agree on is a rule in comm/rounds.hpp.
+
+#include <tuple>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+/// What an axis value decides. Every one says it as `static constexpr axis::part decides`.
+enum class part : std::uint8_t {
+  none,
+  trigger,        ///< when a fragment is exchanged
+  content,        ///< what is sent
+  fragments,      ///< how the parameters are cut
+  group,          ///< which peers take part together
+  exchange,       ///< how the mean is found: topology, codec, aggregator
+  residual,       ///< what becomes of what a lossy codec left out
+  participation,  ///< who contributes
+  outer,          ///< what the mean does to the shared parameters
+  landing,        ///< when the result is waited for, and what the live parameters become
+};
+
+namespace detail {
+
+template <class A>
+concept SaysItsPart = requires {
+  { A::decides } -> std::same_as<const part&>;
+};
+
+template <class A>
+consteval part part_of() {
+  if constexpr (SaysItsPart<A>) {
+    return A::decides;
+  } else {
+    return part::none;
+  }
+}
+
+template <part P, class... Axes>
+inline constexpr std::size_t count_of = (std::size_t{0} + ... + (part_of<Axes>() == P ? 1U : 0U));
+
+template <part P, class Default, class... Axes>
+struct first_of {
+  using type = Default;
+};
+template <part P, class Default, class A, class... Axes>
+struct first_of<P, Default, A, Axes...> {
+  using type = typename std::conditional_t<part_of<A>() == P, std::type_identity<A>, first_of<P, Default, Axes...>>::type;
+};
+
+}  // namespace detail
+
+/// The type among `Axes` that decides P, else Default.
+template <part P, class Default, class... Axes>
+using pick = typename detail::first_of<P, Default, Axes...>::type;
+
+/// Whether every type is an axis value, and whether none occurs twice.
+template <class... Axes>
+inline constexpr bool all_known = ((detail::part_of<Axes>() != part::none) && ...);
+template <class... Axes>
+inline constexpr bool all_different =
+    ((detail::count_of<detail::part_of<Axes>(), Axes...> == 1 || detail::part_of<Axes>() == part::none) && ...);
+
+/// The value that decides P out of `values`, else a default one.
+template <part P, class Default, class... Axes>
+auto take(std::tuple<Axes...>& values) {
+  using wanted = pick<P, Default, Axes...>;
+  if constexpr (detail::count_of<P, Axes...> == 1) {
+    return std::move(std::get<wanted>(values));
+  } else {
+    return wanted{};
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_PARTS_HPP
+
+// ---- causeway/compress/codec.hpp ----
+#ifndef CAUSEWAY_COMPRESS_CODEC_HPP
+#define CAUSEWAY_COMPRESS_CODEC_HPP
+
+// How a row of f32 values becomes bytes and values again. A codec is a small value without state: what it gives depends on
+// its options and its input alone, to the bit, whatever the thread count or the instruction set. All numbers on the wire
+// are little-endian.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
+
+static_assert(std::endian::native == std::endian::little, "codecs write numbers as they lie in memory");
+
+/// What a codec says about itself, for rules that decide which combinations are allowed.
+struct codec_traits {
+  bool lossy = true;            ///< decode(encode(x)) may differ from x: feed the residual back, or lose it
+  bool additive = false;        ///< sums of encoded values can be made without decoding them
+  bool per_block = false;       ///< values share a scale with their neighbours, so blocks must not be cut
+  bool per_tensor = false;      ///< all values share what they are counted from: encode each tensor's apart
+  bool sparse = false;          ///< a message may leave values out (messages only, see message.hpp; so the next two)
+  bool chosen_is_sent = false;  ///< of a quantiser: a value counts as sent as it is, whatever it decodes to
+  bool shared_support = false;  ///< all peers' messages of one exchange have the same coordinates
+  bool transform = false;       ///< messages decode to coefficients, and `inverse` makes values of them
+};
+
+/// Requirements. `n` values need exactly `encoded_size(n)` bytes.
+///
+/// - `encode(pool, values, room)` writes them to the front of `room` and gives their number. It rejects nothing: NaN and
+///   infinity are encoded so that `decode` refuses them.
+/// - `decode(pool, bytes, values)` reads bytes that anybody may have sent: errc::protocol when their number is wrong,
+///   errc::non_finite when a value would not be finite, errc::corrupt for other bytes that no encoder makes. After an error
+///   `values` are unspecified.
+/// - `block()`: values may be cut at multiples of it, and encoded apart, without changing what they decode to.
+/// - `raw`: the bytes are the values.
+template <class C>
+concept Codec = std::copyable<C> &&
+    requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values, std::span<std::byte> room,
+             std::span<const std::byte> bytes, std::span<float> decoded) {
+  { C::name } -> std::convertible_to<std::string_view>;
+  { C::traits } -> std::convertible_to<codec_traits>;
+  {bool{C::raw}};
+  { c.block() } -> std::same_as<std::size_t>;
+  { c.encoded_size(n) } -> std::same_as<std::size_t>;
+  { c.encode(pool, values, room) } -> std::same_as<std::size_t>;
+  { c.decode(pool, bytes, decoded) } -> std::same_as<result<void>>;
+};
+
+/// A codec that can add what it decodes, which saves the sum of an exchange a pass over memory:
+/// `decode_add(pool, bytes, sum, weight)` makes each sum[i] the rounded sum[i] + round(weight · decoded[i]), the bits that
+/// decode and a separate multiplication and addition give. The bytes are checked, as decode checks them, before anything
+/// is added: after an error `sum` is unchanged. A sum that overflows is no error here.
+template <class C>
+concept AddingCodec = Codec<C> &&
+    requires(const C& c, thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight) {
+  { c.decode_add(pool, bytes, sum, weight) } -> std::same_as<result<void>>;
+};
+
+namespace detail {
+
+inline error wrong_length(std::string_view codec, std::size_t got, std::size_t expected) {
+  return fail(errc::protocol, std::string{codec},
+              std::to_string(got) + " bytes where " + std::to_string(expected) +
+                  " encode the values; do both sides use the same codec and options?");
+}
+
+inline error not_finite(std::string_view codec) {
+  return fail(errc::non_finite, std::string{codec},
+              "the bytes decode to NaN or infinity; the sender's values are unusable");
+}
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_CODEC_HPP
+
+// ---- causeway/compress/message.hpp ----
+#ifndef CAUSEWAY_COMPRESS_MESSAGE_HPP
+#define CAUSEWAY_COMPRESS_MESSAGE_HPP
+
+// What one peer sends about a row of f32 values in one exchange. Against a Codec (codec.hpp), a message codec may leave
+// values out, may know which parts of the row are matrices, and may draw random numbers that all peers share; so its length
+// may depend on the values. It is a value without state as well: what it gives depends on its options, the context and the
+// input alone, to the bit, whatever the thread count or the instruction set.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
+
+/// A matrix within a row: `rows` times `columns` values one after another from `offset` on. A vector has one row.
+struct matrix_range {
+  std::size_t offset = 0;
+  std::size_t rows = 1;
+  std::size_t columns = 0;
+  parameter_kind kind = parameter_kind::matrix;
+
+  friend constexpr bool operator==(const matrix_range&, const matrix_range&) = default;
+};
+
+/// What a message codec may know besides the values. Equal on all peers of an exchange, except `own_seed` (and `pool`).
+struct message_context {
+  thread_pool& pool;
+  std::span<const matrix_range> matrices{};  ///< ascending, apart; what no matrix covers is a vector
+  std::uint64_t seed = 0;                    ///< of this exchange: for masks that all peers share
+  std::uint64_t own_seed = 0;                ///< of this exchange and peer
+  std::uint64_t round = 0;                   ///< 0, 1, ...: for thresholds that shrink and masks that take turns
+  std::span<const float> reference{};        ///< what the row is relative to (shared parameters): as long as it, or empty
+};
+
+/// Requirements, for a row of n values:
+///
+/// - `most_bytes(ctx, n)`: no message is longer. Equal on all peers of an exchange.
+/// - `encode(ctx, values, room)` writes a message to the front of `room`, which has at least `most_bytes` bytes, and gives
+///   its length. It rejects nothing: NaN and infinity are left out, or encoded so that decoding refuses them.
+/// - `decode_add(ctx, bytes, sum, weight, counts)` reads bytes that anybody may have sent, and adds weight · value to
+///   sum[i] for each coordinate i of the message, and weight to counts[i] (counts has n values, or none). Errors:
+///   errc::protocol for a length no message has, errc::non_finite for values that are not finite, errc::corrupt for other
+///   bytes that no encoder makes; sum and counts are then as they were. `weight` is finite; it may be 0 or negative.
+/// - `traits.sparse`: coordinates may be missing from a message; without it all are there.
+/// - `traits.shared_support`: those present are the same for all peers of an exchange.
+/// - `traits.transform`: what decode_add adds, and what counts count, are coefficients of a linear transform of the row, as
+///   many as values. Then there is `inverse(ctx, row)`, which turns a row of coefficients into values in place.
+///
+/// An exchange thus is: sum = 0; decode_add all messages; divide each sum[i] by the total weight, or by counts[i] where
+/// that is not 0 (the mean over contributors); then `inverse` once. A peer that keeps what it did not send has
+/// `residual_of(codec, ctx, values, own message, residual)`.
+template <class C>
+concept MessageCodec = std::copyable<C> &&
+    requires(const C& c, const message_context& ctx, std::size_t n, std::span<const float> values,
+             std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> sum, float weight) {
+  { C::name } -> std::convertible_to<std::string_view>;
+  { C::traits } -> std::convertible_to<codec_traits>;
+  { c.most_bytes(ctx, n) } -> std::same_as<std::size_t>;
+  { c.encode(ctx, values, room) } -> std::same_as<std::size_t>;
+  { c.decode_add(ctx, bytes, sum, weight, sum) } -> std::same_as<result<void>>;
+  requires !codec_traits{C::traits}.transform || requires { c.inverse(ctx, sum); };
+};
+
+/// residual = values − what `bytes`, this peer's own message, decodes to. `residual` and `values` must not overlap. Fails
+/// as decode_add does, when the values are not finite; residual is then unspecified.
+template <MessageCodec C>
+result<void> residual_of(const C& codec, const message_context& ctx, std::span<const float> values,
+                         std::span<const std::byte> bytes, std::span<float> residual) {
+  CAUSEWAY_EXPECT(residual.size() == values.size());
+  if constexpr (!codec_traits{C::traits}.transform) {
+    std::copy(values.begin(), values.end(), residual.begin());
+    return codec.decode_add(ctx, bytes, residual, -1.0F, {});
+  } else {
+    std::fill(residual.begin(), residual.end(), 0.0F);
+    CAUSEWAY_TRY(codec.decode_add(ctx, bytes, residual, -1.0F, {}));
+    codec.inverse(ctx, residual);
+    kernels::add(ctx.pool, residual.data(), residual.data(), values.data(), static_cast<std::int64_t>(values.size()));
+    return {};
+  }
+}
+
+namespace detail {
+
+inline void add_to_counts(thread_pool& pool, std::span<float> counts, float weight) {
+  kernels::detail::for_elements(pool, static_cast<std::int64_t>(counts.size()), [&](index_range r) {
+    for (std::int64_t i = r.begin; i < r.end; ++i) counts[static_cast<std::size_t>(i)] += weight;
+  });
+}
+
+}  // namespace detail
+
+/// A dense codec as a message: all values, in pieces that are encoded one after another. A piece is the largest multiple of
+/// the codec's block up to 65536 values (so cutting changes no value), or the whole row where the codec can add without a
+/// buffer. Costs: otherwise two decodes of the message and one buffer of a piece.
+template <Codec C>
+class dense_message {
+ public:
+  static constexpr std::string_view name = C::name;
+  static constexpr codec_traits traits = C::traits;
+
+  dense_message() requires std::default_initializable<C>
+  = default;
+  explicit dense_message(C codec) : codec_{std::move(codec)} {}
+
+  [[nodiscard]] const C& codec() const noexcept { return codec_; }
+
+  [[nodiscard]] std::size_t most_bytes(const message_context&, std::size_t n) const {
+    const std::size_t piece = piece_of(n);
+    if (n <= piece) return codec_.encoded_size(n);
+    return n / piece * codec_.encoded_size(piece) + (n % piece == 0 ? 0 : codec_.encoded_size(n % piece));
+  }
+
+  std::size_t encode(const message_context& ctx, std::span<const float> values, std::span<std::byte> room) const {
+    CAUSEWAY_EXPECT(room.size() >= most_bytes(ctx, values.size()));
+    std::size_t used = 0;
+    for_pieces(values.size(), [&](std::size_t first, std::size_t count) {
+      used += codec_.encode(ctx.pool, values.subspan(first, count), room.subspan(used));
+    });
+    return used;
+  }
+
+  result<void> decode_add(const message_context& ctx, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                          std::span<float> counts) const {
+    CAUSEWAY_EXPECT(counts.empty() || counts.size() == sum.size());
+    if (bytes.size() != most_bytes(ctx, sum.size())) {
+      return detail::wrong_length(name, bytes.size(), most_bytes(ctx, sum.size()));
+    }
+    if constexpr (AddingCodec<C>) {
+      CAUSEWAY_TRY(codec_.decode_add(ctx.pool, bytes, sum, weight));
+    } else {
+      CAUSEWAY_TRY(decode_pieces(ctx, bytes, sum.size(), [](std::size_t, std::span<const float>) {}));
+      CAUSEWAY_TRY(decode_pieces(ctx, bytes, sum.size(), [&](std::size_t first, std::span<const float> values) {
+        kernels::axpy(ctx.pool, sum.data() + first, weight, values.data(), static_cast<std::int64_t>(values.size()));
+      }));
+    }
+    detail::add_to_counts(ctx.pool, counts, weight);
+    return {};
+  }
+
+ private:
+  [[nodiscard]] std::size_t piece_of(std::size_t n) const noexcept {
+    constexpr std::size_t largest = 65536;
+    if (AddingCodec<C> || n <= largest) return std::max(n, std::size_t{1});
+    return codec_.block() >= largest ? codec_.block() : largest / codec_.block() * codec_.block();
+  }
+
+  template <class F>
+  void for_pieces(std::size_t n, F&& f) const {
+    const std::size_t piece = piece_of(n);
+    for (std::size_t first = 0; first < n; first += std::min(piece, n - first)) f(first, std::min(piece, n - first));
+  }
+
+  template <class F>
+  result<void> decode_pieces(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n, F&& f) const {
+    std::vector<float> values(std::min(piece_of(n), n));
+    result<void> outcome;
+    for_pieces(n, [&](std::size_t first, std::size_t count) {
+      if (!outcome) return;
+      const std::size_t size = codec_.encoded_size(count);
+      outcome = codec_.decode(ctx.pool, bytes.first(size), std::span{values}.first(count));
+      bytes = bytes.subspan(size);
+      if (outcome) f(first, std::span<const float>{values}.first(count));
+    });
+    return outcome;
+  }
+
+  C codec_;
+};
+
+namespace detail {
+
+template <class C>
+struct message_for;
+template <MessageCodec C>
+struct message_for<C> {
+  using type = C;
+};
+template <Codec C>
+  requires(!MessageCodec<C>)
+struct message_for<C> {
+  using type = dense_message<C>;
+};
+
+}  // namespace detail
+
+/// The message codec that `C` is, or makes: C, or dense_message<C>. `as_message<C>{codec}` works for both.
+template <class C>
+  requires MessageCodec<C> || Codec<C>
+using as_message = typename detail::message_for<C>::type;
+
+}}}  // namespace causeway::CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_MESSAGE_HPP
+
+// ---- causeway/compress/element.hpp ----
+#ifndef CAUSEWAY_COMPRESS_ELEMENT_HPP
+#define CAUSEWAY_COMPRESS_ELEMENT_HPP
+
+// What codecs have in common: where decoded values go (they replace or are added), and the codecs that store every value
+// on its own, as another element type (none, bf16 and fp16).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress { namespace detail {
+
+/// Whether any lane was set.
+CAUSEWAY_ALWAYS_INLINE bool any_lane(const kernels::detail::i32x16& mask) {
+  std::int32_t all = 0;
+  for (int lane = 0; lane < 16; ++lane) all |= mask[lane];
+  return all != 0;
+}
+
+/// Decoded values replace what was there.
+struct put {
+  template <class Part>
+  CAUSEWAY_ALWAYS_INLINE void operator()(float* to, const kernels::detail::f32x16& v, Part part) const {
+    kernels::detail::store(to, v, part);
+  }
+};
+
+/// Decoded values are added: to + weight · v, two roundings.
+struct add_weighted {
+  float weight = 1.0F;
+  template <class Part>
+  CAUSEWAY_ALWAYS_INLINE void operator()(float* to, const kernels::detail::f32x16& v, Part part) const {
+    CAUSEWAY_EXACT_BODY
+    kernels::detail::f32x16 sum;
+    kernels::detail::load(sum, to, part);
+    kernels::detail::store(to, sum + weight * v, part);
+  }
+};
+
+/// `decode` and `decode_add` of a codec C whose `decode_to(pool, bytes, to, sink, level)` does either.
+template <class C>
+class decodes_to_sink {
+ public:
+  result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                      kernels::simd_level level = kernels::detect_simd_level()) const {
+    return static_cast<const C&>(*this).decode_to(pool, bytes, values, put{}, level);
+  }
+
+  result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                          kernels::simd_level level = kernels::detect_simd_level()) const {
+    return static_cast<const C&>(*this).decode_to(pool, bytes, sum, add_weighted{weight}, level);
+  }
+};
+
+struct encode_elements {
+  static constexpr bool exact = true;
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* from, Element* to, std::int64_t count) {
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, from + i, part);
+      kernels::detail::store(to + i, v, part);
+    });
+  }
+};
+
+/// True when all values are finite.
+struct decode_elements {
+  static constexpr bool exact = true;
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
+    kernels::detail::u32x16 sums{};  // an exponent of all ones becomes a sign bit by adding one to it
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, from + i, part);
+      sums |= (reinterpret_cast<kernels::detail::u32x16>(v) & 0x7F800000U) + 0x00800000U;
+      kernels::detail::store(to + i, v, part);
+    });
+    return !any_lane(reinterpret_cast<kernels::detail::i32x16>(sums) >> 31);
+  }
+};
+
+/// Without converting them: not finite is what has all bits of the exponent set.
+struct finite_elements {
+  static constexpr bool exact = true;
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
+    using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
+    constexpr auto exponent = static_cast<integer>(std::is_same_v<Element, float>            ? 0x7F800000U
+                                                   : std::is_same_v<Element, causeway::bf16> ? 0x7F80U
+                                                                                             : 0x7C00U);
+    constexpr integer unit = exponent & (0U - exponent);  // adding its lowest bit to all ones overflows
+    using vector [[gnu::vector_size(16 * sizeof(integer))]] = integer;
+    vector sums{};
+    std::int64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+      vector bits;
+      std::memcpy(&bits, from + i, sizeof bits);
+      sums |= (bits & exponent) + unit;
+    }
+    integer all = 0;
+    for (int lane = 0; lane < 16; ++lane) all = static_cast<integer>(all | sums[lane]);
+    for (; i < count; ++i) {
+      integer bits = 0;
+      std::memcpy(&bits, from + i, sizeof bits);
+      all = static_cast<integer>(all | ((bits & exponent) + unit));
+    }
+    return all >> (8 * sizeof(integer) - 1) == 0;
+  }
+};
+
+struct add_elements {
+  static constexpr bool exact = true;
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static void run(const Element* from, float* to, std::int64_t count, add_weighted add) {
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, from + i, part);
+      add(to + i, v, part);
+    });
+  }
+};
+
+template <class Element>
+std::size_t encode_as(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                      kernels::simd_level level) {
+  CAUSEWAY_EXPECT(room.size() >= values.size() * sizeof(Element));
+  auto* const to = reinterpret_cast<Element*>(room.data());
+  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
+    kernels::detail::dispatch<encode_elements>(level, values.data() + r.begin, to + r.begin, r.size());
+  });
+  return values.size() * sizeof(Element);
+}
+
+template <class Element>
+result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                       kernels::simd_level level, std::string_view codec) {
+  if (bytes.size() != values.size() * sizeof(Element)) {
+    return wrong_length(codec, bytes.size(), values.size() * sizeof(Element));
+  }
+  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+  std::atomic<bool> finite{true};
+  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
+    const bool good = kernels::detail::dispatch<decode_elements>(level, from + r.begin, values.data() + r.begin, r.size());
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  return {};
+}
+
+/// Two passes over the bytes: nothing is added before all were found finite.
+template <class Element>
+result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                           kernels::simd_level level, std::string_view codec) {
+  if (bytes.size() != sum.size() * sizeof(Element)) {
+    return wrong_length(codec, bytes.size(), sum.size() * sizeof(Element));
+  }
+  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+  const auto count = static_cast<std::int64_t>(sum.size());
+  std::atomic<bool> finite{true};
+  kernels::detail::for_elements(pool, count, [&](index_range r) {
+    const bool good = kernels::detail::dispatch<finite_elements>(level, from + r.begin, r.size());
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  kernels::detail::for_elements(pool, count, [&](index_range r) {
+    kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
+  });
+  return {};
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
+
+#endif  // CAUSEWAY_COMPRESS_ELEMENT_HPP
+
+// ---- causeway/compress/none.hpp ----
+#ifndef CAUSEWAY_COMPRESS_NONE_HPP
+#define CAUSEWAY_COMPRESS_NONE_HPP
+
+// The values as they are. Exact, four bytes each; there so that "no compression" is a codec like any other.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
+
+/// 4 n bytes. Loses nothing.
+class none {
+ public:
+  static constexpr std::string_view name = "none";
+  static constexpr codec_traits traits{.lossy = false};
+  static constexpr bool raw = true;
+
+  [[nodiscard]] static constexpr std::size_t block() noexcept { return 1; }
+  [[nodiscard]] static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * 4; }
+
+  static std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                            kernels::simd_level level = kernels::detect_simd_level()) {
+    return detail::encode_as<float>(pool, values, room, level);
+  }
+  static result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                             kernels::simd_level level = kernels::detect_simd_level()) {
+    return detail::decode_as<float>(pool, bytes, values, level, name);
+  }
+  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                                 kernels::simd_level level = kernels::detect_simd_level()) {
+    return detail::decode_add_as<float>(pool, bytes, sum, weight, level, name);
+  }
+};
+static_assert(AddingCodec<none>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_NONE_HPP
+
+// ---- causeway/axis/exchange.hpp ----
+#ifndef CAUSEWAY_AXIS_EXCHANGE_HPP
+#define CAUSEWAY_AXIS_EXCHANGE_HPP
+
+// How the mean over a group is found: a topology with a codec. Values here are recipes: copyable, with options only; `make`
+// gives the exchange (collective/) that does the work for one fragment. Any codec of compress/ fits, as far as the
+// topology's rules allow: see the static_asserts of comm::rounds.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+/// `make(fragment)`: a new collective exchange. `traits`: its traits. `codec_type`: what makes a peer's message, where it
+/// is a codec's.
+template <class E>
+concept ExchangeRecipe = E::decides == part::exchange&& std::copyable<E>&& requires {
+  { E::traits } -> std::same_as<const collective::exchange_traits&>;
+};
+
+/// Whether a recipe has no exchange of its own: the context's mean over all peers is used, in one piece, through `codec`.
+template <ExchangeRecipe E>
+inline constexpr bool by_context = !requires(const E& e) {
+  e.make(std::size_t{});
+};
+
+/// What a recipe's codec says of its messages; where it has none, they have all coordinates.
+template <ExchangeRecipe E>
+constexpr compress::codec_traits message_traits() {
+  if constexpr (requires { typename E::codec_type; }) {
+    return E::codec_type::traits;
+  } else {
+    return {};
+  }
+}
+
+/// The context's mean over all peers: butterfly or ring, whatever suits the size, in chunks that overlap each other.
+/// Blocks. Works where peers come and go. Bytes: 2(n−1)/n times the encoded row.
+template <compress::Codec Codec = compress::none>
+struct all_reduce {
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits{
+      .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = false};
+
+  Codec codec{};
+};
+
+/// Everybody's message to everybody; each decodes all of them (collective/gather_mean.hpp). For codecs with which every
+/// peer sends coordinates of its own choice, and for small groups. Bytes: (n−1) messages.
+template <class Codec = compress::none, class Aggregator = collective::mean>
+struct gather_mean {
+  using codec_type = compress::as_message<Codec>;
+  using type = collective::gather_mean<codec_type, Aggregator>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+
+  Codec codec{};
+  Aggregator aggregator{};
+
+  [[nodiscard]] type make(std::size_t = 0) const { return type{codec_type{codec}, aggregator}; }
+};
+
+/// Every peer reduces a share of the row, and sends its mean to the others (collective/split_mean.hpp): a butterfly with
+/// shares, or a sharded parameter server when only some peers have one. With a lossy `Down`, the owners' residual is kept
+/// when split_options::server_residual says so. Bytes: (1 − s) rows up and (n−1)·s rows down, for a share s.
+template <class Up = compress::none, class Down = Up>
+struct split_mean {
+  using codec_type = compress::as_message<Up>;
+  using down_type = compress::as_message<Down>;
+  using type = collective::split_mean<codec_type, down_type>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+
+  collective::split_options options{};
+  Up up{};
+  Down down{};
+
+  [[nodiscard]] type make(std::size_t = 0) const { return type{options, codec_type{up}, down_type{down}}; }
+};
+
+/// Around a ring, encoded anew on every hop, finished so that all peers hold the same bits (collective/quantised_ring.hpp).
+/// Bytes: 2(n−1)/n encoded rows, to one neighbour only. No residual: partial sums are encoded, not this peer's row.
+template <class Codec = compress::none>
+struct quantised_ring {
+  using codec_type = compress::as_message<Codec>;
+  using type = collective::quantised_ring<codec_type>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+
+  Codec codec{};
+
+  [[nodiscard]] type make(std::size_t = 0) const { return type{codec_type{codec}}; }
+};
+
+/// Up a tree to its root and down again (collective/tree_mean.hpp): fragment f has the root roots[f mod size], so that
+/// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child.
+template <class Up = compress::none, class Down = Up>
+struct tree_mean {
+  using codec_type = compress::as_message<Up>;
+  using down_type = compress::as_message<Down>;
+  using type = collective::tree_mean<codec_type, down_type>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+
+  std::uint32_t arity = 2;
+  std::vector<net::peer_index> roots{0};
+  Up up{};
+  Down down{};
+
+  [[nodiscard]] type make(std::size_t fragment = 0) const {
+    return type{{.arity = arity, .root = roots[fragment % roots.size()]}, codec_type{up}, down_type{down}};
+  }
+};
+
+/// The mean of each region at its hub, the hubs' mean among each other through `Across`, and back (collective/
+/// two_level_mean.hpp): what crosses regions is one row for each of them. Regions list all peers, hubs first.
+template <class Across = split_mean<>, class Up = compress::none, class Down = Up>
+struct two_level_mean {
+  using codec_type = compress::as_message<Up>;
+  using down_type = compress::as_message<Down>;
+  using type = collective::two_level_mean<codec_type, typename Across::type, down_type>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+
+  collective::region_list regions{};
+  Across across{};
+  Up up{};
+  Down down{};
+
+  [[nodiscard]] type make(std::size_t fragment = 0) const {
+    return type{regions, across.make(fragment), codec_type{up}, down_type{down}};
+  }
+};
+
+static_assert(ExchangeRecipe<all_reduce<>> && ExchangeRecipe<gather_mean<>> && ExchangeRecipe<split_mean<>>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_EXCHANGE_HPP
+
+// ---- causeway/axis/own_sum_mean.hpp ----
+#ifndef CAUSEWAY_AXIS_OWN_SUM_MEAN_HPP
+#define CAUSEWAY_AXIS_OWN_SUM_MEAN_HPP
+
+// A mean that the transport adds up by itself, where it can. Apart from exchange.hpp, so that only who asks for it compiles
+// it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+/// By the transport's own sums of f32, such as MPI's (collective/own_sum_mean.hpp); by messages, as split_mean<>, where it
+/// has none.
+struct own_sum_mean {
+  using type = collective::own_sum_mean<collective::split_mean<compress::as_message<compress::none>>>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+
+  [[nodiscard]] type make(std::size_t = 0) const { return type{}; }
+};
+
+static_assert(ExchangeRecipe<own_sum_mean>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_OWN_SUM_MEAN_HPP
+
 // ---- causeway/tcp.hpp ----
 #ifndef CAUSEWAY_TCP_HPP
 #define CAUSEWAY_TCP_HPP

@@ -2,6 +2,7 @@
 // Policies over MPI: the bits of the network in memory (which tests/presets hold against TCP and the simulator), also where
 // a run is stopped after any step, saved, and goes on from there in a new transport.
 
+#include <causeway/axis/own_sum_mean.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/local_updates.hpp>
 #include <causeway/presets/overlapped.hpp>

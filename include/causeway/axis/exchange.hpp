@@ -10,7 +10,6 @@
 #include <causeway/collective/aggregator.hpp>
 #include <causeway/collective/exchange.hpp>
 #include <causeway/collective/gather_mean.hpp>
-#include <causeway/collective/own_sum_mean.hpp>
 #include <causeway/collective/quantised_ring.hpp>
 #include <causeway/collective/split_mean.hpp>
 #include <causeway/collective/tree_mean.hpp>
@@ -93,15 +92,6 @@ struct split_mean {
   [[nodiscard]] type make(std::size_t = 0) const { return type{options, codec_type{up}, down_type{down}}; }
 };
 
-/// By the transport's own sums of f32, such as MPI's (collective/own_sum_mean.hpp); by messages, as split_mean<>, where it
-/// has none.
-struct own_sum_mean {
-  using type = collective::own_sum_mean<collective::split_mean<compress::as_message<compress::none>>>;
-  static constexpr part decides = part::exchange;
-  static constexpr collective::exchange_traits traits = type::traits;
-
-  [[nodiscard]] type make(std::size_t = 0) const { return type{}; }
-};
 
 /// Around a ring, encoded anew on every hop, finished so that all peers hold the same bits (collective/quantised_ring.hpp).
 /// Bytes: 2(n−1)/n encoded rows, to one neighbour only. No residual: partial sums are encoded, not this peer's row.
@@ -157,8 +147,7 @@ struct two_level_mean {
   }
 };
 
-static_assert(ExchangeRecipe<all_reduce<>> && ExchangeRecipe<gather_mean<>> && ExchangeRecipe<split_mean<>> &&
-              ExchangeRecipe<own_sum_mean>);
+static_assert(ExchangeRecipe<all_reduce<>> && ExchangeRecipe<gather_mean<>> && ExchangeRecipe<split_mean<>>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 

@@ -47,7 +47,7 @@ void check_golden(Model m, const std::string& file) {
   const auto loss = m.forward_backward(g.inputs, g.targets, 2, 1.0F / g.tokens(), 0);
   REQUIRE(loss);
   CHECK(*loss / static_cast<double>(g.tokens()) == Approx(static_cast<double>(g.numbers.at("losses")[0])).epsilon(1e-5));
-  causeway::testing::compare_gradients(g, m.parameters(), 1e-4);
+  causeway::testing::compare_gradients(g, m.parameters(), causeway::nn::precision::f32);
 }
 
 /// Loss and gradients of one pass are the CPU's.

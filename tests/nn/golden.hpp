@@ -6,6 +6,7 @@
 
 #include <causeway/autograd/grad_check.hpp>
 #include <causeway/core/rng.hpp>
+#include <causeway/nn/options.hpp>
 #include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
@@ -92,14 +93,37 @@ inline double relative_difference(std::span<const float> a, std::span<const floa
   return difference / largest;
 }
 
-/// Every gradient in `store` within `tolerance` of PyTorch's.
-inline void compare_gradients(const golden& g, parameter_store& store, double tolerance) {
+/// |a − b|² and |b|².
+inline std::pair<double, double> squared_distance(std::span<const float> a, std::span<const float> b) {
+  REQUIRE(a.size() == b.size());
+  double difference = 0.0;
+  double whole = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    difference += d * d;
+    whole += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+  }
+  return {difference, whole};
+}
+
+/// Every gradient in `store` equals PyTorch's of f32. In f32 each value is within 1e-4 of the largest of its tensor. In
+/// bf16 a value whose sum cancels is off by what roundings happened to do, which differs between processors (3 % of the
+/// largest on one, 7 % on another): there all of them together are within 4 %, and each tensor within 10 %.
+inline void compare_gradients(const golden& g, parameter_store& store, nn::precision p) {
+  double difference = 0.0;
+  double whole = 0.0;
   for (std::size_t i = 0; i < store.segments().size(); ++i) {
     const auto& s = store.segments()[i];
     INFO(s.name);
     const std::span<const float> ours{store.gradient(i), static_cast<std::size_t>(s.size())};
-    CHECK(relative_difference(ours, g.numbers.at("gradient:" + s.name)) < tolerance);
+    const auto& theirs = g.numbers.at("gradient:" + s.name);
+    if (p == nn::precision::f32) CHECK(relative_difference(ours, theirs) < 1e-4);
+    const auto [d, w] = squared_distance(ours, theirs);
+    CHECK(std::sqrt(d / w) < 0.1);
+    difference += d;
+    whole += w;
   }
+  CHECK(std::sqrt(difference / whole) < 0.04);
 }
 
 /// Every gradient against finite differences, with weights as large as the script's: near the usual start most paths are

@@ -74,9 +74,9 @@ class declaration {
 };
 
 /// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
-/// number of threads, and however the model is cut.
+/// number of threads, and however the model is cut. Parameters that `kept` names are left as they are.
 CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                                std::uint64_t seed);
+                                std::uint64_t seed, std::span<const parameter_segment> kept = {});
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
 

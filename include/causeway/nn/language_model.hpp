@@ -266,7 +266,7 @@ class language_model {
       Family declared{family.options(), fresh, wanted};
       fresh.allocate(backend.source());
       auto copies = copies_of(fresh, family.options());
-      fill_initial(backend.pool(), fresh, declared.initial(), seed);
+      fill_initial(backend.pool(), fresh, declared.initial(), seed, store.segments());
       for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
         std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
       });

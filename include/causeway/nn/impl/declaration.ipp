@@ -6,6 +6,8 @@
 
 #include <causeway/nn/declaration.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
@@ -42,9 +44,10 @@ CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind
 }
 
 CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                                std::uint64_t seed) {
+                                std::uint64_t seed, std::span<const parameter_segment> kept) {
   for (std::size_t i = 0; i < store.segments().size(); ++i) {
     const auto& s = store.segments()[i];
+    if (std::any_of(kept.begin(), kept.end(), [&](const auto& k) { return k.name == s.name; })) continue;
     float* values = store.value(i);
     pool.for_range(s.rows, 1, [&, d = initial[i]](index_range part) {
       for (std::int64_t row = part.begin; row < part.end; ++row) {

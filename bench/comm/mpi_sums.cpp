@@ -56,7 +56,8 @@ struct contender {
 void measure(const net::mpi_world& world, collective::mpi_site& chosen, collective::mpi_site& fixed, std::size_t bytes,
              int rounds) {
   std::vector<float> x(bytes / sizeof(float));
-  std::array<contender, 6> all{{{"MPI_Allreduce"}, {"ours"}, {"all_reduce"}, {"in_parts"}, {"messages"}, {"direct"}}};
+  std::array<contender, 7> all{
+      {{"MPI_Allreduce"}, {"ours"}, {"all_reduce"}, {"in_parts"}, {"messages"}, {"direct"}, {"shared"}}};
   for (int i = -1; i < rounds; ++i) {
     for (std::size_t c = 0; c < all.size(); ++c) {
       if (c >= 2) fixed.always(static_cast<mpi_way>(c - 2));
@@ -90,7 +91,8 @@ int main(int argc, char** argv) {
   if (world->rank() == 0) {
     std::printf(
         "%s, %u ranks; microseconds, least and median\n      KiB         MPI_Allreduce                  ours"
-        "            all_reduce              in_parts              messages                direct  chosen     ours / "
+        "            all_reduce              in_parts              messages                direct                shared  "
+        "chosen     ours / "
         "MPI's\n",
         net::mpi_world::library().c_str(), world->size());
   }

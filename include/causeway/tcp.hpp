@@ -65,6 +65,7 @@
 #include <causeway/collective/ring.hpp>
 #include <causeway/collective/ring_order.hpp>
 #include <causeway/collective/server_residual.hpp>
+#include <causeway/collective/shared_sum.hpp>
 #include <causeway/collective/shares.hpp>
 #include <causeway/collective/site.hpp>
 #include <causeway/collective/split_mean.hpp>

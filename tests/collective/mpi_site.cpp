@@ -62,7 +62,7 @@ TEST_CASE("mpi site: a mean is the mean, and the same bits on all ranks, whichev
   const auto s = open_site();
   CHECK(s->size() == job().size());
   CHECK(s->rank() == job().rank());
-  const auto way = GENERATE(mpi_way::all_reduce, mpi_way::in_parts, mpi_way::messages, mpi_way::direct);
+  const auto way = GENERATE(mpi_way::all_reduce, mpi_way::in_parts, mpi_way::messages, mpi_way::direct, mpi_way::shared);
   s->always(way);
   for (const std::size_t count : {std::size_t{1}, std::size_t{3}, std::size_t{1000}, std::size_t{300'007}}) {
     INFO(to_string(way) << " of " << count);
@@ -70,14 +70,15 @@ TEST_CASE("mpi site: a mean is the mean, and the same bits on all ranks, whichev
     const auto expected = sum_in_order(count, 1.0F / static_cast<float>(job().size()));
     REQUIRE(s->mean(mine));
     CHECK(largest_difference(mine, expected) < 1e-6F);
-    const bool in_order = way == mpi_way::messages || (way == mpi_way::direct && count * sizeof(float) <= 16384);
+    const bool in_order =
+        way == mpi_way::messages || way == mpi_way::shared || (way == mpi_way::direct && count * sizeof(float) <= 16384);
     if (in_order) CHECK((mine == expected));
     CHECK(same_everywhere(*s, mine));
   }
 }
 
 TEST_CASE("mpi site: infinity stays, or is an error", "[collective]") {
-  const auto way = GENERATE(mpi_way::all_reduce, mpi_way::in_parts, mpi_way::direct);
+  const auto way = GENERATE(mpi_way::all_reduce, mpi_way::in_parts, mpi_way::direct, mpi_way::shared);
   const auto s = open_site();
   s->always(way);
   std::vector<float> mine(100, 1.0F);
@@ -88,7 +89,7 @@ TEST_CASE("mpi site: infinity stays, or is an error", "[collective]") {
 }
 
 TEST_CASE("mpi site: a sum that is begun goes on beside other work, in f32 and bf16", "[collective]") {
-  const auto way = GENERATE(mpi_way::all_reduce, mpi_way::in_parts, mpi_way::direct);
+  const auto way = GENERATE(mpi_way::all_reduce, mpi_way::in_parts, mpi_way::direct, mpi_way::shared);
   const auto s = open_site();
   s->always(way);
   constexpr std::size_t count = 100'003;
@@ -160,7 +161,8 @@ TEST_CASE("mpi site: choices of another time are taken, for means and broadcasts
   }
   const auto ordered = open_site({.same_bits = true});
   ordered->choose({{.up_to = 4096, .way = mpi_way::all_reduce}});
-  CHECK(ordered->way_of(1) == mpi_way::messages);
+  CHECK(ordered->shares_memory());
+  CHECK(ordered->way_of(1) == mpi_way::shared);
 }
 
 TEST_CASE("mpi site: the ways are timed once, and all ranks choose alike", "[collective]") {
@@ -171,6 +173,7 @@ TEST_CASE("mpi site: the ways are timed once, and all ranks choose alike", "[col
     CHECK(s->way_of(c.up_to) == c.way);
     for (int w = 0; w < 3; ++w) CHECK((c.took[w] > 0 && c.took[w] < 60));
     CHECK((c.took[3] > 0) == (c.up_to <= 16384));  // all to all: small ones alone
+    CHECK((c.took[4] > 0 && c.took[4] < 60));
     for (const double took : c.broadcast_took) CHECK((took > 0 && took < 60));
     CHECK(c.took[static_cast<std::size_t>(c.way)] <= c.took[0]);
     CHECK((!c.broadcasts_messages || c.broadcast_took[1] < c.broadcast_took[0]));
@@ -179,5 +182,5 @@ TEST_CASE("mpi site: the ways are timed once, and all ranks choose alike", "[col
   }
   CHECK(s->way_of(std::size_t{1} << 30U) == s->choices().back().way);
   CHECK(same_everywhere(*s, chosen));
-  CHECK(open_site({.measure_up_to = 1000, .same_bits = true})->way_of(1) == mpi_way::messages);
+  CHECK(open_site({.measure_up_to = 1000, .same_bits = true})->way_of(1) == mpi_way::shared);
 }

@@ -92,7 +92,7 @@ class Ranks(Program):
         chosen = os.path.join(self.dir, "whole", "causeway", "site-0.txt")
         with open(chosen) as f:
             kept = f.read()
-        self.assertRegex(kept, r"^3 ranks, [^\n]* bytes\n1024 (all_reduce|in_parts|messages|direct) (broadcast|messages)\n")
+        self.assertRegex(kept, r"^3 ranks, [^\n]* bytes\n1024 (all_reduce|in_parts|messages|direct|shared) (broadcast|messages)\n")
         shutil.copytree(os.path.join(self.dir, "whole"), os.path.join(self.dir, "stopped"))
         os.remove(self.saved("stopped", 0))
         self.trains(3, *run, where="stopped")

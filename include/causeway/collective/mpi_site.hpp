@@ -25,13 +25,14 @@ enum class mpi_way : std::uint8_t {
   all_reduce,  ///< MPI_Iallreduce
   in_parts,    ///< MPI_Ireduce_scatter, then MPI_Iallgatherv
   messages,    ///< collective::all_reduce_sum over net::mpi_transport, in the order of the ranks: the bits of any transport
-  direct       ///< all to all, added here in the same order: f32 of up to 16 KiB, else as all_reduce
+  direct,      ///< all to all, added here in the same order: f32 of up to 16 KiB, else as all_reduce
+  shared       ///< in memory that all ranks share, in the same order: f32 on one host, else as all_reduce
 };
 CAUSEWAY_DECL [[nodiscard]] std::string to_string(mpi_way way);
 
 struct mpi_site_options {
   std::size_t measure_up_to = 0;  ///< as `measure`, when the site is opened; 0: nothing is timed
-  /// Only `messages`: sums have the same bits over any network, on any number of hosts.
+  /// Only `shared` or `messages`: sums have the same bits over any network, on any number of hosts.
   bool same_bits = false;
   thread_pool* pool = nullptr;  ///< for what is computed here; none: the caller's thread. Must outlive the site
 };
@@ -42,7 +43,8 @@ class mpi_sums;  // in the body: it has MPI's own types
 
 /// Models `site` for all ranks of a world. Members hold the same bits after each operation. What fails ends the site, since
 /// its ranks no longer agree on what comes next; memory that MPI still held is not touched again (net/mpi_transport.hpp).
-/// Memory: `in_parts` 1/n of a sum, `messages` 2/n, `direct` n times a small one. One thread, the one that entered MPI.
+/// Memory: `in_parts` 1/n of a sum, `messages` 2/n, `direct` n times a small one, `shared` 256 KiB a
+/// rank. One thread, the one that entered MPI.
 class mpi_site final : public site {
  public:
   /// The best way for means of up to so many bytes, and for broadcasts, and what they took when they were timed.
@@ -50,7 +52,7 @@ class mpi_site final : public site {
     std::size_t up_to = 0;
     mpi_way way = mpi_way::all_reduce;
     bool broadcasts_messages = false;  ///< collective::broadcast over net::mpi_transport, instead of MPI_Ibcast
-    double took[4] = {};               ///< seconds, by way: of the slowest rank; 0: not timed
+    double took[5] = {};               ///< seconds, by way: of the slowest rank; 0: not timed
     double broadcast_took[2] = {};     ///< MPI_Ibcast, messages
   };
 
@@ -89,11 +91,14 @@ class mpi_site final : public site {
   CAUSEWAY_DECL [[nodiscard]] mpi_way way_of(std::size_t bytes) const;
   /// From now on, for all sizes. All members call it.
   CAUSEWAY_DECL void always(mpi_way way);
+  /// Whether `shared` is possible: all ranks are on one host.
+  CAUSEWAY_DECL [[nodiscard]] bool shares_memory() const;
 
  private:
   CAUSEWAY_DECL explicit mpi_site(std::unique_ptr<detail::mpi_sums> sums);
 
   CAUSEWAY_DECL [[nodiscard]] const choice* choice_for(std::size_t bytes) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<mpi_way> ways_for(std::size_t bytes) const;
   template <class F>
   result<double> best_of(int repeats, F&& f);
 

@@ -189,6 +189,7 @@
 #include <causeway/collective/impl/refusal.ipp>
 #include <causeway/collective/impl/ring_order.ipp>
 #include <causeway/collective/impl/server_residual.ipp>
+#include <causeway/collective/impl/shared_sum.ipp>
 #include <causeway/collective/impl/shares.ipp>
 #include <causeway/collective/impl/sum.ipp>
 #include <causeway/collective/impl/transport_site.ipp>

@@ -10,11 +10,13 @@
 #include <causeway/collective/broadcast.hpp>
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/options.hpp>
+#include <causeway/collective/shared_sum.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/mpi_library.hpp>
 #include <causeway/net/mpi_transport.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
@@ -45,10 +47,14 @@ class mpi_sums {
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(line_.size); }
   [[nodiscard]] std::uint32_t rank() const { return static_cast<std::uint32_t>(line_.rank); }
   [[nodiscard]] const mpi_site_options& options() const { return options_; }
+  [[nodiscard]] bool shares_memory() const { return shared_ != nullptr; }
   [[nodiscard]] any_clock& clock() { return line_.clock; }
   [[nodiscard]] thread_pool& pool() { return options_.pool != nullptr ? *options_.pool : workspace_.alone(); }
 
   CAUSEWAY_DECL result<void> begin(mpi_way way, std::byte* data, std::size_t count, MPI_Datatype type, MPI_Op how);
+  /// Memory for sums, where all ranks can have it. All ranks call it.
+  CAUSEWAY_DECL result<void> share_memory(const net::mpi_world& world);
+  CAUSEWAY_DECL result<void> begin_shared(std::span<float> data, float factor);
   CAUSEWAY_DECL result<bool> look(net::detail::mpi_pause& pause);
   CAUSEWAY_DECL result<void> finish();
   CAUSEWAY_DECL result<void> by_messages(std::span<float> data, bool mean);
@@ -74,16 +80,19 @@ class mpi_sums {
   CAUSEWAY_DECL result<void> gather_parts();
   CAUSEWAY_DECL result<void> begin_direct(std::span<float> data);
   CAUSEWAY_DECL void end_direct();
+  CAUSEWAY_DECL result<bool> look_shared(net::detail::mpi_pause& pause);
   CAUSEWAY_DECL collective_options message_options();
 
   net::detail::mpi_communicator line_;
   net::mpi_transport words_;
+  std::unique_ptr<shared_sum> shared_;
   mpi_site_options options_;
   duration patience_;
   collective_workspace workspace_;
   MPI_Op own_sum_ = MPI_OP_NULL;
   std::vector<MPI_Request> requests_;
   std::uint64_t number_ = 0;
+  std::uint32_t looks_ = 0;
 
   std::vector<std::byte> part_;    ///< not in place: MPICH 4.0 fails an assertion there
   std::byte* in_parts_ = nullptr;  ///< the sum whose parts are still to be gathered
@@ -113,9 +122,9 @@ CAUSEWAY_DECL result<void> mpi_sums::begin(mpi_way way, std::byte* data, std::si
     return check(MPI_Ireduce_scatter(data, part_.data(), counts_.data(), type, how, line_.handle, requests_.data()),
                  "a sum within the site");
   }
-  if (way == mpi_way::direct && type == MPI_FLOAT && count * width_ <= most_direct) {
-    return begin_direct({reinterpret_cast<float*>(data), count});
-  }
+  const std::span<float> values{reinterpret_cast<float*>(data), type == MPI_FLOAT ? count : 0};
+  if (way == mpi_way::direct && !values.empty() && values.size_bytes() <= most_direct) return begin_direct(values);
+  if (way == mpi_way::shared && !values.empty() && shared_) return begin_shared(values, 1.0F);
   for (std::size_t at = 0; at < count; at += most) {
     const auto piece = static_cast<int>(std::min(most, count - at));
     requests_.push_back(MPI_REQUEST_NULL);
@@ -164,8 +173,41 @@ CAUSEWAY_DECL void mpi_sums::end_direct() {
   }
 }
 
+CAUSEWAY_DECL result<void> mpi_sums::share_memory(const net::mpi_world& world) {
+  if (size() == 1 || size() > shared_sum::most_ranks) return {};
+  shared_place place;
+  result<std::unique_ptr<shared_sum>> mine = std::unique_ptr<shared_sum>{};
+  if (rank() == 0) mine = shared_sum::make(size(), place);
+  CAUSEWAY_ASSIGN(const std::string told, world.tell(0, {reinterpret_cast<const char*>(&place), sizeof place}));
+  if (told.size() != sizeof place) return ended(fail(errc::protocol, "the site", "its ranks run different versions"));
+  std::memcpy(&place, told.data(), sizeof place);
+  if (rank() != 0) mine = shared_sum::join(rank(), size(), place);
+  CAUSEWAY_ASSIGN(const int all, least(mine ? 1 : 0));
+  if (all == 1) shared_ = std::move(*mine);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::begin_shared(std::span<float> data, float factor) {
+  CAUSEWAY_TRY(ready());
+  shared_->begin(data, factor);
+  return {};
+}
+
+// A rank that we wait for may itself wait for a message of ours, which moves only while we look at MPI.
+CAUSEWAY_DECL result<bool> mpi_sums::look_shared(net::detail::mpi_pause& pause) {
+  bool moved = false;
+  if (shared_->look(pool(), moved)) return true;
+  if (moved) pause.reset();
+  if (++looks_ % 64 != 0) return false;
+  int flag = 0;
+  CAUSEWAY_TRY(
+      check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, line_.handle, &flag, MPI_STATUS_IGNORE), "a sum within the site"));
+  return false;
+}
+
 CAUSEWAY_DECL result<bool> mpi_sums::look(net::detail::mpi_pause& pause) {
   CAUSEWAY_TRY(ready());
+  if (shared_ && shared_->under_way()) return look_shared(pause);
   int flag = 0;
   CAUSEWAY_TRY(check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE),
                      "a sum within the site"));
@@ -248,12 +290,12 @@ CAUSEWAY_DECL result<MPI_Op> mpi_sums::sum_of_bf16() {
 }  // namespace detail
 
 CAUSEWAY_DECL std::string to_string(mpi_way way) {
-  constexpr const char* names[] = {"all_reduce", "in_parts", "messages", "direct"};
+  constexpr const char* names[] = {"all_reduce", "in_parts", "messages", "direct", "shared"};
   return names[static_cast<std::size_t>(way)];
 }
 
 CAUSEWAY_DECL mpi_site::mpi_site(std::unique_ptr<detail::mpi_sums> sums) : sums_{std::move(sums)} {
-  if (sums_->options().same_bits) usual_ = mpi_way::messages;
+  if (sums_->options().same_bits) usual_ = sums_->shares_memory() ? mpi_way::shared : mpi_way::messages;
 }
 CAUSEWAY_INLINE mpi_site::~mpi_site() = default;
 
@@ -261,8 +303,9 @@ CAUSEWAY_DECL result<std::shared_ptr<mpi_site>> mpi_site::open(const net::mpi_wo
                                                                const mpi_site_options& options) {
   CAUSEWAY_ASSIGN(net::mpi_transport words, net::mpi_transport::open(world, {.own_sums = false}));
   CAUSEWAY_ASSIGN(const net::mpi_world own, world.split(0));  // a communicator that nobody else speaks on
-  std::shared_ptr<mpi_site> made{
-      new mpi_site{std::make_unique<detail::mpi_sums>(*own.line(), std::move(words), options, world.patience())}};
+  auto sums = std::make_unique<detail::mpi_sums>(*own.line(), std::move(words), options, world.patience());
+  CAUSEWAY_TRY(sums->share_memory(own));
+  std::shared_ptr<mpi_site> made{new mpi_site{std::move(sums)}};
   CAUSEWAY_TRY(made->measure(options.measure_up_to));
   return made;
 }
@@ -286,6 +329,8 @@ CAUSEWAY_DECL void mpi_site::choose(std::vector<choice> choices) {
   if (!sums_->options().same_bits) choices_ = std::move(choices);
 }
 
+CAUSEWAY_DECL bool mpi_site::shares_memory() const { return sums_->shares_memory(); }
+
 CAUSEWAY_DECL void mpi_site::always(mpi_way way) {
   choices_.clear();
   usual_ = way;
@@ -293,7 +338,12 @@ CAUSEWAY_DECL void mpi_site::always(mpi_way way) {
 
 CAUSEWAY_INLINE result<void> mpi_site::mean(std::span<float> data) {
   if (size() == 1 || data.empty()) return {};
-  if (way_of(data.size_bytes()) == mpi_way::messages) return sums_->by_messages(data, true);
+  const mpi_way way = way_of(data.size_bytes());
+  if (way == mpi_way::messages) return sums_->by_messages(data, true);
+  if (way == mpi_way::shared && shares_memory()) {
+    CAUSEWAY_TRY(sums_->begin_shared(data, 1.0F / static_cast<float>(size())));
+    return sums_->finish();
+  }
   CAUSEWAY_TRY(sum(data));
   kernels::scale(sums_->pool(), data.data(), 1.0F / static_cast<float>(size()), static_cast<std::int64_t>(data.size()));
   return {};
@@ -341,6 +391,14 @@ CAUSEWAY_INLINE result<bool> mpi_site::all_of(bool mine) {
   return all == 1;
 }
 
+/// Those worth timing for sums of so many bytes, MPI's own first.
+CAUSEWAY_DECL std::vector<mpi_way> mpi_site::ways_for(std::size_t bytes) const {
+  std::vector<mpi_way> ways{mpi_way::all_reduce, mpi_way::in_parts, mpi_way::messages};
+  if (bytes <= detail::most_direct && size() <= 64) ways.push_back(mpi_way::direct);  // n^2 messages
+  if (shares_memory()) ways.push_back(mpi_way::shared);
+  return ways;
+}
+
 /// Seconds of the quickest of so many, after a first one that is not counted.
 template <class F>
 result<double> mpi_site::best_of(int repeats, F&& f) {
@@ -365,17 +423,18 @@ CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t bytes) {
     choice c{.up_to = up_to};
     const int repeats = up_to <= std::size_t{256} << 10U ? 40 : up_to <= std::size_t{4} << 20U ? 12 : 4;  // short is noisy
     const std::span<float> part{values.data(), std::min(values.size(), up_to / sizeof(float))};
-    const int ways = up_to <= detail::most_direct && size() <= 64 ? 4 : 3;  // n^2 messages
-    for (int w = 0; w < ways; ++w) {
-      always(static_cast<mpi_way>(w));
-      CAUSEWAY_ASSIGN(c.took[w], best_of(repeats, [&] { return mean(part); }));
+    for (const mpi_way way : ways_for(up_to)) {
+      always(way);
+      CAUSEWAY_ASSIGN(c.took[static_cast<int>(way)], best_of(repeats, [&] { return mean(part); }));
     }
     CAUSEWAY_ASSIGN(c.broadcast_took[0], best_of(repeats, [&] { return sums_->broadcast(0, part); }));
     CAUSEWAY_ASSIGN(c.broadcast_took[1], best_of(repeats, [&] { return sums_->broadcast_messages(0, part); }));
     CAUSEWAY_TRY(sums_->slowest(c.took));
     CAUSEWAY_TRY(sums_->slowest(c.broadcast_took));
-    c.way = static_cast<mpi_way>(std::min_element(c.took, c.took + ways) - c.took);
-    if (c.took[static_cast<int>(c.way)] > 0.9 * c.took[0]) c.way = mpi_way::all_reduce;
+    for (const mpi_way way : ways_for(up_to)) {
+      const double took = c.took[static_cast<int>(way)];
+      if (took < 0.9 * c.took[0] && took < c.took[static_cast<int>(c.way)]) c.way = way;
+    }
     c.broadcasts_messages = c.broadcast_took[1] < 0.9 * c.broadcast_took[0];
     found.push_back(c);
   }

@@ -84,7 +84,8 @@ class mpi_site final : public site {
   /// `choices`. All members call it. Nothing to choose with `same_bits`, or alone.
   CAUSEWAY_DECL [[nodiscard]] result<void> measure(std::size_t bytes);
 
-  /// Smallest size first; empty where nothing was timed, and MPI_Iallreduce and MPI_Ibcast do all.
+  /// Smallest size first; empty where nothing was timed, and shared memory, or else MPI_Iallreduce, and MPI_Ibcast do
+  /// all.
   [[nodiscard]] const std::vector<choice>& choices() const noexcept { return choices_; }
   /// Those of another time. All members call it, with the same.
   CAUSEWAY_DECL void choose(std::vector<choice> choices);

@@ -295,7 +295,7 @@ CAUSEWAY_DECL std::string to_string(mpi_way way) {
 }
 
 CAUSEWAY_DECL mpi_site::mpi_site(std::unique_ptr<detail::mpi_sums> sums) : sums_{std::move(sums)} {
-  if (sums_->options().same_bits) usual_ = sums_->shares_memory() ? mpi_way::shared : mpi_way::messages;
+  always(shares_memory() ? mpi_way::shared : sums_->options().same_bits ? mpi_way::messages : mpi_way::all_reduce);
 }
 CAUSEWAY_INLINE mpi_site::~mpi_site() = default;
 
@@ -412,11 +412,12 @@ result<double> mpi_site::best_of(int repeats, F&& f) {
   return best;
 }
 
-// The slowest rank's best time counts, and is the same on all ranks: so is the choice. MPI's own is kept where it is no
-// more than noise behind.
+// The slowest rank's best time counts, and is the same on all ranks: so is the choice. Shared
+// memory, or else MPI's own way, is kept where it is no more than noise behind.
 CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t bytes) {
   constexpr std::size_t smallest = 1024, largest = std::size_t{64} << 20U;
   if (size() == 1 || sums_->options().same_bits || bytes == 0) return {};
+  const mpi_way usual = usual_;
   std::vector<choice> found;
   std::vector<float> values(std::min(bytes, largest) / sizeof(float), 1.0F);
   for (std::size_t up_to = smallest; up_to / 4 < std::min(bytes, largest); up_to *= 4) {
@@ -431,14 +432,16 @@ CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t bytes) {
     CAUSEWAY_ASSIGN(c.broadcast_took[1], best_of(repeats, [&] { return sums_->broadcast_messages(0, part); }));
     CAUSEWAY_TRY(sums_->slowest(c.took));
     CAUSEWAY_TRY(sums_->slowest(c.broadcast_took));
+    c.way = usual;
+    const double enough = 0.9 * c.took[static_cast<int>(c.way)];
     for (const mpi_way way : ways_for(up_to)) {
       const double took = c.took[static_cast<int>(way)];
-      if (took < 0.9 * c.took[0] && took < c.took[static_cast<int>(c.way)]) c.way = way;
+      if (took < enough && took < c.took[static_cast<int>(c.way)]) c.way = way;
     }
     c.broadcasts_messages = c.broadcast_took[1] < 0.9 * c.broadcast_took[0];
     found.push_back(c);
   }
-  usual_ = mpi_way::all_reduce;
+  always(usual);
   choices_ = std::move(found);
   return {};
 }

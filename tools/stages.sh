@@ -95,9 +95,9 @@ clang() {
   fi
   configure clang
   build_existing clang test_ $clang_folders
-  # Not optimised, so the slow ones would take minutes; they have run as g++ compiled them.
+  # Not optimised, so the slow ones and those of elastic pipelines would take minutes; they have run as g++ compiled them.
   (cd "$root" && ctest --preset clang --parallel "$jobs" -L "^($(echo $clang_folders compile_fail | tr ' ' '|'))\$" \
-    --label-exclude slow)
+    --label-exclude slow --exclude-regex '^parallel\.elastic$')
 }
 
 single_folders="odr tensor policy fault"  # `dev` has single_include

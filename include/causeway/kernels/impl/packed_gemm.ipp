@@ -144,31 +144,34 @@ class packed_product {
       at.depth = std::min(depth_, args_.k - from);
       at.first = from == 0;
       at.last = from + at.depth >= args_.k;
-      pack<strip>(right_operand(args_).at(at.column, from), at.width, strips(at.width), at.depth, strip_size(), at.b);
+      pack<pieces::strips>(right_operand(args_).at(at.column, from), at.width, strips(at.width), at.depth, strip_size(),
+                           at.b);
       for (std::int64_t row = at.rows.begin; row < at.rows.end; row += rows_) {
         const std::int64_t height = std::min(rows_, at.rows.end - row);
-        pack<panel>(left_operand(args_).at(row, from), height, panels(height), at.depth, panel_size(), at.a);
+        pack<pieces::panels>(left_operand(args_).at(row, from), height, panels(height), at.depth, panel_size(), at.a);
         row_block(at, row, height);
       }
       from += at.depth;
     } while (from < args_.k);
   }
 
+  enum class pieces { panels, strips };  ///< of A, of B
+
   /// Values of k that are packed at a time where lanes follow each other in memory.
   static constexpr std::int64_t chunk_depth = Tile::depth_step < 8 ? 8 * Tile::depth_step : Tile::depth_step;
 
   /// Packs `count` panels, `size` elements apart. Where lanes follow each other in memory, a few steps at a time of all
   /// panels: memory is then read along rows, not in short pieces from many pages.
-  template <index_range (*Part)(std::int64_t, unsigned)>
+  template <pieces Kind>
   void pack(operand<In> source, std::int64_t lanes, unsigned count, std::int64_t depth, std::int64_t size, packed* out) {
     const std::int64_t chunk = source.lane_stride == 1 ? chunk_depth : depth;
     for (std::int64_t p = 0; p < depth; p += chunk) {
       for (unsigned i = 0; i < count; ++i) {
-        const index_range part = Part(lanes, i);
+        const index_range part = Kind == pieces::strips ? strip(lanes, i) : panel(lanes, i);
         const int used = static_cast<int>(part.size());
-        const int width = Part == strip ? Tile::columns : used;
+        const int width = Kind == pieces::strips ? Tile::columns : used;
         packed* to = out + i * size + steps(p) * width;
-        if constexpr (Part == panel && requires { &Tile::pack_panel; }) {
+        if constexpr (Kind == pieces::panels && requires { &Tile::pack_panel; }) {
           Tile::pack_panel(source.at(part.begin, p), used, std::min(chunk, depth - p), to);
         } else {
           Tile::pack(source.at(part.begin, p), used, std::min(chunk, depth - p), width, to);

@@ -8,6 +8,7 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/cpu_features.hpp>
+#include <causeway/kernels/packed_gemm_amx.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -92,6 +93,18 @@ CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512_BF16 inline void pair_loop_512(long rou
 }
 #undef BENCH_KEEP
 #undef BENCH_TWELVE
+
+/// Four independent products of tiles, 16 x 16 sums of 32 products each, hide their latency.
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AMX inline void tile_loop(long rounds, float* /*out*/) {
+  causeway::kernels::detail::amx_tile::open();  // sets all registers to zero
+  for (long r = 0; r < rounds; ++r) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  causeway::kernels::detail::amx_tile::close();
+}
 #else
 inline void plain_loop(long rounds, float* out) {
   for (long r = 0; r < rounds * 80; ++r) out[r % 8] = out[r % 8] * out[8] + out[9];
@@ -119,12 +132,15 @@ inline double fma_peak(causeway::thread_pool& pool) {
 #endif
 }
 
-/// The peak of multiply-adds of bf16 with sums in f32: of dot products of pairs, or of FMAs of widened values.
+/// The peak of multiply-adds of bf16 with sums in f32: of tiles, of dot products of pairs, or of FMAs of widened values.
 inline double bf16_peak(causeway::thread_pool& pool) {
   double best = fma_peak(pool);
 #if CAUSEWAY_X86_SIMD
   if (causeway::kernels::detect_simd_level() >= causeway::kernels::simd_level::avx512_bf16) {
     best = std::max(best, peak_of(pool, pair_loop_512, 12 * 16 * 4));
+  }
+  if (causeway::kernels::detect_simd_level() >= causeway::kernels::simd_level::amx_bf16) {
+    best = std::max(best, peak_of(pool, tile_loop, 4 * 16 * 16 * 32 * 2));
   }
 #endif
   return best;

@@ -148,6 +148,7 @@
 #include <causeway/kernels/optimizer.hpp>
 #include <causeway/kernels/outer_update.hpp>
 #include <causeway/kernels/packed_gemm.hpp>
+#include <causeway/kernels/packed_gemm_amx.hpp>
 #include <causeway/kernels/packed_gemm_avx2.hpp>
 #include <causeway/kernels/packed_gemm_avx512.hpp>
 #include <causeway/kernels/packed_gemm_avx512_bf16.hpp>

@@ -49,7 +49,8 @@ inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) 
 
 inline std::vector<simd_level> levels() {
   std::vector<simd_level> all;
-  for (const auto l : {simd_level::portable, simd_level::avx2, simd_level::avx512, simd_level::avx512_bf16}) {
+  for (const auto l :
+       {simd_level::portable, simd_level::avx2, simd_level::avx512, simd_level::avx512_bf16, simd_level::amx_bf16}) {
     if (l <= causeway::kernels::detect_simd_level()) all.push_back(l);
   }
   return all;

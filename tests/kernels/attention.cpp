@@ -19,7 +19,8 @@ using kernels::simd_level;
 
 std::vector<simd_level> levels() {
   std::vector<simd_level> all;
-  for (const auto level : {simd_level::portable, simd_level::avx2, simd_level::avx512, simd_level::avx512_bf16}) {
+  for (const auto level :
+       {simd_level::portable, simd_level::avx2, simd_level::avx512, simd_level::avx512_bf16, simd_level::amx_bf16}) {
     if (level <= kernels::detect_simd_level()) all.push_back(level);
   }
   return all;

@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 
+using namespace causeway;
 using namespace causeway::kernels;
 
 TEST_CASE("cpu features: the level is the same each time, and implies what the processor reports", "[kernels][fast]") {
@@ -11,7 +12,8 @@ TEST_CASE("cpu features: the level is the same each time, and implies what the p
 #if CAUSEWAY_X86_SIMD
   CHECK((level >= simd_level::avx2) == (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")));
   if (level >= simd_level::avx512) CHECK(__builtin_cpu_supports("avx512bw"));
-  if (level == simd_level::avx512_bf16) CHECK(__builtin_cpu_supports("avx512bf16"));
+  if (level >= simd_level::avx512_bf16) CHECK(__builtin_cpu_supports("avx512bf16"));
+  if (level == simd_level::amx_bf16) CHECK(kernels::detail::request_amx());  // Linux says yes again
 #else
   CHECK(level == simd_level::portable);
 #endif
@@ -21,6 +23,8 @@ TEST_CASE("cpu features: levels are ordered and named", "[kernels][fast]") {
   CHECK(simd_level::portable < simd_level::avx2);
   CHECK(simd_level::avx2 < simd_level::avx512);
   CHECK(simd_level::avx512 < simd_level::avx512_bf16);
+  CHECK(simd_level::avx512_bf16 < simd_level::amx_bf16);
   CHECK(to_string(simd_level::portable) == "portable");
   CHECK(to_string(simd_level::avx512_bf16) == "avx512, avx512_bf16");
+  CHECK(to_string(simd_level::amx_bf16) == "avx512, amx_bf16");
 }

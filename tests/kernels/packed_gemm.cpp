@@ -21,7 +21,8 @@ static_assert(Gemm<packed_gemm>);
 
 namespace {
 
-constexpr simd_level all_levels[] = {simd_level::portable, simd_level::avx2, simd_level::avx512, simd_level::avx512_bf16};
+constexpr simd_level all_levels[] = {simd_level::portable, simd_level::avx2, simd_level::avx512, simd_level::avx512_bf16,
+                                     simd_level::amx_bf16};
 
 template <class In, class Out>
 std::vector<Out> result(packed_gemm gemm, unsigned threads, cases::shape s, cases::ending end) {
@@ -88,7 +89,7 @@ TEST_CASE("packed gemm: infinities and NaN in a row of A stay in that row of C",
 }
 
 TEST_CASE("packed gemm: a level beyond the machine's becomes the machine's", "[kernels][fast]") {
-  CHECK(packed_gemm{simd_level::avx512_bf16}.level() == detect_simd_level());
+  CHECK(packed_gemm{simd_level::amx_bf16}.level() == detect_simd_level());
   CHECK(packed_gemm{simd_level::portable}.level() == simd_level::portable);
   CHECK(packed_gemm{simd_level::portable}.describe() == "packed gemm (portable)");
 }

@@ -31,10 +31,16 @@ void check(int height, int width, std::int64_t depth, bool lanes_contiguous, boo
   const std::int64_t steps = divide_up(depth, Tile::depth_step);
   std::vector<typename Tile::packed> pa(static_cast<std::size_t>(height * steps + 16));
   std::vector<typename Tile::packed> pb(static_cast<std::size_t>(Tile::columns * steps + 16));
-  Tile::pack(view(a, height), height, depth, height, pa.data());
+  if constexpr (requires { &Tile::pack_panel; }) {
+    Tile::pack_panel(view(a, height), height, depth, pa.data());
+  } else {
+    Tile::pack(view(a, height), height, depth, height, pa.data());
+  }
   Tile::pack(view(b, width), width, depth, Tile::columns, pb.data());
   std::vector<float> c(static_cast<std::size_t>(height * Tile::columns), 0.5F);
+  Tile::open();
   Tile::multiply(height, steps, pa.data(), pb.data(), c.data(), Tile::columns, add);
+  Tile::close();
   double worst = 0;
   for (int i = 0; i < height; ++i) {
     for (int j = 0; j < width; ++j) {

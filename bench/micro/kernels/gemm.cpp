@@ -11,6 +11,8 @@
 #include <causeway/tensor/buffer.hpp>
 #include <causeway/tensor/scratch.hpp>
 
+#include "support/fma_peak.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -19,10 +21,6 @@
 #include <string_view>
 #include <type_traits>
 #include <vector>
-
-#if CAUSEWAY_X86_SIMD
-#include <immintrin.h>
-#endif
 
 using namespace causeway;
 using namespace causeway::kernels;
@@ -36,68 +34,6 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// ---- the peak: independent multiply-adds in registers ------------------------------------------------------------------
-
-constexpr std::int64_t peak_rounds = 4'000'000;
-
-#if CAUSEWAY_X86_SIMD
-CAUSEWAY_TARGET_AVX512 float peak_avx512() {
-  __m512 a = _mm512_set1_ps(0.5F), b = a, c = a, d = a, e = a, f = a, g = a, h = a;
-  const __m512 x = _mm512_set1_ps(0.5F);
-  for (std::int64_t i = 0; i < peak_rounds; ++i) {
-    a = _mm512_fmadd_ps(a, x, x), b = _mm512_fmadd_ps(b, x, x), c = _mm512_fmadd_ps(c, x, x);
-    d = _mm512_fmadd_ps(d, x, x), e = _mm512_fmadd_ps(e, x, x), f = _mm512_fmadd_ps(f, x, x);
-    g = _mm512_fmadd_ps(g, x, x), h = _mm512_fmadd_ps(h, x, x);
-    asm volatile("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d), "+v"(e), "+v"(f), "+v"(g), "+v"(h));
-  }
-  return _mm512_cvtss_f32(a + b + c + d + e + f + g + h);
-}
-
-CAUSEWAY_TARGET_AVX512_BF16 float peak_bf16() {
-  __m512 a = _mm512_set1_ps(0.5F), b = a, c = a, d = a, e = a, f = a, g = a, h = a;
-  const auto x = (__m512bh)_mm512_set1_epi32(0);
-  for (std::int64_t i = 0; i < peak_rounds; ++i) {
-    a = _mm512_dpbf16_ps(a, x, x), b = _mm512_dpbf16_ps(b, x, x), c = _mm512_dpbf16_ps(c, x, x);
-    d = _mm512_dpbf16_ps(d, x, x), e = _mm512_dpbf16_ps(e, x, x), f = _mm512_dpbf16_ps(f, x, x);
-    g = _mm512_dpbf16_ps(g, x, x), h = _mm512_dpbf16_ps(h, x, x);
-    asm volatile("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d), "+v"(e), "+v"(f), "+v"(g), "+v"(h));
-  }
-  return _mm512_cvtss_f32(a + b + c + d + e + f + g + h);
-}
-
-CAUSEWAY_TARGET_AVX2 float peak_avx2() {
-  __m256 a = _mm256_set1_ps(0.5F), b = a, c = a, d = a, e = a, f = a, g = a, h = a;
-  const __m256 x = _mm256_set1_ps(0.5F);
-  for (std::int64_t i = 0; i < peak_rounds; ++i) {
-    a = _mm256_fmadd_ps(a, x, x), b = _mm256_fmadd_ps(b, x, x), c = _mm256_fmadd_ps(c, x, x);
-    d = _mm256_fmadd_ps(d, x, x), e = _mm256_fmadd_ps(e, x, x), f = _mm256_fmadd_ps(f, x, x);
-    g = _mm256_fmadd_ps(g, x, x), h = _mm256_fmadd_ps(h, x, x);
-    asm volatile("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d), "+x"(e), "+x"(f), "+x"(g), "+x"(h));
-  }
-  return _mm256_cvtss_f32(a + b + c + d + e + f + g + h);
-}
-#endif
-
-/// GF/s of all threads together; 0 where this machine has no loop to measure it with.
-double peak(thread_pool& pool, bool half) {
-#if CAUSEWAY_X86_SIMD
-  const simd_level level = detect_simd_level();
-  if (level == simd_level::portable) return 0;
-  half = half && level == simd_level::avx512_bf16;
-  const double lanes = level == simd_level::avx2 ? 8 : half ? 32 : 16;
-  std::vector<double> rates;
-  std::vector<float> sink(pool.size());
-  for (int round = 0; round < 5; ++round) {
-    const double start = now();
-    pool.run([&](unsigned i) { sink[i] = half ? peak_bf16() : level == simd_level::avx2 ? peak_avx2() : peak_avx512(); });
-    rates.push_back(2e-9 * lanes * 8 * peak_rounds * pool.size() / (now() - start));
-  }
-  return median(rates);
-#else
-  return static_cast<void>(pool), static_cast<void>(half), 0;
-#endif
-}
-
 // ---- the cases ---------------------------------------------------------------------------------------------------------
 
 /// A layer with `tokens` rows: NT is y = x Wt, NN is dx = dy W, TN is dW = dyt x.
@@ -105,10 +41,11 @@ struct layer {
   std::int64_t tokens, in, out;
 };
 
-constexpr layer layers[] = {{256, 256, 768},   {1024, 256, 768},  {256, 256, 1024},  {1024, 256, 1024}, {256, 1024, 256},
-                            {1024, 1024, 256}, {256, 384, 1536},  {1024, 384, 1536}, {256, 1536, 384},  {1024, 1536, 384},
-                            {256, 768, 3072},  {1024, 768, 3072}, {256, 3072, 768},  {1024, 3072, 768}, {256, 256, 4096},
-                            {1024, 256, 4096}, {256, 768, 50304}, {1024, 768, 50304}};
+constexpr layer layers[] = {{512, 512, 512},   {1024, 1024, 1024}, {2048, 2048, 2048}, {256, 768, 2304},  {256, 256, 768},
+                            {1024, 256, 768},  {256, 256, 1024},   {1024, 256, 1024},  {256, 1024, 256},  {1024, 1024, 256},
+                            {256, 384, 1536},  {1024, 384, 1536},  {256, 1536, 384},   {1024, 1536, 384}, {256, 768, 3072},
+                            {1024, 768, 3072}, {256, 3072, 768},   {1024, 3072, 768},  {256, 256, 4096},  {1024, 256, 4096},
+                            {256, 768, 50304}, {1024, 768, 50304}};
 
 struct product {
   const char* kind;
@@ -173,6 +110,13 @@ struct packed_avx2 : packed_gemm {
   packed_avx2() : packed_gemm{simd_level::avx2} {}
 };
 
+/// The packed product without AMX, as on a machine that hides it: pairs of bf16, or values widened to f32.
+template <simd_level Level>
+struct packed_vectors : packed_gemm {
+  static constexpr std::string_view name = Level == simd_level::avx512 ? "packed-avx512" : "packed-avx512-bf16";
+  packed_vectors() : packed_gemm{Level} {}
+};
+
 template <class G>
 void measure_all(unsigned threads, double f32_top, double bf16_top, const std::vector<std::string>& words) {
   thread_pool pool{threads};
@@ -193,13 +137,15 @@ int main(int argc, char** argv) {
     double bf16_top = 0;
     {
       thread_pool pool{threads};
-      f32_top = peak(pool, false);
-      bf16_top = peak(pool, true);
+      f32_top = bench::fma_peak(pool);
+      bf16_top = bench::bf16_peak(pool);
     }
     std::printf(R"({"peak":true,"threads":%u,"f32_gflops":%.1f,"bf16_gflops":%.1f})"
                 "\n",
                 threads, f32_top, bf16_top);
     measure_all<packed_gemm>(threads, f32_top, bf16_top, words);
+    measure_all<packed_vectors<simd_level::avx512>>(threads, f32_top, bf16_top, words);
+    measure_all<packed_vectors<simd_level::avx512_bf16>>(threads, f32_top, bf16_top, words);
     measure_all<packed_avx2>(threads, f32_top, bf16_top, words);
 #if defined(CAUSEWAY_HAS_ONEDNN)
     measure_all<onednn_gemm>(threads, f32_top, bf16_top, words);

@@ -23,7 +23,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 template <class Act>
   requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
 void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
-                       const Act* v, Act* o, float* logsumexp, simd_level level = product_level<Act>());
+                       const Act* v, Act* o, float* logsumexp, simd_level level = vector_level<Act>());
 
 /// Gradients of attention_forward. `d_o` has o's layout; dq, dk, dv have q's, k's, v's and are overwritten. Working memory
 /// is about 5 T head_size values a thread. The result is a function of the arguments and the number of threads.
@@ -31,7 +31,7 @@ template <class Act>
   requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
 void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
                         const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
-                        simd_level level = product_level<Act>());
+                        simd_level level = vector_level<Act>());
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 

@@ -11,11 +11,19 @@
 #include <cstdint>
 #include <string_view>
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define CAUSEWAY_X86_SIMD 1
 #define CAUSEWAY_TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define CAUSEWAY_TARGET_AVX512 __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq")))
 #define CAUSEWAY_TARGET_AVX512_BF16 __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+#define CAUSEWAY_TARGET_AMX \
+  __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")))
 #else
 #define CAUSEWAY_X86_SIMD 0
 #endif
@@ -37,9 +45,39 @@ enum class simd_level : std::uint8_t {
   avx2,         ///< AVX2, FMA, F16C
   avx512,       ///< AVX-512 F, BW, VL, DQ
   avx512_bf16,  ///< AVX-512 and its bf16 dot products
+  amx_bf16,     ///< tiles of AMX and their bf16 products
 };
 
-/// The best level of this machine. Asks the processor once.
+#if CAUSEWAY_X86_SIMD
+namespace detail {
+
+/// Whether this process may use tiles of bf16: the processor has them, the system saves them, and Linux, which is asked
+/// here, lets the process have their 8 KiB a thread.
+inline bool request_amx() noexcept {
+#if defined(__linux__)
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  constexpr unsigned os_saves_state = 1U << 27U;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & os_saves_state) == 0) return false;
+  constexpr unsigned amx_bf16_and_tile = 1U << 22U | 1U << 24U;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & amx_bf16_and_tile) != amx_bf16_and_tile) return false;
+  asm volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+  constexpr unsigned tile_state = 1U << 17U | 1U << 18U;
+  if ((a & tile_state) != tile_state) return false;
+  constexpr long request_permission = 0x1023;  // ARCH_REQ_XCOMP_PERM, of Linux 5.16
+  constexpr long tile_data = 18;
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace detail
+#endif
+
+/// The best level of this machine. Asks the processor, and Linux for the use of AMX, once a process.
 inline simd_level detect_simd_level() noexcept {
 #if CAUSEWAY_X86_SIMD
   static const simd_level level = [] {
@@ -48,7 +86,8 @@ inline simd_level detect_simd_level() noexcept {
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     if (!avx512) return simd_level::avx2;
-    return __builtin_cpu_supports("avx512bf16") ? simd_level::avx512_bf16 : simd_level::avx512;
+    if (!__builtin_cpu_supports("avx512bf16")) return simd_level::avx512;
+    return detail::request_amx() ? simd_level::amx_bf16 : simd_level::avx512_bf16;
   }();
   return level;
 #else
@@ -62,6 +101,7 @@ constexpr std::string_view to_string(simd_level level) noexcept {
     case simd_level::avx2: return "avx2";
     case simd_level::avx512: return "avx512";
     case simd_level::avx512_bf16: return "avx512, avx512_bf16";
+    case simd_level::amx_bf16: return "avx512, amx_bf16";
   }
   return "unknown";
 }

@@ -67,7 +67,7 @@ CAUSEWAY_TARGET_AVX2 CAUSEWAY_ALWAYS_INLINE void transpose_8x8(__m256* r) noexce
   for (int i = 0; i < 8; ++i) r[i] = t[i];
 }
 
-struct avx2_tile {
+struct avx2_tile : tile_defaults {
   using packed = float;
   static constexpr int rows = 6;
   static constexpr int columns = 16;

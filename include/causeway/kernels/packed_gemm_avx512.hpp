@@ -119,7 +119,7 @@ struct avx512_packing {
     for (int i = 0; i < 16; ++i) {
       const In* from = source.data + std::min(lane + i, last) * source.lane_stride + p;
       r[i] = Reader::along_depth(from, depth);
-      _mm_prefetch(from + 8 * 16 * Reader::depth_step, _MM_HINT_T1);  // rows are more streams than hardware follows
+      _mm_prefetch(from + width * source.lane_stride, _MM_HINT_T1);  // the next panel: hardware follows fewer streams
     }
     transpose_16x16(r);
     const std::int64_t steps = divide_up(depth, Reader::depth_step);
@@ -131,7 +131,7 @@ struct avx512_packing {
 };
 
 /// What the f32 and the bf16 tile have in common.
-struct avx512_tile_base {
+struct avx512_tile_base : tile_defaults {
   static constexpr int rows = 14;
   static constexpr int columns = 32;
   static constexpr simd_level level = simd_level::avx512;

@@ -26,6 +26,13 @@ struct block_sizes {
   std::int64_t columns;
 };
 
+/// What most tiles have in common.
+struct tile_defaults {
+  static constexpr std::int64_t row_unit = 1;  ///< heights of panels are multiples of it, the last one's aside
+  static void open() noexcept {}               ///< before a thread's first product
+  static void close() noexcept {}              ///< after its last
+};
+
 /// `limit` or less, so that `count` falls into equal parts that are multiples of `unit`.
 constexpr std::int64_t even_block(std::int64_t count, std::int64_t limit, std::int64_t unit) noexcept {
   const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(count, limit));

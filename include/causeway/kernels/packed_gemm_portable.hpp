@@ -15,7 +15,7 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 /// A tile of 4 x 8 sums, made of vectors that every 64-bit processor has.
-struct portable_tile {
+struct portable_tile : tile_defaults {
   using packed = float;
   static constexpr int rows = 4;
   static constexpr int columns = 8;

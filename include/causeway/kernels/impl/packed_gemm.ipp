@@ -5,6 +5,7 @@
 // Bodies of kernels/packed_gemm.hpp: how a product is cut into shares, blocks and tiles.
 
 #include <causeway/kernels/packed_gemm.hpp>
+#include <causeway/kernels/packed_gemm_amx.hpp>
 #include <causeway/kernels/packed_gemm_avx2.hpp>
 #include <causeway/kernels/packed_gemm_avx512.hpp>
 #include <causeway/kernels/packed_gemm_avx512_bf16.hpp>
@@ -26,9 +27,10 @@ class packed_product {
  public:
   packed_product(const gemm_args<In, Out>& args, unsigned threads)
       : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, threads)} {
-    depth_ = even_block(args.k, Tile::blocks.depth, 16);
-    rows_ = even_block(divide_up(args.m, grid_.rows), Tile::blocks.rows, 1);
-    columns_ = even_block(divide_up(args.n, grid_.columns), Tile::blocks.columns, Tile::columns);
+    depth_ = even_block(args.k, Tile::blocks.depth, std::max(16, Tile::depth_step));
+    rows_ = even_block(share_height(), Tile::blocks.rows, Tile::row_unit);
+    columns_ =
+        even_block(divide_up(args.n, grid_.columns), Tile::blocks.columns * Tile::blocks.depth / depth_, Tile::columns);
     only_rounds_ =
         !args.accumulate && args.residual == nullptr && args.act == activation::none && args.pre_activation == nullptr;
     plain_ = std::is_same_v<Out, float> && args.bias == nullptr && args.residual == nullptr &&
@@ -39,10 +41,10 @@ class packed_product {
     auto frame = memory.open();
     memory_ = frame.template take<std::byte>(share_bytes() * grid_.size());
     if (grid_.size() == 1) {
-      share(0);
+      work(0);
     } else {
       pool.run([this](unsigned index) {
-        if (index < grid_.size()) share(index);
+        if (index < grid_.size()) work(index);
       });
     }
   }
@@ -59,10 +61,14 @@ class packed_product {
   }
   /// Panels are nearly equally high, so that none is too low to keep the multipliers busy.
   [[nodiscard]] static constexpr index_range panel(std::int64_t rows, unsigned i) noexcept {
-    return share_of(rows, i, panels(rows));
+    return share_of(rows, i, panels(rows), Tile::row_unit);
   }
   [[nodiscard]] static constexpr index_range strip(std::int64_t columns, unsigned i) noexcept {
     return {i * Tile::columns, std::min<std::int64_t>((i + 1) * Tile::columns, columns)};
+  }
+  /// The most rows of a share.
+  [[nodiscard]] std::int64_t share_height() const noexcept {
+    return divide_up(divide_up(args_.m, Tile::row_unit), grid_.rows) * Tile::row_unit;
   }
   /// Elements between two panels of A. Packing may write up to a vector beyond a panel.
   [[nodiscard]] std::int64_t panel_size() const noexcept { return round_up(Tile::rows * steps(depth_), 16) + 16; }
@@ -79,8 +85,7 @@ class packed_product {
   /// Sums of several blocks of k are kept in f32: in C where it can hold them, else here.
   [[nodiscard]] std::size_t partial_bytes() const noexcept {
     if (std::is_same_v<Out, float> || args_.k <= depth_) return 0;
-    const std::int64_t height = divide_up(args_.m, grid_.rows);
-    return round_to_line(static_cast<std::size_t>(height * columns_) * sizeof(float));
+    return round_to_line(static_cast<std::size_t>(share_height() * columns_) * sizeof(float));
   }
   [[nodiscard]] std::size_t share_bytes() const noexcept { return a_bytes() + b_bytes() + tile_bytes() + partial_bytes(); }
   [[nodiscard]] static constexpr std::size_t round_to_line(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
@@ -100,10 +105,16 @@ class packed_product {
     bool last;
   };
 
+  void work(unsigned index) {
+    Tile::open();
+    share(index);
+    Tile::close();
+  }
+
   void share(unsigned index) {
     const index_range columns = share_of(args_.n, index % grid_.columns, grid_.columns, Tile::columns);
     place at{};
-    at.rows = share_of(args_.m, index / grid_.columns, grid_.rows);
+    at.rows = share_of(args_.m, index / grid_.columns, grid_.rows, Tile::row_unit);
     if (at.rows.size() <= 0) return;
     std::byte* memory = memory_ + share_bytes() * index;
     at.a = reinterpret_cast<packed*>(memory);
@@ -133,27 +144,38 @@ class packed_product {
       at.depth = std::min(depth_, args_.k - from);
       at.first = from == 0;
       at.last = from + at.depth >= args_.k;
-      pack<strip>(right_operand(args_).at(at.column, from), at.width, strips(at.width), at.depth, strip_size(), at.b);
+      pack<pieces::strips>(right_operand(args_).at(at.column, from), at.width, strips(at.width), at.depth, strip_size(),
+                           at.b);
       for (std::int64_t row = at.rows.begin; row < at.rows.end; row += rows_) {
         const std::int64_t height = std::min(rows_, at.rows.end - row);
-        pack<panel>(left_operand(args_).at(row, from), height, panels(height), at.depth, panel_size(), at.a);
+        pack<pieces::panels>(left_operand(args_).at(row, from), height, panels(height), at.depth, panel_size(), at.a);
         row_block(at, row, height);
       }
       from += at.depth;
     } while (from < args_.k);
   }
 
-  /// Packs `count` panels, `size` elements apart. Where lanes follow each other in memory, eight steps at a time of all
+  enum class pieces { panels, strips };  ///< of A, of B
+
+  /// Values of k that are packed at a time where lanes follow each other in memory.
+  static constexpr std::int64_t chunk_depth = Tile::depth_step < 8 ? 8 * Tile::depth_step : Tile::depth_step;
+
+  /// Packs `count` panels, `size` elements apart. Where lanes follow each other in memory, a few steps at a time of all
   /// panels: memory is then read along rows, not in short pieces from many pages.
-  template <index_range (*Part)(std::int64_t, unsigned)>
+  template <pieces Kind>
   void pack(operand<In> source, std::int64_t lanes, unsigned count, std::int64_t depth, std::int64_t size, packed* out) {
-    const std::int64_t chunk = source.lane_stride == 1 ? 8 * Tile::depth_step : depth;
+    const std::int64_t chunk = source.lane_stride == 1 ? chunk_depth : depth;
     for (std::int64_t p = 0; p < depth; p += chunk) {
       for (unsigned i = 0; i < count; ++i) {
-        const index_range part = Part(lanes, i);
+        const index_range part = Kind == pieces::strips ? strip(lanes, i) : panel(lanes, i);
         const int used = static_cast<int>(part.size());
-        const int width = Part == strip ? Tile::columns : used;
-        Tile::pack(source.at(part.begin, p), used, std::min(chunk, depth - p), width, out + i * size + steps(p) * width);
+        const int width = Kind == pieces::strips ? Tile::columns : used;
+        packed* to = out + i * size + steps(p) * width;
+        if constexpr (Kind == pieces::panels && requires { &Tile::pack_panel; }) {
+          Tile::pack_panel(source.at(part.begin, p), used, std::min(chunk, depth - p), to);
+        } else {
+          Tile::pack(source.at(part.begin, p), used, std::min(chunk, depth - p), width, to);
+        }
       }
     }
   }
@@ -243,6 +265,9 @@ void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<I
 #if CAUSEWAY_X86_SIMD
   const simd_level level = this->level<In>();
   if constexpr (std::is_same_v<In, bf16>) {
+    if (level >= simd_level::amx_bf16) {
+      return detail::packed_product<detail::amx_tile, In, Out>{args, threads}.run(pool, memory);
+    }
     if (level >= simd_level::avx512_bf16) {
       return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
     }

@@ -108,7 +108,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     CAUSEWAY_TRY(tiers_.meet(terms));
     CAUSEWAY_TRY(tiers_.agree(terms));
     samples_seen_ = ctx.contribution().ever();
-    left_ = ctx.clock().now();
+    leave(ctx);
     return {};
   }
 
@@ -124,7 +124,7 @@ class async_parameter_server : arrival_rules<Axes...> {
       CAUSEWAY_TRY(serve(ctx));
     }
     counted_ = false;
-    left_ = ctx.clock().now();
+    leave(ctx);
     return {};
   }
 
@@ -161,14 +161,13 @@ class async_parameter_server : arrival_rules<Axes...> {
     }
     schedule();
     ctx.parameters_changed();
-    left_ = ctx.clock().now();
+    leave(ctx);
   }
 
   result<void> catch_up(auto& ctx) requires(laws::elastic) {
     const bool is_new = record_.is_new();
     CAUSEWAY_TRY(make_record(ctx));
     if (is_new) ctx.resume_at(record_.copy().steps);
-    left_ = ctx.clock().now();
     return {};
   }
 
@@ -205,9 +204,15 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   // ---- the flow of a step -----------------------------------------------------------------------------------------------
 
+  void leave(auto& ctx) {
+    left_ = ctx.clock().now();
+    left_in_ = ctx.round();
+  }
+
   void count(auto& ctx) {
     if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
     const double computed = seconds(ctx.clock().now() - left_);
+    const bool timed = ctx.round() == left_in_;  // else the others were waited for meanwhile
     const std::uint64_t ever = ctx.contribution().ever();
     const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
     if constexpr (laws::elastic) record_.count_step(samples);
@@ -215,8 +220,8 @@ class async_parameter_server : arrival_rules<Axes...> {
       ++leg.since;
       leg.samples += samples;
       ++leg.steps;
-      ++leg.timed;
-      leg.compute_seconds += computed;
+      leg.timed += timed ? 1 : 0;
+      leg.compute_seconds += timed ? computed : 0;
       leg.waited += leg.pending ? 1 : 0;
     }
   }
@@ -302,7 +307,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     tiers_.server().dissolve();
     ctx.contribution().gather(hubs_.record_samples, true);
     schedule();
-    left_ = ctx.clock().now();
+    leave(ctx);
     return {};
   }
 
@@ -486,7 +491,8 @@ class async_parameter_server : arrival_rules<Axes...> {
   net::arrival_statistics answers_;  ///< that were waited for, where peers come and go
   bool counted_ = false;             ///< this inner step is in the counters already
   std::uint64_t samples_seen_ = 0;
-  time_point left_{};  ///< when the last hook ended
+  time_point left_{};          ///< when the last hook ended
+  std::uint64_t left_in_ = 0;  ///< in that round
   std::vector<float> local_;
 };
 static_assert(CommunicationPolicy<async_parameter_server<>>);

@@ -275,6 +275,12 @@ TEST_CASE("hub record: who waits for its answer waits until the hub has looked",
   CHECK(longest(gaps) < 0.21);
 }
 
+TEST_CASE("hub record: nobody waits for an answer when a record is due", "[comm][fast]") {
+  waiting_run r{.local_steps = 1, .speeds = {1, 1, 0.3}};
+  r.run();
+  CHECK(longest(r.gaps(2)) < 0.3);  // its steps take 0.17 s
+}
+
 TEST_CASE("hub record: a hub without samples serves those who still train", "[comm][fast]") {
   waiting_run r{.record_samples = 90, .speeds = {8, 1, 1}};
   r.run();

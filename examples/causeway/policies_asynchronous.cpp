@@ -25,7 +25,11 @@ std::vector<policy> asynchronous_policies() {
       preset<presets::async_local_sgd_options>(
           "async_local_sgd",
           "peers push to the first one when they are done, and wait for nobody; slow ones take fewer steps", pace::nothing,
-          {}, [](const settings& s, auto& o) { o.period = s.net.peers; }),
+          {},
+          [](const settings& s, auto& o) {
+            o.period = s.net.peers;
+            o.record_samples = rounds_in_record * samples_of_round(s);
+          }),
       preset<presets::decoupled_diloco_options>(
           "decoupled_diloco", "the same with one fragment after another, in 4 bits, while training goes on", pace::nothing,
           {},

@@ -204,3 +204,109 @@ TEST_CASE("hub record: without a number of samples it says what to set", "[comm]
   CHECK(cluster.finished() == 0);
   CHECK(cluster.error(0).find("record_samples is 0, but peers come and go: say how many") != std::string::npos);
 }
+
+namespace {
+
+/// Peers that wait for their answers, of which each goes its own speed.
+struct waiting_run {
+  struct push {
+    std::uint32_t steps = 0;
+    bool in_record = false;
+  };
+  std::uint64_t record_samples = 48;
+  std::uint32_t local_steps = 2;
+  std::vector<double> speeds{1, 1, 1};
+  std::uint32_t hub_sleeps = UINT32_MAX;          ///< from its step of this number on the hub takes minutes for one
+  std::vector<std::vector<time_point>> begun{3};  ///< by each peer: when it began its steps
+  std::vector<push> pushes{};                     ///< of peer 2
+  std::size_t records = 0;
+
+  void run() {
+    const auto make = [this] {
+      return presets::make(presets::async_local_sgd_options{.local_steps = local_steps,
+                                                            .period = 3,
+                                                            .outer_momentum = 0.5F,
+                                                            .percentile = 1,
+                                                            .record_samples = record_samples});
+    };
+    sim::world* world = nullptr;
+    support::elastic_options o{.peers = 3, .steps_per_round = 16, .rounds = 6, .size = 4};
+    o.watches = [&](std::uint32_t host, auto, auto) {
+      begun[host].push_back(world->now());
+      if (host == 0 && begun[0].size() == hub_sleeps) world->set_speed(0, 1e-4);
+    };
+    o.misbehaves = [this](sim::process& p) {
+      if (p.host() != 2) return support::misbehaviour{};
+      return support::misbehaviour{.alters = [this](const net::message_id& id, std::span<std::byte> bytes) {
+        push_header h;
+        if (id.channel != hub_channel(0) || bytes.size() < sizeof h) return;
+        std::memcpy(&h, bytes.data(), sizeof h);
+        if (h.word == hub_word::push) pushes.push_back({h.steps, h.wants_answer == 0});
+      }};
+    };
+    support::elastic_cluster<decltype(make), optim::sgd, support::blocky> cluster{make, o};
+    world = &cluster.world();
+    for (std::uint32_t host = 0; host < 3; ++host) world->set_speed(host, speeds[host]);
+    cluster.boot();
+    cluster.run(10min);
+    INFO(cluster.violation().value_or("no violation"));
+    REQUIRE(!cluster.violation());
+    REQUIRE(cluster.finished() == 3);
+    records = cluster.commits().size();
+  }
+  /// Between two steps of a peer, from the `first` on.
+  [[nodiscard]] std::vector<double> gaps(std::uint32_t host, std::size_t first = 0) const {
+    std::vector<double> all;
+    for (std::size_t i = first + 1; i < begun[host].size(); ++i)
+      all.push_back(seconds(begun[host][i] - begun[host][i - 1]));
+    return all;
+  }
+};
+
+double longest(const std::vector<double>& gaps) { return *std::max_element(gaps.begin(), gaps.end()); }
+
+}  // namespace
+
+TEST_CASE("hub record: who waits for its answer waits until the hub has looked", "[comm][fast]") {
+  waiting_run r{.speeds = {0.25, 1, 1}};
+  r.run();
+  const auto gaps = r.gaps(1, 16);  // the hub looks every 0.2 s, a peer pushes every 0.1 s
+  CHECK(std::count_if(gaps.begin(), gaps.end(), [](double g) { return g > 0.14; }) > std::ssize(gaps) / 3);
+  CHECK(longest(gaps) < 0.21);
+}
+
+TEST_CASE("hub record: nobody waits for an answer when a record is due", "[comm][fast]") {
+  waiting_run r{.local_steps = 1, .speeds = {1, 1, 0.3}};
+  r.run();
+  CHECK(longest(r.gaps(2)) < 0.3);  // its steps take 0.17 s
+}
+
+TEST_CASE("hub record: a hub without samples serves those who still train", "[comm][fast]") {
+  waiting_run r{.record_samples = 90, .speeds = {8, 1, 1}};
+  r.run();
+  CHECK(longest(r.gaps(0)) > 0.5);  // until others have gathered what is left of a record
+  CHECK(longest(r.gaps(1)) < 0.1);
+  CHECK(longest(r.gaps(2)) < 0.1);
+}
+
+TEST_CASE("hub record: a peer keeps the number of steps that its hub gave it", "[comm][fast]") {
+  waiting_run r{.record_samples = 90, .local_steps = 8, .speeds = {1, 1, 0.5}};
+  r.run();
+  std::vector<std::uint32_t> steps;
+  for (const auto& p : r.pushes) {
+    if (!p.in_record) steps.push_back(p.steps);
+  }
+  REQUIRE(steps.size() > 5);
+  CHECK(steps.size() > r.records / 2);
+  CHECK(steps.front() == 8);
+  CHECK(std::count(steps.begin(), steps.end(), 4U) == std::ssize(steps) - 1);
+}
+
+TEST_CASE("hub record: who waits for a hub that does not answer any more trains on", "[comm][fast]") {
+  waiting_run r{.hub_sleeps = 20};
+  r.run();
+  CHECK(longest(r.gaps(1)) > 1);
+  CHECK(longest(r.gaps(1)) < 5);
+  const auto gaps = r.gaps(1, 20);
+  CHECK(std::count_if(gaps.begin(), gaps.end(), [](double g) { return g > 0.5; }) < std::ssize(gaps) / 8);
+}

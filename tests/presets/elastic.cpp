@@ -247,6 +247,14 @@ struct all_presets {
     if (what == how::at_every_call) {
       elastic_check<support::blocky, optim::sgd, decltype(policy)>{policy, 4, 8}.at_every_call(0);
     }
+    const auto waits = [] {
+      return make(presets::async_local_sgd_options{
+          .local_steps = 2, .period = 3, .outer_momentum = 0.5F, .percentile = 1, .record_samples = 24});
+    };
+    (*this)("async_local_sgd", waits, 200, 8);
+    if (what == how::at_every_call) {
+      elastic_check<support::quadratic, optim::sgd, decltype(waits)>{waits, 200, 8}.at_every_call(0);
+    }
   }
   /// Two policies of one's own: parameters whole, a round within a round, and rows that are made before they land.
   void stacks() {

@@ -17,6 +17,7 @@
 #include <causeway/comm/hub_record.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/hub_tier.hpp>
+#include <causeway/net/deadline.hpp>
 #include <causeway/policy/concepts.hpp>
 
 #include <algorithm>
@@ -76,7 +77,7 @@ class async_parameter_server : arrival_rules<Axes...> {
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_at_hand = laws::elastic ? rounds_at_hand : 1U};
-  static constexpr std::uint32_t state_version = 3;
+  static constexpr std::uint32_t state_version = 4;
 
   async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
   explicit async_parameter_server(Axes... values) requires(sizeof...(Axes) > 0)
@@ -107,7 +108,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     CAUSEWAY_TRY(tiers_.meet(terms));
     CAUSEWAY_TRY(tiers_.agree(terms));
     samples_seen_ = ctx.contribution().ever();
-    left_ = ctx.clock().now();
+    leave(ctx);
     return {};
   }
 
@@ -123,7 +124,7 @@ class async_parameter_server : arrival_rules<Axes...> {
       CAUSEWAY_TRY(serve(ctx));
     }
     counted_ = false;
-    left_ = ctx.clock().now();
+    leave(ctx);
     return {};
   }
 
@@ -134,7 +135,7 @@ class async_parameter_server : arrival_rules<Axes...> {
       if (legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
       if (legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
     }
-    const auto nap_here = [&] { return nap(ctx); };
+    const auto nap_here = [&] { return nap(ctx.transport(), ctx.clock()); };
     CAUSEWAY_ASSIGN(const auto all, tiers_.conclude(rules(), residual_, terms_of(ctx), nap_here));
     std::copy(all.begin(), all.end(), ctx.parameters().begin());
     std::copy(all.begin(), all.end(), tiers_.client().anchor().begin());
@@ -160,6 +161,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     }
     schedule();
     ctx.parameters_changed();
+    leave(ctx);
   }
 
   result<void> catch_up(auto& ctx) requires(laws::elastic) {
@@ -167,6 +169,13 @@ class async_parameter_server : arrival_rules<Axes...> {
     CAUSEWAY_TRY(make_record(ctx));
     if (is_new) ctx.resume_at(record_.copy().steps);
     return {};
+  }
+
+  /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
+  void stand_by(auto& ctx) requires(laws::elastic) {
+    while (tiers_.is_hub() && record_.lines() != nullptr && !ctx.stand_by()) {
+      if (!nap(*record_.lines(), ctx.clock()) || !serve_lines(ctx)) return;
+    }
   }
 
  private:
@@ -195,9 +204,15 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   // ---- the flow of a step -----------------------------------------------------------------------------------------------
 
+  void leave(auto& ctx) {
+    left_ = ctx.clock().now();
+    left_in_ = ctx.round();
+  }
+
   void count(auto& ctx) {
     if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
     const double computed = seconds(ctx.clock().now() - left_);
+    const bool timed = ctx.round() == left_in_;  // else the others were waited for meanwhile
     const std::uint64_t ever = ctx.contribution().ever();
     const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
     if constexpr (laws::elastic) record_.count_step(samples);
@@ -205,7 +220,8 @@ class async_parameter_server : arrival_rules<Axes...> {
       ++leg.since;
       leg.samples += samples;
       ++leg.steps;
-      leg.compute_seconds += computed;
+      leg.timed += timed ? 1 : 0;
+      leg.compute_seconds += timed ? computed : 0;
       leg.waited += leg.pending ? 1 : 0;
     }
   }
@@ -240,7 +256,7 @@ class async_parameter_server : arrival_rules<Axes...> {
       if (!tiers_.client().is_local()) {
         CAUSEWAY_TRY(tiers_.client().wait(terms_of(ctx)));
       } else {
-        CAUSEWAY_TRY(nap(ctx));
+        CAUSEWAY_TRY(nap(ctx.transport(), ctx.clock()));
         CAUSEWAY_TRY(serve(ctx));
       }
     }
@@ -257,6 +273,8 @@ class async_parameter_server : arrival_rules<Axes...> {
     if (leg.fresh || leg.spoilt || leg.unsound) {
       local_ = leg.answer;
       leg.since = 0;
+    } else if (landing_type::waits == axis::waiting::at_once && leg.since > 0) {  // it was not waited for any longer
+      CAUSEWAY_TRY(axis::replayed{}.land(ctx.rows(), cuts_[f].matrices, local_, leg.answer, leg.at_send));
     } else {
       CAUSEWAY_TRY(landing_.land(ctx.rows(), cuts_[f].matrices, local_, leg.answer, leg.at_send));
     }
@@ -267,8 +285,12 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {};
   }
 
+  /// Who was told a number of steps keeps it.
   void schedule() {
-    for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      detail::hub_leg& leg = legs()[f];
+      leg.due_after = leg.answer_steps != 0 ? leg.answer_steps : trigger_.first(f, cuts_.size());
+    }
   }
 
   // ---- among peers that come and go -----------------------------------------------------------------------------------
@@ -285,11 +307,11 @@ class async_parameter_server : arrival_rules<Axes...> {
     tiers_.server().dissolve();
     ctx.contribution().gather(hubs_.record_samples, true);
     schedule();
-    left_ = ctx.clock().now();
+    leave(ctx);
     return {};
   }
 
-  /// Nobody waits for anybody: an answer that is not there lands when it comes.
+  /// Nobody waits for more than an answer, and for that only as long as it can be expected.
   result<void> reign(auto& ctx) {
     if (record_.lines() != nullptr) {
       auto talked = serve_lines(ctx);
@@ -317,7 +339,30 @@ class async_parameter_server : arrival_rules<Axes...> {
         tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx, *record_.lines()), f, local_, true));
     if (leg.spoilt) give_up(ctx);
     leg.due_after = trigger_.next(f, cuts_.size());
-    return {};
+    return landing_type::waits == axis::waiting::at_once ? await_answer(ctx, f) : result<void>{};
+  }
+
+  /// Lands the answer that this peer waits for. Without it where a record is due, or the answer is overdue: then it lands
+  /// when it comes.
+  result<void> await_answer(auto& ctx, std::size_t f) {
+    const detail::hub_leg& leg = legs()[f];
+    const time_point begin = ctx.clock().now();
+    const time_point overdue = answers_.deadline(begin);
+    if (!leg.answered && cuts_.size() > 1) {
+      CAUSEWAY_TRY(tiers_.say_waiting(rules(), terms_of(ctx, *record_.lines()), f));
+    }
+    while (!leg.answered && !ctx.announce_samples()) {
+      const duration waited = ctx.clock().now() - begin;
+      if (begin + waited >= overdue) {
+        answers_.overdue(waited);
+        return {};
+      }
+      CAUSEWAY_TRY(nap(*record_.lines(), ctx.clock()));
+      CAUSEWAY_TRY(serve_lines(ctx));
+    }
+    if (!leg.answered) return {};
+    answers_.observe(ctx.clock().now() - begin);
+    return land(ctx, f);
   }
 
   result<void> make_record(auto& ctx) {
@@ -378,15 +423,16 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
   /// waits for a message that nobody sends, and then looks at all.
-  result<void> nap(auto& ctx) {
-    const net::peer_index other = tiers_.somebody(ctx.self());
-    if (other == ctx.self()) return fail(errc::peer_lost, "async_parameter_server", "there is nobody left to wait for");
+  result<void> nap(net::any_transport& transport, const any_clock& clock) {
+    const net::peer_index other = tiers_.somebody(transport.self());
+    if (other == transport.self()) {
+      return fail(errc::peer_lost, "async_parameter_server", "there is nobody left to wait for");
+    }
     std::byte none{};
-    const auto end = ctx.clock().now() + std::chrono::milliseconds{5};
+    const auto end = clock.now() + std::chrono::milliseconds{5};
     constexpr std::uint32_t silent = collective::channel_stride - 1;
-    const auto op =
-        ctx.transport().receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
-    (void)ctx.transport().wait(op, end);
+    const auto op = transport.receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
+    (void)transport.wait(op, end);
     return {};
   }
 
@@ -442,9 +488,11 @@ class async_parameter_server : arrival_rules<Axes...> {
   detail::hub_record<outer_type> record_;  // before the tiers, whose lines lead over its transport
   tiers_type tiers_;
 
-  bool counted_ = false;  ///< this inner step is in the counters already
+  net::arrival_statistics answers_;  ///< that were waited for, where peers come and go
+  bool counted_ = false;             ///< this inner step is in the counters already
   std::uint64_t samples_seen_ = 0;
-  time_point left_{};  ///< when the last hook ended
+  time_point left_{};          ///< when the last hook ended
+  std::uint64_t left_in_ = 0;  ///< in that round
   std::vector<float> local_;
 };
 static_assert(CommunicationPolicy<async_parameter_server<>>);

@@ -34,7 +34,8 @@ struct hub_leg {
   std::uint64_t number = 0;     ///< of the last push
   std::uint64_t samples = 0;    ///< trained on since the last answer was landed
   std::uint32_t steps = 0;      ///< in so many inner steps
-  double compute_seconds = 0;   ///< computed since
+  std::uint32_t timed = 0;      ///< inner steps computed since the last push, whatever became of what came before
+  double compute_seconds = 0;   ///< in these
   bool pending = false;         ///< a push was made, its answer not used yet
   bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
   bool answered = false;        ///< `answer` is here
@@ -52,7 +53,7 @@ struct hub_leg {
   void settle() noexcept { pending = answered = fresh = spoilt = unsound = false; }
 
   void serialize(auto& ar) {
-    ar(since, due_after, waited, number, samples, steps, compute_seconds, pending, fresh, answered, answer_steps);
+    ar(since, due_after, waited, number, samples, steps, timed, compute_seconds, pending, fresh, answered, answer_steps);
     ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer,
        header.steps);
     ar(content, answer, residual, at_send);
@@ -115,14 +116,14 @@ class server_client {
                   .fragment = static_cast<std::uint32_t>(f),
                   .number = ++leg.number,
                   .samples = leg.samples,
-                  .speed = leg.compute_seconds > 0 ? leg.since / leg.compute_seconds : 0,
+                  .speed = leg.compute_seconds > 0 ? leg.timed / leg.compute_seconds : 0,
                   .sync_seconds = sync_seconds_,
                   .wants_answer = wants_answer ? 1U : 0U,
                   .steps = leg.steps};
     encode(rules, residual, terms, leg);
     leg.pending = wants_answer;
     leg.answered = false;
-    leg.since = leg.waited = 0;
+    leg.since = leg.waited = leg.timed = 0;
     leg.compute_seconds = 0;
     return message_of(leg, terms);
   }

@@ -44,11 +44,12 @@ struct async_local_sgd_options {
   std::uint32_t period = 4;        ///< N
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
-  double percentile = 0.9;     ///< of the speeds: sets the pace
-  double grace_seconds = 0.0;  ///< after a first push, for others
+  double percentile = 0.9;           ///< of the speeds: sets the pace
+  double grace_seconds = 0.0;        ///< after a first push, for others
+  std::uint64_t record_samples = 0;  ///< where peers come and go, of all of them from one record to the next (axis::star)
 };
 using async_local_sgd =
-    comm::async_parameter_server<axis::by_speed, axis::one_by_one, axis::outer<optim::delayed_nesterov>>;
+    comm::async_parameter_server<axis::star, axis::by_speed, axis::one_by_one, axis::outer<optim::delayed_nesterov>>;
 CAUSEWAY_DECL [[nodiscard]] async_local_sgd make(const async_local_sgd_options& o);
 
 /// Decoupled DiLoCo (Douillard et al. 2026): fragments one after another to a hub that waits for a quorum and as long as

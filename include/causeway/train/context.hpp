@@ -274,6 +274,10 @@ class training_context {
   [[nodiscard]] detail::contribution& contribution() noexcept { return contribution_; }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.
   bool announce_samples() { return entered_ || env_.group->announce(contribution_.all()); }
+  /// Says that this peer is ready for the next exchange. Whether it is time to enter.
+  bool stand_by() {
+    return entered_ || env_.group->stand_by(contribution_.all() - contribution_.later(), contribution_.later());
+  }
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
   [[nodiscard]] double own_share() const {
     return entry_.share > 0 ? entry_.share : 1.0 / (elastic() ? env_.group->expected() : peers());

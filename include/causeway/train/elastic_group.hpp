@@ -100,6 +100,10 @@ class elastic_group {
   /// Without waiting: this peer has gathered `samples` (shared_state::round_samples). Whether it is time to enter.
   virtual bool announce(std::uint64_t) { return true; }
 
+  /// Without waiting: says that this peer is ready, as `enter` does, with as many. Whether there is more for that to do
+  /// than to wait for the others.
+  virtual bool stand_by(std::uint64_t, std::uint64_t) { return true; }
+
   /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
   [[nodiscard]] virtual bool exchange_waits() const { return false; }
 

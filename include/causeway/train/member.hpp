@@ -68,6 +68,8 @@ class member final : public elastic_group {
 
   CAUSEWAY_INLINE bool announce(std::uint64_t samples) override;
 
+  CAUSEWAY_INLINE bool stand_by(std::uint64_t samples, std::uint64_t later) override;
+
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
   [[nodiscard]] net::any_transport lasting() override { return attempt_.lasting(); }
@@ -105,6 +107,9 @@ class member final : public elastic_group {
   }
 
   // ---- an exchange --------------------------------------------------------------------------------------------------
+
+  // With what this peer has trained on, but for the last samples, `later`.
+  CAUSEWAY_DECL situation say_ready(std::uint64_t later);
 
   CAUSEWAY_DECL result<std::optional<round_entry>> entry(const situation& s);
 

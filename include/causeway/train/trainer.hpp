@@ -158,6 +158,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   result<void> attend() {
     for (;;) {
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
+      if constexpr (requires { comm_.stand_by(ctx_); }) comm_.stand_by(ctx_);
       const result<void> outcome = ctx_.attend([&] { return comm_.catch_up(ctx_); });
       CAUSEWAY_ASSIGN(const verdict judged, fault_.end_step(ctx_, outcome));
       if (judged == verdict::commit) return {};

@@ -10,6 +10,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o) {
   return async_local_sgd{
+      axis::star{.record_samples = o.record_samples},
       axis::by_speed{{.local_steps = o.local_steps, .percentile = o.percentile}}, axis::one_by_one{o.grace_seconds},
       axis::outer<optim::delayed_nesterov>{o.outer_learning_rate,
                                            optim::delayed_nesterov{{.momentum = o.outer_momentum, .period = o.period}}}};

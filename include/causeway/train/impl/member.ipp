@@ -53,14 +53,7 @@ CAUSEWAY_INLINE result<round_entry> member::enter(std::uint64_t samples, std::ui
         if (samples > 0 && uncommitted_ == 0) return lose_progress();
       }
       if (budget_used()) return fail(errc::cancelled, "round", "every sample of the run is in a commit");
-      passing("before_ready");
-      locked([&] {
-        const auto drawn = samples_.drawn();
-        control_->record_trained(held_, drawn.first(drawn.size() - std::min<std::size_t>(drawn.size(), later)),
-                                 uncommitted_);
-        control_->ready(held_.round + 1, held_.chain(), uncommitted_);
-        now = control_->now_what();  // with the same lock: an attempt may begin and be called off before the next
-      });
+      now = say_ready(later);
     }
     switch (now.is) {
       case situation::kind::exchange: {
@@ -83,6 +76,25 @@ CAUSEWAY_INLINE result<round_entry> member::enter(std::uint64_t samples, std::ui
       }
     }
   }
+}
+
+CAUSEWAY_DECL auto member::say_ready(std::uint64_t later) -> situation {
+  passing("before_ready");
+  situation now;
+  locked([&] {
+    const auto drawn = samples_.drawn();
+    control_->record_trained(held_, drawn.first(drawn.size() - std::min<std::size_t>(drawn.size(), later)), uncommitted_);
+    control_->ready(held_.round + 1, held_.chain(), uncommitted_);
+    now = control_->now_what();  // with the same lock: an attempt may begin and be called off before the next
+  });
+  return now;
+}
+
+CAUSEWAY_INLINE bool member::stand_by(std::uint64_t samples, std::uint64_t later) {
+  uncommitted_ = samples;
+  situation now = waits_.look();
+  if (now.is == situation::kind::idle && now.newest.round == held_.round && !budget_used()) now = say_ready(later);
+  return now.is != situation::kind::gathering;
 }
 
 CAUSEWAY_INLINE bool member::announce(std::uint64_t samples) {

@@ -217,8 +217,7 @@ class training_context {
                                     received_, env_.exchange.deadline);
   }
 
-  /// This peer's partner when all peers are paired at random; none for the one left over. A function of the seed and the
-  /// round: the same pairs on all peers, and again when asked again.
+  /// This peer's partner when all are paired at random, by seed and round alone; none for the one left over.
   [[nodiscard]] std::optional<net::peer_index> random_partner() const {
     return collective::partner_of(self(), peers(), rng{options_.seed, mix(streams::pairs, round_)});
   }
@@ -283,8 +282,7 @@ class training_context {
     return entry_.share > 0 ? entry_.share : 1.0 / (elastic() ? env_.group->expected() : peers());
   }
 
-  /// Before `enter_exchange`: where peers come and go, a row that is not finite is not sent. This peer then sits the round
-  /// out, which `settle` sees to. One pass over the row.
+  /// Before `enter_exchange`, one pass: where peers come and go, who has a row that is not finite sits the round out.
   result<void> check_own(std::span<float> row) {
     if (!can_sit_out()) return {};
     bool there = false;
@@ -404,11 +402,10 @@ class training_context {
     micro_batch_ = 0;
     resumed_ = false;
     const auto g = gradients();
-    const auto count = static_cast<std::int64_t>(g.size());
     if constexpr (kernels::Backend<backend_type>) {
-      model_.backend().zero(g.data(), count);
+      model_.backend().zero(g.data(), std::ssize(g));
     } else {
-      kernels::zero(pool(), g.data(), count);
+      kernels::zero(pool(), g.data(), std::ssize(g));
     }
   }
 

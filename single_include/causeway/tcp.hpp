@@ -9972,11 +9972,19 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 // Functions marked with a CAUSEWAY_TARGET_ macro are compiled for that instruction set whatever the build's flags say; they
 // may be called only after detect_simd_level() said so.
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define CAUSEWAY_X86_SIMD 1
 #define CAUSEWAY_TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define CAUSEWAY_TARGET_AVX512 __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq")))
 #define CAUSEWAY_TARGET_AVX512_BF16 __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+#define CAUSEWAY_TARGET_AMX \
+  __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")))
 #else
 #define CAUSEWAY_X86_SIMD 0
 #endif
@@ -9998,9 +10006,39 @@ enum class simd_level : std::uint8_t {
   avx2,         ///< AVX2, FMA, F16C
   avx512,       ///< AVX-512 F, BW, VL, DQ
   avx512_bf16,  ///< AVX-512 and its bf16 dot products
+  amx_bf16,     ///< tiles of AMX and their bf16 products
 };
 
-/// The best level of this machine. Asks the processor once.
+#if CAUSEWAY_X86_SIMD
+namespace detail {
+
+/// Whether this process may use tiles of bf16: the processor has them, the system saves them, and Linux, which is asked
+/// here, lets the process have their 8 KiB a thread.
+inline bool request_amx() noexcept {
+#if defined(__linux__)
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  constexpr unsigned os_saves_state = 1U << 27U;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & os_saves_state) == 0) return false;
+  constexpr unsigned amx_bf16_and_tile = 1U << 22U | 1U << 24U;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & amx_bf16_and_tile) != amx_bf16_and_tile) return false;
+  asm volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+  constexpr unsigned tile_state = 1U << 17U | 1U << 18U;
+  if ((a & tile_state) != tile_state) return false;
+  constexpr long request_permission = 0x1023;  // ARCH_REQ_XCOMP_PERM, of Linux 5.16
+  constexpr long tile_data = 18;
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace detail
+#endif
+
+/// The best level of this machine. Asks the processor, and Linux for the use of AMX, once a process.
 inline simd_level detect_simd_level() noexcept {
 #if CAUSEWAY_X86_SIMD
   static const simd_level level = [] {
@@ -10009,7 +10047,8 @@ inline simd_level detect_simd_level() noexcept {
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     if (!avx512) return simd_level::avx2;
-    return __builtin_cpu_supports("avx512bf16") ? simd_level::avx512_bf16 : simd_level::avx512;
+    if (!__builtin_cpu_supports("avx512bf16")) return simd_level::avx512;
+    return detail::request_amx() ? simd_level::amx_bf16 : simd_level::avx512_bf16;
   }();
   return level;
 #else
@@ -10023,6 +10062,7 @@ constexpr std::string_view to_string(simd_level level) noexcept {
     case simd_level::avx2: return "avx2";
     case simd_level::avx512: return "avx512";
     case simd_level::avx512_bf16: return "avx512, avx512_bf16";
+    case simd_level::amx_bf16: return "avx512, amx_bf16";
   }
   return "unknown";
 }
@@ -14031,6 +14071,249 @@ CAUSEWAY_DECL std::span<float> server_residual::next(std::size_t begin, std::siz
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
 #endif
 
+// ---- causeway/collective/shared_sum.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_SHARED_SUM_HPP
+#define CAUSEWAY_COLLECTIVE_SHARED_SUM_HPP
+
+// Sums of processes of one host in memory that they share. Each writes its values there once, adds all of its own part of
+// them in the order of the ranks, and reads the whole sum: no message, and no value is copied twice in a row.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+/// How many pieces a rank has written, added its part of, and read; each on a line of its own, as the others look at it.
+struct sum_progress {
+  alignas(64) std::atomic<std::uint64_t> written{0};
+  alignas(64) std::atomic<std::uint64_t> added{0};
+  alignas(64) std::atomic<std::uint64_t> read{0};
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a lock would be one process's own");
+
+/// Where memory is that one process has made and others of its host may open: under /proc, with a mark at its end so that
+/// no other memory is taken for it.
+struct shared_place {
+  std::int64_t process = 0;
+  std::int64_t descriptor = -1;
+  std::uint64_t mark = 0;
+};
+
+/// All ranks make equal sums in the same order, one at a time. One thread. Memory: 2 (n+1) pieces for all n together.
+class shared_sum {
+ public:
+  static constexpr std::size_t piece = std::size_t{128} << 10U;  ///< bytes: those of all ranks stay in the caches
+  static constexpr std::uint32_t most_ranks = 64;
+
+  /// Memory that the first rank makes, and the others join while the first one has it. It ends with the last who has it.
+  /// errc::out_of_memory: the host has no room for it. errc::io_failed: it is not to be had from here, on another host or
+  /// in a container apart.
+  CAUSEWAY_DECL [[nodiscard]] static result<std::unique_ptr<shared_sum>> make(std::uint32_t ranks, shared_place& place);
+  CAUSEWAY_DECL [[nodiscard]] static result<std::unique_ptr<shared_sum>> join(std::uint32_t rank, std::uint32_t ranks,
+                                                                              const shared_place& place);
+
+  /// In memory that is all zero, `length(ranks)` bytes and aligned to 64.
+  CAUSEWAY_DECL shared_sum(std::byte* memory, std::uint32_t rank, std::uint32_t ranks, std::shared_ptr<void> keeper = {});
+  [[nodiscard]] static constexpr std::size_t length(std::uint32_t ranks) noexcept {
+    return ranks * sizeof(sum_progress) + 2 * (ranks + std::size_t{1}) * piece;
+  }
+
+  /// data[i] = factor · Σ data[i] of all ranks, once `look` has said so. What is not finite stays so.
+  CAUSEWAY_DECL void begin(std::span<float> data, float factor);
+  /// Goes on as far as the others are; whether the sum is there. `moved`: whether anything was done.
+  CAUSEWAY_DECL bool look(thread_pool& pool, bool& moved);
+  [[nodiscard]] bool under_way() const noexcept { return !data_.empty(); }
+
+ private:
+  static constexpr std::size_t piece_values = piece / sizeof(float);
+  /// Of all ranks together: up to here each adds everything by itself, and waits for the others once, not twice.
+  static constexpr std::size_t most_by_each = std::size_t{128} << 10U;
+
+  [[nodiscard]] float* slot(std::uint64_t number, std::uint32_t of) const noexcept {
+    return slots_ + ((number % 2) * (ranks_ + std::size_t{1}) + of) * piece_values;
+  }
+  [[nodiscard]] float* sum_of(std::uint64_t number) const noexcept { return slot(number, ranks_); }
+  [[nodiscard]] std::span<float> values_of(std::uint64_t number) const noexcept {
+    const std::size_t at = static_cast<std::size_t>(number - first_) * piece_values;
+    return data_.subspan(at, std::min(piece_values, data_.size() - at));
+  }
+  /// Whether all ranks are so far.
+  CAUSEWAY_DECL bool all(std::atomic<std::uint64_t> sum_progress::*what, std::uint64_t number) const noexcept;
+  CAUSEWAY_DECL bool write();
+  CAUSEWAY_DECL bool add(thread_pool& pool);
+  CAUSEWAY_DECL bool read();
+  CAUSEWAY_DECL void add_range(thread_pool& pool, std::uint64_t number, std::size_t begin, std::size_t end,
+                               float* to) const;
+
+  sum_progress* progress_;
+  float* slots_;
+  std::uint32_t rank_, ranks_;
+  std::shared_ptr<void> keeper_;
+  std::span<float> data_{};
+  float factor_ = 1.0F;
+  bool by_each_ = false;
+  std::uint64_t first_ = 0, end_ = 0;                 ///< the pieces of the sum under way, counted over all sums
+  std::uint64_t written_ = 0, added_ = 0, read_ = 0;  ///< this rank's own
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_SHARED_SUM_HPP
+
+// ---- causeway/collective/impl/shared_sum.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_SHARED_SUM_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_SHARED_SUM_IPP
+
+// Bodies of collective/shared_sum.hpp.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+/// Memory of this host that others can open by its name under /proc, and that ends with the last who has it.
+struct shared_pages {
+  net::detail::owned_descriptor descriptor;
+  std::byte* base = nullptr;
+  std::size_t length = 0;
+
+  shared_pages(net::detail::owned_descriptor d, std::byte* b, std::size_t n)
+      : descriptor{std::move(d)}, base{b}, length{n} {}
+  shared_pages(const shared_pages&) = delete;
+  shared_pages& operator=(const shared_pages&) = delete;
+  ~shared_pages() { (void)::munmap(base, length); }
+
+  static result<std::shared_ptr<shared_pages>> map(net::detail::owned_descriptor d, std::size_t length) {
+    if (d.get() < 0) return fail(errc::io_failed, "shared memory", "cannot be opened");
+    void* const base = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, d.get(), 0);
+    if (base == MAP_FAILED) return fail(errc::out_of_memory, "shared memory", "cannot be mapped");
+    return std::make_shared<shared_pages>(std::move(d), static_cast<std::byte*>(base), length);
+  }
+  /// With room that this host has, so that touching it is no signal; sealed, so that nobody makes it smaller.
+  static result<std::shared_ptr<shared_pages>> make(std::size_t length) {
+    net::detail::owned_descriptor d{::memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    if (d.get() < 0 || ::posix_fallocate(d.get(), 0, static_cast<off_t>(length)) != 0 ||
+        ::fcntl(d.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+      return fail(errc::out_of_memory, "shared memory", "there is no room for " + std::to_string(length) + " bytes");
+    }
+    return map(std::move(d), length);
+  }
+};
+
+CAUSEWAY_DECL result<std::unique_ptr<shared_sum>> shared_sum::make(std::uint32_t ranks, shared_place& place) {
+  const std::size_t bytes = length(ranks) + sizeof place.mark;
+  CAUSEWAY_ASSIGN(auto pages, shared_pages::make(bytes));
+  place = {.process = ::getpid(), .descriptor = pages->descriptor.get()};
+  if (::getrandom(&place.mark, sizeof place.mark, 0) != sizeof place.mark) {
+    return fail(errc::io_failed, "shared memory", "this system gives no random numbers");
+  }
+  std::memcpy(pages->base + length(ranks), &place.mark, sizeof place.mark);
+  std::byte* const base = pages->base;
+  return std::make_unique<shared_sum>(base, 0, ranks, std::move(pages));
+}
+
+CAUSEWAY_DECL result<std::unique_ptr<shared_sum>> shared_sum::join(std::uint32_t rank, std::uint32_t ranks,
+                                                                   const shared_place& place) {
+  const std::size_t bytes = length(ranks) + sizeof place.mark;
+  const std::string path = "/proc/" + std::to_string(place.process) + "/fd/" + std::to_string(place.descriptor);
+  net::detail::owned_descriptor d{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
+  const bool fits = d.get() >= 0 && ::lseek(d.get(), 0, SEEK_END) == static_cast<off_t>(bytes);
+  if (!fits) return fail(errc::io_failed, "shared memory", "the ranks have none in common");
+  CAUSEWAY_ASSIGN(auto pages, shared_pages::map(std::move(d), bytes));
+  std::uint64_t mark = 0;
+  std::memcpy(&mark, pages->base + length(ranks), sizeof mark);
+  if (mark != place.mark) return fail(errc::io_failed, "shared memory", "belongs to another job");
+  std::byte* const base = pages->base;
+  return std::make_unique<shared_sum>(base, rank, ranks, std::move(pages));
+}
+
+CAUSEWAY_DECL shared_sum::shared_sum(std::byte* memory, std::uint32_t rank, std::uint32_t ranks,
+                                     std::shared_ptr<void> keeper)
+    : progress_{reinterpret_cast<sum_progress*>(memory)},
+      slots_{reinterpret_cast<float*>(memory + ranks * sizeof(sum_progress))},
+      rank_{rank},
+      ranks_{ranks},
+      keeper_{std::move(keeper)} {}
+
+CAUSEWAY_DECL void shared_sum::begin(std::span<float> data, float factor) {
+  CAUSEWAY_EXPECT(!under_way());
+  data_ = data;
+  factor_ = factor;
+  by_each_ = data.size_bytes() * ranks_ <= most_by_each;
+  first_ = end_;
+  end_ = first_ + (data.size() + piece_values - 1) / piece_values;
+  (void)write();
+}
+
+CAUSEWAY_DECL bool shared_sum::all(std::atomic<std::uint64_t> sum_progress::*what, std::uint64_t number) const noexcept {
+  for (std::uint32_t r = 0; r < ranks_; ++r) {
+    if ((progress_[r].*what).load(std::memory_order_acquire) < number) return false;
+  }
+  return true;
+}
+
+/// Where the piece before the last one was, which all must have read.
+CAUSEWAY_DECL bool shared_sum::write() {
+  if (written_ == end_ || (written_ >= 2 && !all(&sum_progress::read, written_ - 1))) return false;
+  const std::span<float> values = values_of(written_);
+  std::memcpy(slot(written_, rank_), values.data(), values.size_bytes());
+  progress_[rank_].written.store(++written_, std::memory_order_release);
+  return true;
+}
+
+CAUSEWAY_DECL void shared_sum::add_range(thread_pool& pool, std::uint64_t number, std::size_t begin, std::size_t end,
+                                         float* to) const {
+  const float* terms[most_ranks];
+  for (std::uint32_t r = 0; r < ranks_; ++r) terms[r] = slot(number, r) + begin;
+  const std::span<const float* const> parts{terms, ranks_};
+  if (sum_parts(pool, parts, factor_, to + begin, static_cast<std::int64_t>(end - begin))) return;
+  for (std::size_t i = 0; i < end - begin; ++i) {  // it stores no block that is not finite
+    float sum = terms[0][i];
+    for (std::uint32_t r = 1; r < ranks_; ++r) sum += terms[r][i];
+    to[begin + i] = factor_ * sum;
+  }
+}
+
+CAUSEWAY_DECL bool shared_sum::add(thread_pool& pool) {
+  if (added_ == written_ || !all(&sum_progress::written, added_ + 1)) return false;
+  const std::span<float> values = values_of(added_);
+  if (by_each_) {
+    add_range(pool, added_, 0, values.size(), values.data());
+  } else {
+    const auto part = [&](std::size_t rank) {
+      return rank == ranks_ ? values.size() : values.size() * rank / ranks_ / 16 * 16;
+    };
+    add_range(pool, added_, part(rank_), part(rank_ + std::size_t{1}), sum_of(added_));  // whole lines of memory
+  }
+  progress_[rank_].added.store(++added_, std::memory_order_release);
+  return true;
+}
+
+CAUSEWAY_DECL bool shared_sum::read() {
+  if (read_ == added_ || (!by_each_ && !all(&sum_progress::added, read_ + 1))) return false;
+  const std::span<float> values = values_of(read_);
+  if (!by_each_) std::memcpy(values.data(), sum_of(read_), values.size_bytes());
+  progress_[rank_].read.store(++read_, std::memory_order_release);
+  return true;
+}
+
+CAUSEWAY_DECL bool shared_sum::look(thread_pool& pool, bool& moved) {
+  for (bool more = true; more;) {
+    more = write();
+    more = add(pool) || more;
+    more = read() || more;
+    moved = moved || more;
+  }
+  if (read_ < end_) return false;
+  data_ = {};
+  return true;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_SHARED_SUM_IPP
+#endif
+
 // ---- causeway/collective/shares.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SHARES_HPP
 #define CAUSEWAY_COLLECTIVE_SHARES_HPP
@@ -16734,13 +17017,14 @@ enum class mpi_way : std::uint8_t {
   all_reduce,  ///< MPI_Iallreduce
   in_parts,    ///< MPI_Ireduce_scatter, then MPI_Iallgatherv
   messages,    ///< collective::all_reduce_sum over net::mpi_transport, in the order of the ranks: the bits of any transport
-  direct       ///< all to all, added here in the same order: f32 of up to 16 KiB, else as all_reduce
+  direct,      ///< all to all, added here in the same order: f32 of up to 16 KiB, else as all_reduce
+  shared       ///< in memory that all ranks share, in the same order: f32 on one host, else as all_reduce
 };
 CAUSEWAY_DECL [[nodiscard]] std::string to_string(mpi_way way);
 
 struct mpi_site_options {
   std::size_t measure_up_to = 0;  ///< as `measure`, when the site is opened; 0: nothing is timed
-  /// Only `messages`: sums have the same bits over any network, on any number of hosts.
+  /// Only `shared` or `messages`: sums have the same bits over any network, on any number of hosts.
   bool same_bits = false;
   thread_pool* pool = nullptr;  ///< for what is computed here; none: the caller's thread. Must outlive the site
 };
@@ -16751,7 +17035,8 @@ class mpi_sums;  // in the body: it has MPI's own types
 
 /// Models `site` for all ranks of a world. Members hold the same bits after each operation. What fails ends the site, since
 /// its ranks no longer agree on what comes next; memory that MPI still held is not touched again (net/mpi_transport.hpp).
-/// Memory: `in_parts` 1/n of a sum, `messages` 2/n, `direct` n times a small one. One thread, the one that entered MPI.
+/// Memory: `in_parts` 1/n of a sum, `messages` 2/n, `direct` n times a small one, `shared` 256 KiB a
+/// rank. One thread, the one that entered MPI.
 class mpi_site final : public site {
  public:
   /// The best way for means of up to so many bytes, and for broadcasts, and what they took when they were timed.
@@ -16759,7 +17044,7 @@ class mpi_site final : public site {
     std::size_t up_to = 0;
     mpi_way way = mpi_way::all_reduce;
     bool broadcasts_messages = false;  ///< collective::broadcast over net::mpi_transport, instead of MPI_Ibcast
-    double took[4] = {};               ///< seconds, by way: of the slowest rank; 0: not timed
+    double took[5] = {};               ///< seconds, by way: of the slowest rank; 0: not timed
     double broadcast_took[2] = {};     ///< MPI_Ibcast, messages
   };
 
@@ -16791,18 +17076,22 @@ class mpi_site final : public site {
   /// `choices`. All members call it. Nothing to choose with `same_bits`, or alone.
   CAUSEWAY_DECL [[nodiscard]] result<void> measure(std::size_t bytes);
 
-  /// Smallest size first; empty where nothing was timed, and MPI_Iallreduce and MPI_Ibcast do all.
+  /// Smallest size first; empty where nothing was timed, and shared memory, or else MPI_Iallreduce, and MPI_Ibcast do
+  /// all.
   [[nodiscard]] const std::vector<choice>& choices() const noexcept { return choices_; }
   /// Those of another time. All members call it, with the same.
   CAUSEWAY_DECL void choose(std::vector<choice> choices);
   CAUSEWAY_DECL [[nodiscard]] mpi_way way_of(std::size_t bytes) const;
   /// From now on, for all sizes. All members call it.
   CAUSEWAY_DECL void always(mpi_way way);
+  /// Whether `shared` is possible: all ranks are on one host.
+  CAUSEWAY_DECL [[nodiscard]] bool shares_memory() const;
 
  private:
   CAUSEWAY_DECL explicit mpi_site(std::unique_ptr<detail::mpi_sums> sums);
 
   CAUSEWAY_DECL [[nodiscard]] const choice* choice_for(std::size_t bytes) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<mpi_way> ways_for(std::size_t bytes) const;
   template <class F>
   result<double> best_of(int repeats, F&& f);
 
@@ -16850,10 +17139,14 @@ class mpi_sums {
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(line_.size); }
   [[nodiscard]] std::uint32_t rank() const { return static_cast<std::uint32_t>(line_.rank); }
   [[nodiscard]] const mpi_site_options& options() const { return options_; }
+  [[nodiscard]] bool shares_memory() const { return shared_ != nullptr; }
   [[nodiscard]] any_clock& clock() { return line_.clock; }
   [[nodiscard]] thread_pool& pool() { return options_.pool != nullptr ? *options_.pool : workspace_.alone(); }
 
   CAUSEWAY_DECL result<void> begin(mpi_way way, std::byte* data, std::size_t count, MPI_Datatype type, MPI_Op how);
+  /// Memory for sums, where all ranks can have it. All ranks call it.
+  CAUSEWAY_DECL result<void> share_memory(const net::mpi_world& world);
+  CAUSEWAY_DECL result<void> begin_shared(std::span<float> data, float factor);
   CAUSEWAY_DECL result<bool> look(net::detail::mpi_pause& pause);
   CAUSEWAY_DECL result<void> finish();
   CAUSEWAY_DECL result<void> by_messages(std::span<float> data, bool mean);
@@ -16879,16 +17172,19 @@ class mpi_sums {
   CAUSEWAY_DECL result<void> gather_parts();
   CAUSEWAY_DECL result<void> begin_direct(std::span<float> data);
   CAUSEWAY_DECL void end_direct();
+  CAUSEWAY_DECL result<bool> look_shared(net::detail::mpi_pause& pause);
   CAUSEWAY_DECL collective_options message_options();
 
   net::detail::mpi_communicator line_;
   net::mpi_transport words_;
+  std::unique_ptr<shared_sum> shared_;
   mpi_site_options options_;
   duration patience_;
   collective_workspace workspace_;
   MPI_Op own_sum_ = MPI_OP_NULL;
   std::vector<MPI_Request> requests_;
   std::uint64_t number_ = 0;
+  std::uint32_t looks_ = 0;
 
   std::vector<std::byte> part_;    ///< not in place: MPICH 4.0 fails an assertion there
   std::byte* in_parts_ = nullptr;  ///< the sum whose parts are still to be gathered
@@ -16918,9 +17214,9 @@ CAUSEWAY_DECL result<void> mpi_sums::begin(mpi_way way, std::byte* data, std::si
     return check(MPI_Ireduce_scatter(data, part_.data(), counts_.data(), type, how, line_.handle, requests_.data()),
                  "a sum within the site");
   }
-  if (way == mpi_way::direct && type == MPI_FLOAT && count * width_ <= most_direct) {
-    return begin_direct({reinterpret_cast<float*>(data), count});
-  }
+  const std::span<float> values{reinterpret_cast<float*>(data), type == MPI_FLOAT ? count : 0};
+  if (way == mpi_way::direct && !values.empty() && values.size_bytes() <= most_direct) return begin_direct(values);
+  if (way == mpi_way::shared && !values.empty() && shared_) return begin_shared(values, 1.0F);
   for (std::size_t at = 0; at < count; at += most) {
     const auto piece = static_cast<int>(std::min(most, count - at));
     requests_.push_back(MPI_REQUEST_NULL);
@@ -16969,8 +17265,41 @@ CAUSEWAY_DECL void mpi_sums::end_direct() {
   }
 }
 
+CAUSEWAY_DECL result<void> mpi_sums::share_memory(const net::mpi_world& world) {
+  if (size() == 1 || size() > shared_sum::most_ranks) return {};
+  shared_place place;
+  result<std::unique_ptr<shared_sum>> mine = std::unique_ptr<shared_sum>{};
+  if (rank() == 0) mine = shared_sum::make(size(), place);
+  CAUSEWAY_ASSIGN(const std::string told, world.tell(0, {reinterpret_cast<const char*>(&place), sizeof place}));
+  if (told.size() != sizeof place) return ended(fail(errc::protocol, "the site", "its ranks run different versions"));
+  std::memcpy(&place, told.data(), sizeof place);
+  if (rank() != 0) mine = shared_sum::join(rank(), size(), place);
+  CAUSEWAY_ASSIGN(const int all, least(mine ? 1 : 0));
+  if (all == 1) shared_ = std::move(*mine);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::begin_shared(std::span<float> data, float factor) {
+  CAUSEWAY_TRY(ready());
+  shared_->begin(data, factor);
+  return {};
+}
+
+// A rank that we wait for may itself wait for a message of ours, which moves only while we look at MPI.
+CAUSEWAY_DECL result<bool> mpi_sums::look_shared(net::detail::mpi_pause& pause) {
+  bool moved = false;
+  if (shared_->look(pool(), moved)) return true;
+  if (moved) pause.reset();
+  if (++looks_ % 64 != 0) return false;
+  int flag = 0;
+  CAUSEWAY_TRY(
+      check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, line_.handle, &flag, MPI_STATUS_IGNORE), "a sum within the site"));
+  return false;
+}
+
 CAUSEWAY_DECL result<bool> mpi_sums::look(net::detail::mpi_pause& pause) {
   CAUSEWAY_TRY(ready());
+  if (shared_ && shared_->under_way()) return look_shared(pause);
   int flag = 0;
   CAUSEWAY_TRY(check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE),
                      "a sum within the site"));
@@ -17053,12 +17382,12 @@ CAUSEWAY_DECL result<MPI_Op> mpi_sums::sum_of_bf16() {
 }  // namespace detail
 
 CAUSEWAY_DECL std::string to_string(mpi_way way) {
-  constexpr const char* names[] = {"all_reduce", "in_parts", "messages", "direct"};
+  constexpr const char* names[] = {"all_reduce", "in_parts", "messages", "direct", "shared"};
   return names[static_cast<std::size_t>(way)];
 }
 
 CAUSEWAY_DECL mpi_site::mpi_site(std::unique_ptr<detail::mpi_sums> sums) : sums_{std::move(sums)} {
-  if (sums_->options().same_bits) usual_ = mpi_way::messages;
+  always(shares_memory() ? mpi_way::shared : sums_->options().same_bits ? mpi_way::messages : mpi_way::all_reduce);
 }
 CAUSEWAY_INLINE mpi_site::~mpi_site() = default;
 
@@ -17066,8 +17395,9 @@ CAUSEWAY_DECL result<std::shared_ptr<mpi_site>> mpi_site::open(const net::mpi_wo
                                                                const mpi_site_options& options) {
   CAUSEWAY_ASSIGN(net::mpi_transport words, net::mpi_transport::open(world, {.own_sums = false}));
   CAUSEWAY_ASSIGN(const net::mpi_world own, world.split(0));  // a communicator that nobody else speaks on
-  std::shared_ptr<mpi_site> made{
-      new mpi_site{std::make_unique<detail::mpi_sums>(*own.line(), std::move(words), options, world.patience())}};
+  auto sums = std::make_unique<detail::mpi_sums>(*own.line(), std::move(words), options, world.patience());
+  CAUSEWAY_TRY(sums->share_memory(own));
+  std::shared_ptr<mpi_site> made{new mpi_site{std::move(sums)}};
   CAUSEWAY_TRY(made->measure(options.measure_up_to));
   return made;
 }
@@ -17091,6 +17421,8 @@ CAUSEWAY_DECL void mpi_site::choose(std::vector<choice> choices) {
   if (!sums_->options().same_bits) choices_ = std::move(choices);
 }
 
+CAUSEWAY_DECL bool mpi_site::shares_memory() const { return sums_->shares_memory(); }
+
 CAUSEWAY_DECL void mpi_site::always(mpi_way way) {
   choices_.clear();
   usual_ = way;
@@ -17098,7 +17430,12 @@ CAUSEWAY_DECL void mpi_site::always(mpi_way way) {
 
 CAUSEWAY_INLINE result<void> mpi_site::mean(std::span<float> data) {
   if (size() == 1 || data.empty()) return {};
-  if (way_of(data.size_bytes()) == mpi_way::messages) return sums_->by_messages(data, true);
+  const mpi_way way = way_of(data.size_bytes());
+  if (way == mpi_way::messages) return sums_->by_messages(data, true);
+  if (way == mpi_way::shared && shares_memory()) {
+    CAUSEWAY_TRY(sums_->begin_shared(data, 1.0F / static_cast<float>(size())));
+    return sums_->finish();
+  }
   CAUSEWAY_TRY(sum(data));
   kernels::scale(sums_->pool(), data.data(), 1.0F / static_cast<float>(size()), static_cast<std::int64_t>(data.size()));
   return {};
@@ -17146,6 +17483,14 @@ CAUSEWAY_INLINE result<bool> mpi_site::all_of(bool mine) {
   return all == 1;
 }
 
+/// Those worth timing for sums of so many bytes, MPI's own first.
+CAUSEWAY_DECL std::vector<mpi_way> mpi_site::ways_for(std::size_t bytes) const {
+  std::vector<mpi_way> ways{mpi_way::all_reduce, mpi_way::in_parts, mpi_way::messages};
+  if (bytes <= detail::most_direct && size() <= 64) ways.push_back(mpi_way::direct);  // n^2 messages
+  if (shares_memory()) ways.push_back(mpi_way::shared);
+  return ways;
+}
+
 /// Seconds of the quickest of so many, after a first one that is not counted.
 template <class F>
 result<double> mpi_site::best_of(int repeats, F&& f) {
@@ -17159,32 +17504,36 @@ result<double> mpi_site::best_of(int repeats, F&& f) {
   return best;
 }
 
-// The slowest rank's best time counts, and is the same on all ranks: so is the choice. MPI's own is kept where it is no
-// more than noise behind.
+// The slowest rank's best time counts, and is the same on all ranks: so is the choice. Shared
+// memory, or else MPI's own way, is kept where it is no more than noise behind.
 CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t bytes) {
   constexpr std::size_t smallest = 1024, largest = std::size_t{64} << 20U;
   if (size() == 1 || sums_->options().same_bits || bytes == 0) return {};
+  const mpi_way usual = usual_;
   std::vector<choice> found;
   std::vector<float> values(std::min(bytes, largest) / sizeof(float), 1.0F);
   for (std::size_t up_to = smallest; up_to / 4 < std::min(bytes, largest); up_to *= 4) {
     choice c{.up_to = up_to};
     const int repeats = up_to <= std::size_t{256} << 10U ? 40 : up_to <= std::size_t{4} << 20U ? 12 : 4;  // short is noisy
     const std::span<float> part{values.data(), std::min(values.size(), up_to / sizeof(float))};
-    const int ways = up_to <= detail::most_direct && size() <= 64 ? 4 : 3;  // n^2 messages
-    for (int w = 0; w < ways; ++w) {
-      always(static_cast<mpi_way>(w));
-      CAUSEWAY_ASSIGN(c.took[w], best_of(repeats, [&] { return mean(part); }));
+    for (const mpi_way way : ways_for(up_to)) {
+      always(way);
+      CAUSEWAY_ASSIGN(c.took[static_cast<int>(way)], best_of(repeats, [&] { return mean(part); }));
     }
     CAUSEWAY_ASSIGN(c.broadcast_took[0], best_of(repeats, [&] { return sums_->broadcast(0, part); }));
     CAUSEWAY_ASSIGN(c.broadcast_took[1], best_of(repeats, [&] { return sums_->broadcast_messages(0, part); }));
     CAUSEWAY_TRY(sums_->slowest(c.took));
     CAUSEWAY_TRY(sums_->slowest(c.broadcast_took));
-    c.way = static_cast<mpi_way>(std::min_element(c.took, c.took + ways) - c.took);
-    if (c.took[static_cast<int>(c.way)] > 0.9 * c.took[0]) c.way = mpi_way::all_reduce;
+    c.way = usual;
+    const double enough = 0.9 * c.took[static_cast<int>(c.way)];
+    for (const mpi_way way : ways_for(up_to)) {
+      const double took = c.took[static_cast<int>(way)];
+      if (took < enough && took < c.took[static_cast<int>(c.way)]) c.way = way;
+    }
     c.broadcasts_messages = c.broadcast_took[1] < 0.9 * c.broadcast_took[0];
     found.push_back(c);
   }
-  usual_ = mpi_way::all_reduce;
+  always(usual);
   choices_ = std::move(found);
   return {};
 }

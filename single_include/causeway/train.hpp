@@ -5725,11 +5725,18 @@ CAUSEWAY_DECL result<void> shard_builder::finish() {
 // Functions marked with a CAUSEWAY_TARGET_ macro are compiled for that instruction set whatever the build's flags say; they
 // may be called only after detect_simd_level() said so.
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#endif
+
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define CAUSEWAY_X86_SIMD 1
 #define CAUSEWAY_TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define CAUSEWAY_TARGET_AVX512 __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq")))
 #define CAUSEWAY_TARGET_AVX512_BF16 __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+#define CAUSEWAY_TARGET_AMX \
+  __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")))
 #else
 #define CAUSEWAY_X86_SIMD 0
 #endif
@@ -5751,9 +5758,39 @@ enum class simd_level : std::uint8_t {
   avx2,         ///< AVX2, FMA, F16C
   avx512,       ///< AVX-512 F, BW, VL, DQ
   avx512_bf16,  ///< AVX-512 and its bf16 dot products
+  amx_bf16,     ///< tiles of AMX and their bf16 products
 };
 
-/// The best level of this machine. Asks the processor once.
+#if CAUSEWAY_X86_SIMD
+namespace detail {
+
+/// Whether this process may use tiles of bf16: the processor has them, the system saves them, and Linux, which is asked
+/// here, lets the process have their 8 KiB a thread.
+inline bool request_amx() noexcept {
+#if defined(__linux__)
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  constexpr unsigned os_saves_state = 1U << 27U;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & os_saves_state) == 0) return false;
+  constexpr unsigned amx_bf16_and_tile = 1U << 22U | 1U << 24U;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & amx_bf16_and_tile) != amx_bf16_and_tile) return false;
+  asm volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+  constexpr unsigned tile_state = 1U << 17U | 1U << 18U;
+  if ((a & tile_state) != tile_state) return false;
+  constexpr long request_permission = 0x1023;  // ARCH_REQ_XCOMP_PERM, of Linux 5.16
+  constexpr long tile_data = 18;
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace detail
+#endif
+
+/// The best level of this machine. Asks the processor, and Linux for the use of AMX, once a process.
 inline simd_level detect_simd_level() noexcept {
 #if CAUSEWAY_X86_SIMD
   static const simd_level level = [] {
@@ -5762,7 +5799,8 @@ inline simd_level detect_simd_level() noexcept {
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     if (!avx512) return simd_level::avx2;
-    return __builtin_cpu_supports("avx512bf16") ? simd_level::avx512_bf16 : simd_level::avx512;
+    if (!__builtin_cpu_supports("avx512bf16")) return simd_level::avx512;
+    return detail::request_amx() ? simd_level::amx_bf16 : simd_level::avx512_bf16;
   }();
   return level;
 #else
@@ -5776,6 +5814,7 @@ constexpr std::string_view to_string(simd_level level) noexcept {
     case simd_level::avx2: return "avx2";
     case simd_level::avx512: return "avx512";
     case simd_level::avx512_bf16: return "avx512, avx512_bf16";
+    case simd_level::amx_bf16: return "avx512, amx_bf16";
   }
   return "unknown";
 }
@@ -6610,6 +6649,13 @@ struct block_sizes {
   std::int64_t columns;
 };
 
+/// What most tiles have in common.
+struct tile_defaults {
+  static constexpr std::int64_t row_unit = 1;  ///< heights of panels are multiples of it, the last one's aside
+  static void open() noexcept {}               ///< before a thread's first product
+  static void close() noexcept {}              ///< after its last
+};
+
 /// `limit` or less, so that `count` falls into equal parts that are multiples of `unit`.
 constexpr std::int64_t even_block(std::int64_t count, std::int64_t limit, std::int64_t unit) noexcept {
   const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(count, limit));
@@ -7074,34 +7120,57 @@ class cblas_gemm {
 #define CAUSEWAY_KERNELS_BF16_LEVEL_HPP
 
 // Which instructions multiply bf16 soonest. A processor that has dot products of bf16 pairs need not be quick at them: Zen
-// 4 and 5 do twice the multiply-adds of f32, Sapphire Rapids (without AMX) half of them, so that bf16 values are better
-// widened while they are packed and multiplied as f32 there. Both sum in f32; memory stays bf16.
+// 4 and 5 do twice the multiply-adds of f32, Sapphire Rapids half of them, so that bf16 values are better widened while
+// they are packed and multiplied as f32 there. Its tiles (AMX), which not every virtual machine shows, are quicker than
+// both by far. All sum in f32; memory stays bf16.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
-/// Seconds that the same multiply-adds take.
+/// Seconds that the same multiply-adds take; infinite where this machine cannot.
 struct bf16_timing {
   double widened;  ///< FMAs of values widened to f32
   double pairs;    ///< dot products of pairs of bf16
+  double tiles;    ///< products of tiles of bf16
 };
 
-/// The quickest of alternating runs of our two tile kernels, one thread, panels in the nearest cache: about half a
+/// The quickest of alternating runs of our tile kernels, one thread, panels in the nearest cache: about half a
 /// millisecond. Needs a machine of level avx512_bf16.
 CAUSEWAY_DECL bf16_timing time_bf16_tiles();
 
-/// Pairs are taken unless FMAs are clearly quicker: the two round differently, so a choice must not change from run to run.
-/// (They differ by a factor of two wherever we have measured.) Pairs also take half the memory of packed panels.
-constexpr bool prefer_pairs(const bf16_timing& time) noexcept { return time.pairs < 1.2 * time.widened; }
+/// The levels for bf16 on a machine.
+struct bf16_choice {
+  simd_level products;  ///< of matrices
+  simd_level vectors;   ///< of kernels that do not use AMX
+};
 
-/// The level for products of bf16 on this machine: detect_simd_level(), or avx512 where dot products of pairs lose.
-/// Measured once a process, when first asked. Thread-safe.
-CAUSEWAY_DECL simd_level bf16_level();
+/// Pairs are taken unless FMAs are clearly quicker, and AMX unless one of them is: they round differently, so a choice
+/// must not change from run to run. (They differ by a factor of two wherever we have measured.) Pairs also take half the
+/// memory of packed panels.
+constexpr bf16_choice choose_bf16_levels(const bf16_timing& time) noexcept {
+  const bool pairs = time.pairs < 1.2 * time.widened;
+  const simd_level vectors = pairs ? simd_level::avx512_bf16 : simd_level::avx512;
+  return {time.tiles < 1.2 * (pairs ? time.pairs : time.widened) ? simd_level::amx_bf16 : vectors, vectors};
+}
 
-/// What products of `Act` use when nobody names a level.
+/// The levels for bf16 on this machine: detect_simd_level(), or less where that loses. Measured once a process, when first
+/// asked. Thread-safe.
+CAUSEWAY_DECL const bf16_choice& bf16_levels();
+
+/// What products of matrices of `Act` use when nobody names a level.
 template <class Act>
 simd_level product_level() {
   if constexpr (std::same_as<Act, bf16>) {
-    return bf16_level();
+    return bf16_levels().products;
+  } else {
+    return detect_simd_level();
+  }
+}
+
+/// What other kernels that multiply values of `Act` use when nobody names a level.
+template <class Act>
+simd_level vector_level() {
+  if constexpr (std::same_as<Act, bf16>) {
+    return bf16_levels().vectors;
   } else {
     return detect_simd_level();
   }
@@ -7222,7 +7291,7 @@ struct avx512_packing {
     for (int i = 0; i < 16; ++i) {
       const In* from = source.data + std::min(lane + i, last) * source.lane_stride + p;
       r[i] = Reader::along_depth(from, depth);
-      _mm_prefetch(from + 8 * 16 * Reader::depth_step, _MM_HINT_T1);  // rows are more streams than hardware follows
+      _mm_prefetch(from + width * source.lane_stride, _MM_HINT_T1);  // the next panel: hardware follows fewer streams
     }
     transpose_16x16(r);
     const std::int64_t steps = divide_up(depth, Reader::depth_step);
@@ -7234,7 +7303,7 @@ struct avx512_packing {
 };
 
 /// What the f32 and the bf16 tile have in common.
-struct avx512_tile_base {
+struct avx512_tile_base : tile_defaults {
   static constexpr int rows = 14;
   static constexpr int columns = 32;
   static constexpr simd_level level = simd_level::avx512;
@@ -7461,6 +7530,197 @@ struct avx512_bf16_tile : avx512_tile_base {
 #endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
 #endif
 
+// ---- causeway/kernels/packed_gemm_amx.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AMX_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_AMX_HPP
+
+// Packing and tile product with AMX: eight registers of 16 rows of 64 bytes, and one instruction that multiplies 16 x 32
+// bf16 by 32 x 16 and adds to 16 x 16 sums in f32. Ours is 2 x 2 of those. A packed element is 64 bytes: of A, 32 values
+// of one row along k; of B, half a row of pairs (as in packed_gemm_avx512_bf16.hpp), 16 columns of two values of k. Beyond
+// the end of k both are zero. Rows beyond an operand's edge are whatever follows: they feed only sums that nobody reads.
+
+#if CAUSEWAY_X86_SIMD
+#include <immintrin.h>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 sees one inside its own intrinsics (its bug 105593)
+#endif
+
+/// What ldtilecfg reads: every register has 16 rows of 64 bytes.
+struct alignas(64) amx_configuration {
+  std::uint8_t palette = 1;
+  std::uint8_t start_row = 0;
+  std::uint8_t reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+static_assert(sizeof(amx_configuration) == 64);
+inline constexpr amx_configuration amx_full_tiles{};
+
+/// 32 x 32 sums of products of bf16. The registers are a thread's own: open() before its first product, close() after
+/// its last.
+struct amx_tile : tile_defaults {
+  struct packed {
+    std::uint32_t pairs[16];
+  };
+  static constexpr int rows = 32;
+  static constexpr int columns = 32;
+  static constexpr std::int64_t row_unit = rows;  // a lower panel costs as much as a full one
+  static constexpr int depth_step = 32;
+  static constexpr simd_level level = simd_level::avx512;
+  static constexpr block_sizes blocks{1536, 128, 384};
+
+  CAUSEWAY_TARGET_AMX static void open() noexcept { _tile_loadconfig(&amx_full_tiles); }
+  CAUSEWAY_TARGET_AMX static void close() noexcept { _tile_release(); }
+
+  /// A strip of B: for each step, 16 rows of `columns` pairs.
+  static void pack(operand<bf16> source, int lanes, std::int64_t depth, int /*width*/, packed* out) {
+    auto* pairs = reinterpret_cast<std::uint32_t*>(out);
+    avx512_bf16_tile::pack(source, lanes, depth, columns, pairs);
+    const std::int64_t used = divide_up(depth, 2) * columns;
+    const std::int64_t all = divide_up(depth, depth_step) * columns * 16;
+    std::memset(pairs + used, 0, static_cast<std::size_t>(all - used) * sizeof(*pairs));
+  }
+
+  /// A panel of A: for each step, one element of each of `lanes` rows.
+  CAUSEWAY_TARGET_AVX512 static void pack_panel(operand<bf16> source, int lanes, std::int64_t depth, packed* out) {
+    if (source.lane_stride == 1) return pack_transposed(source, lanes, depth, out);
+    for (std::int64_t p = 0; p < depth; p += depth_step, out += lanes) {
+      for (int lane = 0; lane < lanes; ++lane) {
+        const bf16* from = source.data + lane * source.lane_stride + p;
+        _mm512_storeu_si512(out + lane, avx512_pairs::along_depth(from, depth - p));
+        _mm_prefetch(from + lanes * source.lane_stride, _MM_HINT_T1);  // the next panel
+      }
+    }
+  }
+
+  /// c = a b, or c += a b, for a panel of `height` rows and one strip.
+  CAUSEWAY_TARGET_AMX static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c,
+                                           std::int64_t ldc, bool add) {
+    const coming soon{c, ldc * static_cast<std::int64_t>(sizeof(float))};
+    if (height == rows && !add) return sum_up<true>(height, steps, a, b, c, ldc, soon);
+    alignas(64) float sums[rows * columns];
+    sum_up(height, steps, a, b, sums, soon);
+    for (int i = 0; i < height; ++i) {
+      for (int j = 0; j < columns; j += 16) {
+        const __m512 sum = _mm512_load_ps(sums + i * columns + j);
+        float* to = c + i * ldc + j;
+        _mm512_storeu_ps(to, add ? _mm512_add_ps(sum, _mm512_loadu_ps(to)) : sum);
+      }
+    }
+  }
+
+  /// The frequent finish of a whole strip: a b, earlier sums and bias, if any, rounded to bf16.
+  CAUSEWAY_TARGET_AMX static void multiply_and_round(int height, std::int64_t steps, const packed* a, const packed* b,
+                                                     const finish_args<bf16>& to) {
+    alignas(64) float sums[rows * columns];
+    sum_up(height, steps, a, b, sums, {to.c, to.ldc * static_cast<std::int64_t>(sizeof(bf16))});
+    const __m512 left = to.bias == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(to.bias);
+    const __m512 right = to.bias == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(to.bias + 16);
+    for (int i = 0; i < height; ++i) {
+      __m512 x = _mm512_add_ps(_mm512_load_ps(sums + i * columns), left);
+      __m512 y = _mm512_add_ps(_mm512_load_ps(sums + i * columns + 16), right);
+      if (to.partial != nullptr) {
+        x = _mm512_add_ps(x, _mm512_loadu_ps(to.partial + i * to.ld_partial));
+        y = _mm512_add_ps(y, _mm512_loadu_ps(to.partial + i * to.ld_partial + 16));
+      }
+      _mm512_storeu_si512(to.c + i * to.ldc, (__m512i)_mm512_cvtne2ps_pbh(y, x));
+    }
+  }
+
+ private:
+  /// Rows of A lie along k in memory's second dimension: 16 x 16 pairs at a time are turned.
+  CAUSEWAY_TARGET_AVX512 static void pack_transposed(operand<bf16> source, int lanes, std::int64_t depth, packed* out) {
+    for (std::int64_t p = 0; p < depth; p += depth_step, out += lanes) {
+      for (int lane = 0; lane < lanes; lane += 16) {
+        const bf16* from = source.data + p * source.depth_stride + lane;
+        __m512i r[16];
+        CAUSEWAY_UNROLL
+        for (int i = 0; i < 16; ++i) {
+          const std::int64_t left = depth - p - 2 * i;
+          r[i] = left > 0 ? avx512_pairs::along_lanes(from + 2 * i * source.depth_stride, source.depth_stride, left,
+                                                      low_bits(lanes - lane))
+                          : _mm512_setzero_si512();
+        }
+        transpose_16x16(r);
+        CAUSEWAY_UNROLL
+        for (int i = 0; i < 16; ++i) {
+          if (lane + i < lanes) _mm512_storeu_si512(out + lane + i, r[i]);
+        }
+      }
+    }
+  }
+
+  static constexpr std::int64_t line = sizeof(packed);
+
+  /// Rows of C, `pitch` bytes apart, that will be written once the sums are there.
+  struct coming {
+    const void* c;
+    std::int64_t pitch;
+  };
+
+  CAUSEWAY_TARGET_AMX static void sum_up(int height, std::int64_t steps, const packed* a, const packed* b, float* sums,
+                                         coming soon) noexcept {
+    if (height > 16) return sum_up<true>(height, steps, a, b, sums, columns, soon);
+    sum_up<false>(height, steps, a, b, sums, columns, soon);
+  }
+
+  /// Registers 0 to 3 are the sums, 4 and 5 rows of A, 6 and 7 columns of B. Without `Two`, only the upper 16 rows. The
+  /// compiler does not know what these instructions read: nothing may move past either end.
+  template <bool Two>
+  CAUSEWAY_TARGET_AMX static void sum_up(std::int64_t height, std::int64_t steps, const packed* a, const packed* b,
+                                         float* sums, std::int64_t ld, coming soon) noexcept {
+    const std::int64_t pitch = ld * static_cast<std::int64_t>(sizeof(float));
+    const char* row = static_cast<const char*>(soon.c);
+    asm volatile("" ::: "memory");
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (std::int64_t p = 0; p < steps; ++p, a += height, b += columns) {
+      if (p < rows / 4) {
+        CAUSEWAY_UNROLL
+        for (int i = 0; i < 4; ++i, row += soon.pitch) {
+          _mm_prefetch(row, _MM_HINT_T0);
+          _mm_prefetch(row + line, _MM_HINT_T0);
+        }
+      }
+      _tile_loadd(6, b, 2 * line);
+      _tile_loadd(4, a, line);
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_loadd(7, b + 1, 2 * line);
+      _tile_dpbf16ps(1, 4, 7);
+      if constexpr (Two) {
+        _tile_loadd(5, a + 16, line);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+      }
+    }
+    _tile_stored(0, sums, pitch);
+    _tile_stored(1, sums + 16, pitch);
+    if constexpr (Two) {
+      _tile_stored(2, sums + 16 * ld, pitch);
+      _tile_stored(3, sums + 16 * ld + 16, pitch);
+    }
+    asm volatile("" ::: "memory");
+  }
+};
+
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_X86_SIMD
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AMX_HPP
+#endif
+
 // ---- causeway/kernels/impl/bf16_level.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
@@ -7473,43 +7733,50 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 #if CAUSEWAY_X86_SIMD
 namespace detail {
 
-/// Repeats one tile of `depth` values of k, and returns the seconds.
+/// Repeats one tile of `depth` values of k, and returns the seconds for each of its sums.
 template <class Tile>
 double time_tile(std::int64_t depth, int repeats, const std::vector<float>& panels, std::vector<float>& sums) {
-  const auto* a = reinterpret_cast<const typename Tile::packed*>(panels.data());  // zeros are zeros in both
+  const auto* a = reinterpret_cast<const typename Tile::packed*>(panels.data());  // zeros are zeros in all
+  const std::int64_t steps = depth / Tile::depth_step;
+  Tile::open();
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < repeats; ++i) {
-    Tile::multiply(Tile::rows, depth / Tile::depth_step, a, a + Tile::rows * depth, sums.data(), Tile::columns, true);
+    Tile::multiply(Tile::rows, steps, a, a + Tile::rows * steps, sums.data(), Tile::columns, true);
   }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  Tile::close();
+  return seconds.count() / (Tile::rows * Tile::columns);
 }
 
 }  // namespace detail
 #endif
 
 CAUSEWAY_DECL bf16_timing time_bf16_tiles() {
-  bf16_timing best{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  constexpr double never = std::numeric_limits<double>::infinity();
+  bf16_timing best{never, never, never};
 #if CAUSEWAY_X86_SIMD
   constexpr std::int64_t depth = 128;
   constexpr int repeats = 64;
-  using tile = detail::avx512_tile_base;
+  using tile = detail::amx_tile;  // the largest
   const std::vector<float> panels(static_cast<std::size_t>((tile::rows + tile::columns) * depth) +
                                   1024);  // prefetched ahead
   std::vector<float> sums(static_cast<std::size_t>(tile::rows * tile::columns));
+  const bool amx = detect_simd_level() >= simd_level::amx_bf16;
   for (int round = 0; round < 5; ++round) {
     best.widened = std::min(best.widened, detail::time_tile<detail::avx512_tile>(depth, repeats, panels, sums));
     best.pairs = std::min(best.pairs, detail::time_tile<detail::avx512_bf16_tile>(depth, repeats, panels, sums));
+    if (amx) best.tiles = std::min(best.tiles, detail::time_tile<tile>(depth, repeats, panels, sums));
   }
 #endif
   return best;
 }
 
-CAUSEWAY_DECL simd_level bf16_level() {
-  static const simd_level level = [] {
+CAUSEWAY_DECL const bf16_choice& bf16_levels() {
+  static const bf16_choice choice = [] {
     const simd_level best = detect_simd_level();
-    return best < simd_level::avx512_bf16 || prefer_pairs(time_bf16_tiles()) ? best : simd_level::avx512;
+    return best < simd_level::avx512_bf16 ? bf16_choice{best, best} : choose_bf16_levels(time_bf16_tiles());
   }();
-  return level;
+  return choice;
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
@@ -7625,7 +7892,7 @@ CAUSEWAY_TARGET_AVX2 CAUSEWAY_ALWAYS_INLINE void transpose_8x8(__m256* r) noexce
   for (int i = 0; i < 8; ++i) r[i] = t[i];
 }
 
-struct avx2_tile {
+struct avx2_tile : tile_defaults {
   using packed = float;
   static constexpr int rows = 6;
   static constexpr int columns = 16;
@@ -7733,7 +8000,7 @@ struct avx2_tile {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 /// A tile of 4 x 8 sums, made of vectors that every 64-bit processor has.
-struct portable_tile {
+struct portable_tile : tile_defaults {
   using packed = float;
   static constexpr int rows = 4;
   static constexpr int columns = 8;
@@ -7797,9 +8064,10 @@ class packed_product {
  public:
   packed_product(const gemm_args<In, Out>& args, unsigned threads)
       : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, threads)} {
-    depth_ = even_block(args.k, Tile::blocks.depth, 16);
-    rows_ = even_block(divide_up(args.m, grid_.rows), Tile::blocks.rows, 1);
-    columns_ = even_block(divide_up(args.n, grid_.columns), Tile::blocks.columns, Tile::columns);
+    depth_ = even_block(args.k, Tile::blocks.depth, std::max(16, Tile::depth_step));
+    rows_ = even_block(share_height(), Tile::blocks.rows, Tile::row_unit);
+    columns_ =
+        even_block(divide_up(args.n, grid_.columns), Tile::blocks.columns * Tile::blocks.depth / depth_, Tile::columns);
     only_rounds_ =
         !args.accumulate && args.residual == nullptr && args.act == activation::none && args.pre_activation == nullptr;
     plain_ = std::is_same_v<Out, float> && args.bias == nullptr && args.residual == nullptr &&
@@ -7810,10 +8078,10 @@ class packed_product {
     auto frame = memory.open();
     memory_ = frame.template take<std::byte>(share_bytes() * grid_.size());
     if (grid_.size() == 1) {
-      share(0);
+      work(0);
     } else {
       pool.run([this](unsigned index) {
-        if (index < grid_.size()) share(index);
+        if (index < grid_.size()) work(index);
       });
     }
   }
@@ -7830,10 +8098,14 @@ class packed_product {
   }
   /// Panels are nearly equally high, so that none is too low to keep the multipliers busy.
   [[nodiscard]] static constexpr index_range panel(std::int64_t rows, unsigned i) noexcept {
-    return share_of(rows, i, panels(rows));
+    return share_of(rows, i, panels(rows), Tile::row_unit);
   }
   [[nodiscard]] static constexpr index_range strip(std::int64_t columns, unsigned i) noexcept {
     return {i * Tile::columns, std::min<std::int64_t>((i + 1) * Tile::columns, columns)};
+  }
+  /// The most rows of a share.
+  [[nodiscard]] std::int64_t share_height() const noexcept {
+    return divide_up(divide_up(args_.m, Tile::row_unit), grid_.rows) * Tile::row_unit;
   }
   /// Elements between two panels of A. Packing may write up to a vector beyond a panel.
   [[nodiscard]] std::int64_t panel_size() const noexcept { return round_up(Tile::rows * steps(depth_), 16) + 16; }
@@ -7850,8 +8122,7 @@ class packed_product {
   /// Sums of several blocks of k are kept in f32: in C where it can hold them, else here.
   [[nodiscard]] std::size_t partial_bytes() const noexcept {
     if (std::is_same_v<Out, float> || args_.k <= depth_) return 0;
-    const std::int64_t height = divide_up(args_.m, grid_.rows);
-    return round_to_line(static_cast<std::size_t>(height * columns_) * sizeof(float));
+    return round_to_line(static_cast<std::size_t>(share_height() * columns_) * sizeof(float));
   }
   [[nodiscard]] std::size_t share_bytes() const noexcept { return a_bytes() + b_bytes() + tile_bytes() + partial_bytes(); }
   [[nodiscard]] static constexpr std::size_t round_to_line(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
@@ -7871,10 +8142,16 @@ class packed_product {
     bool last;
   };
 
+  void work(unsigned index) {
+    Tile::open();
+    share(index);
+    Tile::close();
+  }
+
   void share(unsigned index) {
     const index_range columns = share_of(args_.n, index % grid_.columns, grid_.columns, Tile::columns);
     place at{};
-    at.rows = share_of(args_.m, index / grid_.columns, grid_.rows);
+    at.rows = share_of(args_.m, index / grid_.columns, grid_.rows, Tile::row_unit);
     if (at.rows.size() <= 0) return;
     std::byte* memory = memory_ + share_bytes() * index;
     at.a = reinterpret_cast<packed*>(memory);
@@ -7904,27 +8181,38 @@ class packed_product {
       at.depth = std::min(depth_, args_.k - from);
       at.first = from == 0;
       at.last = from + at.depth >= args_.k;
-      pack<strip>(right_operand(args_).at(at.column, from), at.width, strips(at.width), at.depth, strip_size(), at.b);
+      pack<pieces::strips>(right_operand(args_).at(at.column, from), at.width, strips(at.width), at.depth, strip_size(),
+                           at.b);
       for (std::int64_t row = at.rows.begin; row < at.rows.end; row += rows_) {
         const std::int64_t height = std::min(rows_, at.rows.end - row);
-        pack<panel>(left_operand(args_).at(row, from), height, panels(height), at.depth, panel_size(), at.a);
+        pack<pieces::panels>(left_operand(args_).at(row, from), height, panels(height), at.depth, panel_size(), at.a);
         row_block(at, row, height);
       }
       from += at.depth;
     } while (from < args_.k);
   }
 
-  /// Packs `count` panels, `size` elements apart. Where lanes follow each other in memory, eight steps at a time of all
+  enum class pieces { panels, strips };  ///< of A, of B
+
+  /// Values of k that are packed at a time where lanes follow each other in memory.
+  static constexpr std::int64_t chunk_depth = Tile::depth_step < 8 ? 8 * Tile::depth_step : Tile::depth_step;
+
+  /// Packs `count` panels, `size` elements apart. Where lanes follow each other in memory, a few steps at a time of all
   /// panels: memory is then read along rows, not in short pieces from many pages.
-  template <index_range (*Part)(std::int64_t, unsigned)>
+  template <pieces Kind>
   void pack(operand<In> source, std::int64_t lanes, unsigned count, std::int64_t depth, std::int64_t size, packed* out) {
-    const std::int64_t chunk = source.lane_stride == 1 ? 8 * Tile::depth_step : depth;
+    const std::int64_t chunk = source.lane_stride == 1 ? chunk_depth : depth;
     for (std::int64_t p = 0; p < depth; p += chunk) {
       for (unsigned i = 0; i < count; ++i) {
-        const index_range part = Part(lanes, i);
+        const index_range part = Kind == pieces::strips ? strip(lanes, i) : panel(lanes, i);
         const int used = static_cast<int>(part.size());
-        const int width = Part == strip ? Tile::columns : used;
-        Tile::pack(source.at(part.begin, p), used, std::min(chunk, depth - p), width, out + i * size + steps(p) * width);
+        const int width = Kind == pieces::strips ? Tile::columns : used;
+        packed* to = out + i * size + steps(p) * width;
+        if constexpr (Kind == pieces::panels && requires { &Tile::pack_panel; }) {
+          Tile::pack_panel(source.at(part.begin, p), used, std::min(chunk, depth - p), to);
+        } else {
+          Tile::pack(source.at(part.begin, p), used, std::min(chunk, depth - p), width, to);
+        }
       }
     }
   }
@@ -8014,6 +8302,9 @@ void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<I
 #if CAUSEWAY_X86_SIMD
   const simd_level level = this->level<In>();
   if constexpr (std::is_same_v<In, bf16>) {
+    if (level >= simd_level::amx_bf16) {
+      return detail::packed_product<detail::amx_tile, In, Out>{args, threads}.run(pool, memory);
+    }
     if (level >= simd_level::avx512_bf16) {
       return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
     }
@@ -15406,9 +15697,9 @@ class declaration {
 };
 
 /// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
-/// number of threads, and however the model is cut.
+/// number of threads, and however the model is cut. Parameters that `kept` names are left as they are.
 CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                                std::uint64_t seed);
+                                std::uint64_t seed, std::span<const parameter_segment> kept = {});
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
 
@@ -15457,9 +15748,10 @@ CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind
 }
 
 CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                                std::uint64_t seed) {
+                                std::uint64_t seed, std::span<const parameter_segment> kept) {
   for (std::size_t i = 0; i < store.segments().size(); ++i) {
     const auto& s = store.segments()[i];
+    if (std::any_of(kept.begin(), kept.end(), [&](const auto& k) { return k.name == s.name; })) continue;
     float* values = store.value(i);
     pool.for_range(s.rows, 1, [&, d = initial[i]](index_range part) {
       for (std::int64_t row = part.begin; row < part.end; ++row) {
@@ -16275,7 +16567,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 template <class Act>
   requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
 void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
-                       const Act* v, Act* o, float* logsumexp, simd_level level = product_level<Act>());
+                       const Act* v, Act* o, float* logsumexp, simd_level level = vector_level<Act>());
 
 /// Gradients of attention_forward. `d_o` has o's layout; dq, dk, dv have q's, k's, v's and are overwritten. Working memory
 /// is about 5 T head_size values a thread. The result is a function of the arguments and the number of threads.
@@ -16283,7 +16575,7 @@ template <class Act>
   requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
 void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
                         const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
-                        simd_level level = product_level<Act>());
+                        simd_level level = vector_level<Act>());
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
@@ -19534,7 +19826,7 @@ class language_model {
       Family declared{family.options(), fresh, wanted};
       fresh.allocate(backend.source());
       auto copies = copies_of(fresh, family.options());
-      fill_initial(backend.pool(), fresh, declared.initial(), seed);
+      fill_initial(backend.pool(), fresh, declared.initial(), seed, store.segments());
       for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
         std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
       });
@@ -26663,8 +26955,8 @@ class arrival_rules {
   using arrivals_type = detail::fitting<a12, given_arrivals, axis::one_by_one>;
   using push_type = detail::fitting<a12, given_push, axis::push<>>;
 
-  /// Whether peers may come and go: one hub for all, which nobody ever waits for. The rest are gaps.
-  static constexpr bool elastic = std::is_same_v<hubs_type, axis::star> && landing_type::waits == axis::waiting::some_steps;
+  /// Whether peers may come and go: one hub for all. Hubs of hubs are a gap.
+  static constexpr bool elastic = std::is_same_v<hubs_type, axis::star>;
 
   /// The value of an axis, out of those that were given.
   template <axis::part P, class T>
@@ -27499,7 +27791,8 @@ struct hub_leg {
   std::uint64_t number = 0;     ///< of the last push
   std::uint64_t samples = 0;    ///< trained on since the last answer was landed
   std::uint32_t steps = 0;      ///< in so many inner steps
-  double compute_seconds = 0;   ///< computed since
+  std::uint32_t timed = 0;      ///< inner steps computed since the last push, whatever became of what came before
+  double compute_seconds = 0;   ///< in these
   bool pending = false;         ///< a push was made, its answer not used yet
   bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
   bool answered = false;        ///< `answer` is here
@@ -27517,7 +27810,7 @@ struct hub_leg {
   void settle() noexcept { pending = answered = fresh = spoilt = unsound = false; }
 
   void serialize(auto& ar) {
-    ar(since, due_after, waited, number, samples, steps, compute_seconds, pending, fresh, answered, answer_steps);
+    ar(since, due_after, waited, number, samples, steps, timed, compute_seconds, pending, fresh, answered, answer_steps);
     ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer,
        header.steps);
     ar(content, answer, residual, at_send);
@@ -27580,14 +27873,14 @@ class server_client {
                   .fragment = static_cast<std::uint32_t>(f),
                   .number = ++leg.number,
                   .samples = leg.samples,
-                  .speed = leg.compute_seconds > 0 ? leg.since / leg.compute_seconds : 0,
+                  .speed = leg.compute_seconds > 0 ? leg.timed / leg.compute_seconds : 0,
                   .sync_seconds = sync_seconds_,
                   .wants_answer = wants_answer ? 1U : 0U,
                   .steps = leg.steps};
     encode(rules, residual, terms, leg);
     leg.pending = wants_answer;
     leg.answered = false;
-    leg.since = leg.waited = 0;
+    leg.since = leg.waited = leg.timed = 0;
     leg.compute_seconds = 0;
     return message_of(leg, terms);
   }
@@ -29043,6 +29336,100 @@ class hub_tier<Outer, Upper...> {
 
 #endif  // CAUSEWAY_COMM_HUB_TIER_HPP
 
+// ---- causeway/net/deadline.hpp ----
+#ifndef CAUSEWAY_NET_DEADLINE_HPP
+#define CAUSEWAY_NET_DEADLINE_HPP
+
+// How long to wait, derived from how long it took before. Smoothed mean and mean deviation of observed times as TCP keeps
+// them for its retransmission timer (Jacobson and Karels 1988; RFC 6298, equations 2.2 and 2.3), with a floor and a cap.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+struct arrival_options {
+  duration floor = std::chrono::seconds{1};  ///< never wait less
+  duration cap = std::chrono::minutes{10};   ///< never wait longer; also the answer before the first observation
+  double deviations = 4.0;                   ///< RFC 6298's K
+  double mean_weight = 1.0 / 8.0;            ///< RFC 6298's alpha: share of a new observation in the mean
+  double deviation_weight = 1.0 / 4.0;       ///< RFC 6298's beta
+};
+
+/// Estimates by when the next arrival is overdue. A few arithmetic operations per observation; serializable.
+class arrival_statistics {
+ public:
+  arrival_statistics() = default;
+  explicit arrival_statistics(const arrival_options& options) : options_{options} {}
+
+  /// One more arrival took `took`. Negative times count as 0.
+  CAUSEWAY_DECL void observe(duration took) noexcept;
+
+  /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
+  void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
+
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  [[nodiscard]] duration mean() const noexcept { return from_seconds(mean_); }
+  [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
+
+  /// mean + K deviations, within floor and cap.
+  CAUSEWAY_DECL [[nodiscard]] duration patience() const noexcept;
+
+  /// The deadline of something that starts at `now`.
+  [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
+
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(mean_, deviation_, count_);
+  }
+
+ private:
+  CAUSEWAY_DECL static duration from_seconds(double s) noexcept;
+
+  arrival_options options_;
+  double mean_ = 0;
+  double deviation_ = 0;
+  std::uint64_t count_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_DEADLINE_HPP
+
+// ---- causeway/net/impl/deadline.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
+#define CAUSEWAY_NET_IMPL_DEADLINE_IPP
+
+// Bodies of net/deadline.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL void arrival_statistics::observe(duration took) noexcept {
+  const double t = std::max(0.0, seconds(took));
+  if (count_ == 0) {
+    mean_ = t;
+    deviation_ = t / 2;
+  } else {
+    const double off = t > mean_ ? t - mean_ : mean_ - t;
+    deviation_ += options_.deviation_weight * (off - deviation_);
+    mean_ += options_.mean_weight * (t - mean_);
+  }
+  ++count_;
+}
+
+CAUSEWAY_DECL duration arrival_statistics::patience() const noexcept {
+  if (count_ == 0) return options_.cap;
+  return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
+}
+
+CAUSEWAY_DECL duration arrival_statistics::from_seconds(double s) noexcept {
+  constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
+  return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_DEADLINE_IPP
+#endif
+
 // ---- causeway/policy/traits.hpp ----
 #ifndef CAUSEWAY_POLICY_TRAITS_HPP
 #define CAUSEWAY_POLICY_TRAITS_HPP
@@ -29290,7 +29677,7 @@ class async_parameter_server : arrival_rules<Axes...> {
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
                                       .rounds_at_hand = laws::elastic ? rounds_at_hand : 1U};
-  static constexpr std::uint32_t state_version = 3;
+  static constexpr std::uint32_t state_version = 4;
 
   async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
   explicit async_parameter_server(Axes... values) requires(sizeof...(Axes) > 0)
@@ -29321,7 +29708,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     CAUSEWAY_TRY(tiers_.meet(terms));
     CAUSEWAY_TRY(tiers_.agree(terms));
     samples_seen_ = ctx.contribution().ever();
-    left_ = ctx.clock().now();
+    leave(ctx);
     return {};
   }
 
@@ -29337,7 +29724,7 @@ class async_parameter_server : arrival_rules<Axes...> {
       CAUSEWAY_TRY(serve(ctx));
     }
     counted_ = false;
-    left_ = ctx.clock().now();
+    leave(ctx);
     return {};
   }
 
@@ -29348,7 +29735,7 @@ class async_parameter_server : arrival_rules<Axes...> {
       if (legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
       if (legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
     }
-    const auto nap_here = [&] { return nap(ctx); };
+    const auto nap_here = [&] { return nap(ctx.transport(), ctx.clock()); };
     CAUSEWAY_ASSIGN(const auto all, tiers_.conclude(rules(), residual_, terms_of(ctx), nap_here));
     std::copy(all.begin(), all.end(), ctx.parameters().begin());
     std::copy(all.begin(), all.end(), tiers_.client().anchor().begin());
@@ -29374,6 +29761,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     }
     schedule();
     ctx.parameters_changed();
+    leave(ctx);
   }
 
   result<void> catch_up(auto& ctx) requires(laws::elastic) {
@@ -29381,6 +29769,13 @@ class async_parameter_server : arrival_rules<Axes...> {
     CAUSEWAY_TRY(make_record(ctx));
     if (is_new) ctx.resume_at(record_.copy().steps);
     return {};
+  }
+
+  /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
+  void stand_by(auto& ctx) requires(laws::elastic) {
+    while (tiers_.is_hub() && record_.lines() != nullptr && !ctx.stand_by()) {
+      if (!nap(*record_.lines(), ctx.clock()) || !serve_lines(ctx)) return;
+    }
   }
 
  private:
@@ -29409,9 +29804,15 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   // ---- the flow of a step -----------------------------------------------------------------------------------------------
 
+  void leave(auto& ctx) {
+    left_ = ctx.clock().now();
+    left_in_ = ctx.round();
+  }
+
   void count(auto& ctx) {
     if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
     const double computed = seconds(ctx.clock().now() - left_);
+    const bool timed = ctx.round() == left_in_;  // else the others were waited for meanwhile
     const std::uint64_t ever = ctx.contribution().ever();
     const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
     if constexpr (laws::elastic) record_.count_step(samples);
@@ -29419,7 +29820,8 @@ class async_parameter_server : arrival_rules<Axes...> {
       ++leg.since;
       leg.samples += samples;
       ++leg.steps;
-      leg.compute_seconds += computed;
+      leg.timed += timed ? 1 : 0;
+      leg.compute_seconds += timed ? computed : 0;
       leg.waited += leg.pending ? 1 : 0;
     }
   }
@@ -29454,7 +29856,7 @@ class async_parameter_server : arrival_rules<Axes...> {
       if (!tiers_.client().is_local()) {
         CAUSEWAY_TRY(tiers_.client().wait(terms_of(ctx)));
       } else {
-        CAUSEWAY_TRY(nap(ctx));
+        CAUSEWAY_TRY(nap(ctx.transport(), ctx.clock()));
         CAUSEWAY_TRY(serve(ctx));
       }
     }
@@ -29471,6 +29873,8 @@ class async_parameter_server : arrival_rules<Axes...> {
     if (leg.fresh || leg.spoilt || leg.unsound) {
       local_ = leg.answer;
       leg.since = 0;
+    } else if (landing_type::waits == axis::waiting::at_once && leg.since > 0) {  // it was not waited for any longer
+      CAUSEWAY_TRY(axis::replayed{}.land(ctx.rows(), cuts_[f].matrices, local_, leg.answer, leg.at_send));
     } else {
       CAUSEWAY_TRY(landing_.land(ctx.rows(), cuts_[f].matrices, local_, leg.answer, leg.at_send));
     }
@@ -29481,8 +29885,12 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {};
   }
 
+  /// Who was told a number of steps keeps it.
   void schedule() {
-    for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      detail::hub_leg& leg = legs()[f];
+      leg.due_after = leg.answer_steps != 0 ? leg.answer_steps : trigger_.first(f, cuts_.size());
+    }
   }
 
   // ---- among peers that come and go -----------------------------------------------------------------------------------
@@ -29499,11 +29907,11 @@ class async_parameter_server : arrival_rules<Axes...> {
     tiers_.server().dissolve();
     ctx.contribution().gather(hubs_.record_samples, true);
     schedule();
-    left_ = ctx.clock().now();
+    leave(ctx);
     return {};
   }
 
-  /// Nobody waits for anybody: an answer that is not there lands when it comes.
+  /// Nobody waits for more than an answer, and for that only as long as it can be expected.
   result<void> reign(auto& ctx) {
     if (record_.lines() != nullptr) {
       auto talked = serve_lines(ctx);
@@ -29531,7 +29939,30 @@ class async_parameter_server : arrival_rules<Axes...> {
         tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx, *record_.lines()), f, local_, true));
     if (leg.spoilt) give_up(ctx);
     leg.due_after = trigger_.next(f, cuts_.size());
-    return {};
+    return landing_type::waits == axis::waiting::at_once ? await_answer(ctx, f) : result<void>{};
+  }
+
+  /// Lands the answer that this peer waits for. Without it where a record is due, or the answer is overdue: then it lands
+  /// when it comes.
+  result<void> await_answer(auto& ctx, std::size_t f) {
+    const detail::hub_leg& leg = legs()[f];
+    const time_point begin = ctx.clock().now();
+    const time_point overdue = answers_.deadline(begin);
+    if (!leg.answered && cuts_.size() > 1) {
+      CAUSEWAY_TRY(tiers_.say_waiting(rules(), terms_of(ctx, *record_.lines()), f));
+    }
+    while (!leg.answered && !ctx.announce_samples()) {
+      const duration waited = ctx.clock().now() - begin;
+      if (begin + waited >= overdue) {
+        answers_.overdue(waited);
+        return {};
+      }
+      CAUSEWAY_TRY(nap(*record_.lines(), ctx.clock()));
+      CAUSEWAY_TRY(serve_lines(ctx));
+    }
+    if (!leg.answered) return {};
+    answers_.observe(ctx.clock().now() - begin);
+    return land(ctx, f);
   }
 
   result<void> make_record(auto& ctx) {
@@ -29592,15 +30023,16 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
   /// waits for a message that nobody sends, and then looks at all.
-  result<void> nap(auto& ctx) {
-    const net::peer_index other = tiers_.somebody(ctx.self());
-    if (other == ctx.self()) return fail(errc::peer_lost, "async_parameter_server", "there is nobody left to wait for");
+  result<void> nap(net::any_transport& transport, const any_clock& clock) {
+    const net::peer_index other = tiers_.somebody(transport.self());
+    if (other == transport.self()) {
+      return fail(errc::peer_lost, "async_parameter_server", "there is nobody left to wait for");
+    }
     std::byte none{};
-    const auto end = ctx.clock().now() + std::chrono::milliseconds{5};
+    const auto end = clock.now() + std::chrono::milliseconds{5};
     constexpr std::uint32_t silent = collective::channel_stride - 1;
-    const auto op =
-        ctx.transport().receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
-    (void)ctx.transport().wait(op, end);
+    const auto op = transport.receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
+    (void)transport.wait(op, end);
     return {};
   }
 
@@ -29656,9 +30088,11 @@ class async_parameter_server : arrival_rules<Axes...> {
   detail::hub_record<outer_type> record_;  // before the tiers, whose lines lead over its transport
   tiers_type tiers_;
 
-  bool counted_ = false;  ///< this inner step is in the counters already
+  net::arrival_statistics answers_;  ///< that were waited for, where peers come and go
+  bool counted_ = false;             ///< this inner step is in the counters already
   std::uint64_t samples_seen_ = 0;
-  time_point left_{};  ///< when the last hook ended
+  time_point left_{};          ///< when the last hook ended
+  std::uint64_t left_in_ = 0;  ///< in that round
   std::vector<float> local_;
 };
 static_assert(CommunicationPolicy<async_parameter_server<>>);
@@ -34359,6 +34793,10 @@ class elastic_group {
   /// Without waiting: this peer has gathered `samples` (shared_state::round_samples). Whether it is time to enter.
   virtual bool announce(std::uint64_t) { return true; }
 
+  /// Without waiting: says that this peer is ready, as `enter` does, with as many. Whether there is more for that to do
+  /// than to wait for the others.
+  virtual bool stand_by(std::uint64_t, std::uint64_t) { return true; }
+
   /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
   [[nodiscard]] virtual bool exchange_waits() const { return false; }
 
@@ -34642,8 +35080,7 @@ class training_context {
                                     received_, env_.exchange.deadline);
   }
 
-  /// This peer's partner when all peers are paired at random; none for the one left over. A function of the seed and the
-  /// round: the same pairs on all peers, and again when asked again.
+  /// This peer's partner when all are paired at random, by seed and round alone; none for the one left over.
   [[nodiscard]] std::optional<net::peer_index> random_partner() const {
     return collective::partner_of(self(), peers(), rng{options_.seed, mix(streams::pairs, round_)});
   }
@@ -34699,13 +35136,16 @@ class training_context {
   [[nodiscard]] detail::contribution& contribution() noexcept { return contribution_; }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.
   bool announce_samples() { return entered_ || env_.group->announce(contribution_.all()); }
+  /// Says that this peer is ready for the next exchange. Whether it is time to enter.
+  bool stand_by() {
+    return entered_ || env_.group->stand_by(contribution_.all() - contribution_.later(), contribution_.later());
+  }
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
   [[nodiscard]] double own_share() const {
     return entry_.share > 0 ? entry_.share : 1.0 / (elastic() ? env_.group->expected() : peers());
   }
 
-  /// Before `enter_exchange`: where peers come and go, a row that is not finite is not sent. This peer then sits the round
-  /// out, which `settle` sees to. One pass over the row.
+  /// Before `enter_exchange`, one pass: where peers come and go, who has a row that is not finite sits the round out.
   result<void> check_own(std::span<float> row) {
     if (!can_sit_out()) return {};
     bool there = false;
@@ -34825,11 +35265,10 @@ class training_context {
     micro_batch_ = 0;
     resumed_ = false;
     const auto g = gradients();
-    const auto count = static_cast<std::int64_t>(g.size());
     if constexpr (kernels::Backend<backend_type>) {
-      model_.backend().zero(g.data(), count);
+      model_.backend().zero(g.data(), std::ssize(g));
     } else {
-      kernels::zero(pool(), g.data(), count);
+      kernels::zero(pool(), g.data(), std::ssize(g));
     }
   }
 
@@ -35166,6 +35605,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   result<void> attend() {
     for (;;) {
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
+      if constexpr (requires { comm_.stand_by(ctx_); }) comm_.stand_by(ctx_);
       const result<void> outcome = ctx_.attend([&] { return comm_.catch_up(ctx_); });
       CAUSEWAY_ASSIGN(const verdict judged, fault_.end_step(ctx_, outcome));
       if (judged == verdict::commit) return {};

@@ -171,7 +171,9 @@ TEST_CASE("fabric: what was posted before a close still arrives", "[net][fast]")
 }
 
 TEST_CASE("fabric: a fabric that is closed sends what was posted and says goodbye", "[net][fast]") {
-  fabric_pair pair;
+  fabric_options patient;
+  patient.transport.close_grace = std::chrono::seconds{60};
+  fabric_pair pair{patient};
   pair.a.post(pair.to_b, std::string(max_post_bytes, 'x'));
   pair.a.post(pair.to_b, "I leave");
   pair.a.net->close();

@@ -10,9 +10,9 @@
 #include <causeway/net/mpi_world.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -43,7 +43,6 @@ double once(std::vector<float>& x, const net::mpi_world& world, auto&& sum) {
 }
 
 struct contender {
-  const char* name;
   std::vector<double> times{};
   double least() { return *std::min_element(times.begin(), times.end()); }
   double median() {
@@ -56,11 +55,10 @@ struct contender {
 void measure(const net::mpi_world& world, collective::mpi_site& chosen, collective::mpi_site& fixed, std::size_t bytes,
              int rounds) {
   std::vector<float> x(bytes / sizeof(float));
-  std::array<contender, 7> all{
-      {{"MPI_Allreduce"}, {"ours"}, {"all_reduce"}, {"in_parts"}, {"messages"}, {"direct"}, {"shared"}}};
+  std::vector<contender> all(2 + std::size(collective::mpi_ways));  // MPI's loop, ours, and each way
   for (int i = -1; i < rounds; ++i) {
     for (std::size_t c = 0; c < all.size(); ++c) {
-      if (c >= 2) fixed.always(static_cast<mpi_way>(c - 2));
+      if (c >= 2) fixed.always(collective::mpi_ways[c - 2]);
       const double took = once(x, world, [&] {
         if (c == 0) {
           MPI_Allreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM, world.line()->handle);
@@ -89,12 +87,10 @@ int main(int argc, char** argv) {
   auto fixed = collective::mpi_site::open(*world);
   if (!chosen || !fixed) give_up((chosen ? fixed : chosen).error().text());
   if (world->rank() == 0) {
-    std::printf(
-        "%s, %u ranks; microseconds, least and median\n      KiB         MPI_Allreduce                  ours"
-        "            all_reduce              in_parts              messages                direct                shared  "
-        "chosen     ours / "
-        "MPI's\n",
-        net::mpi_world::library().c_str(), world->size());
+    std::printf("%s, %u ranks; microseconds, least and median\n      KiB  %19s  %19s", net::mpi_world::library().c_str(),
+                world->size(), "MPI_Allreduce", "ours");
+    for (const mpi_way way : collective::mpi_ways) std::printf("  %19s", to_string(way).c_str());
+    std::printf("  chosen     ours / MPI's\n");
   }
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 20;
   for (std::size_t bytes = 1024; bytes <= largest; bytes *= 4) {

@@ -24,8 +24,8 @@ std::vector<policy> asynchronous_policies() {
   return {
       preset<presets::async_local_sgd_options>(
           "async_local_sgd",
-          "peers push to the first one when they are done, and wait for nobody; slow ones take fewer steps", pace::nothing,
-          {},
+          "peers push to the first one when they are done, and wait for its answer alone; slow ones take fewer steps",
+          pace::nothing, {},
           [](const settings& s, auto& o) {
             o.period = s.net.peers;
             o.record_samples = rounds_in_record * samples_of_round(s);

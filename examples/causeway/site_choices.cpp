@@ -32,7 +32,7 @@ std::vector<mpi_site::choice> from_text(const std::string& text, const std::stri
   std::vector<mpi_site::choice> choices;
   if (!std::getline(lines, first) || first != made_for) return {};
   for (mpi_site::choice c; lines >> c.up_to >> way >> broadcast;) {
-    for (const mpi_way w : {mpi_way::all_reduce, mpi_way::in_parts, mpi_way::messages, mpi_way::direct, mpi_way::shared}) {
+    for (const mpi_way w : causeway::collective::mpi_ways) {
       if (to_string(w) == way) c.way = w;
     }
     c.broadcasts_messages = broadcast == "messages";

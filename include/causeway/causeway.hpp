@@ -42,6 +42,7 @@
 #include <causeway/net/memory_budget.hpp>
 #include <causeway/net/memory_transport.hpp>
 #include <causeway/net/operations.hpp>
+#include <causeway/net/shared_pages.hpp>
 #include <causeway/net/shared_rings.hpp>
 #include <causeway/net/side_thread.hpp>
 #include <causeway/net/stranger_log.hpp>

@@ -565,6 +565,8 @@ enum class simd_level : std::uint8_t {
   avx512_bf16,  ///< AVX-512 and its bf16 dot products
   amx_bf16,     ///< tiles of AMX and their bf16 products
 };
+inline constexpr simd_level simd_levels[] = {simd_level::portable, simd_level::avx2, simd_level::avx512,
+                                             simd_level::avx512_bf16, simd_level::amx_bf16};
 
 #if CAUSEWAY_X86_SIMD
 namespace detail {
@@ -7420,6 +7422,16 @@ struct operand {
   }
 };
 
+/// A panel of A for Tile: packed as strips of B are, as wide as it has lanes, unless the tile packs its panels otherwise.
+template <class Tile, class In>
+void pack_panel(operand<In> source, int lanes, std::int64_t depth, typename Tile::packed* out) {
+  if constexpr (requires { &Tile::pack_panel; }) {
+    Tile::pack_panel(source, lanes, depth, out);
+  } else {
+    Tile::pack(source, lanes, depth, lanes, out);
+  }
+}
+
 template <class In, class Out>
 operand<In> left_operand(const gemm_args<In, Out>& args) noexcept {
   return args.transpose_a ? operand<In>{args.a, 1, args.lda} : operand<In>{args.a, args.lda, 1};
@@ -10228,12 +10240,11 @@ class packed_product {
       for (unsigned i = 0; i < count; ++i) {
         const index_range part = Kind == pieces::strips ? strip(lanes, i) : panel(lanes, i);
         const int used = static_cast<int>(part.size());
-        const int width = Kind == pieces::strips ? Tile::columns : used;
-        packed* to = out + i * size + steps(p) * width;
-        if constexpr (Kind == pieces::panels && requires { &Tile::pack_panel; }) {
-          Tile::pack_panel(source.at(part.begin, p), used, std::min(chunk, depth - p), to);
+        const std::int64_t now = std::min(chunk, depth - p);
+        if constexpr (Kind == pieces::strips) {
+          Tile::pack(source.at(part.begin, p), used, now, Tile::columns, out + i * size + steps(p) * Tile::columns);
         } else {
-          Tile::pack(source.at(part.begin, p), used, std::min(chunk, depth - p), width, to);
+          pack_panel<Tile>(source.at(part.begin, p), used, now, out + i * size + steps(p) * used);
         }
       }
     }

@@ -2364,6 +2364,87 @@ CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& w
 
 #endif  // CAUSEWAY_NET_ASIO_FABRIC_HPP
 
+// ---- causeway/net/shared_pages.hpp ----
+#ifndef CAUSEWAY_NET_SHARED_PAGES_HPP
+#define CAUSEWAY_NET_SHARED_PAGES_HPP
+
+// Memory that processes of one host share: it has no name, and ends with the last who has it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// A mapping, and the descriptor by which others get it.
+class shared_pages {
+ public:
+  /// All zero, and sealed, so that nobody makes it smaller. Its pages are allocated here: errc::out_of_memory where the
+  /// machine has none to spare.
+  CAUSEWAY_DECL static result<shared_pages> make(std::size_t length);
+
+  /// What another process made, `length` bytes of it.
+  CAUSEWAY_DECL static result<shared_pages> map(owned_descriptor memory, std::size_t length);
+
+  shared_pages(shared_pages&& other) noexcept
+      : descriptor_{std::move(other.descriptor_)}, base_{std::exchange(other.base_, nullptr)}, length_{other.length_} {}
+  shared_pages& operator=(shared_pages&&) = delete;
+  ~shared_pages();
+
+  [[nodiscard]] std::byte* base() const noexcept { return base_; }
+  [[nodiscard]] const owned_descriptor& descriptor() const noexcept { return descriptor_; }
+  /// The mapping is enough from now on.
+  void close_descriptor() noexcept { descriptor_.close(); }
+
+ private:
+  shared_pages(owned_descriptor memory, std::byte* base, std::size_t length) noexcept
+      : descriptor_{std::move(memory)}, base_{base}, length_{length} {}
+
+  owned_descriptor descriptor_;
+  std::byte* base_;
+  std::size_t length_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_SHARED_PAGES_HPP
+
+// ---- causeway/net/impl/shared_pages.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_SHARED_PAGES_IPP
+#define CAUSEWAY_NET_IMPL_SHARED_PAGES_IPP
+
+// Bodies of net/shared_pages.hpp.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL result<shared_pages> shared_pages::make(std::size_t length) {
+  owned_descriptor memory{::memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (memory.get() < 0) return fail(errc::io_failed, "shared memory", "this system gives none (memfd_create)");
+  // Whether the machine has so much is found out now, not by a signal when it is touched.
+  if (::posix_fallocate(memory.get(), 0, static_cast<off_t>(length)) != 0) {
+    return fail(errc::out_of_memory, "shared memory", "there is no room for " + std::to_string(length) + " bytes");
+  }
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return fail(errc::io_failed, "shared memory", "its size cannot be sealed");
+  }
+  return map(std::move(memory), length);
+}
+
+CAUSEWAY_DECL result<shared_pages> shared_pages::map(owned_descriptor memory, std::size_t length) {
+  void* const base = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  if (base == MAP_FAILED) return fail(errc::out_of_memory, "shared memory", "it cannot be mapped");
+  return shared_pages{std::move(memory), static_cast<std::byte*>(base), length};
+}
+
+CAUSEWAY_INLINE shared_pages::~shared_pages() {
+  if (base_ != nullptr) (void)::munmap(base_, length_);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_SHARED_PAGES_IPP
+#endif
+
 // ---- causeway/net/shared_rings.hpp ----
 #ifndef CAUSEWAY_NET_SHARED_RINGS_HPP
 #define CAUSEWAY_NET_SHARED_RINGS_HPP
@@ -2398,26 +2479,12 @@ class shared_rings {
   /// shrink under us, or is no memory of ours.
   CAUSEWAY_DECL static result<shared_rings> join(owned_descriptor memory);
 
-  shared_rings(shared_rings&& other) noexcept
-      : memory_{std::move(other.memory_)},
-        base_{std::exchange(other.base_, nullptr)},
-        capacity_{other.capacity_},
-        maker_{other.maker_},
-        written_{other.written_},
-        read_{other.read_},
-        filled_{other.filled_},
-        wrote_{other.wrote_},
-        freed_{other.freed_},
-        broken_{other.broken_} {}
-  shared_rings& operator=(shared_rings&&) = delete;
-  ~shared_rings();
-
   /// Of a ring.
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   /// What the other process is given.
-  [[nodiscard]] const owned_descriptor& memory() const noexcept { return memory_; }
+  [[nodiscard]] const owned_descriptor& memory() const noexcept { return pages_.descriptor(); }
   /// The mapping is enough from now on.
-  void close_descriptor() noexcept { memory_.close(); }
+  void close_descriptor() noexcept { pages_.close_descriptor(); }
 
   /// Copies as much of `first` and then of `second` as there is room for, at most a piece; the number of bytes.
   CAUSEWAY_DECL std::size_t write(std::span<const std::byte> first, std::span<const std::byte> second = {}) noexcept;
@@ -2438,9 +2505,8 @@ class shared_rings {
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
  private:
-  CAUSEWAY_DECL shared_rings(owned_descriptor memory, std::byte* base, std::size_t capacity, bool maker) noexcept;
-
-  CAUSEWAY_DECL static result<std::byte*> map(const owned_descriptor& memory, std::size_t length);
+  shared_rings(shared_pages pages, std::size_t capacity, bool maker) noexcept
+      : pages_{std::move(pages)}, capacity_{capacity}, maker_{maker} {}
 
   static constexpr std::size_t head_bytes = 4096;  // of both rings; the rings follow
 
@@ -2454,8 +2520,7 @@ class shared_rings {
 
   CAUSEWAY_DECL void copy_in(std::uint64_t at, std::span<const std::byte> from) noexcept;
 
-  owned_descriptor memory_;
-  std::byte* base_;
+  shared_pages pages_;
   std::size_t capacity_;
   bool maker_;                 // writes the first ring
   std::uint64_t written_ = 0;  // ours: what the shared memory says of it is never read
@@ -2478,38 +2543,17 @@ class shared_rings {
 // Bodies of net/shared_rings.hpp.
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
-#include <cerrno>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free && std::atomic_ref<std::uint32_t>::is_always_lock_free,
               "a lock would be one process's own");
 
-CAUSEWAY_DECL shared_rings::shared_rings(owned_descriptor memory, std::byte* base, std::size_t capacity,
-                                         bool maker) noexcept
-    : memory_{std::move(memory)}, base_{base}, capacity_{capacity}, maker_{maker} {}
-
-CAUSEWAY_INLINE shared_rings::~shared_rings() {
-  if (base_ != nullptr) (void)::munmap(base_, length_of(capacity_));
-}
-
 CAUSEWAY_DECL result<shared_rings> shared_rings::make(std::size_t ring_bytes) {
   CAUSEWAY_EXPECT(std::has_single_bit(ring_bytes) && ring_bytes >= least_ring && ring_bytes <= most_ring);
-  const std::size_t length = length_of(ring_bytes);
-  owned_descriptor memory{::memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  if (memory.get() < 0) return fail(errc::io_failed, "shared memory", "this system gives none (memfd_create)");
-  // Whether the machine has so much is found out now, not by a signal when it is touched.
-  if (::posix_fallocate(memory.get(), 0, static_cast<off_t>(length)) != 0) {
-    return fail(errc::out_of_memory, "shared memory", "there is no room for " + std::to_string(length) + " bytes");
-  }
-  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return fail(errc::io_failed, "shared memory", "its size cannot be sealed");
-  }
-  CAUSEWAY_ASSIGN(std::byte* const base, map(memory, length));
-  return shared_rings{std::move(memory), base, ring_bytes, true};
+  CAUSEWAY_ASSIGN(shared_pages pages, shared_pages::make(length_of(ring_bytes)));
+  return shared_rings{std::move(pages), ring_bytes, true};
 }
 
 CAUSEWAY_DECL result<shared_rings> shared_rings::join(owned_descriptor memory) {
@@ -2524,24 +2568,17 @@ CAUSEWAY_DECL result<shared_rings> shared_rings::join(owned_descriptor memory) {
   if (!std::has_single_bit(ring) || ring < least_ring || ring > most_ring || length_of(ring) != length) {
     return fail(errc::protocol, "shared memory", "what the other side handed over has an impossible size");
   }
-  CAUSEWAY_ASSIGN(std::byte* const base, map(memory, length));
-  shared_rings rings{std::move(memory), base, ring, false};
-  rings.close_descriptor();
-  return rings;
-}
-
-CAUSEWAY_DECL result<std::byte*> shared_rings::map(const owned_descriptor& memory, std::size_t length) {
-  void* const base = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
-  if (base == MAP_FAILED) return fail(errc::out_of_memory, "shared memory", "it cannot be mapped");
-  return static_cast<std::byte*>(base);
+  CAUSEWAY_ASSIGN(shared_pages pages, shared_pages::map(std::move(memory), length));
+  pages.close_descriptor();
+  return shared_rings{std::move(pages), ring, false};
 }
 
 CAUSEWAY_DECL ring_head& shared_rings::head(bool outgoing) const noexcept {
-  return reinterpret_cast<ring_head*>(base_)[outgoing == maker_ ? 0 : 1];
+  return reinterpret_cast<ring_head*>(pages_.base())[outgoing == maker_ ? 0 : 1];
 }
 
 CAUSEWAY_DECL std::byte* shared_rings::bytes(bool outgoing) const noexcept {
-  return base_ + head_bytes + (outgoing == maker_ ? 0 : capacity_);
+  return pages_.base() + head_bytes + (outgoing == maker_ ? 0 : capacity_);
 }
 
 CAUSEWAY_DECL std::size_t shared_rings::used(std::uint64_t written, std::uint64_t read) noexcept {
@@ -10008,6 +10045,8 @@ enum class simd_level : std::uint8_t {
   avx512_bf16,  ///< AVX-512 and its bf16 dot products
   amx_bf16,     ///< tiles of AMX and their bf16 products
 };
+inline constexpr simd_level simd_levels[] = {simd_level::portable, simd_level::avx2, simd_level::avx512,
+                                             simd_level::avx512_bf16, simd_level::amx_bf16};
 
 #if CAUSEWAY_X86_SIMD
 namespace detail {
@@ -14109,8 +14148,8 @@ class shared_sum {
   CAUSEWAY_DECL [[nodiscard]] static result<std::unique_ptr<shared_sum>> join(std::uint32_t rank, std::uint32_t ranks,
                                                                               const shared_place& place);
 
-  /// In memory that is all zero, `length(ranks)` bytes and aligned to 64.
-  CAUSEWAY_DECL shared_sum(std::byte* memory, std::uint32_t rank, std::uint32_t ranks, std::shared_ptr<void> keeper = {});
+  /// In `length(ranks)` bytes, all zero when the first rank comes.
+  CAUSEWAY_DECL shared_sum(net::detail::shared_pages pages, std::uint32_t rank, std::uint32_t ranks);
   [[nodiscard]] static constexpr std::size_t length(std::uint32_t ranks) noexcept {
     return ranks * sizeof(sum_progress) + 2 * (ranks + std::size_t{1}) * piece;
   }
@@ -14142,10 +14181,10 @@ class shared_sum {
   CAUSEWAY_DECL void add_range(thread_pool& pool, std::uint64_t number, std::size_t begin, std::size_t end,
                                float* to) const;
 
+  net::detail::shared_pages pages_;
   sum_progress* progress_;
   float* slots_;
   std::uint32_t rank_, ranks_;
-  std::shared_ptr<void> keeper_;
   std::span<float> data_{};
   float factor_ = 1.0F;
   bool by_each_ = false;
@@ -14165,51 +14204,20 @@ class shared_sum {
 // Bodies of collective/shared_sum.hpp.
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
-/// Memory of this host that others can open by its name under /proc, and that ends with the last who has it.
-struct shared_pages {
-  net::detail::owned_descriptor descriptor;
-  std::byte* base = nullptr;
-  std::size_t length = 0;
-
-  shared_pages(net::detail::owned_descriptor d, std::byte* b, std::size_t n)
-      : descriptor{std::move(d)}, base{b}, length{n} {}
-  shared_pages(const shared_pages&) = delete;
-  shared_pages& operator=(const shared_pages&) = delete;
-  ~shared_pages() { (void)::munmap(base, length); }
-
-  static result<std::shared_ptr<shared_pages>> map(net::detail::owned_descriptor d, std::size_t length) {
-    if (d.get() < 0) return fail(errc::io_failed, "shared memory", "cannot be opened");
-    void* const base = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, d.get(), 0);
-    if (base == MAP_FAILED) return fail(errc::out_of_memory, "shared memory", "cannot be mapped");
-    return std::make_shared<shared_pages>(std::move(d), static_cast<std::byte*>(base), length);
-  }
-  /// With room that this host has, so that touching it is no signal; sealed, so that nobody makes it smaller.
-  static result<std::shared_ptr<shared_pages>> make(std::size_t length) {
-    net::detail::owned_descriptor d{::memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-    if (d.get() < 0 || ::posix_fallocate(d.get(), 0, static_cast<off_t>(length)) != 0 ||
-        ::fcntl(d.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-      return fail(errc::out_of_memory, "shared memory", "there is no room for " + std::to_string(length) + " bytes");
-    }
-    return map(std::move(d), length);
-  }
-};
-
 CAUSEWAY_DECL result<std::unique_ptr<shared_sum>> shared_sum::make(std::uint32_t ranks, shared_place& place) {
   const std::size_t bytes = length(ranks) + sizeof place.mark;
-  CAUSEWAY_ASSIGN(auto pages, shared_pages::make(bytes));
-  place = {.process = ::getpid(), .descriptor = pages->descriptor.get()};
+  CAUSEWAY_ASSIGN(net::detail::shared_pages pages, net::detail::shared_pages::make(bytes));
+  place = {.process = ::getpid(), .descriptor = pages.descriptor().get()};
   if (::getrandom(&place.mark, sizeof place.mark, 0) != sizeof place.mark) {
     return fail(errc::io_failed, "shared memory", "this system gives no random numbers");
   }
-  std::memcpy(pages->base + length(ranks), &place.mark, sizeof place.mark);
-  std::byte* const base = pages->base;
-  return std::make_unique<shared_sum>(base, 0, ranks, std::move(pages));
+  std::memcpy(pages.base() + length(ranks), &place.mark, sizeof place.mark);
+  return std::make_unique<shared_sum>(std::move(pages), 0, ranks);
 }
 
 CAUSEWAY_DECL result<std::unique_ptr<shared_sum>> shared_sum::join(std::uint32_t rank, std::uint32_t ranks,
@@ -14219,21 +14227,20 @@ CAUSEWAY_DECL result<std::unique_ptr<shared_sum>> shared_sum::join(std::uint32_t
   net::detail::owned_descriptor d{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
   const bool fits = d.get() >= 0 && ::lseek(d.get(), 0, SEEK_END) == static_cast<off_t>(bytes);
   if (!fits) return fail(errc::io_failed, "shared memory", "the ranks have none in common");
-  CAUSEWAY_ASSIGN(auto pages, shared_pages::map(std::move(d), bytes));
+  CAUSEWAY_ASSIGN(net::detail::shared_pages pages, net::detail::shared_pages::map(std::move(d), bytes));
   std::uint64_t mark = 0;
-  std::memcpy(&mark, pages->base + length(ranks), sizeof mark);
+  std::memcpy(&mark, pages.base() + length(ranks), sizeof mark);
   if (mark != place.mark) return fail(errc::io_failed, "shared memory", "belongs to another job");
-  std::byte* const base = pages->base;
-  return std::make_unique<shared_sum>(base, rank, ranks, std::move(pages));
+  pages.close_descriptor();
+  return std::make_unique<shared_sum>(std::move(pages), rank, ranks);
 }
 
-CAUSEWAY_DECL shared_sum::shared_sum(std::byte* memory, std::uint32_t rank, std::uint32_t ranks,
-                                     std::shared_ptr<void> keeper)
-    : progress_{reinterpret_cast<sum_progress*>(memory)},
-      slots_{reinterpret_cast<float*>(memory + ranks * sizeof(sum_progress))},
+CAUSEWAY_DECL shared_sum::shared_sum(net::detail::shared_pages pages, std::uint32_t rank, std::uint32_t ranks)
+    : pages_{std::move(pages)},
+      progress_{reinterpret_cast<sum_progress*>(pages_.base())},
+      slots_{reinterpret_cast<float*>(pages_.base() + ranks * sizeof(sum_progress))},
       rank_{rank},
-      ranks_{ranks},
-      keeper_{std::move(keeper)} {}
+      ranks_{ranks} {}
 
 CAUSEWAY_DECL void shared_sum::begin(std::span<float> data, float factor) {
   CAUSEWAY_EXPECT(!under_way());
@@ -17010,6 +17017,8 @@ CAUSEWAY_DECL std::string mpi_transport::describe_waits() const { return engine_
 // A site whose ranks are an MPI job, or part of one: means by MPI's own collectives, or by our exchange over MPI's
 // messages, whichever is quicker for the size. Sums can be begun, and finished after other work. Link causeway::mpi.
 
+#include <iterator>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// How the ranks of a job make a sum.
@@ -17020,6 +17029,8 @@ enum class mpi_way : std::uint8_t {
   direct,      ///< all to all, added here in the same order: f32 of up to 16 KiB, else as all_reduce
   shared       ///< in memory that all ranks share, in the same order: f32 on one host, else as all_reduce
 };
+inline constexpr mpi_way mpi_ways[] = {mpi_way::all_reduce, mpi_way::in_parts, mpi_way::messages, mpi_way::direct,
+                                       mpi_way::shared};
 CAUSEWAY_DECL [[nodiscard]] std::string to_string(mpi_way way);
 
 struct mpi_site_options {
@@ -17043,9 +17054,9 @@ class mpi_site final : public site {
   struct choice {
     std::size_t up_to = 0;
     mpi_way way = mpi_way::all_reduce;
-    bool broadcasts_messages = false;  ///< collective::broadcast over net::mpi_transport, instead of MPI_Ibcast
-    double took[5] = {};               ///< seconds, by way: of the slowest rank; 0: not timed
-    double broadcast_took[2] = {};     ///< MPI_Ibcast, messages
+    bool broadcasts_messages = false;       ///< collective::broadcast over net::mpi_transport, instead of MPI_Ibcast
+    double took[std::size(mpi_ways)] = {};  ///< seconds, by way: of the slowest rank; 0: not timed
+    double broadcast_took[2] = {};          ///< MPI_Ibcast, messages
   };
 
   /// All ranks of `world` call it, with the same options.

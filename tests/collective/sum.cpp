@@ -3,24 +3,13 @@
 
 #include "collective/peers.hpp"
 #include "support/catch.hpp"
+#include "support/simd_levels.hpp"
 
 #include <limits>
 #include <vector>
 
 using namespace causeway;
 using kernels::simd_level;
-
-namespace {
-
-std::vector<simd_level> levels() {
-  std::vector<simd_level> all;
-  for (const auto l : {simd_level::portable, simd_level::avx2, simd_level::avx512}) {
-    if (l <= kernels::detect_simd_level()) all.push_back(l);
-  }
-  return all;
-}
-
-}  // namespace
 
 TEST_CASE("sum of parts: equals a plain loop bit for bit at every level, length and thread count", "[collective][fast]") {
   const std::size_t count = GENERATE(std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{1023}, std::size_t{1024},
@@ -37,7 +26,7 @@ TEST_CASE("sum of parts: equals a plain loop bit for bit at every level, length 
     for (std::size_t p = 1; p < peers; ++p) sum += all[p][i];
     expected[i] = sum * factor;
   }
-  for (const simd_level level : levels()) {
+  for (const simd_level level : support::simd_levels()) {
     for (const unsigned threads : {1U, 3U}) {
       thread_pool pool{threads};
       std::vector<float> out(count + 1, -7.0F);
@@ -54,7 +43,7 @@ TEST_CASE("sum of parts: a sum that is not finite is reported, and the part that
   constexpr std::size_t count = 5000;
   const std::size_t at = GENERATE(std::size_t{0}, std::size_t{1023}, std::size_t{4999});
   thread_pool pool{1};
-  for (const simd_level level : levels()) {
+  for (const simd_level level : support::simd_levels()) {
     auto mine = peers::values_of(0, count), theirs = peers::values_of(1, count);
     mine[at] = std::numeric_limits<float>::infinity();
     theirs[at] = -std::numeric_limits<float>::infinity();
@@ -67,7 +56,7 @@ TEST_CASE("sum of parts: a sum that is not finite is reported, and the part that
 }
 
 TEST_CASE("finite values: every position and every kind of value", "[collective][fast]") {
-  for (const simd_level level : levels()) {
+  for (const simd_level level : support::simd_levels()) {
     std::vector<float> values(100, std::numeric_limits<float>::max());
     CHECK(collective::finite_values(values, level));
     CHECK(collective::finite_values({}, level));
@@ -85,7 +74,7 @@ TEST_CASE("finite values: every position and every kind of value", "[collective]
 TEST_CASE("copy finite: copies every bit, and sees what is not finite wherever it is", "[collective][fast]") {
   constexpr std::size_t count = 40000;  // more than one piece of work
   thread_pool pool{2};
-  for (const simd_level level : levels()) {
+  for (const simd_level level : support::simd_levels()) {
     auto values = peers::values_of(0, count);
     std::vector<float> copy(count);
     CHECK(collective::copy_finite(pool, values, copy, level));

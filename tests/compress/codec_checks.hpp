@@ -5,6 +5,7 @@
 // What every codec must do, whatever it makes of the values.
 
 #include "support/catch.hpp"
+#include "support/simd_levels.hpp"
 
 #include <causeway/collective/encoding.hpp>
 #include <causeway/compress/codec.hpp>
@@ -47,15 +48,6 @@ inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) 
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-inline std::vector<simd_level> levels() {
-  std::vector<simd_level> all;
-  for (const auto l :
-       {simd_level::portable, simd_level::avx2, simd_level::avx512, simd_level::avx512_bf16, simd_level::amx_bf16}) {
-    if (l <= causeway::kernels::detect_simd_level()) all.push_back(l);
-  }
-  return all;
-}
-
 /// The same bytes and values for every instruction set and thread count.
 template <class C>
 void check_determinism(const C& codec) {
@@ -67,7 +59,7 @@ void check_determinism(const C& codec) {
     std::vector<float> decoded(n, -1.0F);
     REQUIRE(codec.decode(alone, bytes, decoded, simd_level::portable));
     CHECK(encode(codec, three, x) == bytes);
-    for (const simd_level level : levels()) {
+    for (const simd_level level : support::simd_levels()) {
       INFO(to_string(level));
       CHECK(encode(codec, alone, x, level) == bytes);
       std::vector<float> again(n, 1.0F), threaded(n, 2.0F);
@@ -93,7 +85,7 @@ void check_adding(const C& codec) {
       const volatile float product = 0.3F * decoded[i];  // volatile: never fused with the addition
       expected[i] = start[i] + product;
     }
-    for (const simd_level level : levels()) {
+    for (const simd_level level : support::simd_levels()) {
       INFO(to_string(level));
       auto sum = start, threaded = start;
       REQUIRE(codec.decode_add(alone, bytes, sum, 0.3F, level));

@@ -135,7 +135,7 @@ TEST_CASE("dct: neither thread count nor instruction set change a bit", "[compre
   const auto y = forward(dct, one, x);
   auto back = y;
   dct.inverse(one, back);
-  for (const auto level : codec_checks::levels()) {
+  for (const auto level : support::simd_levels()) {
     INFO(to_string(level));
     std::vector<float> again(x.size());
     dct.forward(many, x, again, level);

@@ -73,7 +73,7 @@ TEST_CASE("threshold: neither thread count nor instruction set change the select
   double squares = 0;
   for (const float v : x) squares += static_cast<double>(v) * static_cast<double>(v);
   CHECK(rms == Approx(std::sqrt(squares / 100001)).epsilon(1e-6));
-  for (const auto level : codec_checks::levels()) CHECK(compress::detail::rms_of(three, x, level) == rms);
+  for (const auto level : support::simd_levels()) CHECK(compress::detail::rms_of(three, x, level) == rms);
 }
 
 TEST_CASE("threshold: a count, then indices in the smallest form", "[compress][fast]") {

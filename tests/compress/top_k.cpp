@@ -84,7 +84,7 @@ TEST_CASE("top-k: chunks that are nothing like their neighbours are selected fro
     for (const std::uint32_t i : by_sorting(values, 31)) expected.push_back(static_cast<std::uint32_t>(x.size()) + i);
     x.insert(x.end(), values.begin(), values.end());
   }
-  for (const auto level : codec_checks::levels()) {
+  for (const auto level : support::simd_levels()) {
     std::vector<std::uint32_t> kept;
     const top_k sparsifier = of_run(31, 1000);
     std::vector<std::byte> room(sparsifier.most_bytes(ctx, x.size()));
@@ -154,7 +154,7 @@ TEST_CASE("top-k: neither thread count nor instruction set change a bit", "[comp
     CHECK(room_a == room_b);
     REQUIRE(sparsifier.read(many, room_a, x.size(), b));
     CHECK(a == b);
-    for (const auto level : codec_checks::levels()) {
+    for (const auto level : support::simd_levels()) {
       INFO(to_string(level));
       REQUIRE(sparsifier.select(one, x, b, room_b, level) == room_a.size());
       CHECK(a == b);

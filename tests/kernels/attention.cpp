@@ -2,6 +2,7 @@
 #include <causeway/kernels/attention.hpp>
 
 #include "support/catch.hpp"
+#include "support/simd_levels.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,15 +17,6 @@ namespace {
 using namespace causeway;
 using kernels::attention_shape;
 using kernels::simd_level;
-
-std::vector<simd_level> levels() {
-  std::vector<simd_level> all;
-  for (const auto level :
-       {simd_level::portable, simd_level::avx2, simd_level::avx512, simd_level::avx512_bf16, simd_level::amx_bf16}) {
-    if (level <= kernels::detect_simd_level()) all.push_back(level);
-  }
-  return all;
-}
 
 // One call's operands in a packed [rows, q | k | v] activation, plus what comes out.
 template <class Act>
@@ -168,7 +160,7 @@ double relative_error(const std::vector<Act>& x, const std::vector<double>& y) {
 template <class Act>
 void check_against_reference(problem<Act> p, unsigned threads, double tolerance) {
   const reference r = reference_of(p);
-  for (const auto level : levels()) {
+  for (const auto level : support::simd_levels()) {
     CAPTURE(to_string(level), threads, p.shape.T, p.shape.head_size, p.shape.heads, p.shape.kv_heads);
     p.run(threads, level);
     CHECK(relative_error(p.o, r.o) < tolerance);
@@ -222,7 +214,7 @@ TEST_CASE("attention: gradients equal finite differences of a double reference",
 }
 
 TEST_CASE("attention: scores of plus and minus ten thousand stay finite", "[kernels][fast]") {
-  for (const auto level : levels()) {
+  for (const auto level : support::simd_levels()) {
     problem<float> p{1, 40, 1, 1, 16, 200.0F};
     const reference r = reference_of(p);
     p.run(1, level);
@@ -237,7 +229,7 @@ TEST_CASE("attention: scores of plus and minus ten thousand stay finite", "[kern
 }
 
 TEMPLATE_TEST_CASE("attention: nothing flows from a later token", "[kernels][fast]", float, bf16) {
-  for (const auto level : levels()) {
+  for (const auto level : support::simd_levels()) {
     problem<TestType> p{1, 50, 2, 2, 24};
     // Only token 20 has a gradient: later keys and values, and all other queries, must get exactly zero.
     for (std::int64_t t = 0; t < p.rows; ++t) {
@@ -265,7 +257,7 @@ TEMPLATE_TEST_CASE("attention: nothing flows from a later token", "[kernels][fas
 
 TEMPLATE_TEST_CASE("attention: same bits on every run, and in the output for every number of threads", "[kernels][fast]",
                    float, bf16) {
-  for (const auto level : levels()) {
+  for (const auto level : support::simd_levels()) {
     problem<TestType> p{1, 150, 3, 3, 32};
     p.run(2, level);
     const auto o = p.o;

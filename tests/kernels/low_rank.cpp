@@ -171,7 +171,7 @@ TEST_CASE("low rank: neither thread count nor instruction set change a bit", "[k
     REQUIRE(low_rank_orthonormalise(left, shape.rows, kernels::simd_level::portable));
     low_rank_right(alone, shape, matrix, left, back, kernels::simd_level::portable);
     low_rank_expand(alone, shape, left, back, product, kernels::simd_level::portable);
-    for (const auto level : codec_checks::levels()) {
+    for (const auto level : support::simd_levels()) {
       std::vector<float> left2(left.size()), back2(back.size()), product2(product.size());
       low_rank_left(three, shape, matrix, right, left2, level);
       REQUIRE(low_rank_orthonormalise(left2, shape.rows, level));

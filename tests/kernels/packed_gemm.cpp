@@ -21,9 +21,6 @@ static_assert(Gemm<packed_gemm>);
 
 namespace {
 
-constexpr simd_level all_levels[] = {simd_level::portable, simd_level::avx2, simd_level::avx512, simd_level::avx512_bf16,
-                                     simd_level::amx_bf16};
-
 template <class In, class Out>
 std::vector<Out> result(packed_gemm gemm, unsigned threads, cases::shape s, cases::ending end) {
   thread_pool pool{threads};
@@ -38,7 +35,7 @@ std::vector<Out> result(packed_gemm gemm, unsigned threads, cases::shape s, case
 TEST_CASE("packed gemm: every shape, transpose and epilogue equals a sum in double precision", "[kernels][fast]") {
   const unsigned threads = GENERATE(1U, 2U, 3U);
   thread_pool pool{threads};
-  for (const simd_level level : all_levels) {
+  for (const simd_level level : simd_levels) {
     packed_gemm gemm{level};
     INFO("level " << to_string(gemm.level()) << ", " << threads << " threads");
     cases::check_all<float, float>(gemm, pool);
@@ -48,7 +45,7 @@ TEST_CASE("packed gemm: every shape, transpose and epilogue equals a sum in doub
 }
 
 TEST_CASE("packed gemm: the number of threads does not change a bit", "[kernels][fast]") {
-  for (const simd_level level : all_levels) {
+  for (const simd_level level : simd_levels) {
     for (const cases::shape s : {cases::shape{97, 211, 530, false, true}, cases::shape{300, 40, 90, true, false}}) {
       const auto alone = result<float, float>(packed_gemm{level}, 1, s, cases::ending::bias_gelu_saved);
       const auto half = result<bf16, bf16>(packed_gemm{level}, 1, s, cases::ending::residual);
@@ -73,7 +70,7 @@ TEST_CASE("packed gemm: a second product of the same size allocates nothing", "[
 }
 
 TEST_CASE("packed gemm: infinities and NaN in a row of A stay in that row of C", "[kernels][fast]") {
-  for (const simd_level level : all_levels) {
+  for (const simd_level level : simd_levels) {
     thread_pool pool{1};
     scratch memory;
     cases::product<float, float> p{{31, 47, 65, false, false}, cases::ending::plain};

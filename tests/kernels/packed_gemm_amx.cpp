@@ -20,29 +20,11 @@ TEST_CASE("packed gemm amx: packed panels multiply to the right sums at every he
 
 TEST_CASE("packed gemm amx: rounding beside the tile equals finishing in memory", "[kernels][fast]") {
   if (detect_simd_level() < simd_level::amx_bf16) return;
-  const auto bias = tests::gemm::random_values<float>(tile::columns, 1);
-  const auto partial = tests::gemm::random_values<float>(tile::rows * tile::columns, 2);
-  // One step with exact products, so that the order of additions cannot show: A is 1 at k = 0, B there is its column.
   std::vector<tile::packed> a(tile::rows + 16);
   for (auto& row : a) row.pairs[0] = 0x00003F80U;
   std::vector<tile::packed> b(tile::columns);
   for (std::uint32_t j = 0; j < tile::columns; ++j) b[j / 16].pairs[j % 16] = bf16{static_cast<float>(j)}.bits;
-  for (int height = 1; height <= tile::rows; ++height) {
-    std::vector<bf16> c(static_cast<std::size_t>(height * tile::columns));
-    kernels::detail::finish_args<bf16> to{};
-    to.partial = partial.data();
-    to.ld_partial = tile::columns;
-    to.bias = bias.data();
-    to.c = c.data();
-    to.ldc = tile::columns;
-    tile::open();
-    tile::multiply_and_round(height, 1, a.data(), b.data(), to);
-    tile::close();
-    for (std::size_t i = 0; i < c.size(); ++i) {
-      const std::size_t j = i % tile::columns;
-      CHECK(c[i] == bf16{static_cast<float>(j) + bias[j] + partial[i]});
-    }
-  }
+  tests::tiles::check_rounding<tile>(a, b);
 }
 
 TEST_CASE("packed gemm amx: what lies beyond the end of k and below the last row is not read as values",

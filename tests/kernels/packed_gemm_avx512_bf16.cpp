@@ -20,25 +20,9 @@ TEST_CASE("packed gemm avx512 bf16: packed panels multiply to the right sums at 
 
 TEST_CASE("packed gemm avx512 bf16: rounding in registers equals finishing in memory", "[kernels][fast]") {
   if (detect_simd_level() < simd_level::avx512_bf16) return;
-  const auto bias = tests::gemm::random_values<float>(tile::columns, 1);
-  const auto partial = tests::gemm::random_values<float>(tile::rows * tile::columns, 2);
-  // One step with exact products, so that the order of additions cannot show.
   const std::vector<std::uint32_t> a(tile::rows, 0x00003F80U);  // 1 and 0
   std::vector<std::uint32_t> b(tile::columns);
   for (std::uint32_t j = 0; j < tile::columns; ++j) b[j] = bf16{static_cast<float>(j)}.bits;
-  for (int height = 1; height <= tile::rows; ++height) {
-    std::vector<bf16> c(static_cast<std::size_t>(height * tile::columns));
-    kernels::detail::finish_args<bf16> to{};
-    to.partial = partial.data();
-    to.ld_partial = tile::columns;
-    to.bias = bias.data();
-    to.c = c.data();
-    to.ldc = tile::columns;
-    tile::multiply_and_round(height, 1, a.data(), b.data(), to);
-    for (std::size_t i = 0; i < c.size(); ++i) {
-      const std::size_t j = i % tile::columns;
-      CHECK(c[i] == bf16{static_cast<float>(j) + bias[j] + partial[i]});
-    }
-  }
+  tests::tiles::check_rounding<tile>(a, b);
 }
 #endif

@@ -54,13 +54,11 @@ class fabric_peer final : public fabric_events {
   std::function<void(peer_index)> when_up;
   std::function<void(peer_index, const std::string&)> when_told;
 
-  explicit fabric_peer(peer_id id, fabric_options options = {}) {
+  /// `close_grace`: short, since most tests leave peers that do not answer.
+  explicit fabric_peer(peer_id id, fabric_options options = {}, duration close_grace = std::chrono::milliseconds{200}) {
     options.id = id;
     if (options.run_id == 0) options.run_id = test_run;
-    // Most tests leave peers that do not answer; who tests a goodbye gives it the time that a busy machine takes.
-    if (options.transport.close_grace == transport_options{}.close_grace) {
-      options.transport.close_grace = std::chrono::milliseconds{200};
-    }
+    options.transport.close_grace = close_grace;
     auto made = open_fabric(endpoint{}, std::move(options));
     REQUIRE(made);
     net = std::move(*made);
@@ -229,7 +227,8 @@ class raw_fabric_peer {
 
 /// Two fabrics with a link: 1 and 2.
 struct fabric_pair {
-  explicit fabric_pair(const fabric_options& options = {}) : a{1, options}, b{2, options} {
+  explicit fabric_pair(const fabric_options& options = {}, duration close_grace = std::chrono::milliseconds{200})
+      : a{1, options, close_grace}, b{2, options, close_grace} {
     a.dial(b.net->address());
     to_b = a.wait_up(2);
     to_a = b.wait_up(1);

@@ -31,11 +31,7 @@ void check(int height, int width, std::int64_t depth, bool lanes_contiguous, boo
   const std::int64_t steps = divide_up(depth, Tile::depth_step);
   std::vector<typename Tile::packed> pa(static_cast<std::size_t>(height * steps + 16));
   std::vector<typename Tile::packed> pb(static_cast<std::size_t>(Tile::columns * steps + 16));
-  if constexpr (requires { &Tile::pack_panel; }) {
-    Tile::pack_panel(view(a, height), height, depth, pa.data());
-  } else {
-    Tile::pack(view(a, height), height, depth, height, pa.data());
-  }
+  pack_panel<Tile>(view(a, height), height, depth, pa.data());
   Tile::pack(view(b, width), width, depth, Tile::columns, pb.data());
   std::vector<float> c(static_cast<std::size_t>(height * Tile::columns), 0.5F);
   Tile::open();
@@ -68,6 +64,30 @@ void check_all() {
         check<Tile, In>(height, width, depth, true, false);
         check<Tile, In>(height, width, depth, false, true);
       }
+    }
+  }
+}
+
+/// Sums that are rounded to bf16 beside the tile equal those finished in memory, at every height. `a` and `b` are packed
+/// for one step with exact products, so that the order of additions cannot show: A is 1 at k = 0, B there is its column.
+template <class Tile>
+void check_rounding(const std::vector<typename Tile::packed>& a, const std::vector<typename Tile::packed>& b) {
+  const auto bias = gemm::random_values<float>(Tile::columns, 1);
+  const auto partial = gemm::random_values<float>(Tile::rows * Tile::columns, 2);
+  for (int height = 1; height <= Tile::rows; ++height) {
+    std::vector<bf16> c(static_cast<std::size_t>(height * Tile::columns));
+    kernels::detail::finish_args<bf16> to{};
+    to.partial = partial.data();
+    to.ld_partial = Tile::columns;
+    to.bias = bias.data();
+    to.c = c.data();
+    to.ldc = Tile::columns;
+    Tile::open();
+    Tile::multiply_and_round(height, 1, a.data(), b.data(), to);
+    Tile::close();
+    for (std::size_t i = 0; i < c.size(); ++i) {
+      const std::size_t j = i % Tile::columns;
+      CHECK(c[i] == bf16{static_cast<float>(j) + bias[j] + partial[i]});
     }
   }
 }

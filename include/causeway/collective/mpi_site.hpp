@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +29,8 @@ enum class mpi_way : std::uint8_t {
   direct,      ///< all to all, added here in the same order: f32 of up to 16 KiB, else as all_reduce
   shared       ///< in memory that all ranks share, in the same order: f32 on one host, else as all_reduce
 };
+inline constexpr mpi_way mpi_ways[] = {mpi_way::all_reduce, mpi_way::in_parts, mpi_way::messages, mpi_way::direct,
+                                       mpi_way::shared};
 CAUSEWAY_DECL [[nodiscard]] std::string to_string(mpi_way way);
 
 struct mpi_site_options {
@@ -51,9 +54,9 @@ class mpi_site final : public site {
   struct choice {
     std::size_t up_to = 0;
     mpi_way way = mpi_way::all_reduce;
-    bool broadcasts_messages = false;  ///< collective::broadcast over net::mpi_transport, instead of MPI_Ibcast
-    double took[5] = {};               ///< seconds, by way: of the slowest rank; 0: not timed
-    double broadcast_took[2] = {};     ///< MPI_Ibcast, messages
+    bool broadcasts_messages = false;       ///< collective::broadcast over net::mpi_transport, instead of MPI_Ibcast
+    double took[std::size(mpi_ways)] = {};  ///< seconds, by way: of the slowest rank; 0: not timed
+    double broadcast_took[2] = {};          ///< MPI_Ibcast, messages
   };
 
   /// All ranks of `world` call it, with the same options.

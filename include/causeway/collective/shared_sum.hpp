@@ -7,6 +7,7 @@
 
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/net/shared_pages.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -46,8 +47,8 @@ class shared_sum {
   CAUSEWAY_DECL [[nodiscard]] static result<std::unique_ptr<shared_sum>> join(std::uint32_t rank, std::uint32_t ranks,
                                                                               const shared_place& place);
 
-  /// In memory that is all zero, `length(ranks)` bytes and aligned to 64.
-  CAUSEWAY_DECL shared_sum(std::byte* memory, std::uint32_t rank, std::uint32_t ranks, std::shared_ptr<void> keeper = {});
+  /// In `length(ranks)` bytes, all zero when the first rank comes.
+  CAUSEWAY_DECL shared_sum(net::detail::shared_pages pages, std::uint32_t rank, std::uint32_t ranks);
   [[nodiscard]] static constexpr std::size_t length(std::uint32_t ranks) noexcept {
     return ranks * sizeof(sum_progress) + 2 * (ranks + std::size_t{1}) * piece;
   }
@@ -79,10 +80,10 @@ class shared_sum {
   CAUSEWAY_DECL void add_range(thread_pool& pool, std::uint64_t number, std::size_t begin, std::size_t end,
                                float* to) const;
 
+  net::detail::shared_pages pages_;
   sum_progress* progress_;
   float* slots_;
   std::uint32_t rank_, ranks_;
-  std::shared_ptr<void> keeper_;
   std::span<float> data_{};
   float factor_ = 1.0F;
   bool by_each_ = false;

@@ -41,6 +41,7 @@
 #include <causeway/net/impl/memory_budget.ipp>
 #include <causeway/net/impl/memory_transport.ipp>
 #include <causeway/net/impl/operations.ipp>
+#include <causeway/net/impl/shared_pages.ipp>
 #include <causeway/net/impl/shared_rings.ipp>
 #include <causeway/net/impl/side_thread.ipp>
 #include <causeway/net/impl/stranger_log.ipp>

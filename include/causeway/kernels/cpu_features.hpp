@@ -47,6 +47,8 @@ enum class simd_level : std::uint8_t {
   avx512_bf16,  ///< AVX-512 and its bf16 dot products
   amx_bf16,     ///< tiles of AMX and their bf16 products
 };
+inline constexpr simd_level simd_levels[] = {simd_level::portable, simd_level::avx2, simd_level::avx512,
+                                             simd_level::avx512_bf16, simd_level::amx_bf16};
 
 #if CAUSEWAY_X86_SIMD
 namespace detail {

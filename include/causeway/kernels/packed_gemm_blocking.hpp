@@ -76,6 +76,16 @@ struct operand {
   }
 };
 
+/// A panel of A for Tile: packed as strips of B are, as wide as it has lanes, unless the tile packs its panels otherwise.
+template <class Tile, class In>
+void pack_panel(operand<In> source, int lanes, std::int64_t depth, typename Tile::packed* out) {
+  if constexpr (requires { &Tile::pack_panel; }) {
+    Tile::pack_panel(source, lanes, depth, out);
+  } else {
+    Tile::pack(source, lanes, depth, lanes, out);
+  }
+}
+
 template <class In, class Out>
 operand<In> left_operand(const gemm_args<In, Out>& args) noexcept {
   return args.transpose_a ? operand<In>{args.a, 1, args.lda} : operand<In>{args.a, args.lda, 1};

@@ -10,6 +10,7 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/descriptors.hpp>
+#include <causeway/net/shared_pages.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -46,26 +47,12 @@ class shared_rings {
   /// shrink under us, or is no memory of ours.
   CAUSEWAY_DECL static result<shared_rings> join(owned_descriptor memory);
 
-  shared_rings(shared_rings&& other) noexcept
-      : memory_{std::move(other.memory_)},
-        base_{std::exchange(other.base_, nullptr)},
-        capacity_{other.capacity_},
-        maker_{other.maker_},
-        written_{other.written_},
-        read_{other.read_},
-        filled_{other.filled_},
-        wrote_{other.wrote_},
-        freed_{other.freed_},
-        broken_{other.broken_} {}
-  shared_rings& operator=(shared_rings&&) = delete;
-  ~shared_rings();
-
   /// Of a ring.
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   /// What the other process is given.
-  [[nodiscard]] const owned_descriptor& memory() const noexcept { return memory_; }
+  [[nodiscard]] const owned_descriptor& memory() const noexcept { return pages_.descriptor(); }
   /// The mapping is enough from now on.
-  void close_descriptor() noexcept { memory_.close(); }
+  void close_descriptor() noexcept { pages_.close_descriptor(); }
 
   /// Copies as much of `first` and then of `second` as there is room for, at most a piece; the number of bytes.
   CAUSEWAY_DECL std::size_t write(std::span<const std::byte> first, std::span<const std::byte> second = {}) noexcept;
@@ -86,9 +73,8 @@ class shared_rings {
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
  private:
-  CAUSEWAY_DECL shared_rings(owned_descriptor memory, std::byte* base, std::size_t capacity, bool maker) noexcept;
-
-  CAUSEWAY_DECL static result<std::byte*> map(const owned_descriptor& memory, std::size_t length);
+  shared_rings(shared_pages pages, std::size_t capacity, bool maker) noexcept
+      : pages_{std::move(pages)}, capacity_{capacity}, maker_{maker} {}
 
   static constexpr std::size_t head_bytes = 4096;  // of both rings; the rings follow
 
@@ -102,8 +88,7 @@ class shared_rings {
 
   CAUSEWAY_DECL void copy_in(std::uint64_t at, std::span<const std::byte> from) noexcept;
 
-  owned_descriptor memory_;
-  std::byte* base_;
+  shared_pages pages_;
   std::size_t capacity_;
   bool maker_;                 // writes the first ring
   std::uint64_t written_ = 0;  // ours: what the shared memory says of it is never read

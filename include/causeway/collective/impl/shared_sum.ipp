@@ -7,10 +7,8 @@
 #include <causeway/collective/shared_sum.hpp>
 
 #include <causeway/collective/sum.hpp>
-#include <causeway/net/descriptors.hpp>
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -21,45 +19,15 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
-/// Memory of this host that others can open by its name under /proc, and that ends with the last who has it.
-struct shared_pages {
-  net::detail::owned_descriptor descriptor;
-  std::byte* base = nullptr;
-  std::size_t length = 0;
-
-  shared_pages(net::detail::owned_descriptor d, std::byte* b, std::size_t n)
-      : descriptor{std::move(d)}, base{b}, length{n} {}
-  shared_pages(const shared_pages&) = delete;
-  shared_pages& operator=(const shared_pages&) = delete;
-  ~shared_pages() { (void)::munmap(base, length); }
-
-  static result<std::shared_ptr<shared_pages>> map(net::detail::owned_descriptor d, std::size_t length) {
-    if (d.get() < 0) return fail(errc::io_failed, "shared memory", "cannot be opened");
-    void* const base = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, d.get(), 0);
-    if (base == MAP_FAILED) return fail(errc::out_of_memory, "shared memory", "cannot be mapped");
-    return std::make_shared<shared_pages>(std::move(d), static_cast<std::byte*>(base), length);
-  }
-  /// With room that this host has, so that touching it is no signal; sealed, so that nobody makes it smaller.
-  static result<std::shared_ptr<shared_pages>> make(std::size_t length) {
-    net::detail::owned_descriptor d{::memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-    if (d.get() < 0 || ::posix_fallocate(d.get(), 0, static_cast<off_t>(length)) != 0 ||
-        ::fcntl(d.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-      return fail(errc::out_of_memory, "shared memory", "there is no room for " + std::to_string(length) + " bytes");
-    }
-    return map(std::move(d), length);
-  }
-};
-
 CAUSEWAY_DECL result<std::unique_ptr<shared_sum>> shared_sum::make(std::uint32_t ranks, shared_place& place) {
   const std::size_t bytes = length(ranks) + sizeof place.mark;
-  CAUSEWAY_ASSIGN(auto pages, shared_pages::make(bytes));
-  place = {.process = ::getpid(), .descriptor = pages->descriptor.get()};
+  CAUSEWAY_ASSIGN(net::detail::shared_pages pages, net::detail::shared_pages::make(bytes));
+  place = {.process = ::getpid(), .descriptor = pages.descriptor().get()};
   if (::getrandom(&place.mark, sizeof place.mark, 0) != sizeof place.mark) {
     return fail(errc::io_failed, "shared memory", "this system gives no random numbers");
   }
-  std::memcpy(pages->base + length(ranks), &place.mark, sizeof place.mark);
-  std::byte* const base = pages->base;
-  return std::make_unique<shared_sum>(base, 0, ranks, std::move(pages));
+  std::memcpy(pages.base() + length(ranks), &place.mark, sizeof place.mark);
+  return std::make_unique<shared_sum>(std::move(pages), 0, ranks);
 }
 
 CAUSEWAY_DECL result<std::unique_ptr<shared_sum>> shared_sum::join(std::uint32_t rank, std::uint32_t ranks,
@@ -69,21 +37,20 @@ CAUSEWAY_DECL result<std::unique_ptr<shared_sum>> shared_sum::join(std::uint32_t
   net::detail::owned_descriptor d{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
   const bool fits = d.get() >= 0 && ::lseek(d.get(), 0, SEEK_END) == static_cast<off_t>(bytes);
   if (!fits) return fail(errc::io_failed, "shared memory", "the ranks have none in common");
-  CAUSEWAY_ASSIGN(auto pages, shared_pages::map(std::move(d), bytes));
+  CAUSEWAY_ASSIGN(net::detail::shared_pages pages, net::detail::shared_pages::map(std::move(d), bytes));
   std::uint64_t mark = 0;
-  std::memcpy(&mark, pages->base + length(ranks), sizeof mark);
+  std::memcpy(&mark, pages.base() + length(ranks), sizeof mark);
   if (mark != place.mark) return fail(errc::io_failed, "shared memory", "belongs to another job");
-  std::byte* const base = pages->base;
-  return std::make_unique<shared_sum>(base, rank, ranks, std::move(pages));
+  pages.close_descriptor();
+  return std::make_unique<shared_sum>(std::move(pages), rank, ranks);
 }
 
-CAUSEWAY_DECL shared_sum::shared_sum(std::byte* memory, std::uint32_t rank, std::uint32_t ranks,
-                                     std::shared_ptr<void> keeper)
-    : progress_{reinterpret_cast<sum_progress*>(memory)},
-      slots_{reinterpret_cast<float*>(memory + ranks * sizeof(sum_progress))},
+CAUSEWAY_DECL shared_sum::shared_sum(net::detail::shared_pages pages, std::uint32_t rank, std::uint32_t ranks)
+    : pages_{std::move(pages)},
+      progress_{reinterpret_cast<sum_progress*>(pages_.base())},
+      slots_{reinterpret_cast<float*>(pages_.base() + ranks * sizeof(sum_progress))},
       rank_{rank},
-      ranks_{ranks},
-      keeper_{std::move(keeper)} {}
+      ranks_{ranks} {}
 
 CAUSEWAY_DECL void shared_sum::begin(std::span<float> data, float factor) {
   CAUSEWAY_EXPECT(!under_way());

@@ -169,12 +169,11 @@ class packed_product {
       for (unsigned i = 0; i < count; ++i) {
         const index_range part = Kind == pieces::strips ? strip(lanes, i) : panel(lanes, i);
         const int used = static_cast<int>(part.size());
-        const int width = Kind == pieces::strips ? Tile::columns : used;
-        packed* to = out + i * size + steps(p) * width;
-        if constexpr (Kind == pieces::panels && requires { &Tile::pack_panel; }) {
-          Tile::pack_panel(source.at(part.begin, p), used, std::min(chunk, depth - p), to);
+        const std::int64_t now = std::min(chunk, depth - p);
+        if constexpr (Kind == pieces::strips) {
+          Tile::pack(source.at(part.begin, p), used, now, Tile::columns, out + i * size + steps(p) * Tile::columns);
         } else {
-          Tile::pack(source.at(part.begin, p), used, std::min(chunk, depth - p), width, to);
+          pack_panel<Tile>(source.at(part.begin, p), used, now, out + i * size + steps(p) * used);
         }
       }
     }

@@ -7,38 +7,17 @@
 #include <causeway/net/shared_rings.hpp>
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
-#include <cerrno>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free && std::atomic_ref<std::uint32_t>::is_always_lock_free,
               "a lock would be one process's own");
 
-CAUSEWAY_DECL shared_rings::shared_rings(owned_descriptor memory, std::byte* base, std::size_t capacity,
-                                         bool maker) noexcept
-    : memory_{std::move(memory)}, base_{base}, capacity_{capacity}, maker_{maker} {}
-
-CAUSEWAY_INLINE shared_rings::~shared_rings() {
-  if (base_ != nullptr) (void)::munmap(base_, length_of(capacity_));
-}
-
 CAUSEWAY_DECL result<shared_rings> shared_rings::make(std::size_t ring_bytes) {
   CAUSEWAY_EXPECT(std::has_single_bit(ring_bytes) && ring_bytes >= least_ring && ring_bytes <= most_ring);
-  const std::size_t length = length_of(ring_bytes);
-  owned_descriptor memory{::memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  if (memory.get() < 0) return fail(errc::io_failed, "shared memory", "this system gives none (memfd_create)");
-  // Whether the machine has so much is found out now, not by a signal when it is touched.
-  if (::posix_fallocate(memory.get(), 0, static_cast<off_t>(length)) != 0) {
-    return fail(errc::out_of_memory, "shared memory", "there is no room for " + std::to_string(length) + " bytes");
-  }
-  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return fail(errc::io_failed, "shared memory", "its size cannot be sealed");
-  }
-  CAUSEWAY_ASSIGN(std::byte* const base, map(memory, length));
-  return shared_rings{std::move(memory), base, ring_bytes, true};
+  CAUSEWAY_ASSIGN(shared_pages pages, shared_pages::make(length_of(ring_bytes)));
+  return shared_rings{std::move(pages), ring_bytes, true};
 }
 
 CAUSEWAY_DECL result<shared_rings> shared_rings::join(owned_descriptor memory) {
@@ -53,24 +32,17 @@ CAUSEWAY_DECL result<shared_rings> shared_rings::join(owned_descriptor memory) {
   if (!std::has_single_bit(ring) || ring < least_ring || ring > most_ring || length_of(ring) != length) {
     return fail(errc::protocol, "shared memory", "what the other side handed over has an impossible size");
   }
-  CAUSEWAY_ASSIGN(std::byte* const base, map(memory, length));
-  shared_rings rings{std::move(memory), base, ring, false};
-  rings.close_descriptor();
-  return rings;
-}
-
-CAUSEWAY_DECL result<std::byte*> shared_rings::map(const owned_descriptor& memory, std::size_t length) {
-  void* const base = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
-  if (base == MAP_FAILED) return fail(errc::out_of_memory, "shared memory", "it cannot be mapped");
-  return static_cast<std::byte*>(base);
+  CAUSEWAY_ASSIGN(shared_pages pages, shared_pages::map(std::move(memory), length));
+  pages.close_descriptor();
+  return shared_rings{std::move(pages), ring, false};
 }
 
 CAUSEWAY_DECL ring_head& shared_rings::head(bool outgoing) const noexcept {
-  return reinterpret_cast<ring_head*>(base_)[outgoing == maker_ ? 0 : 1];
+  return reinterpret_cast<ring_head*>(pages_.base())[outgoing == maker_ ? 0 : 1];
 }
 
 CAUSEWAY_DECL std::byte* shared_rings::bytes(bool outgoing) const noexcept {
-  return base_ + head_bytes + (outgoing == maker_ ? 0 : capacity_);
+  return pages_.base() + head_bytes + (outgoing == maker_ ? 0 : capacity_);
 }
 
 CAUSEWAY_DECL std::size_t shared_rings::used(std::uint64_t written, std::uint64_t read) noexcept {

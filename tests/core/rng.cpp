@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/core/rng.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -199,4 +200,27 @@ TEST_CASE("rng: normal numbers have the skewness and kurtosis of the bell curve"
   CHECK(std::abs(cubes / count) < 5 * std::sqrt(15.0 / count));
   CHECK(std::abs(fourths / count - 3) < 5 * std::sqrt(96.0 / count));
   CHECK(std::abs(neighbours / count) < 5 / std::sqrt(count));
+}
+
+TEST_CASE("rng: normal numbers fill equal parts of the bell curve evenly, and its tail beyond the layers", "[core][fast]") {
+  rng draw{6};
+  constexpr int count = 1'000'000;
+  constexpr int parts = 50;
+  std::array<int, parts> bins{};
+  int tail = 0;
+  for (int i = 0; i < count; ++i) {
+    const double x = static_cast<double>(draw.normal());
+    const double below = 0.5 * std::erfc(-x / std::sqrt(2.0));
+    ++bins[std::min(parts - 1, static_cast<int>(below * parts))];
+    tail += std::abs(x) > 3.6541528853610088 ? 1 : 0;
+  }
+  for (const int n : bins) CHECK(std::abs(n - count / parts) < 5 * 140);
+  CHECK(std::abs(tail - 258) < 5 * 16);
+}
+
+TEST_CASE("rng: normal numbers of a seed are those of every machine", "[core][fast]") {
+  rng draw{7, 8};
+  std::array<float, 4> first{};
+  for (float& x : first) x = draw.normal();
+  CHECK(first == std::array{-0.113097861F, 0.229396656F, 0.0396927297F, -0.401732326F});
 }

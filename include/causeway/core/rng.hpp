@@ -8,9 +8,7 @@
 #include <causeway/config/config.hpp>
 
 #include <array>
-#include <cmath>
 #include <cstdint>
-#include <numbers>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -61,13 +59,10 @@ class rng {
     return draw % bound;
   }
 
-  /// Standard normal (Box and Muller 1958; one of the pair is dropped so that the state stays a counter).
-  float normal() noexcept {
-    const std::uint64_t bits = next();
-    const double u = (static_cast<double>(bits >> 32U) + 0.5) * 0x1.0p-32;
-    const double v = static_cast<double>(bits & 0xFFFFFFFFU) * 0x1.0p-32;
-    return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v));
-  }
+  /// Standard normal, by the ziggurat of Marsaglia and Tsang (2000) with bits of their own for layer, sign and place
+  /// (Doornik 2005). 98.8 % of the numbers come of one draw and one product, so that every machine has the same bits,
+  /// whatever its logarithm is.
+  CAUSEWAY_DECL float normal() noexcept;
 
   template <class Archive>
   void serialize(Archive& ar) {
@@ -91,5 +86,9 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 }
 
 }}  // namespace causeway::CAUSEWAY_ABI
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/core/impl/rng.ipp>
+#endif
 
 #endif  // CAUSEWAY_CORE_RNG_HPP

@@ -11,9 +11,13 @@
 #error "causeway/impl/src.hpp: define CAUSEWAY_COMPILED, here and for all that includes causeway"
 #endif
 
-#define CAUSEWAY_PARTS 16
+#define CAUSEWAY_PARTS 17
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 1
+#include <causeway/core/impl/rng.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 2
 #include <causeway/io/impl/archive.ipp>
 #include <causeway/io/impl/checkpoint.ipp>
 #include <causeway/io/impl/file.ipp>
@@ -27,7 +31,7 @@
 #endif
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 2
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 3
 #include <causeway/net/impl/asio_meeting.ipp>
 #include <causeway/net/impl/asio_roster.ipp>
 #include <causeway/net/impl/codec.ipp>
@@ -76,7 +80,7 @@
 #endif
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 3
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 4
 #include <causeway/plan/impl/availability.ipp>
 #include <causeway/plan/impl/clusters.ipp>
 #include <causeway/plan/impl/dtfm.ipp>
@@ -126,7 +130,7 @@
 #include <causeway/plan/impl/varuna_search.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 4
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 5
 #include <causeway/data/impl/batcher.ipp>
 #include <causeway/data/impl/bpe_table.ipp>
 #include <causeway/data/impl/bpe_tokenizer.ipp>
@@ -141,7 +145,7 @@
 #include <causeway/data/impl/unicode_pieces.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 5
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 6
 #include <causeway/kernels/impl/attention.ipp>
 #include <causeway/kernels/impl/bf16_level.ipp>
 #include <causeway/kernels/impl/optimizer.ipp>
@@ -151,7 +155,7 @@
 #include <causeway/kernels/impl/row_hash.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 6
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 7
 #include <causeway/sim/impl/connection.ipp>
 #include <causeway/sim/impl/dialer.ipp>
 #include <causeway/sim/impl/disk.ipp>
@@ -176,7 +180,7 @@
 #include <causeway/sim/impl/world.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 7
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 8
 #include <causeway/collective/impl/aggregator.ipp>
 #include <causeway/collective/impl/all_reduce.ipp>
 #include <causeway/collective/impl/conversation.ipp>
@@ -200,7 +204,7 @@
 #endif
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 8
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 9
 #include <causeway/membership/impl/acceptor.ipp>
 #include <causeway/membership/impl/attempt.ipp>
 #include <causeway/membership/impl/blame.ipp>
@@ -239,7 +243,7 @@
 #include <causeway/membership/impl/transfer_wire.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 9
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 10
 #include <causeway/nn/impl/adapters.ipp>
 #include <causeway/nn/impl/declaration.ipp>
 #include <causeway/nn/impl/gpt.ipp>
@@ -250,7 +254,7 @@
 #include <causeway/nn/impl/options.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 10
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 11
 #include <causeway/axis/impl/arrivals.ipp>
 #include <causeway/axis/impl/batch_by_speed.ipp>
 #include <causeway/axis/impl/by_change.ipp>
@@ -270,7 +274,7 @@
 #include <causeway/axis/impl/penalised_mean.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 11
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 12
 #include <causeway/formats/impl/byte_letters.ipp>
 #include <causeway/formats/impl/token_names.ipp>
 #if defined(CAUSEWAY_HAS_JSON)
@@ -289,7 +293,7 @@
 #endif
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 12
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 13
 #include <causeway/stage/impl/adaptive_top_k.ipp>
 #include <causeway/stage/impl/block_choice.ipp>
 #include <causeway/stage/impl/block_routing.ipp>
@@ -316,7 +320,7 @@
 #include <causeway/stage/impl/subspace_refresh.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 13
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 14
 #include <causeway/comm/impl/hub_copy.ipp>
 #include <causeway/comm/impl/hub_line.ipp>
 #include <causeway/comm/impl/hub_record.ipp>
@@ -325,7 +329,7 @@
 #include <causeway/comm/impl/server_client.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 14
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 15
 #include <causeway/parallel/impl/async_pipeline_stash.ipp>
 #include <causeway/parallel/impl/block_messages.ipp>
 #include <causeway/parallel/impl/block_moves.ipp>
@@ -372,7 +376,7 @@
 #include <causeway/parallel/impl/unsound_steps.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 15
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 16
 #include <causeway/train/impl/crew_group.ipp>
 #include <causeway/train/impl/entered_attempt.ipp>
 #include <causeway/train/impl/flat_model.ipp>
@@ -388,7 +392,7 @@
 #include <causeway/train/impl/write_behind.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 16
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 17
 #include <causeway/presets/impl/asynchronous.ipp>
 #include <causeway/presets/impl/compressed.ipp>
 #include <causeway/presets/impl/elastic_pipelines.ipp>

@@ -22,7 +22,6 @@ NOT_IN_PROGRAM = {
     "dipaco": "peers have different modules, and documents have to be sorted to their paths, which is the caller's.",
     "dlion": "who feeds the trainer has to ask for the size of every batch; the program's are of one size.",
     "learning_at_home": "experts lie on hosts, which are programs of their own.",
-    "nag_pp": "the program's pipelines end every step together.",
     "protocol_models": "its model starts in a subspace, and its optimizer keeps it there.",
     "petals_finetune": "it tunes a model that others serve; the program trains whole ones.",
     "petals_lora": "it tunes a model that others serve; the program trains whole ones.",
@@ -152,7 +151,7 @@ def by_name():
     source = {f.stem: f.read_text() for f in sorted(PROGRAM.glob("*.cpp"))}
     policies = {name for stem, text in source.items() if stem.startswith("policies")
                 for name in re.findall(r"(?:composed|optimizer_preset|preset<[^>]*>)\(\s*\"(\w+)\"", text)}
-    return policies | set(re.findall(r"^\s+\{\"(\w+)\", \"", source["named_presets"], re.M))
+    return policies | set(re.findall(r"^\s+\{\"(\w+)\",", source["named_presets"], re.M))
 
 
 def in_program(p, names):

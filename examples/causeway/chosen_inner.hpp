@@ -10,6 +10,7 @@
 #include <causeway/optim/dion.hpp>
 #include <causeway/optim/divisible.hpp>
 #include <causeway/optim/muon.hpp>
+#include <causeway/optim/nadam.hpp>
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/optim/snoo.hpp>
@@ -76,8 +77,9 @@ class chosen_inner {
 
  private:
   using any = std::variant<causeway::optim::adamw, causeway::optim::muon<>, causeway::optim::sgd, causeway::optim::snoo<>,
-                           causeway::optim::dion>;
-  static constexpr std::array<std::string_view, 5> names{"adamw", "muon", "sgd", "snoo", "dion"};  // in checkpoints
+                           causeway::optim::dion, causeway::optim::nadam>;
+  static constexpr std::array<std::string_view, 6> names{"adamw", "muon", "sgd",
+                                                         "snoo",  "dion", "nadam"};  // in checkpoints
   static_assert(names.size() == std::variant_size_v<any>);
 
   static std::uint8_t number_of(std::string_view which) {
@@ -94,6 +96,7 @@ class chosen_inner {
       it_ = causeway::optim::snoo<>{outer_, causeway::optim::adamw{{.weight_decay = weight_decay_}}};
     }
     if (number == 4) it_ = causeway::optim::dion{{.adamw = {.weight_decay = weight_decay_}, .given = true}};
+    if (number == 5) it_ = causeway::optim::nadam{{.weight_decay = weight_decay_}};
   }
 
   std::uint8_t wanted_;

@@ -298,6 +298,9 @@ causeway::result<int> act(const command_line& line, settings s, const origins& f
   if (line.command == "simulate" && is_swarm(s)) {
     return fail(errc::unsupported, "parallel.policy", "simulate has no swarms; train one, or use data or pipeline");
   }
+  if (line.command == "simulate" && is_async_pipeline(s)) {
+    return fail(errc::unsupported, "parallel.policy", "simulate has no async_pipeline; train one, or use data or pipeline");
+  }
   if (line.command == "simulate") return simulate(std::move(s));
   if (job.ranks_are_peers()) return train_as_rank(std::move(s), job, watch);
   if (!s.net.join.empty()) return join(std::move(s), from, watch);

@@ -21,7 +21,7 @@ inline causeway::nn::precision precision_of(const settings& s) {
   return s.model.precision == "bf16" ? causeway::nn::precision::bf16 : causeway::nn::precision::f32;
 }
 
-/// Peers of a swarm that step alone do not share a table with another stage.
+/// Stages that step alone do not share a table.
 inline bool ties_embeddings(const settings& s, bool by_itself) {
   if (steps_alone(s)) return false;
   return s.model.tie == "auto" ? by_itself : s.model.tie == "true";

@@ -28,6 +28,7 @@ causeway::result<session_summary> run_policy(chosen_model model, training t, cho
                                              std::uint64_t fragments) {
   if (is_swarm(t.in.s)) return train_swarm(std::move(model), std::move(t), std::move(comm));
   if (is_elastic_pipeline(t.in.s)) return train_elastic_pipeline(std::move(model), std::move(t), std::move(comm));
+  if (is_async_pipeline(t.in.s)) return train_async_pipeline(std::move(model), std::move(t), std::move(comm));
   if (is_pipeline(t.in.s)) return train_pipeline(std::move(model), std::move(t), std::move(comm));
   if (t.place == nullptr) return train_fixed(std::move(model), std::move(t), std::move(comm), moves);
   const auto train = [&](auto chosen) {

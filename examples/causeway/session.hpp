@@ -136,7 +136,9 @@ class session {
   }
 
   // When they are stopped, one may be a step or more ahead of another with which it has to go on from the same one.
-  [[nodiscard]] bool may_part() const { return pace_ == pace::overlapping || (pace_ == pace::in_step && shares_ > 1); }
+  [[nodiscard]] bool may_part() const {
+    return pace_ == pace::overlapping || (pace_ == pace::in_step && shares_ > 1) || is_async_pipeline(in_.s);
+  }
 
   // ---- middle -------------------------------------------------------------------------------------------------------
 
@@ -162,8 +164,12 @@ class session {
   }
 
   causeway::result<void> after_step(const causeway::step_report& r) {
-    loss_sum_ += r.loss;
-    ++loss_count_;
+    // A stage that updates on its own has no loss before its first gradient is back.
+    learns_ = learns_ || !std::isnan(r.loss);
+    if (learns_) {
+      loss_sum_ += r.loss;
+      ++loss_count_;
+    }
     metrics_.stepped(r);
     last_loss_ = r.loss;
     blocked_ += r.exchange_seconds;
@@ -390,6 +396,7 @@ class session {
   double last_loss_ = 0;
   double speed_ = 0;
   std::int64_t loss_count_ = 0;
+  bool learns_ = false;      ///< there was a loss
   std::int64_t tokens_ = 0;  ///< since committed_at_
   double blocked_ = 0;
 };

@@ -59,6 +59,8 @@ struct settings {
     double ratio = 100;
     std::vector<std::int64_t> cuts;
     bool random_routes = false;
+    bool stashing = true;
+    std::uint32_t ahead = 0;
     std::string recovery = "regroup";
     std::string store;
     std::string router = "least_load";
@@ -175,13 +177,16 @@ struct settings {
   bool quiet = false;  ///< no progress line: set for the peers that a launcher starts
 };
 
+/// Pipelines without a flush, whose stages update on their own.
+[[nodiscard]] inline bool is_async_pipeline(const settings& s) { return s.parallel.policy == "async_pipeline"; }
 /// Whether peers hold stages of the model, in pipelines.
-[[nodiscard]] inline bool is_pipeline(const settings& s) { return s.parallel.policy == "pipeline"; }
+[[nodiscard]] inline bool is_pipeline(const settings& s) { return s.parallel.policy == "pipeline" || is_async_pipeline(s); }
 /// And come and go.
 [[nodiscard]] inline bool is_elastic_pipeline(const settings& s) { return is_pipeline(s) && s.fault.policy == "quorum"; }
 /// Or every micro-batch takes its own way through the peers of each stage.
 [[nodiscard]] inline bool is_swarm(const settings& s) { return s.parallel.policy == "swarm"; }
-/// A swarm whose peers take steps on their own between exchanges, or pipelines that come and go and do.
+/// Whether stages take steps on their own: those of a swarm or of pipelines that come and go, between exchanges, or all of
+/// an async_pipeline.
 [[nodiscard]] bool steps_alone(const settings& s);
 /// Pipelines that come and go and exchange gradients in every step, by a policy that does more than add them up.
 [[nodiscard]] bool exchanges_gradients(const settings& s);

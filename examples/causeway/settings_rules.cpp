@@ -138,7 +138,25 @@ causeway::result<void> validate_swarm(const settings& s) {
   return {};
 }
 
+// Stages that update on their own, whenever a gradient comes back.
+causeway::result<void> validate_async_pipeline(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  if (!find_policy(s.comm.policy)->in_async_pipelines()) {
+    return bad("comm.policy",
+               s.comm.policy + " exchanges in the same step everywhere, and here stages are never at the same one; use " +
+                   async_pipeline_policy_names());
+  }
+  if (s.fault.policy == "quorum") {
+    return bad("parallel.policy", "an async_pipeline needs a fixed set of peers; use a swarm, or a pipeline");
+  }
+  if (s.parallel.schedule != settings{}.parallel.schedule || s.parallel.random_routes) {
+    return bad("parallel.policy", "an async_pipeline has no parallel.schedule or parallel.random_routes; leave them out");
+  }
+  return {};
+}
+
 causeway::result<void> validate_pipeline(const settings& s) {
+  if (is_async_pipeline(s)) CAUSEWAY_TRY(validate_async_pipeline(s));
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
   if (!find_policy(s.comm.policy)->in_pipelines()) {
     return bad("comm.policy", s.comm.policy +
@@ -210,11 +228,12 @@ causeway::result<void> validate(const settings& s) {
   const policy* const chosen = find_policy(s.comm.policy);
   const bool has_momentum = s.comm.policy == "demo" || s.comm.policy == "distro";
   const bool is_optimizer = s.comm.policy == "snoo" || s.comm.policy == "dion";
-  const bool is_inner = s.train.optimizer == "adamw" || s.train.optimizer == "muon";
+  const bool is_inner = s.train.optimizer == "adamw" || s.train.optimizer == "muon" || s.train.optimizer == "nadam";
   if (is_optimizer ? s.train.optimizer != s.comm.policy : has_momentum ? s.train.optimizer != "sgd" : !is_inner) {
-    return bad("train.optimizer",
-               "use adamw or muon, and sgd with demo and distro, which have a momentum of their own; the policies snoo and "
-               "dion are optimizers, and set it themselves");
+    return bad(
+        "train.optimizer",
+        "use adamw, muon or nadam, and sgd with demo and distro, which have a momentum of their own; the policies snoo and "
+        "dion are optimizers, and set it themselves");
   }
   if (s.comm.policy == "dion" && s.comm.rank == 0) return bad("comm.rank", "use 1 or more");
   if (s.comm.policy == "des_loc" && s.train.optimizer != "adamw") {
@@ -226,13 +245,15 @@ causeway::result<void> validate(const settings& s) {
   CAUSEWAY_TRY(check_page_place(s.watch.page));
   const bool elastic = s.fault.policy == "quorum";
   if (is_swarm(s)) CAUSEWAY_TRY(validate_swarm(s));
-  if (s.parallel.policy == "pipeline") CAUSEWAY_TRY(validate_pipeline(s));
+  if (is_pipeline(s)) CAUSEWAY_TRY(validate_pipeline(s));
   if (elastic && !chosen->elastic()) {
     return bad("comm.policy", s.comm.policy + " needs a fixed set of peers; use --fault.policy fail_stop, or one of " +
                                   elastic_policy_names());
   }
-  if (elastic && chosen->traits.needs_global_step && s.train.optimizer == "muon") {
-    return bad("train.optimizer", "what a newcomer is given has not all of Muon's state, so " + s.comm.policy +
+  const bool keeps_more = s.train.optimizer == "muon" || s.train.optimizer == "nadam";
+  if (elastic && chosen->traits.needs_global_step && keeps_more) {
+    return bad("train.optimizer", "what a newcomer is given has not all of the state of " + s.train.optimizer + ", so " +
+                                      s.comm.policy +
                                       " with it needs a fixed set of peers; use adamw, or a policy with local steps");
   }
   if (elastic && !s.net.static_peers.empty()) return bad("net.static_peers", "peers of a quorum run join; use --net.join");

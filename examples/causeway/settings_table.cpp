@@ -126,9 +126,10 @@ std::vector<setting> table(settings& s) {
           .at_least(1),
       make("train.added_apart", s.train.added_apart,
            "micro-batches add finished gradients, with the bits of a site of as many ranks; takes one more buffer"),
-      make("train.optimizer", s.train.optimizer, "inner optimizer: adamw or muon; sgd for demo")
+      make("train.optimizer", s.train.optimizer,
+           "inner optimizer: adamw or muon; nadam where gradients are late; sgd for demo")
           .also("optimizer")
-          .one_of({"adamw", "muon", "sgd", "snoo", "dion"}),
+          .one_of({"adamw", "muon", "nadam", "sgd", "snoo", "dion"}),
       make("train.learning_rate", s.train.learning_rate, "peak learning rate of the inner optimizer").also("lr").above(0),
       make("train.warmup", s.train.warmup, "steps to the peak").also("warmup-steps").in("steps"),
       make("train.final_fraction", s.train.final_fraction, "learning rate at the end, as a fraction of the peak")
@@ -142,12 +143,12 @@ std::vector<setting> table(settings& s) {
       make("train.checkpoint_every", s.train.checkpoint_every, "steps between checkpoints (at the next committed round)")
           .also("save-every")
           .in("steps"),
-      make(
-          "parallel.policy", s.parallel.policy,
-          "data: every peer holds the model; pipeline: peers hold stages of it; swarm: and every micro-batch takes its own "
-          "way through them")
+      make("parallel.policy", s.parallel.policy,
+           "data: every peer holds the model; pipeline: peers hold stages of it; async_pipeline: and no stage waits for a "
+           "step "
+           "to end; swarm: and every micro-batch takes its own way through them")
           .also("parallel")
-          .one_of({"data", "pipeline", "swarm"}),
+          .one_of({"data", "pipeline", "async_pipeline", "swarm"}),
       make("parallel.ranks", s.parallel.ranks,
            "pipeline: peers of one pipeline; must divide net.peers; 0 = all; quorum: stages; 0 = 2")
           .in("peers"),
@@ -178,6 +179,11 @@ std::vector<setting> table(settings& s) {
           .in("blocks"),
       make("parallel.random_routes", s.parallel.random_routes,
            "pipeline: pair the stages of its replicas anew for every micro-batch, at random (NoLoCo)"),
+      make("parallel.stashing", s.parallel.stashing,
+           "async_pipeline: keep the parameters of each forward for its backward (PipeDream)"),
+      make("parallel.ahead", s.parallel.ahead,
+           "async_pipeline: micro-batches in flight on each boundary besides one; hides latency, delays gradients")
+          .up_to(65535),
       make("parallel.recovery", s.parallel.recovery,
            "pipeline under quorum: regroup, redundant, redundant_forward, templates, morph, proactive, reroute or "
            "neighbour_init (CheckFree); what becomes of a lost peer's stage")

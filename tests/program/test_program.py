@@ -249,7 +249,29 @@ class Pipelines(Program):
                 for peer in range(int(args[1])):
                     self.assertEqual(self.checkpoint(whole, peer, 300), self.checkpoint(cut, peer, 300))
 
+    def test_stages_that_never_wait_learn_and_go_on_when_they_were_stopped(self):
+        args = ["--preset", "nag_pp", "--peers", "4", "--model.layers", "4", "--comm.local_steps", "8", "--train.evaluate_every", "8"]
+        for where, more in [("one", []), ("two", ["--parallel.ranks", "2", "--parallel.codec", "int8", "--parallel.ahead", "1"])]:
+            with self.subTest(where):
+                r = self.run_it("--steps", "100", *args, *more, where=where)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertLess(self.last(where, "validation_loss"), 4.5)  # uniform over bytes is 5.5
+                self.assertLess(self.last(where, "loss"), 5)
+                g = subprocess.run(self.command(*args, *more, command="generate", where=where), capture_output=True, text=True,
+                                   errors="replace", timeout=60)
+                self.assertEqual(g.returncode, 0, g.stderr)
+        code, _, err = Training.interrupted(self, *args, "--steps", "300", rounds=3, where="cut")
+        self.assertIn(code, [0, 130], err)
+        r = self.run_it(*args, "--steps", "300", where="cut")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("resuming at step", r.stdout)
+
     def test_shapes_that_do_not_fit_are_said(self):
+        never = ["--peers", "2", "--parallel.policy", "async_pipeline", *self.STAGES[2:-1]]
+        self.fails(self.run_it(*never, "every_step"), "invalid_argument", "comm.policy", "never at the same one; use", "diloco")
+        self.fails(self.run_it(*never, "diloco", "--parallel.schedule", "gpipe"), "invalid_argument", "parallel.schedule")
+        self.fails(self.run_it(*never, "diloco", "--fault.policy", "quorum"), "invalid_argument", "fixed set of peers")
+        self.fails(self.run_it(*never, "diloco", "--model.tie", "true"), "invalid_argument", "model.tie")
         self.fails(self.run_it("--peers", "3", "--parallel.ranks", "2", *self.STAGES), "invalid_argument", "parallel.ranks", "divide")
         self.fails(self.run_it("--peers", "8", *self.STAGES), "invalid_argument", "model.layers is 4")
         self.fails(self.run_it("--peers", "2", "--parallel.schedule", "best", *self.STAGES), "invalid_argument", "zero_bubble")

@@ -116,7 +116,7 @@ TEST_CASE("sigma int8: what lies beyond the range moves the mean of the outermos
   const auto top = *std::max_element(back.begin(), back.end());
   CHECK(back[77] == top);
   CHECK(top > 3.0F);
-  CHECK(top < 10.0F);
+  CHECK(top < 15.0F);
   // A range wide enough keeps it.
   CHECK(round_trip(sigma_int8{{.range_in_deviations = 64}}, normal_values(400))[7] ==
         Approx(normal_values(400)[7]).margin(0.3));
@@ -173,7 +173,7 @@ TEST_CASE("sigma int8: never loses more than was put in, of normal values 0.02%,
     const auto trip = [&](const std::vector<float>& x) { return round_trip(codec, x); };
     CHECK(heavy_tails::worst_lost(trip, {1, 2, 50, 1000, 30000}) < 1.0);
   }
-  const auto normal = heavy_tails::normal(60000, 3);
+  const auto normal = heavy_tails::normal(1'000'000, 3);
   CHECK(heavy_tails::lost(normal, round_trip(sigma_int8{}, normal)) == Approx(2e-4).margin(3e-5));
   std::vector<float> bad(65536, 0.0F);  // a standard deviation of 0.43: the range ends at 1.3
   std::fill_n(bad.begin(), 20, 1.5F);

@@ -114,7 +114,7 @@ TEST_CASE("presets: petals_finetune's prompts tell a frozen GPT its task, while 
     }
   });
   REQUIRE(w.run());
-  CHECK(losses.front() > 0.5);
+  CHECK(losses.front() > 0.4);
   CHECK(losses.back() < 0.15);
 }
 

@@ -115,7 +115,7 @@ TEST_CASE("product_key_gate: among experts of which some are missing only alive 
     for (const auto e : ids_of(narrow)) found += std::count(best.begin(), best.end(), e) > 0 ? 1U : 0U;
     wanted += best.size();
   }
-  CHECK(found > wanted * 8 / 10);  // half of the experts missing, the beam as narrow as it goes
+  CHECK(found > wanted * 3 / 4);  // half of the experts missing, the beam as narrow as it goes
   CHECK(found < wanted);           // it is no more than a beam search
 }
 

@@ -34,7 +34,7 @@ TESTED_THROUGH = [
     (r"config/config\.hpp", "tests/core/result.cpp"),
     (r"parallel/(pipeline_batch|pipeline_pass|stage_mail|stage_model)\.hpp", "tests/parallel/pipeline.cpp"),
     (r"(parallel/swarm_(mail|options|peer|table)|train/swarm_group)\.hpp", "tests/parallel/swarm.cpp"),
-    (r"parallel/(crew|block_ownership|part_change)\.hpp", "tests/parallel/elastic_recovery.cpp"),
+    (r"parallel/(step_group|block_ownership|part_change)\.hpp", "tests/parallel/elastic_recovery.cpp"),
     (r"policy/(traits|archetype)\.hpp", "tests/policy/concepts.cpp"),
     (r"kernels/attention_\w+\.hpp", "tests/kernels/attention.cpp"),
     (r"kernels/packed_gemm_\w+\.hpp", "tests/kernels/packed_gemm.cpp"),

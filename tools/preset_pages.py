@@ -69,7 +69,7 @@ ELSEWHERE = {"bamboo": "tests/parallel/elastic_resumed.cpp"}  # presets whose te
 BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::protocol_models_options{}, model);",
           **{name: "env.group = std::make_shared<swarm_group>(mates, policy.peer(), disk, folder);  // mates: the membership of the stage"
              for name in ("swarm", "diloco_swarm", "gwtf")},
-          **{name: "env.group = crew;  // a crew_group over the membership of all peers, also the options' `peers`"
+          **{name: "env.group = group;  // a pipeline_group over the membership of all peers, also the options' `peers`"
              for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree")}}
 MODELS = {"petals_finetune", "petals_lora"}  # the preset makes the model; the policies are the user's
 PARTS = "Build each peer's model with `parallel::part_of`. "

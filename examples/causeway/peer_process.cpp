@@ -110,7 +110,7 @@ causeway::environment peer_process::surroundings() const {
   causeway::environment env;
   env.log = report_.log();
   env.group = place_.group;
-  if (place_.crew) env.group = place_.crew;
+  if (place_.pipelines) env.group = place_.pipelines;
   if (place_.swarm) {
     env.group = std::make_shared<causeway::swarm_group>(place_.group, place_.swarm, place_.storage, place_.folder);
   }
@@ -198,7 +198,7 @@ causeway::result<void> peer_process::move_to(std::uint32_t stage) {
 causeway::result<void> peer_process::open_group(bool may_found) {
   CAUSEWAY_ASSIGN(const causeway::member_options options, membership(may_found));
   CAUSEWAY_ASSIGN(place_.group, causeway::member::make(place_.fabric, place_.storage, options, report_.log()));
-  if (is_pipeline(in_.s)) place_.crew = std::make_shared<causeway::crew_group>(place_.group);
+  if (is_pipeline(in_.s)) place_.pipelines = std::make_shared<causeway::pipeline_group>(place_.group);
   place_.folder = options.folder;
   place_.events = &report_;
   report_.tells([this](const told_figures& f) { door().locked([&] { talk_.tell(door(), f.encode()); }); });

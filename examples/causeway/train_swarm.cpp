@@ -74,7 +74,7 @@ class reported : public Swarm {
   /// The stage's blocks after `step`, by the first of its peers: the parameters that all of them hold, and its moments.
   causeway::result<void> save_blocks(auto& ctx, std::uint64_t step, std::span<const float> parameters) {
     if (ctx.self() != 0) return {};
-    const parallel::crew_words now{.step = step};
+    const parallel::step_record now{.step = step};
     std::vector<float> held{parameters.begin(), parameters.end()};
     const auto blocks = ctx.model().part().ranges(ctx.model().blocks()).front();
     for (std::int64_t b = blocks.first; b < blocks.last; ++b) {

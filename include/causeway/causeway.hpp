@@ -426,9 +426,6 @@
 #include <causeway/parallel/block_sums.hpp>
 #include <causeway/parallel/cohort_talk.hpp>
 #include <causeway/parallel/cohorts.hpp>
-#include <causeway/parallel/crew.hpp>
-#include <causeway/parallel/crew_facts.hpp>
-#include <causeway/parallel/crew_turns.hpp>
 #include <causeway/parallel/data_parallel.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/parallel/embedding_base.hpp>
@@ -445,6 +442,7 @@
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/parcel_mail.hpp>
 #include <causeway/parallel/part_change.hpp>
+#include <causeway/parallel/peer_inventory.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
@@ -459,7 +457,9 @@
 #include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
+#include <causeway/parallel/step_group.hpp>
 #include <causeway/parallel/step_snapshot.hpp>
+#include <causeway/parallel/step_turns.hpp>
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/parallel/swarm_balance.hpp>
 #include <causeway/parallel/swarm_driver.hpp>
@@ -484,7 +484,6 @@
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/context.hpp>
 #include <causeway/train/contribution.hpp>
-#include <causeway/train/crew_group.hpp>
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/entered_attempt.hpp>
 #include <causeway/train/environment.hpp>
@@ -495,6 +494,7 @@
 #include <causeway/train/member_waits.hpp>
 #include <causeway/train/model.hpp>
 #include <causeway/train/observer.hpp>
+#include <causeway/train/pipeline_group.hpp>
 #include <causeway/train/refound.hpp>
 #include <causeway/train/site_model.hpp>
 #include <causeway/train/spare_round.hpp>

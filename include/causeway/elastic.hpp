@@ -52,7 +52,6 @@
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/context.hpp>
 #include <causeway/train/contribution.hpp>
-#include <causeway/train/crew_group.hpp>
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/entered_attempt.hpp>
 #include <causeway/train/environment.hpp>
@@ -63,6 +62,7 @@
 #include <causeway/train/member_waits.hpp>
 #include <causeway/train/model.hpp>
 #include <causeway/train/observer.hpp>
+#include <causeway/train/pipeline_group.hpp>
 #include <causeway/train/refound.hpp>
 #include <causeway/train/site_model.hpp>
 #include <causeway/train/spare_round.hpp>

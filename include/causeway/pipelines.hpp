@@ -56,9 +56,6 @@
 #include <causeway/parallel/block_sums.hpp>
 #include <causeway/parallel/cohort_talk.hpp>
 #include <causeway/parallel/cohorts.hpp>
-#include <causeway/parallel/crew.hpp>
-#include <causeway/parallel/crew_facts.hpp>
-#include <causeway/parallel/crew_turns.hpp>
 #include <causeway/parallel/data_parallel.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/parallel/embedding_base.hpp>
@@ -75,6 +72,7 @@
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/parcel_mail.hpp>
 #include <causeway/parallel/part_change.hpp>
+#include <causeway/parallel/peer_inventory.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
@@ -89,7 +87,9 @@
 #include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
+#include <causeway/parallel/step_group.hpp>
 #include <causeway/parallel/step_snapshot.hpp>
+#include <causeway/parallel/step_turns.hpp>
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/parallel/swarm_balance.hpp>
 #include <causeway/parallel/swarm_driver.hpp>

@@ -14,13 +14,13 @@ using namespace causeway;
 namespace {
 
 /// Peers 1 and 2 on one machine, 3 on another, 4 without a storage.
-parallel::crew_facts three_machines() {
-  parallel::crew_facts facts;
+parallel::cluster_inventory three_machines() {
+  parallel::cluster_inventory inventory;
   for (const auto& [id, storage] : {std::pair{1U, 7U}, std::pair{2U, 7U}, std::pair{3U, 8U}, std::pair{4U, 0U}}) {
-    facts.gathered.peers.push_back({.id = id, .holds = {}});
-    facts.storages.push_back(storage);
+    inventory.gathered.peers.push_back({.id = id, .holds = {}});
+    inventory.storages.push_back(storage);
   }
-  return facts;
+  return inventory;
 }
 
 parallel::block_savers on(io::memory_storage& disk, std::uint64_t id) {

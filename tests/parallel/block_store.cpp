@@ -13,11 +13,11 @@ namespace causeway {
 namespace {
 
 using parallel::block_store;
-using parallel::crew_words;
+using parallel::step_record;
 
 const std::vector<float> contents{1, 2, 3};
 
-void save_all(block_store& store, const crew_words& w, std::int64_t blocks) {
+void save_all(block_store& store, const step_record& w, std::int64_t blocks) {
   for (std::int64_t b = 0; b < blocks; ++b) REQUIRE(store.save(w, b, contents));
 }
 
@@ -27,7 +27,7 @@ TEST_CASE("block store: the newest state of which every block is there", "[paral
   io::memory_storage disk;
   block_store store{io::any_storage{disk}, "run"};
   CHECK_FALSE(store.newest(3).value().has_value());
-  const crew_words at4{4, 44, 1.5}, at6{6, 66, 2.5};
+  const step_record at4{4, 44, 1.5}, at6{6, 66, 2.5};
   save_all(store, at4, 3);
   CHECK(store.newest(3).value() == std::optional{at4});
   save_all(store, at6, 2);  // one is missing
@@ -42,7 +42,7 @@ TEST_CASE("block store: the newest state of which every block is there", "[paral
 TEST_CASE("block store: a torn file and a state of another history do not count", "[parallel][fast]") {
   io::memory_storage disk;
   block_store store{io::any_storage{disk}, "run"};
-  const crew_words at4{4, 44, 1.5}, at6{6, 66, 2.5}, other{6, 67, 2.5};
+  const step_record at4{4, 44, 1.5}, at6{6, 66, 2.5}, other{6, 67, 2.5};
   save_all(store, at4, 3);
   save_all(store, at6, 3);
   REQUIRE(store.save(other, 1, contents));
@@ -61,7 +61,7 @@ TEST_CASE("block store: a torn file and a state of another history do not count"
 TEST_CASE("block store: what peers have between them counts", "[parallel][fast]") {
   io::memory_storage near, far;
   block_store here{io::any_storage{near}, "run"}, there{io::any_storage{far}, "run"};
-  const crew_words at4{4, 44, 1.5}, at6{6, 66, 2.5};
+  const step_record at4{4, 44, 1.5}, at6{6, 66, 2.5};
   save_all(here, at4, 2);
   REQUIRE(there.save(at4, 1, contents));
   REQUIRE(there.save(at4, 2, contents));

@@ -16,7 +16,7 @@ using parallel::cohort_member;
 TEST_CASE("cohort talk: who missed a round has what the first has that did not", "[parallel][fast]") {
   std::vector<std::uint64_t> numbers{0, 11, 12};
   support::run_cluster(3, [&](std::uint32_t p, environment env) {
-    parallel::crew_state state;
+    parallel::exchange_state state;
     state.alike = {std::as_writable_bytes(std::span{&numbers[p], 1})};
     REQUIRE(parallel::take_alike(env.transport, {.channel = 40, .step = 1}, state, p > 0, {}));
   });
@@ -36,7 +36,7 @@ TEST_CASE("cohort talk: what the policy keeps is stored as numbers and comes bac
           "[parallel][fast]") {
   std::vector<std::uint64_t> steps{1, 0xFFFFFFFFFFFFFFFF};
   std::uint8_t ended = 200;
-  parallel::crew_state state;
+  parallel::exchange_state state;
   state.alike = {std::as_writable_bytes(std::span{steps}), std::as_writable_bytes(std::span{&ended, 1})};
   const auto stored = parallel::as_numbers(state);
   CHECK(stored.size() == 5);
@@ -50,27 +50,27 @@ TEST_CASE("cohort talk: what the policy keeps is stored as numbers and comes bac
 TEST_CASE("cohort talk: who is behind with an evaluation takes its outcome within its own replica only",
           "[parallel][fast]") {
   const stage::replica mine{{{1, {0, 2}}, {2, {2, 4}}}, 1};
-  parallel::crew_facts facts;
+  parallel::cluster_inventory inventory;
   for (const std::uint64_t id : {1U, 2U, 3U}) {
-    facts.gathered.peers.emplace_back();
-    facts.gathered.peers.back().id = id;
+    inventory.gathered.peers.emplace_back();
+    inventory.gathered.peers.back().id = id;
   }
   const cohort_member behind{.cohort = 5, .steps = 2, .evaluated = 1};
   std::vector<cohort_member> members{behind, behind, {.cohort = 6, .steps = 2, .evaluation = 9, .evaluated = 4}};
-  CHECK(parallel::evaluations_in(mine, facts, members, behind).through_with == 1);
+  CHECK(parallel::evaluations_in(mine, inventory, members, behind).through_with == 1);
   members[1] = {.cohort = 5, .steps = 2, .evaluation = 3, .evaluated = 2};
-  auto known = parallel::evaluations_in(mine, facts, members, behind);
+  auto known = parallel::evaluations_in(mine, inventory, members, behind);
   CHECK(known.through_with == 2);
   CHECK(known.missed == 3);
   members[1].cohort = 4;  // it comes from another replica, whose parameters are others
-  known = parallel::evaluations_in(mine, facts, members, behind);
+  known = parallel::evaluations_in(mine, inventory, members, behind);
   CHECK(known.through_with == 2);
   CHECK(std::isnan(known.missed));
 }
 
 TEST_CASE("cohort talk: peers that go on from the same exchange say the same of what it remembers", "[parallel][fast]") {
   std::vector<float> factors{1, 2, 3};
-  parallel::crew_state none, some;
+  parallel::exchange_state none, some;
   some.memory = [&] { return std::vector<std::span<std::byte>>{std::as_writable_bytes(std::span{factors})}; };
   const auto before = parallel::described_for_exchange(2.5, 7, some);
   CHECK(before.loss == 2.5);

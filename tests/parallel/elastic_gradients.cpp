@@ -61,20 +61,20 @@ class gradient_world : public support::any_elastic_world {
  public:
   explicit gradient_world(elastic_world_options options, support::local_checkpoints* checkpoints = nullptr)
       : any_elastic_world{std::move(options),
-                          [checkpoints](const elastic_world_options& o, const std::shared_ptr<crew_group>& crew,
+                          [checkpoints](const elastic_world_options& o, const std::shared_ptr<pipeline_group>& group,
                                         environment env, parallel::elastic_pipeline_options po) {
-                            parallel::elastic_pipeline<> pipeline{crew, std::move(po), stage::recovery::regroup{2}};
-                            return peer(o, crew, std::move(env), std::move(pipeline), checkpoints);
+                            parallel::elastic_pipeline<> pipeline{group, std::move(po), stage::recovery::regroup{2}};
+                            return peer(o, group, std::move(env), std::move(pipeline), checkpoints);
                           }} {}
 
  private:
-  static std::unique_ptr<support::elastic_peer> peer(const elastic_world_options& o, std::shared_ptr<crew_group> crew,
+  static std::unique_ptr<support::elastic_peer> peer(const elastic_world_options& o, std::shared_ptr<pipeline_group> group,
                                                      environment env, parallel::elastic_pipeline<> pipeline,
                                                      support::local_checkpoints* checkpoints) {
-    const std::uint64_t id = crew->identity();
+    const std::uint64_t id = group->identity();
     const bool saved = checkpoints != nullptr && checkpoints->by_peer.contains(id);
     const auto part = saved ? checkpoints->by_peer.at(id).part : nn::model_part{{0, 1}};
-    auto t = support::elastic_trainer(o, std::move(crew), std::move(env), std::move(pipeline), Policy::make(), part);
+    auto t = support::elastic_trainer(o, std::move(group), std::move(env), std::move(pipeline), Policy::make(), part);
     if (saved) support::load(t, checkpoints->by_peer.at(id).state);
     return std::make_unique<saved_peer<decltype(t)>>(std::move(t), id, checkpoints);
   }

@@ -9,8 +9,8 @@
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/sim/disk.hpp>
 #include <causeway/sim/world.hpp>
-#include <causeway/train/crew_group.hpp>
 #include <causeway/train/member.hpp>
+#include <causeway/train/pipeline_group.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <chrono>
@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/timed_crew.hpp"
+#include "parallel/timed_pipelines.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;
@@ -41,7 +41,7 @@ TEST_CASE("elastic pipeline: of a stage that hangs and its neighbours, the one t
           "[parallel][elastic]") {
   for (const std::int64_t stages : {4, 8}) {
     for (const std::uint32_t victim : {1U, 2U}) {
-      support::timed_crew_options o;
+      support::timed_pipelines_options o;
       o.stages = stages;
       o.hosts = static_cast<std::uint32_t>(2 * stages);
       o.wanted = o.hosts - 1;
@@ -49,12 +49,12 @@ TEST_CASE("elastic pipeline: of a stage that hangs and its neighbours, the one t
       o.trace = [&](const std::string& line) { log += line + "\n"; };
       o.hangs = [=](std::uint32_t host, double computed) { return host == victim && computed > 4; };
       const std::vector<std::int32_t> tokens(static_cast<std::size_t>(o.micro_batches), 1);
-      support::run_timed_crew(o, stage::recovery::regroup{static_cast<std::uint32_t>(stages)},
-                              [&](auto&, auto&, auto& trainer, auto, auto) {
-                                while (trainer.context().step() < 6) {
-                                  if (!trainer.step({tokens, tokens, o.micro_batches})) return;
-                                }
-                              });
+      support::run_timed_pipelines(o, stage::recovery::regroup{static_cast<std::uint32_t>(stages)},
+                                   [&](auto&, auto&, auto& trainer, auto, auto) {
+                                     while (trainer.context().step() < 6) {
+                                       if (!trainer.step({tokens, tokens, o.micro_batches})) return;
+                                     }
+                                   });
       INFO(stages << " stages, host " << victim << " hangs\n" << log);
       CHECK(times_out(log, victim) > 0);
       for (std::uint32_t h = 0; h < o.hosts; ++h) {

@@ -56,9 +56,9 @@ std::vector<tcp_peer> train_over_tcp(const support::elastic_world_options& o, co
   std::vector<tcp_peer> peers(o.hosts);
   std::latch over{static_cast<std::ptrdiff_t>(o.hosts)};
   const auto train = [&](std::uint32_t p, std::shared_ptr<net::fabric> fabric) -> result<void> {
-    CAUSEWAY_ASSIGN(auto group, member::make(std::move(fabric), io::any_storage{io::posix_storage{}}, members[p]));
-    const auto crew = std::make_shared<crew_group>(std::move(group));
-    auto t = support::elastic_trainer(o, crew, {}, support::with(recovery)(crew, {o.micro_batches}));
+    CAUSEWAY_ASSIGN(auto below, member::make(std::move(fabric), io::any_storage{io::posix_storage{}}, members[p]));
+    const auto group = std::make_shared<pipeline_group>(std::move(below));
+    auto t = support::elastic_trainer(o, group, {}, support::with(recovery)(group, {o.micro_batches}));
     CAUSEWAY_TRY(t.start());
     while (t.context().step() < o.steps) {
       const std::uint64_t step = t.context().step();

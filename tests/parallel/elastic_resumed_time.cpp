@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "timed_crew.hpp"
+#include "timed_pipelines.hpp"
 
 namespace causeway {
 namespace {
@@ -80,7 +80,7 @@ watched_step watch(const Recovery& recovery, const std::vector<loss_of_a_peer>& 
     }
   };
   const auto wanted = static_cast<std::uint32_t>(hosts - lost.size());
-  support::run_timed_crew({hosts, wanted, stages, micro_batches, unit}, recovery, live);
+  support::run_timed_pipelines({hosts, wanted, stages, micro_batches, unit}, recovery, live);
   return all;
 }
 

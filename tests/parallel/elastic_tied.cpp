@@ -72,8 +72,8 @@ class table_notes {
 template <class Trainer>
 class noting_peer final : public support::elastic_peer {
  public:
-  noting_peer(Trainer trainer, std::shared_ptr<crew_group> crew, std::shared_ptr<table_notes> notes)
-      : trainer_{std::move(trainer)}, crew_{std::move(crew)}, notes_{std::move(notes)} {}
+  noting_peer(Trainer trainer, std::shared_ptr<pipeline_group> group, std::shared_ptr<table_notes> notes)
+      : trainer_{std::move(trainer)}, group_{std::move(group)}, notes_{std::move(notes)} {}
   result<void> start() override { return trainer_.start(); }
   std::uint64_t steps() override { return trainer_.context().step(); }
   result<step_report> step(const batch& b) override {
@@ -98,7 +98,7 @@ class noting_peer final : public support::elastic_peer {
 
  private:
   void note() {
-    const stage::seat* seat = layout().find(crew_->identity());
+    const stage::seat* seat = layout().find(group_->identity());
     if (seat == nullptr) return;
     auto& model = trainer_.model();
     std::vector<float> all;
@@ -108,11 +108,11 @@ class noting_peer final : public support::elastic_peer {
     };
     add(trainer_.context().parameters());
     for (const std::span<float> moment : trainer_.context().inner().moments()) add(moment);
-    notes_->note(crew_->words().state, all, seat->holds(0), seat->holds(model.blocks() - 1));
+    notes_->note(group_->record().state, all, seat->holds(0), seat->holds(model.blocks() - 1));
   }
 
   Trainer trainer_;
-  std::shared_ptr<crew_group> crew_;
+  std::shared_ptr<pipeline_group> group_;
   std::shared_ptr<table_notes> notes_;
   stage::layout nowhere_;
   bool takes_part_ = false;  // in the last step that it made or heard of
@@ -134,25 +134,26 @@ class tied_world : public support::any_elastic_world {
   tied_world(const elastic_world_options& options, const Recovery& recovery, const Comm& comm,
              const std::shared_ptr<table_notes>& notes)
       : any_elastic_world{options,
-                          [recovery, comm, notes](const elastic_world_options& o, const std::shared_ptr<crew_group>& crew,
-                                                  environment env, parallel::elastic_pipeline_options p) {
-                            return peer(o, crew, std::move(env), std::move(p), recovery, comm, notes);
+                          [recovery, comm, notes](const elastic_world_options& o,
+                                                  const std::shared_ptr<pipeline_group>& group, environment env,
+                                                  parallel::elastic_pipeline_options p) {
+                            return peer(o, group, std::move(env), std::move(p), recovery, comm, notes);
                           }},
         notes_{notes} {}
 
   template <class Recovery, class Comm>
   static std::unique_ptr<support::elastic_peer> peer(const elastic_world_options& o,
-                                                     const std::shared_ptr<crew_group>& crew, environment env,
+                                                     const std::shared_ptr<pipeline_group>& group, environment env,
                                                      parallel::elastic_pipeline_options p, const Recovery& recovery,
                                                      const Comm& comm, const std::shared_ptr<table_notes>& notes) {
-    env.group = crew;
+    env.group = group;
     trainer_options to;
     to.learning_rate = optim::constant{0.01F};
     to.clip_norm = o.clip_norm;
     auto model = nn::gpt::create(tied_gpt(o.layers), kernels::cpu_backend{1}, nn::model_part{{0, 1}});
     auto trainer = make_trainer(std::move(*model), std::move(env), to, comm(), optim::adamw{}, fault::quorum{},
-                                parallel::elastic_pipeline<Recovery>{crew, std::move(p), recovery});
-    return std::make_unique<noting_peer<decltype(trainer)>>(std::move(trainer), crew, notes);
+                                parallel::elastic_pipeline<Recovery>{group, std::move(p), recovery});
+    return std::make_unique<noting_peer<decltype(trainer)>>(std::move(trainer), group, notes);
   }
 
   std::shared_ptr<table_notes> notes_;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "timed_crew.hpp"
+#include "timed_pipelines.hpp"
 
 namespace causeway {
 namespace {
@@ -53,7 +53,7 @@ timed_step last_step(const Recovery& recovery) {
       last.parameters.assign(t.context().parameters().begin(), t.context().parameters().end());
     }
   };
-  support::run_timed_crew({hosts, hosts - 1, stages, micro_batches, unit}, recovery, live);
+  support::run_timed_pipelines({hosts, hosts - 1, stages, micro_batches, unit}, recovery, live);
   REQUIRE(killed);
   return last;
 }

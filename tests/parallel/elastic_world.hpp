@@ -12,7 +12,7 @@
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/sim/disk.hpp>
 #include <causeway/sim/world.hpp>
-#include <causeway/train/crew_group.hpp>
+#include <causeway/train/pipeline_group.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <chrono>
@@ -56,11 +56,11 @@ struct elastic_world_options {
 
 /// The peer of such a run, on any network.
 template <class Pipeline, class Comm = causeway::comm::every_step<>>
-auto elastic_trainer(const elastic_world_options& o, std::shared_ptr<causeway::elastic_group> crew,
+auto elastic_trainer(const elastic_world_options& o, std::shared_ptr<causeway::elastic_group> group,
                      causeway::environment env, Pipeline pipeline, Comm comm = Comm{},
                      const causeway::nn::model_part& part = causeway::nn::model_part{{0, 1}}) {
   using namespace causeway;
-  env.group = std::move(crew);
+  env.group = std::move(group);
   trainer_options to;
   to.learning_rate = optim::constant{0.01F};
   to.clip_norm = o.clip_norm;
@@ -72,8 +72,8 @@ auto elastic_trainer(const elastic_world_options& o, std::shared_ptr<causeway::e
 /// Pipelines with that recovery, for elastic_world.
 template <class Recovery>
 auto with(Recovery recovery) {
-  return [recovery](std::shared_ptr<causeway::crew_group> crew, causeway::parallel::elastic_pipeline_options o) {
-    return causeway::parallel::elastic_pipeline<Recovery>{std::move(crew), std::move(o), recovery};
+  return [recovery](std::shared_ptr<causeway::pipeline_group> group, causeway::parallel::elastic_pipeline_options o) {
+    return causeway::parallel::elastic_pipeline<Recovery>{std::move(group), std::move(o), recovery};
   };
 }
 
@@ -133,7 +133,7 @@ class elastic_peer_of : public elastic_peer {
 class any_elastic_world {
  public:
   using peer_maker =
-      std::function<std::unique_ptr<elastic_peer>(const elastic_world_options&, std::shared_ptr<causeway::crew_group>,
+      std::function<std::unique_ptr<elastic_peer>(const elastic_world_options&, std::shared_ptr<causeway::pipeline_group>,
                                                   causeway::environment, causeway::parallel::elastic_pipeline_options)>;
   using result_of_host = elastic_result;
 
@@ -172,15 +172,15 @@ class any_elastic_world {
   causeway::sim::world world_;  // last: its processes refer to the rest
 };
 
-/// `make(crew, options)` gives a peer's pipeline.
+/// `make(group, options)` gives a peer's pipeline.
 template <class Make>
 class elastic_world : public any_elastic_world {
  public:
   elastic_world(elastic_world_options options, Make make)
       : any_elastic_world{std::move(options),
-                          [make](const elastic_world_options& o, const std::shared_ptr<causeway::crew_group>& crew,
+                          [make](const elastic_world_options& o, const std::shared_ptr<causeway::pipeline_group>& group,
                                  causeway::environment env, causeway::parallel::elastic_pipeline_options pipeline) {
-                            auto trainer = elastic_trainer(o, crew, std::move(env), make(crew, std::move(pipeline)));
+                            auto trainer = elastic_trainer(o, group, std::move(env), make(group, std::move(pipeline)));
                             return std::make_unique<elastic_peer_of<decltype(trainer)>>(std::move(trainer));
                           }} {}
 };

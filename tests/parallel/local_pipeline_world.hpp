@@ -40,12 +40,12 @@ struct local_checkpoints {
 
 /// The peer of such a run. It begins with the first block only, or with what was `saved`.
 template <class Comm>
-auto local_trainer(const elastic_world_options& o, std::shared_ptr<causeway::crew_group> crew, causeway::environment env,
-                   Comm comm, causeway::parallel::local_pipeline_options po,
+auto local_trainer(const elastic_world_options& o, std::shared_ptr<causeway::pipeline_group> group,
+                   causeway::environment env, Comm comm, causeway::parallel::local_pipeline_options po,
                    const local_checkpoints::of_peer* saved = nullptr) {
   using namespace causeway;
-  parallel::local_pipeline<> pipeline{crew, std::move(po), stage::recovery::regroup{2}};
-  env.group = std::move(crew);
+  parallel::local_pipeline<> pipeline{group, std::move(po), stage::recovery::regroup{2}};
+  env.group = std::move(group);
   trainer_options to;
   to.learning_rate = optim::constant{0.01F};
   to.clip_norm = o.clip_norm;
@@ -89,20 +89,21 @@ class local_world : public any_elastic_world {
   explicit local_world(elastic_world_options options, local_checkpoints* checkpoints = nullptr)
       : any_elastic_world{
             std::move(options),
-            [checkpoints](const elastic_world_options& o, const std::shared_ptr<causeway::crew_group>& crew,
+            [checkpoints](const elastic_world_options& o, const std::shared_ptr<causeway::pipeline_group>& group,
                           causeway::environment env, const causeway::parallel::elastic_pipeline_options& e) {
-              return make(o, crew, std::move(env), {e.micro_batches, e.storage, e.folder, e.store_every}, checkpoints);
+              return make(o, group, std::move(env), {e.micro_batches, e.storage, e.folder, e.store_every}, checkpoints);
             }} {}
 
  private:
   static std::unique_ptr<elastic_peer> make(const elastic_world_options& o,
-                                            const std::shared_ptr<causeway::crew_group>& crew, causeway::environment env,
-                                            causeway::parallel::local_pipeline_options po, local_checkpoints* checkpoints) {
+                                            const std::shared_ptr<causeway::pipeline_group>& group,
+                                            causeway::environment env, causeway::parallel::local_pipeline_options po,
+                                            local_checkpoints* checkpoints) {
     Options with;
     with.local_steps = steps_of_round;
-    const std::uint64_t id = crew->identity();
+    const std::uint64_t id = group->identity();
     const bool saved = checkpoints != nullptr && checkpoints->by_peer.contains(id);
-    auto trainer = local_trainer(o, crew, std::move(env), causeway::presets::make(with), std::move(po),
+    auto trainer = local_trainer(o, group, std::move(env), causeway::presets::make(with), std::move(po),
                                  saved ? &checkpoints->by_peer.at(id) : nullptr);
     const auto note = [checkpoints, id](auto& t) {
       if (checkpoints == nullptr || t.context().step() != checkpoints->after) return;

@@ -45,7 +45,7 @@ struct peer {
 };
 
 const std::uint64_t ids[] = {11, 12, 13};
-const parallel::crew_words words{5, 77, 1, {}};
+const parallel::step_record record{5, 77, 1, {}};
 
 stage::layout without(std::size_t lost) {
   stage::layout l{{{{{ids[0], {0, 1}}, {ids[1], {1, 2}}, {ids[2], {2, 3}}}, micro_batches}}};
@@ -70,7 +70,7 @@ void attempt(std::vector<std::unique_ptr<peer>>& all, std::size_t lost, bool res
     if (resumes) {
       if (!me.work.resume(talk, true, micro_batches)) std::abort();  // checks of Catch are for one thread
     } else {
-      me.work.begin<support::timed_stages::tape_type>(words, l, &at);
+      me.work.begin<support::timed_stages::tape_type>(record, l, &at);
     }
     std::vector<std::int32_t> tokens(micro_batches);
     std::iota(tokens.begin(), tokens.end(), 1);
@@ -146,20 +146,20 @@ TEST_CASE("resumable step: whoever is lost, its shadow makes its gradients from 
 
 TEST_CASE("resumable step: it is of one state and layout", "[parallel][fast]") {
   auto peers = three_peers();
-  CHECK(peers[0]->work.described(words, {}).name == 0);
+  CHECK(peers[0]->work.described(record, {}).name == 0);
   attempt(peers, stages, false);
-  const auto begun = peers[1]->work.described(words, {{1, 3}});
-  CHECK(begun.name == peers[0]->work.described(words, {}).name);
+  const auto begun = peers[1]->work.described(record, {{1, 3}});
+  CHECK(begun.name == peers[0]->work.described(record, {}).name);
   CHECK(begun.name != 0);
   CHECK(begun.replicas == 1);
   CHECK(begun.stages == stages);
   CHECK(begun.stage == 1);
   CHECK((begun.keeps == std::vector<nn::block_range>{{1, 3}}));
-  auto later = words;
+  auto later = record;
   later.state = 78;
   CHECK(peers[1]->work.described(later, {}).name == 0);
   peers[1]->work.forget();
-  CHECK(peers[1]->work.described(words, {}).name == 0);
+  CHECK(peers[1]->work.described(record, {}).name == 0);
 }
 
 }  // namespace causeway

@@ -23,7 +23,7 @@ TEST_CASE("saved rounds: a round is there again, block by block, with what the p
   auto& ctx = t.context();
   std::vector<float> shared(ctx.parameters().begin(), ctx.parameters().end());
   std::uint64_t due = 30;
-  parallel::crew_state state;
+  parallel::exchange_state state;
   state.alike = {std::as_writable_bytes(std::span{&due, 1})};
   state.rows = [&] { return std::vector<std::span<float>>{shared}; };
   parallel::shared_blocks blocks{ctx, state};
@@ -32,32 +32,32 @@ TEST_CASE("saved rounds: a round is there again, block by block, with what the p
   parallel::block_store store{io::any_storage{disk}, "blocks"};
   parallel::saved_rounds saved;
   saved.savers.begin(store);
-  parallel::crew_facts facts;
-  facts.gathered.peers.push_back({.id = 5, .holds = {{0, 2}}});
-  facts.storages = {saved.savers.identity(9, log_sink{})};
-  saved.savers.met(facts);
+  parallel::cluster_inventory inventory;
+  inventory.gathered.peers.push_back({.id = 5, .holds = {{0, 2}}});
+  inventory.storages = {saved.savers.identity(9, log_sink{})};
+  saved.savers.met(inventory);
   const stage::layout alone{{{{{5, {0, 2}}}, 1}}};
 
   parallel::block_ownership held;
   held.begin(nn::model_part{{0, 2}}, 2, store);
   held.moved_to(77, {});  // nothing is valid where this peer has no seat
   held.seated({0, 2}, 0);
-  const parallel::crew_words words{.step = 3, .state = 77};
+  const parallel::step_record record{.step = 3, .state = 77};
   held.begin(nn::model_part{{0, 2}}, 2, store);
   for (std::int64_t b = 0; b < 2; ++b) held.put(blocks, b, parallel::block_contents(held.contents_size(blocks, b), 1.5F));
-  REQUIRE(saved.save(blocks, held, alone, words, state, 5));
-  REQUIRE(saved.save(blocks, held, alone, words, state, 6));  // it is not the first, and saves nothing
+  REQUIRE(saved.save(blocks, held, alone, record, state, 5));
+  REQUIRE(saved.save(blocks, held, alone, record, state, 6));  // it is not the first, and saves nothing
 
   due = 1;
   const auto found = saved.savers.found(3);
   REQUIRE(found);
-  const auto alike = saved.load(*found, words, 2, held, state);
+  const auto alike = saved.load(*found, record, 2, held, state);
   REQUIRE(alike);
   CHECK(*alike);
   CHECK(due == 30);
-  CHECK(held.described(words, 2).holds_all({0, 2}));
+  CHECK(held.described(record, 2).holds_all({0, 2}));
   const auto again = held.contents(blocks, 1);
   REQUIRE(again);
   CHECK(again->front() == 1.5F);
-  CHECK_FALSE(*saved.load(parallel::saved_states{}, words, 2, held, state));
+  CHECK_FALSE(*saved.load(parallel::saved_states{}, record, 2, held, state));
 }

@@ -22,7 +22,7 @@ TEST_CASE("shared blocks: a block takes along the shared parameters, both optimi
   auto& ctx = t.context();
   std::vector<float> shared(ctx.parameters().size(), 3.0F), velocity(shared.size(), 4.0F);
   std::vector<std::size_t> divided;
-  parallel::crew_state state;
+  parallel::exchange_state state;
   state.rows = [&] { return std::vector<std::span<float>>{shared, velocity}; };
   state.divide = [&](std::span<const parameter_segment> before) -> result<void> {
     divided = {before.size(), ctx.model().parameters().segments().size()};

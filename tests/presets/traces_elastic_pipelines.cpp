@@ -90,13 +90,13 @@ class elastic_replay {
     return o;
   }
   support::any_elastic_world::peer_maker maker() {
-    return [this](const support::elastic_world_options&, const std::shared_ptr<crew_group>& crew, environment env,
+    return [this](const support::elastic_world_options&, const std::shared_ptr<pipeline_group>& group, environment env,
                   const parallel::elastic_pipeline_options& e) -> std::unique_ptr<support::elastic_peer> {
       Options options;
-      options.peers = crew;
+      options.peers = group;
       options.micro_batches = e.micro_batches;
       change_(options);
-      env.group = crew;
+      env.group = group;
       trainer_options to;
       to.learning_rate = optim::constant{trace_.learning_rate()};
       to.clip_norm = 0;

@@ -339,8 +339,6 @@
 #include <causeway/parallel/impl/block_sums.ipp>
 #include <causeway/parallel/impl/cohort_talk.ipp>
 #include <causeway/parallel/impl/cohorts.ipp>
-#include <causeway/parallel/impl/crew_facts.ipp>
-#include <causeway/parallel/impl/crew_turns.ipp>
 #include <causeway/parallel/impl/embedding_base.ipp>
 #include <causeway/parallel/impl/envelope.ipp>
 #include <causeway/parallel/impl/expert_client.ipp>
@@ -351,6 +349,7 @@
 #include <causeway/parallel/impl/interpolated_blocks.ipp>
 #include <causeway/parallel/impl/micro_batches.ipp>
 #include <causeway/parallel/impl/part_change.ipp>
+#include <causeway/parallel/impl/peer_inventory.ipp>
 #include <causeway/parallel/impl/pipeline_peer.ipp>
 #include <causeway/parallel/impl/pipeline_place.ipp>
 #include <causeway/parallel/impl/pipeline_talk.ipp>
@@ -358,6 +357,7 @@
 #include <causeway/parallel/impl/resumable_step.ipp>
 #include <causeway/parallel/impl/seat_work.ipp>
 #include <causeway/parallel/impl/step_snapshot.ipp>
+#include <causeway/parallel/impl/step_turns.ipp>
 #include <causeway/parallel/impl/swarm_balance.ipp>
 #include <causeway/parallel/impl/swarm_ends.ipp>
 #include <causeway/parallel/impl/swarm_mail.ipp>
@@ -373,13 +373,13 @@
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 15
-#include <causeway/train/impl/crew_group.ipp>
 #include <causeway/train/impl/entered_attempt.ipp>
 #include <causeway/train/impl/flat_model.ipp>
 #include <causeway/train/impl/held_samples.ipp>
 #include <causeway/train/impl/member.ipp>
 #include <causeway/train/impl/member_control.ipp>
 #include <causeway/train/impl/member_waits.ipp>
+#include <causeway/train/impl/pipeline_group.ipp>
 #include <causeway/train/impl/refound.ipp>
 #include <causeway/train/impl/spare_round.ipp>
 #include <causeway/train/impl/state_fetch.ipp>

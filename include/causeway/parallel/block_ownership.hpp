@@ -10,7 +10,7 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/block_moves.hpp>
 #include <causeway/parallel/block_store.hpp>
-#include <causeway/parallel/crew.hpp>
+#include <causeway/parallel/step_group.hpp>
 #include <causeway/parallel/tied_table.hpp>
 #include <causeway/stage/recovery.hpp>
 
@@ -34,10 +34,10 @@ class block_ownership {
   CAUSEWAY_DECL void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
 
   /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
-  CAUSEWAY_DECL [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_ready(const nn::model_part& part, const step_record& w) const;
 
   /// What others are told; the id is theirs to fill in.
-  CAUSEWAY_DECL [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] stage::present_peer described(const step_record& w, std::int64_t layers) const;
 
   /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
   /// those were.
@@ -91,7 +91,7 @@ class block_ownership {
   }
 
   /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
-  result<void> change(auto& ctx, const nn::model_part& part, const crew_words& w) {
+  result<void> change(auto& ctx, const nn::model_part& part, const step_record& w) {
     const auto layers = static_cast<std::int64_t>(valid_.size());
     if (!is_at(w)) forget();
     for (std::int64_t b = 0; b < layers; ++b) {
@@ -116,10 +116,10 @@ class block_ownership {
   }
 
   /// The run went back to a state that is saved. `found`: which of its blocks this peer's storage has.
-  CAUSEWAY_DECL void went_back(const crew_words& w, const saved_blocks& found);
+  CAUSEWAY_DECL void went_back(const step_record& w, const saved_blocks& found);
 
   /// Saves a block of the state that the run is in.
-  result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
+  result<void> save(auto& ctx, std::int64_t block, const step_record& w) {
     CAUSEWAY_ASSIGN(const block_contents all, contents(ctx, block));
     return store_->save(w, block, all);
   }
@@ -134,10 +134,10 @@ class block_ownership {
   }
 
  private:
-  [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
+  [[nodiscard]] bool is_at(const step_record& w) const noexcept { return state_ == w.state; }
 
   [[nodiscard]] bool is_stored(std::int64_t block) const noexcept { return stored_ && stored_->has(block); }
-  CAUSEWAY_DECL [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
+  CAUSEWAY_DECL [[nodiscard]] bool has(const step_record& w, std::int64_t block) const;
 
   CAUSEWAY_DECL void forget();
 
@@ -149,7 +149,7 @@ class block_ownership {
 
   std::optional<block_store> store_;
   std::optional<saved_blocks> stored_;  // of the state that the run is in, where it went back to one
-  std::uint64_t state_ = 0;             // crew_words::state that the blocks are of
+  std::uint64_t state_ = 0;             // step_record::state that the blocks are of
   std::vector<std::uint8_t> valid_;     // by block: in the model's part, and of that state
   std::map<std::int64_t, block_contents> attic_;
   std::map<std::int64_t, double> squares_;

@@ -9,7 +9,7 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/parallel/block_store.hpp>
-#include <causeway/parallel/crew_facts.hpp>
+#include <causeway/parallel/peer_inventory.hpp>
 
 #include <cstdint>
 #include <map>
@@ -27,12 +27,12 @@ class block_savers {
   [[nodiscard]] const std::optional<block_store>& store() const noexcept { return store_; }
   [[nodiscard]] bool saves() const noexcept { return store_.has_value(); }
 
-  /// The identity of this peer's storage, for crew_member; 0: it has none, or cannot reach it. Looked at until peers have
-  /// met once: by then whoever wrote last has written. `fresh`: another number on each peer.
+  /// The identity of this peer's storage, for peer_inventory; 0: it has none, or cannot reach it. Looked at until peers
+  /// have met once: by then whoever wrote last has written. `fresh`: another number on each peer.
   CAUSEWAY_DECL std::uint64_t identity(std::uint64_t fresh, const log_sink& log);
 
   /// Who is there, and what they said.
-  CAUSEWAY_DECL void met(const crew_facts& facts);
+  CAUSEWAY_DECL void met(const cluster_inventory& inventory);
 
   /// Whether `self`, among the holders of a block, is the one that saves it. Ids; equal lists on all peers.
   CAUSEWAY_DECL [[nodiscard]] bool is_first(const std::vector<std::uint64_t>& holders, std::uint64_t self) const;

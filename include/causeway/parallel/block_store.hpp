@@ -13,7 +13,7 @@
 #include <causeway/io/section.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/parallel/block_moves.hpp>
-#include <causeway/parallel/crew.hpp>
+#include <causeway/parallel/step_group.hpp>
 
 #include <algorithm>
 #include <array>
@@ -31,7 +31,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 struct saved_blocks {
   static constexpr std::int64_t most = 1024;  ///< blocks of a model that can go back
 
-  crew_words state{};  ///< step 0: none
+  step_record state{};  ///< step 0: none
   std::array<std::uint64_t, most / 64> found{};
 
   void add(std::int64_t block) noexcept { found[static_cast<std::size_t>(block / 64)] |= std::uint64_t{1} << block % 64; }
@@ -43,10 +43,10 @@ struct saved_blocks {
 using saved_states = std::array<saved_blocks, 4>;
 
 /// The newest state of which the peers have every block between them; none: there is none.
-CAUSEWAY_DECL [[nodiscard]] std::optional<crew_words> newest_together(std::span<const saved_states> peers,
-                                                                      std::int64_t layers);
+CAUSEWAY_DECL [[nodiscard]] std::optional<step_record> newest_together(std::span<const saved_states> peers,
+                                                                       std::int64_t layers);
 /// Those of one state; none where it is not among them.
-CAUSEWAY_DECL [[nodiscard]] saved_blocks blocks_of(const saved_states& all, const crew_words& state);
+CAUSEWAY_DECL [[nodiscard]] saved_blocks blocks_of(const saved_states& all, const step_record& state);
 
 /// Copies share the storage. The two newest steps of each block stay.
 class block_store {
@@ -54,7 +54,7 @@ class block_store {
   CAUSEWAY_DECL block_store(io::any_storage storage, std::string folder);
 
   /// Durable on return.
-  CAUSEWAY_DECL result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents);
+  CAUSEWAY_DECL result<void> save(const step_record& state, std::int64_t block, std::span<const float> contents);
 
   /// A number that all peers find that reach this storage, and no others; made by whoever asks first. Ask again before it
   /// is used: two may have asked first.
@@ -64,12 +64,12 @@ class block_store {
   CAUSEWAY_DECL result<saved_states> found(std::int64_t layers);
 
   /// The newest state of which every block is there and whole; none: there is none. Reads what it finds.
-  CAUSEWAY_DECL result<std::optional<crew_words>> newest(std::int64_t layers);
+  CAUSEWAY_DECL result<std::optional<step_record>> newest(std::int64_t layers);
 
   /// A block of a state that `newest` found, into `contents`. errc::not_found: another state is stored for that step.
-  CAUSEWAY_DECL result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents);
+  CAUSEWAY_DECL result<void> load(const step_record& state, std::int64_t block, std::span<float> contents);
   /// However long it is: parameters come first.
-  CAUSEWAY_DECL result<std::vector<float>> load(const crew_words& state, std::int64_t block);
+  CAUSEWAY_DECL result<std::vector<float>> load(const step_record& state, std::int64_t block);
 
  private:
   CAUSEWAY_DECL [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const;

@@ -11,8 +11,8 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/cohorts.hpp>
-#include <causeway/parallel/crew.hpp>
-#include <causeway/parallel/crew_facts.hpp>
+#include <causeway/parallel/peer_inventory.hpp>
+#include <causeway/parallel/step_group.hpp>
 #include <causeway/stage/layout.hpp>
 
 #include <algorithm>
@@ -40,19 +40,20 @@ result<std::vector<T>> of_all(auto& transport, const net::message_id& id, const 
 /// What a peer says before gradients are exchanged by the communication policy.
 struct exchange_share {
   double loss = 0;           ///< of its part of the batch
-  std::uint64_t state = 0;   ///< names what the policy keeps alike, as crew_words::state
+  std::uint64_t state = 0;   ///< names what the policy keeps alike, as step_record::state
   std::uint64_t memory = 0;  ///< names what an exchange remembers
 };
-CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state, const crew_state& kept);
+CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state,
+                                                                  const exchange_state& kept);
 
 /// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer
 /// calls it if one does. Bytes: that, and one, from and to everybody. errc::not_found: nobody has it.
-CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const crew_state& state,
+CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const exchange_state& state,
                                       bool has, const collective::collective_options& options);
 
-/// What crew_state::alike holds, as a block_store keeps it, and back.
-CAUSEWAY_DECL [[nodiscard]] std::vector<float> as_numbers(const crew_state& state);
-CAUSEWAY_DECL void put_numbers(const crew_state& state, std::span<const float> numbers);
+/// What exchange_state::alike holds, as a block_store keeps it, and back.
+CAUSEWAY_DECL [[nodiscard]] std::vector<float> as_numbers(const exchange_state& state);
+CAUSEWAY_DECL void put_numbers(const exchange_state& state, std::span<const float> numbers);
 
 /// Evaluations before the next step, as the peers of a replica are through with them.
 struct replica_evaluations {
@@ -61,7 +62,7 @@ struct replica_evaluations {
 };
 
 /// Of this replica; `own` is this peer's word.
-CAUSEWAY_DECL [[nodiscard]] replica_evaluations evaluations_in(const stage::replica& r, const crew_facts& facts,
+CAUSEWAY_DECL [[nodiscard]] replica_evaluations evaluations_in(const stage::replica& r, const cluster_inventory& inventory,
                                                                std::span<const cohort_member> members,
                                                                const cohort_member& own);
 

@@ -29,7 +29,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// What a peer says of its local progress. A regular value without padding: it travels as it is.
 struct cohort_member {
-  std::uint64_t state = 0;      ///< names what its shared parameters are of, as crew_words::state
+  std::uint64_t state = 0;      ///< names what its shared parameters are of, as step_record::state
   std::uint64_t cohort = 0;     ///< names its own; 0: none
   std::uint64_t steps = 0;      ///< that it has taken since the last exchange
   double norm = 0;              ///< of the gradient of the last of them, over the whole model

@@ -21,12 +21,12 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/cohort_talk.hpp>
 #include <causeway/parallel/cohorts.hpp>
-#include <causeway/parallel/crew.hpp>
 #include <causeway/parallel/interpolated_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/pipeline_peer.hpp>
 #include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/stage_model.hpp>
+#include <causeway/parallel/step_group.hpp>
 #include <causeway/parallel/unsound_steps.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
@@ -74,10 +74,10 @@ struct local_pipeline_options {
 /// - if no replica is whole, the round begins anew, laid out for who is there.
 ///
 /// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
-/// begins anew. Needs an environment whose group is a crew_group, the same object here, fault::quorum, an inner optimizer
-/// whose state can be divided (optim::Divisible), a recovery whose replicas are cut alike (regroup, morph, proactive), and
-/// a policy with comm_traits::moves_with_blocks (rule C7). Untied embeddings. The trainer stays where it is once it
-/// started.
+/// begins anew. Needs an environment whose group is a pipeline_group, the same object here, fault::quorum, an inner
+/// optimizer whose state can be divided (optim::Divisible), a recovery whose replicas are cut alike (regroup, morph,
+/// proactive), and a policy with comm_traits::moves_with_blocks (rule C7). Untied embeddings. The trainer stays where it is
+/// once it started.
 ///
 /// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
 /// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
@@ -94,7 +94,7 @@ class local_pipeline {
   static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .moves_blocks = true};
   static constexpr std::uint32_t state_version = 1;
 
-  explicit local_pipeline(std::shared_ptr<crew> peers = nullptr, local_pipeline_options options = {},
+  explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
       : peer_{std::move(peers)},
         options_{std::move(options)},
@@ -209,37 +209,37 @@ class local_pipeline {
     CAUSEWAY_ASSIGN(const bool another, peer_.begin_attempt());
     if (gathered_ && !another) return {};
     gathered_ = false;
-    CAUSEWAY_ASSIGN(const crew_facts facts, meet(ctx));
-    CAUSEWAY_ASSIGN(const auto members, members_of(ctx, facts));
+    CAUSEWAY_ASSIGN(const cluster_inventory inventory, meet(ctx));
+    CAUSEWAY_ASSIGN(const auto members, members_of(ctx, inventory));
     if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
-    auto made = arrange_cohorts(recovery_, facts.gathered, members, peer_.words().state);
+    auto made = arrange_cohorts(recovery_, inventory.gathered, members, peer_.record().state);
     if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
-    if (!lost_runs(facts.gathered).empty()) return go_back(ctx, missing(lost_runs(facts.gathered).front()));
+    if (!lost_runs(inventory.gathered).empty()) return go_back(ctx, missing(lost_runs(inventory.gathered).front()));
     peer_.layout = std::move(made->layout);
-    const auto seated = take_seat(ctx, facts, members, made->names);
+    const auto seated = take_seat(ctx, inventory, members, made->names);
     if (begins_anew_ && ends_step) peer_.group->finished_by_others();
     return seated;
   }
 
-  result<crew_facts> meet(auto& ctx) {
-    const crew_member own = peer_.described(ctx.model().blocks(), ctx.log());
+  result<cluster_inventory> meet(auto& ctx) {
+    const peer_inventory own = peer_.described(ctx.model().blocks(), ctx.log());
     const auto ours = pipeline_peer::agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
-    return peer_.gather(peer_.named(pipeline_peer::facts_channel), own, ours, peer_.how(ctx));
+    return peer_.gather(peer_.named(pipeline_peer::inventory_channel), own, ours, peer_.how(ctx));
   }
 
-  // By place in facts.gathered.peers.
-  result<std::vector<cohort_member>> members_of(auto& ctx, const crew_facts& facts) {
+  // By place in inventory.gathered.peers.
+  result<std::vector<cohort_member>> members_of(auto& ctx, const cluster_inventory& inventory) {
     cohort_member own = progress_;
-    if (spoilt_ || (own.steps == 0 && ctx.step() != peer_.words().step)) own.evaluated = 0;  // the step begins anew
+    if (spoilt_ || (own.steps == 0 && ctx.step() != peer_.record().step)) own.evaluated = 0;  // the step begins anew
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::progress_channel, own));
     std::vector<cohort_member> members;
-    for (const net::peer_index i : facts.index_of) members.push_back(all[i]);
+    for (const net::peer_index i : inventory.index_of) members.push_back(all[i]);
     return members;
   }
 
   // Where somebody missed a round, or has just come.
   result<void> bring_up(auto& ctx, std::span<const cohort_member> members) {
-    const std::uint64_t state = peer_.words().state;
+    const std::uint64_t state = peer_.record().state;
     const auto has = [state](const cohort_member& m) { return m.state == state; };
     if (std::all_of(members.begin(), members.end(), has)) return {};
     return take_alike(*peer_.attempt.transport, peer_.named(pipeline_peer::alike_channel), peer_.group->state(),
@@ -252,22 +252,22 @@ class local_pipeline {
     CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, "the round", why));
     spoilt_ = true;  // whatever this peer has moved is of another state
     progress_ = {};
-    if (alike) progress_.state = peer_.words().state;
-    return fail(errc::cancelled, "round", "the run went back to step " + std::to_string(peer_.words().step));
+    if (alike) progress_.state = peer_.record().state;
+    return fail(errc::cancelled, "round", "the run went back to step " + std::to_string(peer_.record().step));
   }
 
-  result<void> take_seat(auto& ctx, const crew_facts& facts, std::span<const cohort_member> members,
+  result<void> take_seat(auto& ctx, const cluster_inventory& inventory, std::span<const cohort_member> members,
                          const std::vector<std::uint64_t>& names) {
     const bool ready = peer_.sit_down(ctx.model().blocks(), ctx.model().part());
     const bool sat = peer_.seat != nullptr;
     const bool goes_on = sat && progress_.cohort != 0 && names[peer_.place.replica] == progress_.cohort;
     if (!goes_on) progress_.cohort = 0;  // for good, whatever comes of this attempt
     shared_blocks blocks{ctx, peer_.group->state()};
-    CAUSEWAY_TRY(peer_.fetch(blocks, facts, ready));
+    CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
     CAUSEWAY_TRY(check_untied(ctx));
     gathered_ = true;
     known_evaluations_ = {};
-    if (sat) known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], facts, members, progress_);
+    if (sat) known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_);
     return goes_on ? catch_up(members) : begin_anew(ctx, blocks);
   }
 
@@ -288,23 +288,23 @@ class local_pipeline {
 
   // A new replica, or none: from the shared parameters.
   result<void> begin_anew(auto& ctx, auto& blocks) {
-    const crew_words& words = peer_.words();
-    const bool anew = progress_.state != words.state || progress_.steps > 0 || ctx.step() != words.step || spoilt_;
+    const step_record& record = peer_.record();
+    const bool anew = progress_.state != record.state || progress_.steps > 0 || ctx.step() != record.step || spoilt_;
     given_up_steps_ += progress_.steps;
     complete_ = told_ = spoilt_ = false;
-    progress_ = {.state = words.state, .evaluated = anew ? 0 : progress_.evaluated};
+    progress_ = {.state = record.state, .evaluated = anew ? 0 : progress_.evaluated};
     computes_ = peer_.seat != nullptr ? peer_.seat->computes : nn::block_range{};
     peer_.held.seated(computes_, static_cast<std::uint32_t>(peer_.place.replica));
     if (peer_.seat != nullptr) {
       progress_.slots = static_cast<std::uint32_t>(peer_.layout.replicas.size());
       progress_.slot = static_cast<std::uint32_t>(peer_.place.replica);
-      progress_.cohort = mix(words.state, mix(peer_.attempt.round, peer_.attempt.attempt), progress_.slot + 1);
+      progress_.cohort = mix(record.state, mix(peer_.attempt.round, peer_.attempt.attempt), progress_.slot + 1);
     }
     blocks.begin_from_shared();
     if (!anew) return {};
     peer_.group->state().begin_anew();
     begins_anew_ = true;
-    return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(words.step));
+    return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(record.step));
   }
 
   // ---- a step -----------------------------------------------------------------------------------------------------------
@@ -382,9 +382,9 @@ class local_pipeline {
   // ---- the exchange -----------------------------------------------------------------------------------------------------
 
   // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
-  result<crew_entry> enter(auto& ctx) {
-    const crew_words& words = peer_.words();
-    if (!mean_.empty() && words.state == mean_of_ && words.state != progress_.state) return land_known(words);
+  result<exchange_entry> enter(auto& ctx) {
+    const step_record& record = peer_.record();
+    if (!mean_.empty() && record.state == mean_of_ && record.state != progress_.state) return land_known(record);
     CAUSEWAY_TRY(gather_all(ctx));
     return peer_.entry();
   }
@@ -393,7 +393,7 @@ class local_pipeline {
   result<void> gather_all(auto& ctx) {
     for (;;) {
       CAUSEWAY_TRY(gather(ctx, true));
-      const crew_attempt before = peer_.attempt;
+      const step_attempt before = peer_.attempt;
       collective::collective_options options = peer_.how(ctx);
       options.deadline = round_times_.count() > 0 ? ctx.clock().now() + 2 * round_times_.patience() : no_deadline;
       CAUSEWAY_ASSIGN(const auto all, of_all(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel),
@@ -404,16 +404,16 @@ class local_pipeline {
   }
 
   // Others voted for what this peer has the mean of.
-  result<crew_entry> land_known(const crew_words& words) {
-    landed(words);
+  result<exchange_entry> land_known(const step_record& record) {
+    landed(record);
     known_ = true;
-    return crew_entry{.known = mean_};
+    return exchange_entry{.known = mean_};
   }
 
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
     if (std::exchange(known_, false)) return {};
     mean_.assign(mean.begin(), mean.end());
-    crew_words next = peer_.words();
+    step_record next = peer_.record();
     hasher h;
     for (const auto& [id, index] : peer_.index_of) h.add_value(id).add_value(index);
     h.add_value(next.state).add_value(peer_.attempt.round).add_value(peer_.attempt.attempt);
@@ -426,7 +426,7 @@ class local_pipeline {
       return fail(errc::protocol, "round", "the peers of an exchange are at different steps");
     }
     CAUSEWAY_TRY(peer_.group->propose(next));
-    if (peer_.words() != next) return fail(errc::cancelled, "round", "the others have finished it");
+    if (peer_.record() != next) return fail(errc::cancelled, "round", "the others have finished it");
     round_times_.observe(ctx.clock().now() - round_began_);
     round_began_ = ctx.clock().now();
     landed(next);
@@ -434,9 +434,9 @@ class local_pipeline {
   }
 
   // The run has the round, and so has this peer: its mean lands now.
-  void landed(const crew_words& words) {
-    peer_.held.moved_to(words.state, {});
-    progress_ = {.state = words.state};
+  void landed(const step_record& record) {
+    peer_.held.moved_to(record.state, {});
+    progress_ = {.state = record.state};
     gathered_ = false;
     const std::uint64_t round = peer_.attempt.round;
     saves_ = options_.store_every > 0 && (round == 1 || round % options_.store_every == 0);

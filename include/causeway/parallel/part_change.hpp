@@ -12,9 +12,9 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/block_moves.hpp>
 #include <causeway/parallel/block_ownership.hpp>
-#include <causeway/parallel/crew.hpp>
-#include <causeway/parallel/crew_facts.hpp>
 #include <causeway/parallel/interpolated_blocks.hpp>
+#include <causeway/parallel/peer_inventory.hpp>
+#include <causeway/parallel/step_group.hpp>
 #include <causeway/stage/layout.hpp>
 
 #include <cstddef>
@@ -38,7 +38,7 @@ struct block_roads {
 /// an end of the model.
 class part_change {
  public:
-  CAUSEWAY_DECL part_change(block_ownership& held, const crew_words& words, const crew_facts& facts,
+  CAUSEWAY_DECL part_change(block_ownership& held, const step_record& record, const cluster_inventory& inventory,
                             const stage::layout& to, const block_roads& roads);
 
   /// Whether anything moves or is made up, at whatever peer.
@@ -48,7 +48,7 @@ class part_change {
   /// sent what are no parameters.
   result<void> run(auto& ctx, const nn::model_part& part, bool ready) {
     CAUSEWAY_TRY(copy_out(ctx));
-    if (!ready) CAUSEWAY_TRY(held_.change(ctx, part, words_));
+    if (!ready) CAUSEWAY_TRY(held_.change(ctx, part, record_));
     CAUSEWAY_TRY(receive_moves(ctx));
     if (made_.empty()) return {};
     CAUSEWAY_TRY(receive_sources(ctx));
@@ -65,11 +65,11 @@ class part_change {
 
   result<void> copy_out(auto& ctx) {
     for (const block_move& m : moves_) {
-      if (m.from != facts_.self) continue;
+      if (m.from != inventory_.self) continue;
       CAUSEWAY_ASSIGN(outward_[m.block], held_.contents(ctx, m.block));
     }
     for (const block_move& m : sources_) {
-      if (m.from != facts_.self) continue;
+      if (m.from != inventory_.self) continue;
       CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
       source_outward_[m.block] = parameters_of(std::move(all), ctx.inner().moments().size());
     }
@@ -78,7 +78,7 @@ class part_change {
 
   result<void> receive_moves(auto& ctx) {
     for (const block_move& m : moves_) {
-      if (m.to == facts_.self) inward_[m.block].resize(held_.contents_size(ctx, m.block));
+      if (m.to == inventory_.self) inward_[m.block].resize(held_.contents_size(ctx, m.block));
     }
     CAUSEWAY_TRY(exchange(roads_.moves, moves_, outward_, inward_));
     for (const auto& [block, contents] : inward_) held_.put(ctx, block, contents);
@@ -87,9 +87,9 @@ class part_change {
 
   result<void> receive_sources(auto& ctx) {
     for (const block_move& m : sources_) {
-      if (m.to != facts_.self) continue;
+      if (m.to != inventory_.self) continue;
       block_contents& room = source_inward_[m.block];
-      if (m.from == facts_.self) room = source_outward_.at(m.block);
+      if (m.from == inventory_.self) room = source_outward_.at(m.block);
       room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
     }
     std::vector<block_move> between = sources_;
@@ -111,8 +111,8 @@ class part_change {
                                       by_block& inward);
 
   block_ownership& held_;
-  const crew_words& words_;
-  const crew_facts& facts_;
+  const step_record& record_;
+  const cluster_inventory& inventory_;
   block_roads roads_;
   std::vector<block_move> moves_;
   std::vector<made_up_block> made_;

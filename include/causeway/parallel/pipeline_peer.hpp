@@ -21,13 +21,13 @@
 #include <causeway/parallel/block_ownership.hpp>
 #include <causeway/parallel/cohort_talk.hpp>
 #include <causeway/parallel/cohorts.hpp>
-#include <causeway/parallel/crew.hpp>
-#include <causeway/parallel/crew_facts.hpp>
 #include <causeway/parallel/part_change.hpp>
+#include <causeway/parallel/peer_inventory.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/saved_rounds.hpp>
 #include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/shared_blocks.hpp>
+#include <causeway/parallel/step_group.hpp>
 #include <causeway/parallel/unsound_steps.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/layout.hpp>
@@ -51,7 +51,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 struct pipeline_peer {
   /// Kinds of messages on the channel of state; a gather takes two.
   enum channel : std::uint32_t {
-    facts_channel = 0,
+    inventory_channel = 0,
     progress_channel = 2,
     sums_channel = 4,
     alike_channel = 6,
@@ -62,10 +62,10 @@ struct pipeline_peer {
     saved_channel = 14
   };
 
-  std::shared_ptr<crew> group;
+  std::shared_ptr<step_group> group;
   block_ownership held{};
   saved_rounds saved{};
-  crew_attempt attempt{};  ///< the one under way
+  step_attempt attempt{};  ///< the one under way
   stage::layout layout{};
   std::map<std::uint64_t, net::peer_index> index_of{};  ///< by id: the transport's number of each peer of the attempt
   const stage::seat* seat = nullptr;                    ///< in `layout`; none: this peer is spare
@@ -75,7 +75,7 @@ struct pipeline_peer {
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
 
-  [[nodiscard]] const crew_words& words() const { return group->words(); }
+  [[nodiscard]] const step_record& record() const { return group->record(); }
   [[nodiscard]] std::uint64_t identity() const { return group->identity(); }
 
   // ---- attempts ---------------------------------------------------------------------------------------------------------
@@ -105,14 +105,15 @@ struct pipeline_peer {
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
   /// What this peer says of itself.
-  CAUSEWAY_DECL [[nodiscard]] crew_member described(std::int64_t layers, const log_sink& log);
+  CAUSEWAY_DECL [[nodiscard]] peer_inventory described(std::int64_t layers, const log_sink& log);
   /// The same of everybody: who is there from now on.
-  CAUSEWAY_DECL result<crew_facts> gather(const net::message_id& id, const crew_member& own, const crew_agreement& ours,
-                                          const collective::collective_options& options);
+  CAUSEWAY_DECL result<cluster_inventory> gather(const net::message_id& id, const peer_inventory& own,
+                                                 const pipeline_agreement& ours,
+                                                 const collective::collective_options& options);
   /// Equal on peers that can be stages of one pipeline.
   template <class Recovery, class Schedule, class Codec>
-  [[nodiscard]] static crew_agreement agreement(auto& ctx, std::string_view who, std::int64_t micro_batches,
-                                                const Recovery& recovery, const Codec& codec) {
+  [[nodiscard]] static pipeline_agreement agreement(auto& ctx, std::string_view who, std::int64_t micro_batches,
+                                                    const Recovery& recovery, const Codec& codec) {
     hasher h;
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name)).add_value(hash_text(who));
     h.add_value(hash_text(Recovery::name)).add_value(recovery.interval());
@@ -131,17 +132,17 @@ struct pipeline_peer {
     CAUSEWAY_ASSIGN(const saved_states found, saved.found(layers, group->state()));
     CAUSEWAY_ASSIGN(const auto everywhere, of_everybody(ctx, saved_channel, found));
     CAUSEWAY_TRY(vote_for_saved(everywhere, layers, ctx.step(), ctx.log(), what, why));
-    return saved.load(found, words(), layers, held, group->state());
+    return saved.load(found, record(), layers, held, group->state());
   }
 
   /// This peer takes its seat in `layout`. Whether it has all that it computes with there.
   CAUSEWAY_DECL bool sit_down(std::int64_t layers, const nn::model_part& part);
   /// What that needs comes, what others need goes. `blocks`: a shared_blocks. `ready`: as sit_down said.
-  result<void> fetch(auto& blocks, const crew_facts& facts, bool ready, std::uint64_t number = 0) {
+  result<void> fetch(auto& blocks, const cluster_inventory& inventory, bool ready, std::uint64_t number = 0) {
     const nn::model_part part = seat != nullptr ? nn::model_part{seat->held()} : blocks.model().part();
     part_change change{held,
-                       words(),
-                       facts,
+                       record(),
+                       inventory,
                        layout,
                        {*attempt.transport, named(move_channel, number), named(source_channel, number), attempt.deadline}};
     if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(blocks, part, ready));
@@ -181,7 +182,7 @@ struct pipeline_peer {
 
   /// The exchange of what this peer's seat has with all who hold the same blocks, each by its pipeline's part of a batch. A
   /// spare peer's is with itself. Of a layout whose pipelines are cut alike.
-  CAUSEWAY_DECL [[nodiscard]] crew_entry entry() const;
+  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry() const;
 
   /// Values that are not finite: see unsound_steps.
   error blame_itself(auto& ctx, const error& why) {
@@ -192,7 +193,7 @@ struct pipeline_peer {
   /// The shared state of the blocks that this peer is the first to hold of those that reach its storage, if there is one.
   result<void> save_blocks(auto& ctx) {
     shared_blocks blocks{ctx, group->state()};
-    return saved.save(blocks, held, layout, words(), group->state(), identity());
+    return saved.save(blocks, held, layout, record(), group->state(), identity());
   }
 
  private:

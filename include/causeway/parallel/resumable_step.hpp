@@ -13,11 +13,11 @@
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/crew.hpp>
 #include <causeway/parallel/kept_pass.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/stage_mail.hpp>
+#include <causeway/parallel/step_group.hpp>
 #include <causeway/parallel/step_snapshot.hpp>
 #include <causeway/parallel/tied_table.hpp>
 #include <causeway/plan/resumed_order.hpp>
@@ -53,14 +53,14 @@ struct kept_talk {
 class resumable_step {
  public:
   /// What others are told; `keeps`: the model's part.
-  CAUSEWAY_DECL [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const;
+  CAUSEWAY_DECL [[nodiscard]] stage::begun_step described(const step_record& w, std::vector<nn::block_range> keeps) const;
 
   /// The run has taken the step, or the part of the model is about to change.
   void forget() noexcept { step_.reset(); }
 
   /// Nothing is done of the step yet. `at`: this peer's place in the layout; nullptr: spare.
   template <class Tape>
-  void begin(const crew_words& w, const stage::layout& l, const stage::layout::place* at) {
+  void begin(const step_record& w, const stage::layout& l, const stage::layout::place* at) {
     step_.reset();
     told_.clear();
     agreed_ = 0;

@@ -8,7 +8,7 @@
 
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/crew.hpp>
+#include <causeway/parallel/step_group.hpp>
 #include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 template <class Context>
 class shared_blocks {
  public:
-  shared_blocks(Context& ctx, const crew_state& state) : ctx_{ctx}, state_{state} {}
+  shared_blocks(Context& ctx, const exchange_state& state) : ctx_{ctx}, state_{state} {}
 
   [[nodiscard]] auto& model() { return ctx_.model(); }
   [[nodiscard]] std::span<float> parameters() {
@@ -67,7 +67,7 @@ class shared_blocks {
   }
 
   Context& ctx_;
-  const crew_state& state_;
+  const exchange_state& state_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

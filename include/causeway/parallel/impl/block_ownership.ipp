@@ -15,7 +15,7 @@ CAUSEWAY_DECL void block_ownership::begin(const nn::model_part& part, std::int64
   for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
 }
 
-CAUSEWAY_DECL bool block_ownership::is_ready(const nn::model_part& part, const crew_words& w) const {
+CAUSEWAY_DECL bool block_ownership::is_ready(const nn::model_part& part, const step_record& w) const {
   bool ready = is_at(w);
   for (std::size_t b = 0; b < valid_.size(); ++b) {
     ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
@@ -23,7 +23,7 @@ CAUSEWAY_DECL bool block_ownership::is_ready(const nn::model_part& part, const c
   return ready;
 }
 
-CAUSEWAY_DECL stage::present_peer block_ownership::described(const crew_words& w, std::int64_t layers) const {
+CAUSEWAY_DECL stage::present_peer block_ownership::described(const step_record& w, std::int64_t layers) const {
   stage::present_peer p;
   p.replica = replica_;
   p.computes = computes_;
@@ -43,7 +43,7 @@ CAUSEWAY_DECL void block_ownership::seated(const nn::block_range& computes, std:
   replica_ = replica;
 }
 
-CAUSEWAY_DECL void block_ownership::went_back(const crew_words& w, const saved_blocks& found) {
+CAUSEWAY_DECL void block_ownership::went_back(const step_record& w, const saved_blocks& found) {
   forget();
   stored_ = found;
   state_ = w.state;
@@ -57,7 +57,7 @@ CAUSEWAY_DECL void block_ownership::moved_to(std::uint64_t state, std::map<std::
   if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
 }
 
-CAUSEWAY_DECL bool block_ownership::has(const crew_words& w, std::int64_t block) const {
+CAUSEWAY_DECL bool block_ownership::has(const step_record& w, std::int64_t block) const {
   if (!is_at(w)) return false;
   return w.step == 0 || is_stored(block) || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
 }

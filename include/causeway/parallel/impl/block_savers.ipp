@@ -18,10 +18,10 @@ CAUSEWAY_DECL std::uint64_t block_savers::identity(std::uint64_t fresh, const lo
   return own_ = id ? *id : 0;
 }
 
-CAUSEWAY_DECL void block_savers::met(const crew_facts& facts) {
+CAUSEWAY_DECL void block_savers::met(const cluster_inventory& inventory) {
   storage_of_.clear();
-  for (std::size_t p = 0; p < facts.gathered.peers.size(); ++p) {
-    storage_of_[facts.gathered.peers[p].id] = facts.storages[p];
+  for (std::size_t p = 0; p < inventory.gathered.peers.size(); ++p) {
+    storage_of_[inventory.gathered.peers[p].id] = inventory.storages[p];
   }
 }
 

@@ -13,7 +13,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 CAUSEWAY_DECL block_store::block_store(io::any_storage storage, std::string folder)
     : storage_{std::move(storage)}, folder_{std::move(folder)} {}
 
-CAUSEWAY_DECL result<void> block_store::save(const crew_words& state, std::int64_t block, std::span<const float> contents) {
+CAUSEWAY_DECL result<void> block_store::save(const step_record& state, std::int64_t block,
+                                             std::span<const float> contents) {
   std::vector<io::section> sections;
   sections.emplace_back("state", 1, std::as_bytes(std::span{&state, 1}));
   sections.emplace_back("block", 1, std::as_bytes(contents));
@@ -42,7 +43,7 @@ CAUSEWAY_DECL result<saved_states> block_store::found(std::int64_t layers) {
   for (std::int64_t b = 0; b < std::min(layers, saved_blocks::most); ++b) {
     CAUSEWAY_ASSIGN(const auto steps, directory(b).steps());
     for (const std::uint64_t step : steps) {
-      crew_words state;
+      step_record state;
       const auto file = directory(b).load(step);
       if (!file || !file->copy_to("state", std::span{&state, 1}) || state.step != step || step == 0) continue;
       auto at = std::find_if(all.begin(), all.end(), [&](const saved_blocks& s) { return s.state == state; });
@@ -56,18 +57,18 @@ CAUSEWAY_DECL result<saved_states> block_store::found(std::int64_t layers) {
   return newest;
 }
 
-CAUSEWAY_DECL result<std::optional<crew_words>> block_store::newest(std::int64_t layers) {
+CAUSEWAY_DECL result<std::optional<step_record>> block_store::newest(std::int64_t layers) {
   CAUSEWAY_ASSIGN(const saved_states here, found(layers));
   return newest_together({&here, 1}, layers);
 }
 
-CAUSEWAY_DECL saved_blocks blocks_of(const saved_states& all, const crew_words& state) {
+CAUSEWAY_DECL saved_blocks blocks_of(const saved_states& all, const step_record& state) {
   const auto at = std::find_if(all.begin(), all.end(), [&](const saved_blocks& s) { return s.state == state; });
   return at != all.end() ? *at : saved_blocks{.state = state};
 }
 
-CAUSEWAY_DECL std::optional<crew_words> newest_together(std::span<const saved_states> peers, std::int64_t layers) {
-  const auto whole = [&](const crew_words& state) {
+CAUSEWAY_DECL std::optional<step_record> newest_together(std::span<const saved_states> peers, std::int64_t layers) {
+  const auto whole = [&](const step_record& state) {
     for (std::int64_t b = 0; b < layers; ++b) {
       const auto has = [&](const saved_blocks& s) { return s.state == state && s.has(b); };
       const auto saves = [&](const saved_states& all) { return std::any_of(all.begin(), all.end(), has); };
@@ -75,7 +76,7 @@ CAUSEWAY_DECL std::optional<crew_words> newest_together(std::span<const saved_st
     }
     return true;
   };
-  std::optional<crew_words> newest;
+  std::optional<step_record> newest;
   for (const saved_states& all : peers) {
     for (const saved_blocks& s : all) {
       if (s.state.step > (newest ? newest->step : 0) && whole(s.state)) newest = s.state;
@@ -84,7 +85,7 @@ CAUSEWAY_DECL std::optional<crew_words> newest_together(std::span<const saved_st
   return newest;
 }
 
-CAUSEWAY_DECL result<std::vector<float>> block_store::load(const crew_words& state, std::int64_t block) {
+CAUSEWAY_DECL result<std::vector<float>> block_store::load(const step_record& state, std::int64_t block) {
   CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
   CAUSEWAY_ASSIGN(const io::section_view found, file.find("block"));
   std::vector<float> contents(found.bytes.size() / sizeof(float));
@@ -92,9 +93,9 @@ CAUSEWAY_DECL result<std::vector<float>> block_store::load(const crew_words& sta
   return contents;
 }
 
-CAUSEWAY_DECL result<void> block_store::load(const crew_words& state, std::int64_t block, std::span<float> contents) {
+CAUSEWAY_DECL result<void> block_store::load(const step_record& state, std::int64_t block, std::span<float> contents) {
   CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
-  crew_words found;
+  step_record found;
   CAUSEWAY_TRY(file.copy_to("state", std::span{&found, 1}));
   if (!(found == state)) return fail(errc::not_found, directory(block).directory(), "another state of this step is stored");
   return file.copy_to("block", contents);

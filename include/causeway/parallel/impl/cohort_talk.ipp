@@ -10,7 +10,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, const crew_state& kept) {
+CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, const exchange_state& kept) {
   hasher memory;
   if (kept.memory) {
     for (const auto part : kept.memory()) memory.add(part);
@@ -18,7 +18,7 @@ CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t s
   return {loss, state, memory.finish()};
 }
 
-CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const crew_state& state,
+CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const exchange_state& state,
                                       bool has, const collective::collective_options& options) {
   std::vector<std::byte> own;
   for (const auto part : state.alike) own.insert(own.end(), part.begin(), part.end());
@@ -39,7 +39,7 @@ CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::
               "nobody who is there has taken part in the last one; start a peer that has, where it ran");
 }
 
-CAUSEWAY_DECL std::vector<float> as_numbers(const crew_state& state) {
+CAUSEWAY_DECL std::vector<float> as_numbers(const exchange_state& state) {
   std::vector<std::byte> bytes;
   for (const auto part : state.alike) bytes.insert(bytes.end(), part.begin(), part.end());
   std::vector<float> numbers((bytes.size() + sizeof(float) - 1) / sizeof(float));
@@ -47,7 +47,7 @@ CAUSEWAY_DECL std::vector<float> as_numbers(const crew_state& state) {
   return numbers;
 }
 
-CAUSEWAY_DECL void put_numbers(const crew_state& state, std::span<const float> numbers) {
+CAUSEWAY_DECL void put_numbers(const exchange_state& state, std::span<const float> numbers) {
   auto from = std::as_bytes(numbers).begin();
   for (const auto part : state.alike) {
     std::copy_n(from, part.size(), part.begin());
@@ -55,10 +55,10 @@ CAUSEWAY_DECL void put_numbers(const crew_state& state, std::span<const float> n
   }
 }
 
-CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const crew_facts& facts,
+CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const cluster_inventory& inventory,
                                                  std::span<const cohort_member> members, const cohort_member& own) {
   replica_evaluations known;
-  const auto& peers = facts.gathered.peers;
+  const auto& peers = inventory.gathered.peers;
   for (std::size_t p = 0; p < peers.size(); ++p) {
     const auto sits_there = [&](const stage::seat& s) { return s.peer == peers[p].id; };
     const cohort_member& m = members[p];

@@ -16,7 +16,7 @@ CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elast
                                                 std::uint32_t chunks) const {
   if (group == nullptr || !elastic) {
     return fail(errc::invalid_argument, std::string{who},
-                "it needs a membership: give it and environment::group the same crew_group");
+                "it needs a membership: give it and environment::group the same pipeline_group");
   }
   CAUSEWAY_TRY(check_micro_batches(who, micro_batches));
   if (chunks == 1) return {};
@@ -40,24 +40,25 @@ CAUSEWAY_DECL net::message_id pipeline_peer::named(channel kind, std::uint64_t n
   return {.channel = collective::channels::state + kind, .step = mix(attempt.round, number), .parent = attempt.parent};
 }
 
-CAUSEWAY_DECL crew_member pipeline_peer::described(std::int64_t layers, const log_sink& log) {
-  crew_member own{held.described(words(), layers), {}};
+CAUSEWAY_DECL peer_inventory pipeline_peer::described(std::int64_t layers, const log_sink& log) {
+  peer_inventory own{held.described(record(), layers), {}};
   own.peer.id = identity();
   own.storage = saved.savers.identity(mix(identity(), attempt.parent), log);
   return own;
 }
 
-CAUSEWAY_DECL result<crew_facts> pipeline_peer::gather(const net::message_id& id, const crew_member& own,
-                                                       const crew_agreement& ours,
-                                                       const collective::collective_options& options) {
-  CAUSEWAY_ASSIGN(crew_facts facts, gather_facts(*attempt.transport, id, own, ours, options));
+CAUSEWAY_DECL result<cluster_inventory> pipeline_peer::gather(const net::message_id& id, const peer_inventory& own,
+                                                              const pipeline_agreement& ours,
+                                                              const collective::collective_options& options) {
+  CAUSEWAY_ASSIGN(cluster_inventory inventory, gather_inventory(*attempt.transport, id, own, ours, options));
   index_of.clear();
-  for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of[facts.gathered.peers[p].id] = facts.index_of[p];
-  saved.savers.met(facts);
-  facts.gathered.step = words().step;
-  facts.gathered.state = words().state;
-  facts.gathered.history = words().history;
-  return facts;
+  for (std::size_t p = 0; p < inventory.index_of.size(); ++p)
+    index_of[inventory.gathered.peers[p].id] = inventory.index_of[p];
+  saved.savers.met(inventory);
+  inventory.gathered.step = record().step;
+  inventory.gathered.state = record().state;
+  inventory.gathered.history = record().history;
+  return inventory;
 }
 
 CAUSEWAY_DECL error pipeline_peer::wait_for_more(const log_sink& log, const std::string& what, const error& why) {
@@ -84,7 +85,7 @@ CAUSEWAY_DECL bool pipeline_peer::sit_down(std::int64_t layers, const nn::model_
   seat = layout.find(identity(), &place);
   if (seat == nullptr) return true;
   const nn::model_part wanted{seat->held()};
-  return wanted.ranges(layers) == part.ranges(layers) && held.is_ready(wanted, words());
+  return wanted.ranges(layers) == part.ranges(layers) && held.is_ready(wanted, record());
 }
 
 CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t step, std::uint32_t first,
@@ -99,8 +100,8 @@ CAUSEWAY_DECL batch_talk pipeline_peer::boundaries(std::uint64_t seed, std::uint
   return {.channel = collective::channels::activations, .step = step, .seed = seed, .deadline = attempt.deadline};
 }
 
-CAUSEWAY_DECL crew_entry pipeline_peer::entry() const {
-  crew_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}};
+CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
+  exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}};
   if (seat == nullptr) return entry;
   stage_holders same = holders_of_stage(layout, place.rank);
   entry.holders.clear();

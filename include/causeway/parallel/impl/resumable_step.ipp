@@ -16,7 +16,7 @@ CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l) {
   return h;
 }
 
-CAUSEWAY_DECL stage::begun_step resumable_step::described(const crew_words& w, std::vector<nn::block_range> keeps) const {
+CAUSEWAY_DECL stage::begun_step resumable_step::described(const step_record& w, std::vector<nn::block_range> keeps) const {
   if (step_ == nullptr || step_->state != w.state) return {};
   return {step_->name, step_->replicas, static_cast<std::uint32_t>(step_->stages),
           static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/parallel/crew_facts.hpp>
+#include <causeway/parallel/peer_inventory.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -12,16 +12,16 @@
 namespace causeway {
 namespace {
 
-const parallel::crew_agreement ours{77, 10, 8};
+const parallel::pipeline_agreement ours{77, 10, 8};
 
-parallel::crew_member somebody() {
+parallel::peer_inventory somebody() {
   return {{42, {{0, 3}, {5, 10}}, 2, {5, 9}, {1, 2, 3, 4, 5, 6, 7, 8}}, {3, false, 2.5}, 12};
 }
 
 }  // namespace
 
-TEST_CASE("crew facts: what a peer says comes back", "[parallel][fast]") {
-  const auto all = parallel::decode_crew_member(parallel::encode(somebody(), 77), ours);
+TEST_CASE("peer inventory: what a peer says comes back", "[parallel][fast]") {
+  const auto all = parallel::decode_peer_inventory(parallel::encode(somebody(), 77), ours);
   REQUIRE(all);
   const stage::present_peer* const p = &all->peer;
   CHECK(p->id == 42);
@@ -35,11 +35,11 @@ TEST_CASE("crew facts: what a peer says comes back", "[parallel][fast]") {
   CHECK(all->storage == 12);
 }
 
-TEST_CASE("crew facts: bytes that no encoder makes are refused", "[parallel][fast]") {
+TEST_CASE("peer inventory: bytes that no encoder makes are refused", "[parallel][fast]") {
   const auto refused = [](auto&& change) {
     auto p = somebody();
     change(p.peer);
-    return !parallel::decode_crew_member(parallel::encode(p, 77), ours);
+    return !parallel::decode_peer_inventory(parallel::encode(p, 77), ours);
   };
   CHECK_FALSE(refused([](auto&) {}));
   CHECK(refused([](auto& p) { p.holds[1].last = 11; }));
@@ -52,19 +52,19 @@ TEST_CASE("crew facts: bytes that no encoder makes are refused", "[parallel][fas
   CHECK(refused([](auto& p) { p.squares.resize(11); }));
   const auto bytes = parallel::encode(somebody(), 77);
   for (std::size_t n = 0; n < bytes.size(); ++n) {
-    CHECK_FALSE(parallel::decode_crew_member(std::span{bytes}.first(n), ours));
+    CHECK_FALSE(parallel::decode_peer_inventory(std::span{bytes}.first(n), ours));
   }
-  CHECK(parallel::decode_crew_member(parallel::encode(somebody(), 76), ours).error().code == errc::wrong_model);
+  CHECK(parallel::decode_peer_inventory(parallel::encode(somebody(), 76), ours).error().code == errc::wrong_model);
 }
 
-TEST_CASE("crew facts: what a peer has begun of a step comes back, or is refused", "[parallel][fast]") {
+TEST_CASE("peer inventory: what a peer has begun of a step comes back, or is refused", "[parallel][fast]") {
   auto m = somebody();
   m.peer.begun = {99, 3, 4, 1, {{0, 2}, {5, 10}}};
-  CHECK(parallel::decode_crew_member(parallel::encode(m, 77), ours)->peer.begun == m.peer.begun);
+  CHECK(parallel::decode_peer_inventory(parallel::encode(m, 77), ours)->peer.begun == m.peer.begun);
   const auto refused = [&](auto&& change) {
     auto p = m;
     change(p.peer.begun);
-    return !parallel::decode_crew_member(parallel::encode(p, 77), ours);
+    return !parallel::decode_peer_inventory(parallel::encode(p, 77), ours);
   };
   CHECK(refused([](auto& b) { b.replicas = 2; }));  // it is in the third
   CHECK(refused([](auto& b) { b.stage = 4; }));
@@ -74,15 +74,15 @@ TEST_CASE("crew facts: what a peer has begun of a step comes back, or is refused
   CHECK_FALSE(refused([](auto& b) { b.keeps.clear(); }));
   const auto bytes = parallel::encode(m, 77);
   for (std::size_t n = 0; n < bytes.size(); ++n) {
-    CHECK_FALSE(parallel::decode_crew_member(std::span{bytes}.first(n), ours));
+    CHECK_FALSE(parallel::decode_peer_inventory(std::span{bytes}.first(n), ours));
   }
 }
 
-TEST_CASE("crew facts: all peers know the same, by rising id", "[parallel][fast]") {
-  std::vector<parallel::crew_facts> all(3);
+TEST_CASE("peer inventory: all peers know the same, by rising id", "[parallel][fast]") {
+  std::vector<parallel::cluster_inventory> all(3);
   support::run_cluster(3, [&](std::uint32_t p, environment env) {
-    const parallel::crew_member own{{100 - 10 * std::uint64_t{p}, {{0, 1 + std::int64_t{p}}}}, {p, false}};
-    all[p] = parallel::gather_facts(env.transport, {.channel = 96}, own, ours, {}).value();
+    const parallel::peer_inventory own{{100 - 10 * std::uint64_t{p}, {{0, 1 + std::int64_t{p}}}}, {p, false}};
+    all[p] = parallel::gather_inventory(env.transport, {.channel = 96}, own, ours, {}).value();
   });
   for (std::uint32_t p = 0; p < 3; ++p) {
     REQUIRE(all[p].gathered.peers.size() == 3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/parallel/crew_turns.hpp>
+#include <causeway/parallel/step_turns.hpp>
 
 #include <cmath>
 #include <vector>
@@ -10,8 +10,8 @@ namespace {
 
 using namespace causeway;
 
-TEST_CASE("crew turns: evaluations are counted until the state is another", "[parallel][fast]") {
-  parallel::crew_turns t;
+TEST_CASE("step turns: evaluations are counted until the state is another", "[parallel][fast]") {
+  parallel::step_turns t;
   t.at(7);
   t.came_to(2.5);
   CHECK(t.now(false).order() == 1);
@@ -23,18 +23,18 @@ TEST_CASE("crew turns: evaluations are counted until the state is another", "[pa
   CHECK(std::isnan(t.now(false).last));
 }
 
-TEST_CASE("crew turns: the step comes after all evaluations", "[parallel][fast]") {
-  const std::vector<parallel::crew_turn> all{{3, false, 1.0}, {0, true}, {4, false, 2.0}};
+TEST_CASE("step turns: the step comes after all evaluations", "[parallel][fast]") {
+  const std::vector<parallel::step_turn> all{{3, false, 1.0}, {0, true}, {4, false, 2.0}};
   CHECK(parallel::furthest(all) == all[1].order());
   CHECK(parallel::furthest(std::span{all}.last(1)) == 4);
 }
 
-TEST_CASE("crew turns: who is late is told the outcome by one who is just through with it", "[parallel][fast]") {
-  const std::vector<parallel::crew_turn> all{{3, false, 1.5}, {4, true, 2.5}};
+TEST_CASE("step turns: who is late is told the outcome by one who is just through with it", "[parallel][fast]") {
+  const std::vector<parallel::step_turn> all{{3, false, 1.5}, {4, true, 2.5}};
   CHECK(parallel::missed({2, false}, all) == 1.5);
   CHECK(parallel::missed({3, false}, all) == 2.5);
   CHECK(std::isnan(parallel::missed({0, false}, all)));
-  CHECK(std::isnan(parallel::missed({2, false}, std::vector<parallel::crew_turn>{{3, true}})));
+  CHECK(std::isnan(parallel::missed({2, false}, std::vector<parallel::step_turn>{{3, true}})));
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
-#define CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_PEER_INVENTORY_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PEER_INVENTORY_IPP
 
-// Bodies of parallel/crew_facts.hpp.
+// Bodies of parallel/peer_inventory.hpp.
 
-#include <causeway/parallel/crew_facts.hpp>
+#include <causeway/parallel/peer_inventory.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
@@ -59,7 +59,7 @@ CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t rep
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed) {
+CAUSEWAY_DECL std::vector<std::byte> encode(const peer_inventory& m, std::uint64_t agreed) {
   const stage::present_peer& p = m.peer;
   net::byte_writer w;
   w.put(agreed).put(p.id).put(p.replica);
@@ -75,13 +75,14 @@ CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t 
   return std::move(w).take();
 }
 
-CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes, const crew_agreement& ours) {
+CAUSEWAY_DECL result<peer_inventory> decode_peer_inventory(std::span<const std::byte> bytes,
+                                                           const pipeline_agreement& ours) {
   net::byte_reader r{bytes};
   const auto agreed = r.get<std::uint64_t>();
   if (r.ok() && agreed != ours.hash) {
     return fail(errc::wrong_model, "", "it has another model, schedule, codec, recovery or number of micro-batches");
   }
-  crew_member m;
+  peer_inventory m;
   stage::present_peer& p = m.peer;
   p.id = r.get<std::uint64_t>();
   p.replica = r.get<std::uint32_t>();
@@ -104,15 +105,15 @@ CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> 
   return m;
 }
 
-CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
-                                              const crew_member& own, const crew_agreement& ours,
-                                              const collective::collective_options& options) {
+CAUSEWAY_DECL result<cluster_inventory> gather_inventory(net::any_transport& transport, const net::message_id& id,
+                                                         const peer_inventory& own, const pipeline_agreement& ours,
+                                                         const collective::collective_options& options) {
   const std::size_t most = 128 + 32 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
   std::vector<std::vector<std::byte>> all(transport.size());
   if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
-  std::vector<std::pair<crew_member, net::peer_index>> peers;
+  std::vector<std::pair<peer_inventory, net::peer_index>> peers;
   for (net::peer_index p = 0; p < transport.size(); ++p) {
-    auto one = p == transport.self() ? result<crew_member>{own} : decode_crew_member(all[p], ours);
+    auto one = p == transport.self() ? result<peer_inventory>{own} : decode_peer_inventory(all[p], ours);
     if (!one) {
       if (one.error().where.empty()) one.error().where = "peer " + std::to_string(p);
       return one.error();
@@ -120,22 +121,22 @@ CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, con
     peers.emplace_back(std::move(*one), p);
   }
   std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.peer.id < b.first.peer.id; });
-  crew_facts facts;
-  facts.gathered.layers = ours.layers;
-  facts.gathered.micro_batches = ours.micro_batches;
+  cluster_inventory inventory;
+  inventory.gathered.layers = ours.layers;
+  inventory.gathered.micro_batches = ours.micro_batches;
   for (auto& [member, index] : peers) {
-    if (!facts.gathered.peers.empty() && facts.gathered.peers.back().id == member.peer.id) {
+    if (!inventory.gathered.peers.empty() && inventory.gathered.peers.back().id == member.peer.id) {
       return fail(errc::protocol, "peer " + std::to_string(index), "it says to be another one");
     }
-    if (index == transport.self()) facts.self = static_cast<net::peer_index>(facts.index_of.size());
-    facts.gathered.peers.push_back(std::move(member.peer));
-    facts.turns.push_back(member.turn);
-    facts.storages.push_back(member.storage);
-    facts.index_of.push_back(index);
+    if (index == transport.self()) inventory.self = static_cast<net::peer_index>(inventory.index_of.size());
+    inventory.gathered.peers.push_back(std::move(member.peer));
+    inventory.turns.push_back(member.turn);
+    inventory.storages.push_back(member.storage);
+    inventory.index_of.push_back(index);
   }
-  return facts;
+  return inventory;
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_PEER_INVENTORY_IPP

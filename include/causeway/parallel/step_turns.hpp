@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_CREW_TURNS_HPP
-#define CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+#ifndef CAUSEWAY_PARALLEL_STEP_TURNS_HPP
+#define CAUSEWAY_PARALLEL_STEP_TURNS_HPP
 
 // What peers do together between two steps, one after the other: evaluations, in the order in which all of them ask for
 // them, and then the step. Who comes late is told what it missed, or that it did miss it, and nobody waits in vain.
@@ -16,7 +16,7 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// What a peer says of itself when peers meet.
-struct crew_turn {
+struct step_turn {
   std::uint32_t evaluated = 0;                             ///< evaluations that it is through with since the last step
   bool trains = true;                                      ///< it makes the step next; else an evaluation
   double last = std::numeric_limits<double>::quiet_NaN();  ///< what the last of those came to; not a number: unknown
@@ -26,12 +26,12 @@ struct crew_turn {
 };
 
 /// A peer's turns.
-class crew_turns {
+class step_turns {
  public:
   /// `state` names the parameters that it holds: those of another state begin anew.
   CAUSEWAY_DECL void at(std::uint64_t state) noexcept;
 
-  [[nodiscard]] crew_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
+  [[nodiscard]] step_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
 
   /// This evaluation is over; `sum`: not a number where nobody told.
   CAUSEWAY_DECL void came_to(double sum) noexcept;
@@ -43,15 +43,15 @@ class crew_turns {
 };
 
 /// The turn of those who are furthest.
-CAUSEWAY_DECL [[nodiscard]] std::uint32_t furthest(std::span<const crew_turn> all) noexcept;
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t furthest(std::span<const step_turn> all) noexcept;
 
 /// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
-CAUSEWAY_DECL [[nodiscard]] double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept;
+CAUSEWAY_DECL [[nodiscard]] double missed(const step_turn& own, std::span<const step_turn> all) noexcept;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/parallel/impl/crew_turns.ipp>
+#include <causeway/parallel/impl/step_turns.ipp>
 #endif
 
-#endif  // CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+#endif  // CAUSEWAY_PARALLEL_STEP_TURNS_HPP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_TESTS_PARALLEL_TIMED_CREW_HPP
-#define CAUSEWAY_TESTS_PARALLEL_TIMED_CREW_HPP
+#ifndef CAUSEWAY_TESTS_PARALLEL_TIMED_PIPELINES_HPP
+#define CAUSEWAY_TESTS_PARALLEL_TIMED_PIPELINES_HPP
 
 // Elastic pipelines on virtual time whose blocks take exactly what they are said to take.
 
@@ -9,8 +9,8 @@
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/sim/disk.hpp>
 #include <causeway/sim/world.hpp>
-#include <causeway/train/crew_group.hpp>
 #include <causeway/train/member.hpp>
+#include <causeway/train/pipeline_group.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <chrono>
@@ -28,7 +28,7 @@
 
 namespace support {
 
-struct timed_crew_options {
+struct timed_pipelines_options {
   std::uint32_t hosts = 4;
   std::uint32_t wanted = 4;  ///< that have to come to the end
   std::int64_t stages = 4;   ///< of one block each
@@ -41,7 +41,7 @@ struct timed_crew_options {
 
 /// `live(world, process, trainer, identity, computed)` trains a peer; `computed` are its seconds of compute so far.
 template <class Recovery, class Live>
-void run_timed_crew(const timed_crew_options& o, const Recovery& recovery, Live live) {
+void run_timed_pipelines(const timed_pipelines_options& o, const Recovery& recovery, Live live) {
   using namespace causeway;
   sim::world world{{.seed = 3, .link = {.latency = std::chrono::microseconds{10}}}};
   std::deque<sim::disk> disks;
@@ -68,11 +68,11 @@ void run_timed_crew(const timed_crew_options& o, const Recovery& recovery, Live 
   std::uint32_t done = 0;
   const auto peer = [&](sim::process& p) {
     const net::peer_id id = member_identity(p.storage(), "member", 5, 2 * p.host() + 1);
-    const auto crew = std::make_shared<crew_group>(member_of(p, id));
+    const auto group = std::make_shared<pipeline_group>(member_of(p, id));
     environment env;
     env.clock = p.clock();
     env.log = p.log();
-    env.group = crew;
+    env.group = group;
     double computed = 0;
     const auto spend = [&](double s) {
       computed += s;
@@ -82,7 +82,7 @@ void run_timed_crew(const timed_crew_options& o, const Recovery& recovery, Live 
     timed_stages model{o.stages, 4, nn::model_part{{0, 1}}, block_seconds{o.unit, o.unit, o.unit, spend}};
     auto trainer = make_trainer(std::move(model), std::move(env), trainer_options{}, comm::every_step<>{}, optim::adamw{},
                                 fault::quorum{},
-                                parallel::elastic_pipeline<Recovery>{crew, {.micro_batches = o.micro_batches}, recovery});
+                                parallel::elastic_pipeline<Recovery>{group, {.micro_batches = o.micro_batches}, recovery});
     if (!trainer.start()) throw std::runtime_error{"start"};
     live(world, p, trainer, id, std::as_const(computed));
     if (++done == o.wanted) world.end_run();
@@ -95,4 +95,4 @@ void run_timed_crew(const timed_crew_options& o, const Recovery& recovery, Live 
 
 }  // namespace support
 
-#endif  // CAUSEWAY_TESTS_PARALLEL_TIMED_CREW_HPP
+#endif  // CAUSEWAY_TESTS_PARALLEL_TIMED_PIPELINES_HPP

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/train/crew_group.hpp>
+#include <causeway/train/pipeline_group.hpp>
 
 #include <memory>
 #include <optional>
@@ -44,24 +44,24 @@ struct scripted_members final : elastic_group {
   std::uint64_t entered_with = 0;
   int settled = 0;
   bool called_off = false, voted = false;
-  std::optional<parallel::crew_words> others;  // what they voted for instead
+  std::optional<parallel::step_record> others;  // what they voted for instead
   verdict judged = verdict::commit;
 };
 
-struct crew_of_one {
+struct group_of_one {
   std::shared_ptr<scripted_members> members = std::make_shared<scripted_members>();
-  crew_group group{members};
+  pipeline_group group{members};
   thread_pool pool{1};
   std::vector<float> parameters = std::vector<float>(100);
-  crew_of_one() { REQUIRE(group.open({{std::as_writable_bytes(std::span{parameters})}, {}}, pool)); }
+  group_of_one() { REQUIRE(group.open({{std::as_writable_bytes(std::span{parameters})}, {}}, pool)); }
 };
 
 }  // namespace
 
-TEST_CASE("crew group: peers share the words, not the parameters", "[train][fast]") {
-  crew_of_one c;
+TEST_CASE("pipeline group: peers share the record, not the parameters", "[train][fast]") {
+  group_of_one c;
   REQUIRE(c.members->shared.parts.size() == 1);
-  CHECK(c.members->shared.parts[0].size() == sizeof(parallel::crew_words));
+  CHECK(c.members->shared.parts[0].size() == sizeof(parallel::step_record));
   const auto entry = c.group.enter(7, 0);
   REQUIRE(entry);
   CHECK(entry->transport->size() == 1);  // the communication policy is alone
@@ -73,36 +73,36 @@ TEST_CASE("crew group: peers share the words, not the parameters", "[train][fast
   CHECK(c.members->entered_with == 1);  // never nothing: an empty round would not be tried
 }
 
-TEST_CASE("crew group: a step is voted on before it is made, and settled once", "[train][fast]") {
-  crew_of_one c;
+TEST_CASE("pipeline group: a step is voted on before it is made, and settled once", "[train][fast]") {
+  group_of_one c;
   REQUIRE(c.group.propose({1, 11, 2.0}));
   CHECK(c.members->voted);
-  CHECK(c.group.words() == parallel::crew_words{1, 11, 2.0});
+  CHECK(c.group.record() == parallel::step_record{1, 11, 2.0});
   CHECK(c.group.state_hash() == 11);
   CHECK(c.group.settle({}, true).value() == verdict::commit);
   CHECK(c.members->settled == 1);
 }
 
-TEST_CASE("crew group: what others voted for counts", "[train][fast]") {
-  crew_of_one c;
-  c.members->others = parallel::crew_words{1, 12, 2.5};
+TEST_CASE("pipeline group: what others voted for counts", "[train][fast]") {
+  group_of_one c;
+  c.members->others = parallel::step_record{1, 12, 2.5};
   REQUIRE(c.group.propose({1, 11, 2.0}));
-  CHECK(c.group.words().state == 12);
+  CHECK(c.group.record().state == 12);
 }
 
-TEST_CASE("crew group: what failed before a step is told to the membership, and is no vote", "[train][fast]") {
-  crew_of_one c;
+TEST_CASE("pipeline group: what failed before a step is told to the membership, and is no vote", "[train][fast]") {
+  group_of_one c;
   REQUIRE(c.group.failed(fail(errc::peer_lost, "peer 2", "is gone")));
   CHECK(c.members->settled == 1);
   CHECK_FALSE(c.members->voted);
 }
 
-TEST_CASE("crew group: a failed attempt is tried again, unless others have finished the step", "[train][fast]") {
-  crew_of_one c;
+TEST_CASE("pipeline group: a failed attempt is tried again, unless others have finished the step", "[train][fast]") {
+  group_of_one c;
   c.members->called_off = true;
   const auto outcome = c.group.propose({1, 11, 2.0});
   REQUIRE_FALSE(outcome);
-  CHECK(c.group.words().step == 0);
+  CHECK(c.group.record().step == 0);
   CHECK(c.group.settle(outcome, false).value() == verdict::retry);
   CHECK(c.members->settled == 1);
   c.group.finished_by_others();
@@ -110,10 +110,10 @@ TEST_CASE("crew group: a failed attempt is tried again, unless others have finis
   CHECK(c.members->settled == 1);  // the attempt that was begun goes on with the next step
 }
 
-TEST_CASE("crew group: what is alike on all peers is neither of their blocks nor what an exchange remembers of them",
+TEST_CASE("pipeline group: what is alike on all peers is neither of their blocks nor what an exchange remembers of them",
           "[train][fast]") {
   const auto members = std::make_shared<scripted_members>();
-  crew_group group{members};
+  pipeline_group group{members};
   thread_pool pool{1};
   std::vector<float> parameters(100), velocity(100), factors(7);
   std::uint64_t rounds = 3;
@@ -128,12 +128,12 @@ TEST_CASE("crew group: what is alike on all peers is neither of their blocks nor
   REQUIRE(group.state().alike.size() == 1);
   CHECK(group.state().alike[0].data() == reinterpret_cast<std::byte*>(&rounds));
 
-  crew_of_one sums;  // of a policy whose state cannot move nothing is asked
+  group_of_one sums;  // of a policy whose state cannot move nothing is asked
   CHECK(sums.group.state().alike.empty());
 }
 
-TEST_CASE("crew group: an exchange that begins again with another row does not end the attempt", "[train][fast]") {
-  crew_of_one c;
+TEST_CASE("pipeline group: an exchange that begins again with another row does not end the attempt", "[train][fast]") {
+  group_of_one c;
   c.group.begin_exchange_again();
   CHECK(c.group.settle(fail(errc::cancelled, "step", ""), false).value() == verdict::retry);
   CHECK(c.members->settled == 0);

@@ -46,7 +46,7 @@ class chosen_recovery {
     if (s.parallel.recovery == "reroute") it_ = reroute{stages};
   }
 
-  causeway::result<causeway::stage::layout> arrange(const causeway::stage::gathering& g) {
+  causeway::result<causeway::stage::layout> arrange(const causeway::stage::cluster_snapshot& g) {
     return std::visit([&](auto& r) { return r.arrange(g); }, it_);
   }
   /// Of a layout with empty seats, which `reroute` alone makes.

@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-#include "../stage/gatherings.hpp"
+#include "../stage/cluster_snapshots.hpp"
 #include "support/catch.hpp"
 #include "support/conformance.hpp"
 
@@ -21,7 +21,7 @@ using parallel::block_move;
 }  // namespace
 
 TEST_CASE("block moves: only what is missing moves, and holders share the work", "[parallel][fast]") {
-  const auto g = gathered(4, 2, {{1, {{0, 4}}}, {2, {{0, 4}}}, {3, {}}, {4, {{2, 3}}}});
+  const auto g = snapshot_of(4, 2, {{1, {{0, 4}}}, {2, {{0, 4}}}, {3, {}}, {4, {{2, 3}}}});
   const stage::layout to{{{{{3, {0, 2}}, {4, {2, 4}}}, 1}, {{{1, {0, 4}}}, 1}}};
   const auto moves = parallel::moves_for(to, g);
   CHECK((moves == std::vector<block_move>{{0, 0, 2}, {1, 1, 2}, {3, 0, 3}}));

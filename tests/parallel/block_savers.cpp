@@ -17,7 +17,7 @@ namespace {
 parallel::cluster_inventory three_machines() {
   parallel::cluster_inventory inventory;
   for (const auto& [id, storage] : {std::pair{1U, 7U}, std::pair{2U, 7U}, std::pair{3U, 8U}, std::pair{4U, 0U}}) {
-    inventory.gathered.peers.push_back({.id = id, .holds = {}});
+    inventory.snapshot.peers.push_back({.id = id, .holds = {}});
     inventory.storages.push_back(storage);
   }
   return inventory;

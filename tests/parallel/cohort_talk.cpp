@@ -52,8 +52,8 @@ TEST_CASE("cohort talk: who is behind with an evaluation takes its outcome withi
   const stage::replica mine{{{1, {0, 2}}, {2, {2, 4}}}, 1};
   parallel::cluster_inventory inventory;
   for (const std::uint64_t id : {1U, 2U, 3U}) {
-    inventory.gathered.peers.emplace_back();
-    inventory.gathered.peers.back().id = id;
+    inventory.snapshot.peers.emplace_back();
+    inventory.snapshot.peers.back().id = id;
   }
   const cohort_member behind{.cohort = 5, .steps = 2, .evaluated = 1};
   std::vector<cohort_member> members{behind, behind, {.cohort = 6, .steps = 2, .evaluation = 9, .evaluated = 4}};

@@ -51,7 +51,7 @@ struct round_of {
     REQUIRE(made);
     return *made;
   }
-  stage::gathering g;
+  stage::cluster_snapshot g;
   std::vector<cohort_member> members;
 };
 

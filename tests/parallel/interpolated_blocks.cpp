@@ -4,14 +4,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "../stage/gatherings.hpp"
+#include "../stage/cluster_snapshots.hpp"
 #include "support/catch.hpp"
 
 namespace causeway {
 
 TEST_CASE("interpolated blocks: the average of the stages beside, weighted by their gradients' squared norms",
           "[parallel][fast]") {
-  auto g = gathered(6, 2, {{1, {{0, 2}}}, {2, {{4, 6}}}});
+  auto g = snapshot_of(6, 2, {{1, {{0, 2}}}, {2, {{4, 6}}}});
   g.peers[0].squares = {2, 4};  // 6 in all
   g.peers[1].squares = {1, 1};
   REQUIRE((parallel::lost_runs(g) == std::vector<nn::block_range>{{2, 4}}));
@@ -31,7 +31,7 @@ TEST_CASE("interpolated blocks: the average of the stages beside, weighted by th
 
 TEST_CASE("interpolated blocks: short neighbours give the last that they have, unknown norms count alike",
           "[parallel][fast]") {
-  const auto g = gathered(6, 2, {{1, {{0, 1}}}, {2, {{4, 6}}}});
+  const auto g = snapshot_of(6, 2, {{1, {{0, 1}}}, {2, {{4, 6}}}});
   const auto made = parallel::made_up_for(g);
   REQUIRE(made.size() == 3);
   CHECK(made[2].before == 0);
@@ -40,7 +40,7 @@ TEST_CASE("interpolated blocks: short neighbours give the last that they have, u
 }
 
 TEST_CASE("interpolated blocks: every peer that is to hold one is sent both sources, once", "[parallel][fast]") {
-  const auto g = gathered(6, 2, {{1, {{0, 2}}}, {2, {{4, 6}}}, {3, {}}});
+  const auto g = snapshot_of(6, 2, {{1, {{0, 2}}}, {2, {{4, 6}}}, {3, {}}});
   const stage::layout to{{{{{1, {0, 2}}, {3, {2, 4}}, {2, {4, 6}}}, 2}}};
   const auto moves = parallel::sources_of(parallel::made_up_for(g), to, g);
   CHECK((moves == std::vector<parallel::block_move>{{0, 0, 2}, {4, 1, 2}, {1, 0, 2}, {5, 1, 2}}));

@@ -85,9 +85,9 @@ TEST_CASE("peer inventory: all peers know the same, by rising id", "[parallel][f
     all[p] = parallel::gather_inventory(env.transport, {.channel = 96}, own, ours, {}).value();
   });
   for (std::uint32_t p = 0; p < 3; ++p) {
-    REQUIRE(all[p].gathered.peers.size() == 3);
-    CHECK(all[p].gathered.peers[0].id == 80);
-    CHECK(all[p].gathered.peers[2].holds[0].last == 1);
+    REQUIRE(all[p].snapshot.peers.size() == 3);
+    CHECK(all[p].snapshot.peers[0].id == 80);
+    CHECK(all[p].snapshot.peers[2].holds[0].last == 1);
     CHECK((all[p].index_of == std::vector<net::peer_index>{2, 1, 0}));
     CHECK(all[p].self == 2 - p);
     CHECK(all[p].turns[0].evaluated == 2);

@@ -33,7 +33,7 @@ TEST_CASE("saved rounds: a round is there again, block by block, with what the p
   parallel::saved_rounds saved;
   saved.savers.begin(store);
   parallel::cluster_inventory inventory;
-  inventory.gathered.peers.push_back({.id = 5, .holds = {{0, 2}}});
+  inventory.snapshot.peers.push_back({.id = 5, .holds = {{0, 2}}});
   inventory.storages = {saved.savers.identity(9, log_sink{})};
   saved.savers.met(inventory);
   const stage::layout alone{{{{{5, {0, 2}}}, 1}}};

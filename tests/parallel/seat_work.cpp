@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "../stage/gatherings.hpp"
+#include "../stage/cluster_snapshots.hpp"
 #include "support/catch.hpp"
 
 namespace causeway {

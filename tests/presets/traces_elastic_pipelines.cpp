@@ -142,7 +142,7 @@ TEST_CASE("traces: Bamboo", "[presets][trace][fast]") {
 
 TEST_CASE("traces: Bamboo's redundancy", "[presets][trace][fast]") {
   const support::trace t{"bamboo"};
-  stage::gathering g;
+  stage::cluster_snapshot g;
   g.layers = 6;
   g.micro_batches = 6;
   for (std::uint64_t id = 1; id <= 3; ++id) g.peers.push_back({.id = id, .holds = {{0, 6}}});

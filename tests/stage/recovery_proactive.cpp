@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "gatherings.hpp"
+#include "cluster_snapshots.hpp"
 #include "support/catch.hpp"
 
 namespace causeway {
@@ -30,15 +30,15 @@ proactive_options simple() {
 }
 
 /// What a run knows that trains on D pipelines of P even stages, with spare peers behind them.
-stage::gathering running(std::uint32_t micro_batches, std::uint32_t replicas, std::uint32_t stages, std::size_t peers,
-                         const std::vector<std::size_t>& history) {
+stage::cluster_snapshot running(std::uint32_t micro_batches, std::uint32_t replicas, std::uint32_t stages,
+                                std::size_t peers, const std::vector<std::size_t>& history) {
   std::vector<stage::present_peer> all;
   const auto row = stage::even_cut(layers, stages);
   for (std::uint32_t r = 0; r < replicas; ++r) {
     for (const nn::block_range& range : row) all.push_back({all.size() + 1, {range}, r, range});
   }
   while (all.size() < peers) all.push_back({all.size() + 1, {}});
-  stage::gathering g = gathered(layers, micro_batches, std::move(all));
+  stage::cluster_snapshot g = snapshot_of(layers, micro_batches, std::move(all));
   g.step = 100;
   g.state = 77;
   g.history.replicas = replicas;
@@ -52,7 +52,7 @@ plan::pipeline_shape shape_of(const result<stage::layout>& made) {
   return {made->replicas.size(), made->replicas[0].seats.size()};
 }
 
-plan::pipeline_shape of_morph(const stage::gathering& g) {
+plan::pipeline_shape of_morph(const stage::cluster_snapshot& g) {
   stage::recovery::morph_options o;
   o.calibration = {{1}, std::vector<plan::cut_point>(layers, {{1.0 / 3}, {2.0 / 3}, 0, 1, 0}), 0, {}, {}};
   o.device_memory = 3;

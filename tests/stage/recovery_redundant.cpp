@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "gatherings.hpp"
+#include "cluster_snapshots.hpp"
 #include "support/catch.hpp"
 
 namespace causeway {
 namespace {
 
-bool all_held(const stage::gathering& g) {
+bool all_held(const stage::cluster_snapshot& g) {
   for (std::int64_t b = 0; b < g.layers; ++b) {
     if (!g.somebody_holds(b)) return false;
   }

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "gatherings.hpp"
+#include "cluster_snapshots.hpp"
 #include "support/catch.hpp"
 
 namespace causeway {
@@ -15,8 +15,8 @@ namespace {
 using stage::recovery::redundant_forward;
 
 // The peers of a layout after some are gone, in the middle of a step that all had begun.
-stage::gathering in_the_middle(const stage::layout& l, std::int64_t layers, std::uint32_t micro_batches,
-                               const std::vector<std::uint64_t>& gone, std::uint64_t name = 7) {
+stage::cluster_snapshot in_the_middle(const stage::layout& l, std::int64_t layers, std::uint32_t micro_batches,
+                                      const std::vector<std::uint64_t>& gone, std::uint64_t name = 7) {
   auto g = after_losing(l, layers, micro_batches, gone);
   for (auto& p : g.peers) {
     stage::layout::place at;

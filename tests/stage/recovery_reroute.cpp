@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gatherings.hpp"
+#include "cluster_snapshots.hpp"
 #include "support/catch.hpp"
 
 namespace causeway {
@@ -18,7 +18,7 @@ using stage::recovery::reroute;
 constexpr std::int64_t layers = 6;
 constexpr std::uint32_t micro_batches = 12;
 
-stage::layout arranged(reroute& policy, const stage::gathering& g) {
+stage::layout arranged(reroute& policy, const stage::cluster_snapshot& g) {
   const auto made = policy.arrange(g);
   REQUIRE(made);
   const auto sound = made->check(g.layers, g.micro_batches);
@@ -151,7 +151,7 @@ TEST_CASE("reroute: after any losses, and returns, a sound layout or a wait", "[
     for (std::uint64_t id = 1; id <= 12; ++id) {
       if (!ids.contains(id) && draw.below(5) == 0) g.peers.push_back({id, {}});
     }
-    g = gathered(layers, micro_batches, std::move(g.peers));
+    g = snapshot_of(layers, micro_batches, std::move(g.peers));
     const auto made = policy.arrange(g);
     if (!made) {
       CHECK(g.peers.size() < 3);

@@ -470,7 +470,7 @@ class parameter_server {
     for (const waiting_push& w : batch) arrived.push_back(seconds(w.since - first));
     const std::size_t expected = expected_for(f);
     if (batch.size() >= expected) return true;
-    const axis::gathering g{.arrived = arrived, .expected = expected, .slack = slack_of(rules, batch)};
+    const axis::waiting_pushes g{.arrived = arrived, .expected = expected, .slack = slack_of(rules, batch)};
     return seconds(terms.now() - first) >= rules.arrivals.closes_after(g);
   }
 

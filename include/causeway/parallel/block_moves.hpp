@@ -26,7 +26,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// `from` and `to` are places in gathering::peers.
+/// `from` and `to` are places in cluster_snapshot::peers.
 struct block_move {
   std::int64_t block = 0;
   net::peer_index from = 0;
@@ -37,7 +37,7 @@ struct block_move {
 
 /// What must move so that everybody has what it is to hold; blocks that nobody has are left out. Each comes from the holder
 /// that sends least so far.
-CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g);
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> moves_for(const stage::layout& to, const stage::cluster_snapshot& g);
 
 /// The place of blocks [range.first, range.last) in flat buffers with these segments; what stands before the first block
 /// goes with it, what stands behind the last likewise. Precondition: they are held.
@@ -47,9 +47,9 @@ CAUSEWAY_DECL [[nodiscard]] std::span<float> blocks_in(std::span<float> flat, st
 /// Contents of a block: parameters, then each of the optimizer's moments.
 using block_contents = std::vector<float>;
 
-/// Sends and receives `moves` of this peer, `self` in gathering::peers; `index_of[p]` is the transport's number of place p.
-/// `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a peer sent
-/// what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
+/// Sends and receives `moves` of this peer, `self` in cluster_snapshot::peers; `index_of[p]` is the transport's number of
+/// place p. `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a
+/// peer sent what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
 CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
                                        std::span<const block_move> moves, net::peer_index self,
                                        std::span<const net::peer_index> index_of,

@@ -46,9 +46,9 @@ struct cohort_layout {
   std::vector<std::uint64_t> names;  ///< [slot] of cohorts that go on; 0: it begins, or there is none
 };
 
-/// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what gathering::peers[p] says.
-/// `state`: of the run.
-CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::gathering& g,
+/// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what cluster_snapshot::peers[p]
+/// says. `state`: of the run.
+CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_snapshot& g,
                                                            std::span<const cohort_member> members, std::uint64_t state);
 
 /// The ranges of a replica's stages.
@@ -68,11 +68,12 @@ CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& 
 namespace detail {
 
 /// The seats of the peers of one cohort, in the order of the model; none if one of them is missing.
-CAUSEWAY_DECL [[nodiscard]] std::vector<stage::seat> whole_row(const stage::gathering& g,
+CAUSEWAY_DECL [[nodiscard]] std::vector<stage::seat> whole_row(const stage::cluster_snapshot& g,
                                                                std::span<const std::size_t> places);
 
 /// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
-CAUSEWAY_DECL [[nodiscard]] stage::gathering free_peers(const stage::gathering& g, const cohort_layout& standing);
+CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,
+                                                               const cohort_layout& standing);
 
 /// Puts replicas of `more` into empty slots, if they are cut like the others.
 CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
@@ -82,8 +83,8 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
 /// Whole cohorts, and new ones of who is left, as `recovery` lays them out. Errors: those of the recovery, where no cohort
 /// is whole.
 template <stage::Recovery Recovery>
-result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::gathering& g, std::span<const cohort_member> members,
-                                      std::uint64_t state) {
+result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_snapshot& g,
+                                      std::span<const cohort_member> members, std::uint64_t state) {
   cohort_layout made = standing_cohorts(g, members, state);
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
@@ -91,7 +92,7 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::gathering
     made.names.assign(made.layout.replicas.size(), 0);
     return made;
   }
-  const stage::gathering rest = detail::free_peers(g, made);
+  const stage::cluster_snapshot rest = detail::free_peers(g, made);
   if (rest.micro_batches == 0 || rest.peers.empty()) return made;
   if (const auto more = recovery.arrange(rest)) detail::fill_slots(made, *more);
   return made;

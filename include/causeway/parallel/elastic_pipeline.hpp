@@ -312,8 +312,8 @@ class elastic_pipeline {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, false));
     if (!inventory) return missed_;
-    auto made = recovery_.arrange(inventory->gathered);
-    if (!made || !lost_runs(inventory->gathered).empty()) return none;  // the step will wait for peers, or mend it
+    auto made = recovery_.arrange(inventory->snapshot);
+    if (!made || !lost_runs(inventory->snapshot).empty()) return none;  // the step will wait for peers, or mend it
     CAUSEWAY_TRY(take_seat(ctx, *inventory, std::move(*made)));
     stage::layout shared_out = peer_.layout;
     const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
@@ -352,11 +352,11 @@ class elastic_pipeline {
   }
 
   result<void> assemble(auto& ctx, const cluster_inventory& inventory) {
-    auto made = recovery_.arrange(inventory.gathered);
+    auto made = recovery_.arrange(inventory.snapshot);
     if (!made) return peer_.wait_for_more(ctx.log(), this_step(ctx), made.error());
-    if constexpr (keeps_work) resumes_ = recovery_.resumes(inventory.gathered);
-    for (const nn::block_range& r : lost_runs(inventory.gathered)) {
-      const bool between = r.first > 0 && r.last < inventory.gathered.layers;
+    if constexpr (keeps_work) resumes_ = recovery_.resumes(inventory.snapshot);
+    for (const nn::block_range& r : lost_runs(inventory.snapshot)) {
+      const bool between = r.first > 0 && r.last < inventory.snapshot.layers;
       if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
       return go_back(ctx, inventory, missing(r));
     }
@@ -368,7 +368,7 @@ class elastic_pipeline {
   result<void> go_back(auto& ctx, const cluster_inventory& inventory, const error& why) {
     shared_blocks blocks{ctx, peer_.group->state()};
     const auto ours = [&](std::int64_t b) {
-      return peer_.saved.savers.is_first(inventory.gathered.holders(b), peer_.identity());
+      return peer_.saved.savers.is_first(inventory.snapshot.holders(b), peer_.identity());
     };
     const auto kept = peer_.saved.save_if(blocks, peer_.held, peer_.record(), ours);
     if (!kept) ctx.log()(severity::warning, kept.error().text());
@@ -382,7 +382,7 @@ class elastic_pipeline {
 
   result<void> take_seat(auto& ctx, const cluster_inventory& inventory, stage::layout made) {
     peer_.layout = std::move(made);
-    CAUSEWAY_TRY(peer_.layout.check(inventory.gathered.layers, inventory.gathered.micro_batches));
+    CAUSEWAY_TRY(peer_.layout.check(inventory.snapshot.layers, inventory.snapshot.micro_batches));
     if (by_policy()) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name));
     shared_blocks blocks{ctx, peer_.group->state()};
     const bool ready = peer_.sit_down(ctx.model().blocks(), ctx.model().part());

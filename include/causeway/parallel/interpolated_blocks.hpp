@@ -20,8 +20,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// Blocks in a row that no peer of the gathering holds.
-CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> lost_runs(const stage::gathering& g);
+/// Blocks in a row that no peer of the snapshot holds.
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> lost_runs(const stage::cluster_snapshot& g);
 
 /// W = share · W_before + (1 - share) · W_behind.
 struct made_up_block {
@@ -33,11 +33,11 @@ struct made_up_block {
 
 /// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
 /// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
-CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up_for(const stage::gathering& g);
+CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up_for(const stage::cluster_snapshot& g);
 
 /// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
 CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
-                                                               const stage::gathering& g);
+                                                               const stage::cluster_snapshot& g);
 
 /// The parameters alone, out of contents with `moments` times as much behind them.
 CAUSEWAY_DECL [[nodiscard]] block_contents parameters_of(block_contents all, std::size_t moments);

@@ -212,9 +212,9 @@ class local_pipeline {
     CAUSEWAY_ASSIGN(const cluster_inventory inventory, meet(ctx));
     CAUSEWAY_ASSIGN(const auto members, members_of(ctx, inventory));
     if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
-    auto made = arrange_cohorts(recovery_, inventory.gathered, members, peer_.record().state);
+    auto made = arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state);
     if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
-    if (!lost_runs(inventory.gathered).empty()) return go_back(ctx, missing(lost_runs(inventory.gathered).front()));
+    if (!lost_runs(inventory.snapshot).empty()) return go_back(ctx, missing(lost_runs(inventory.snapshot).front()));
     peer_.layout = std::move(made->layout);
     const auto seated = take_seat(ctx, inventory, members, made->names);
     if (begins_anew_ && ends_step) peer_.group->finished_by_others();
@@ -227,7 +227,7 @@ class local_pipeline {
     return peer_.gather(peer_.named(pipeline_peer::inventory_channel), own, ours, peer_.how(ctx));
   }
 
-  // By place in inventory.gathered.peers.
+  // By place in inventory.snapshot.peers.
   result<std::vector<cohort_member>> members_of(auto& ctx, const cluster_inventory& inventory) {
     cohort_member own = progress_;
     if (spoilt_ || (own.steps == 0 && ctx.step() != peer_.record().step)) own.evaluated = 0;  // the step begins anew

@@ -73,8 +73,8 @@ CAUSEWAY_DECL [[nodiscard]] result<peer_inventory> decode_peer_inventory(std::sp
 
 /// The peers of an attempt, and the transport's number of each.
 struct cluster_inventory {
-  stage::gathering gathered;
-  std::vector<net::peer_index> index_of;  ///< [place in gathered.peers]
+  stage::cluster_snapshot snapshot;
+  std::vector<net::peer_index> index_of;  ///< [place in snapshot.peers]
   net::peer_index self = 0;               ///< place of this peer
   std::vector<step_turn> turns;           ///< [place]
   std::vector<std::uint64_t> storages;    ///< [place], see peer_inventory

@@ -55,7 +55,7 @@ struct present_peer {
 };
 
 /// What all peers of an attempt know.
-struct gathering {
+struct cluster_snapshot {
   std::int64_t layers = 0;
   std::uint32_t micro_batches = 0;  ///< of the global batch
   std::vector<present_peer> peers;  ///< by rising id
@@ -82,11 +82,11 @@ struct recovery_traits {
   bool keeps_work = false;  ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
 };
 
-/// - `arrange(gathering)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
+/// - `arrange(snapshot)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
 ///   waits for more.
-/// - `interval()`: steps from one entry of gathering::history to the next; 0: the policy does not look back.
+/// - `interval()`: steps from one entry of cluster_snapshot::history to the next; 0: the policy does not look back.
 template <class R>
-concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const gathering& g) {
+concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const cluster_snapshot& g) {
   { R::name } -> std::convertible_to<std::string_view>;
   { R::traits } -> std::convertible_to<recovery_traits>;
   { r.arrange(g) } -> std::same_as<result<layout>>;
@@ -102,10 +102,10 @@ concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
 
 /// A policy with `keeps_work`: an attempt goes on where the last one failed, if enough of its peers are there. A rank then
 /// has a shadow (`shadow_of`), which repeats its forwards and takes its place.
-/// - `resumes(gathering)`: whether `arrange` gives the layout of the step that was begun, with empty seats for who is lost.
+/// - `resumes(snapshot)`: whether `arrange` gives the layout of the step that was begun, with empty seats for who is lost.
 /// - `repeats_all()`: a shadow repeats every forward; else only in idle time.
 template <class R>
-concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r, const gathering& g) {
+concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r, const cluster_snapshot& g) {
   { r.resumes(g) } -> std::same_as<bool>;
   { r.repeats_all() } -> std::same_as<bool>;
 };
@@ -113,7 +113,7 @@ concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r,
 /// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
 /// overlap, ties to whoever sat there, then by the order of rows and ids. Precondition: at least as many peers as ranges.
 CAUSEWAY_DECL [[nodiscard]] layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
-                                              std::span<const std::uint32_t> micro_batches, const gathering& g);
+                                              std::span<const std::uint32_t> micro_batches, const cluster_snapshot& g);
 
 namespace recovery {
 
@@ -131,7 +131,7 @@ class regroup {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
 
  private:
   std::int64_t stages_;
@@ -151,7 +151,7 @@ class neighbour_init {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g) { return even_.arrange(g); }
+  result<layout> arrange(const cluster_snapshot& g) { return even_.arrange(g); }
 
  private:
   regroup even_;

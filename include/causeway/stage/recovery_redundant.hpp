@@ -45,11 +45,11 @@ class redundant {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
 
  private:
   // The pipelines as they were, with neighbours in the place of who is gone; none if one of them cannot be mended.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<layout> mended(const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<layout> mended(const cluster_snapshot& g) const;
 
   CAUSEWAY_DECL [[nodiscard]] std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row,
                                                                       std::int64_t layers) const;
@@ -59,7 +59,7 @@ class redundant {
                                             const present_peer& last) const;
 
   // Whether whole pipelines can be made of as many as there are, where now peers do two stages.
-  CAUSEWAY_DECL [[nodiscard]] bool can_fill(const layout& standing, const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] bool can_fill(const layout& standing, const cluster_snapshot& g) const;
 
   CAUSEWAY_DECL [[nodiscard]] layout with_shadows(layout l) const;
 

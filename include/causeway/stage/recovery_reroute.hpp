@@ -46,7 +46,7 @@ class reroute {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
 
   /// What all peers of a layout with empty seats do: their places are those of layout::seated.
   CAUSEWAY_DECL [[nodiscard]] result<plan::routed_schedule> order(const layout& l) const;
@@ -58,7 +58,7 @@ class reroute {
   using grid = std::vector<std::vector<std::uint64_t>>;  // [replica][stage]: peer
 
   // Pipelines of which somebody is left, with those who sat there and have what they compute. Others are spare.
-  CAUSEWAY_DECL static grid last_seats(const gathering& g, const std::vector<nn::block_range>& row,
+  CAUSEWAY_DECL static grid last_seats(const cluster_snapshot& g, const std::vector<nn::block_range>& row,
                                        std::vector<const present_peer*>& spare);
 
   // Who holds most of what is missing goes first.

@@ -8,7 +8,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g) {
+CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::cluster_snapshot& g) {
   std::vector<std::int64_t> sends(g.peers.size(), 0);
   std::vector<block_move> moves;
   for (net::peer_index p = 0; p < g.peers.size(); ++p) {

@@ -20,8 +20,8 @@ CAUSEWAY_DECL std::uint64_t block_savers::identity(std::uint64_t fresh, const lo
 
 CAUSEWAY_DECL void block_savers::met(const cluster_inventory& inventory) {
   storage_of_.clear();
-  for (std::size_t p = 0; p < inventory.gathered.peers.size(); ++p) {
-    storage_of_[inventory.gathered.peers[p].id] = inventory.storages[p];
+  for (std::size_t p = 0; p < inventory.snapshot.peers.size(); ++p) {
+    storage_of_[inventory.snapshot.peers[p].id] = inventory.storages[p];
   }
 }
 

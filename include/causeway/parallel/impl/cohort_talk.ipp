@@ -58,7 +58,7 @@ CAUSEWAY_DECL void put_numbers(const exchange_state& state, std::span<const floa
 CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const cluster_inventory& inventory,
                                                  std::span<const cohort_member> members, const cohort_member& own) {
   replica_evaluations known;
-  const auto& peers = inventory.gathered.peers;
+  const auto& peers = inventory.snapshot.peers;
   for (std::size_t p = 0; p < peers.size(); ++p) {
     const auto sits_there = [&](const stage::seat& s) { return s.peer == peers[p].id; };
     const cohort_member& m = members[p];

@@ -10,7 +10,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 namespace detail {
 
-CAUSEWAY_DECL std::vector<stage::seat> whole_row(const stage::gathering& g, std::span<const std::size_t> places) {
+CAUSEWAY_DECL std::vector<stage::seat> whole_row(const stage::cluster_snapshot& g, std::span<const std::size_t> places) {
   std::vector<stage::seat> seats;
   for (const std::size_t p : places) seats.push_back({g.peers[p].id, g.peers[p].computes});
   std::sort(seats.begin(), seats.end(), [](const auto& a, const auto& b) { return a.computes.first < b.computes.first; });
@@ -22,8 +22,8 @@ CAUSEWAY_DECL std::vector<stage::seat> whole_row(const stage::gathering& g, std:
   return next == g.layers ? seats : std::vector<stage::seat>{};
 }
 
-CAUSEWAY_DECL stage::gathering free_peers(const stage::gathering& g, const cohort_layout& standing) {
-  stage::gathering rest = g;
+CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g, const cohort_layout& standing) {
+  stage::cluster_snapshot rest = g;
   std::erase_if(rest.peers, [&](const stage::present_peer& p) { return standing.layout.find(p.id) != nullptr; });
   const auto& slots = standing.layout.replicas;
   rest.micro_batches = static_cast<std::uint32_t>(
@@ -46,7 +46,7 @@ CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
 
 }  // namespace detail
 
-CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::gathering& g, std::span<const cohort_member> members,
+CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, std::span<const cohort_member> members,
                                              std::uint64_t state) {
   std::map<std::uint64_t, std::vector<std::size_t>> places;
   for (std::size_t p = 0; p < members.size(); ++p) {

@@ -8,7 +8,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g) {
+CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::cluster_snapshot& g) {
   std::vector<nn::block_range> runs;
   for (std::int64_t b = 0; b < g.layers; ++b) {
     if (g.somebody_holds(b)) continue;
@@ -18,7 +18,7 @@ CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g) 
   return runs;
 }
 
-CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g) {
+CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::cluster_snapshot& g) {
   const auto squares = [&](std::int64_t block) { return g.peers[g.first_holder(block)].squares_of(block); };
   std::vector<made_up_block> all;
   for (const nn::block_range& lost : lost_runs(g)) {
@@ -37,7 +37,7 @@ CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g) 
 }
 
 CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
-                                                 const stage::gathering& g) {
+                                                 const stage::cluster_snapshot& g) {
   std::vector<block_move> moves;
   for (net::peer_index p = 0; p < g.peers.size(); ++p) {
     const stage::seat* const seat = to.find(g.peers[p].id);

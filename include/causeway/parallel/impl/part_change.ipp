@@ -14,9 +14,9 @@ CAUSEWAY_DECL part_change::part_change(block_ownership& held, const step_record&
       record_{record},
       inventory_{inventory},
       roads_{roads},
-      moves_{moves_for(to, inventory.gathered)},
-      made_{made_up_for(inventory.gathered)},
-      sources_{sources_of(made_, to, inventory.gathered)} {}
+      moves_{moves_for(to, inventory.snapshot)},
+      made_{made_up_for(inventory.snapshot)},
+      sources_{sources_of(made_, to, inventory.snapshot)} {}
 
 CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
                                                  const by_block& outward, by_block& inward) {

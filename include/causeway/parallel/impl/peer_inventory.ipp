@@ -122,14 +122,14 @@ CAUSEWAY_DECL result<cluster_inventory> gather_inventory(net::any_transport& tra
   }
   std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.peer.id < b.first.peer.id; });
   cluster_inventory inventory;
-  inventory.gathered.layers = ours.layers;
-  inventory.gathered.micro_batches = ours.micro_batches;
+  inventory.snapshot.layers = ours.layers;
+  inventory.snapshot.micro_batches = ours.micro_batches;
   for (auto& [member, index] : peers) {
-    if (!inventory.gathered.peers.empty() && inventory.gathered.peers.back().id == member.peer.id) {
+    if (!inventory.snapshot.peers.empty() && inventory.snapshot.peers.back().id == member.peer.id) {
       return fail(errc::protocol, "peer " + std::to_string(index), "it says to be another one");
     }
     if (index == transport.self()) inventory.self = static_cast<net::peer_index>(inventory.index_of.size());
-    inventory.gathered.peers.push_back(std::move(member.peer));
+    inventory.snapshot.peers.push_back(std::move(member.peer));
     inventory.turns.push_back(member.turn);
     inventory.storages.push_back(member.storage);
     inventory.index_of.push_back(index);

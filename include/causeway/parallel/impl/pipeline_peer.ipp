@@ -53,11 +53,11 @@ CAUSEWAY_DECL result<cluster_inventory> pipeline_peer::gather(const net::message
   CAUSEWAY_ASSIGN(cluster_inventory inventory, gather_inventory(*attempt.transport, id, own, ours, options));
   index_of.clear();
   for (std::size_t p = 0; p < inventory.index_of.size(); ++p)
-    index_of[inventory.gathered.peers[p].id] = inventory.index_of[p];
+    index_of[inventory.snapshot.peers[p].id] = inventory.index_of[p];
   saved.savers.met(inventory);
-  inventory.gathered.step = record().step;
-  inventory.gathered.state = record().state;
-  inventory.gathered.history = record().history;
+  inventory.snapshot.step = record().step;
+  inventory.snapshot.state = record().state;
+  inventory.snapshot.history = record().history;
   return inventory;
 }
 

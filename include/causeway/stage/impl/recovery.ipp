@@ -28,14 +28,14 @@ CAUSEWAY_DECL double present_peer::squares_of(std::int64_t block) const {
   return 0;
 }
 
-CAUSEWAY_DECL std::size_t gathering::first_holder(std::int64_t block) const {
+CAUSEWAY_DECL std::size_t cluster_snapshot::first_holder(std::int64_t block) const {
   const auto found = std::find_if(peers.begin(), peers.end(), [&](const present_peer& p) {
     return p.overlap({block, block + 1}) == 1;
   });
   return static_cast<std::size_t>(found - peers.begin());
 }
 
-CAUSEWAY_DECL std::vector<std::uint64_t> gathering::holders(std::int64_t block) const {
+CAUSEWAY_DECL std::vector<std::uint64_t> cluster_snapshot::holders(std::int64_t block) const {
   std::vector<std::uint64_t> ids;
   for (const present_peer& p : peers) {
     if (p.overlap({block, block + 1}) == 1) ids.push_back(p.id);
@@ -44,7 +44,7 @@ CAUSEWAY_DECL std::vector<std::uint64_t> gathering::holders(std::int64_t block) 
 }
 
 CAUSEWAY_DECL layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
-                                std::span<const std::uint32_t> micro_batches, const gathering& g) {
+                                std::span<const std::uint32_t> micro_batches, const cluster_snapshot& g) {
   struct open_seat {
     std::size_t replica, rank;
   };
@@ -86,7 +86,7 @@ CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed) {
                   "; the run goes on when more are there");
 }
 
-CAUSEWAY_DECL result<layout> regroup::arrange(const gathering& g) {
+CAUSEWAY_DECL result<layout> regroup::arrange(const cluster_snapshot& g) {
   if (stages_ < 1 || stages_ > g.layers) {
     return fail(errc::invalid_argument, "regroup",
                 std::to_string(g.layers) + " blocks do not make " + std::to_string(stages_) + " stages");

@@ -10,7 +10,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 
 CAUSEWAY_DECL morph::morph(morph_options options) : options_{std::move(options)} {}
 
-CAUSEWAY_DECL result<layout> morph::arrange(const gathering& g) {
+CAUSEWAY_DECL result<layout> morph::arrange(const cluster_snapshot& g) {
   plan::varuna_calibration calibration = options_.calibration;
   if (calibration.points.empty()) {
     calibration.sizes = {1};

@@ -8,7 +8,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
-CAUSEWAY_DECL result<layout> redundant::arrange(const gathering& g) {
+CAUSEWAY_DECL result<layout> redundant::arrange(const cluster_snapshot& g) {
   const auto standing = mended(g);
   const bool enough = g.peers.size() / static_cast<std::size_t>(stages_) > (standing ? standing->replicas.size() : 0);
   if (standing && !(enough && g.micro_batches > standing->replicas.size()) && !can_fill(*standing, g)) {
@@ -20,7 +20,7 @@ CAUSEWAY_DECL result<layout> redundant::arrange(const gathering& g) {
   return anew.error();
 }
 
-CAUSEWAY_DECL std::optional<layout> redundant::mended(const gathering& g) const {
+CAUSEWAY_DECL std::optional<layout> redundant::mended(const cluster_snapshot& g) const {
   std::map<std::uint32_t, std::vector<const present_peer*>> rows;
   for (const present_peer& p : g.peers) {
     if (p.computes.size() > 0) rows[p.replica].push_back(&p);
@@ -56,7 +56,7 @@ CAUSEWAY_DECL bool redundant::can_have(const present_peer& p, const nn::block_ra
   return p.holds_all({p.computes.first, r.last}) && last.holds_all({0, p.computes.first});
 }
 
-CAUSEWAY_DECL bool redundant::can_fill(const layout& standing, const gathering& g) const {
+CAUSEWAY_DECL bool redundant::can_fill(const layout& standing, const cluster_snapshot& g) const {
   std::size_t seats = 0;
   for (const replica& r : standing.replicas) seats += r.seats.size();
   const std::size_t whole = standing.replicas.size() * static_cast<std::size_t>(stages_);

@@ -8,12 +8,12 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
-CAUSEWAY_DECL result<layout> redundant_forward::arrange(const gathering& g) {
+CAUSEWAY_DECL result<layout> redundant_forward::arrange(const cluster_snapshot& g) {
   if (auto begun = resumed(g)) return std::move(*begun);
   return anew_.arrange(g);
 }
 
-CAUSEWAY_DECL std::optional<layout> redundant_forward::resumed(const gathering& g) {
+CAUSEWAY_DECL std::optional<layout> redundant_forward::resumed(const cluster_snapshot& g) {
   const std::uint64_t wanted = most_begun(g);
   std::vector<row> rows;
   for (const present_peer& p : g.peers) {
@@ -33,7 +33,7 @@ CAUSEWAY_DECL std::optional<layout> redundant_forward::resumed(const gathering& 
   return made;
 }
 
-CAUSEWAY_DECL std::uint64_t redundant_forward::most_begun(const gathering& g) {
+CAUSEWAY_DECL std::uint64_t redundant_forward::most_begun(const cluster_snapshot& g) {
   std::map<std::uint64_t, std::size_t> count;
   for (const present_peer& p : g.peers) count[p.begun.name] += p.begun.name != 0 ? 1 : 0;
   const auto most = std::max_element(count.begin(), count.end(), [](auto& a, auto& b) { return a.second < b.second; });

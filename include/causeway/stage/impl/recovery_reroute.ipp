@@ -11,7 +11,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 CAUSEWAY_DECL reroute::reroute(std::int64_t stages, plan::stage_costs costs)
     : stages_{stages}, costs_{std::move(costs)}, even_{stages} {}
 
-CAUSEWAY_DECL result<layout> reroute::arrange(const gathering& g) {
+CAUSEWAY_DECL result<layout> reroute::arrange(const cluster_snapshot& g) {
   if (stages_ < 1 || stages_ > g.layers) return even_.arrange(g);  // says what is wrong
   const std::vector<nn::block_range> row = even_cut(g.layers, stages_);
   std::vector<const present_peer*> spare;
@@ -43,7 +43,7 @@ CAUSEWAY_DECL result<double> reroute::seconds(const layout& l) const {
   return plan::seconds_of(step);
 }
 
-CAUSEWAY_DECL auto reroute::last_seats(const gathering& g, const std::vector<nn::block_range>& row,
+CAUSEWAY_DECL auto reroute::last_seats(const cluster_snapshot& g, const std::vector<nn::block_range>& row,
                                        std::vector<const present_peer*>& spare) -> grid {
   std::map<std::uint32_t, std::vector<std::uint64_t>> rows;
   for (const present_peer& p : g.peers) {

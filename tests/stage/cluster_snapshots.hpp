@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_TESTS_STAGE_GATHERINGS_HPP
-#define CAUSEWAY_TESTS_STAGE_GATHERINGS_HPP
+#ifndef CAUSEWAY_TESTS_STAGE_CLUSTER_SNAPSHOTS_HPP
+#define CAUSEWAY_TESTS_STAGE_CLUSTER_SNAPSHOTS_HPP
 
 #include <causeway/stage/recovery.hpp>
 
@@ -12,14 +12,15 @@
 namespace causeway {
 
 /// Peers with these ids and blocks; none of them had a seat.
-inline stage::gathering gathered(std::int64_t layers, std::uint32_t micro_batches, std::vector<stage::present_peer> peers) {
+inline stage::cluster_snapshot snapshot_of(std::int64_t layers, std::uint32_t micro_batches,
+                                           std::vector<stage::present_peer> peers) {
   std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   return {layers, micro_batches, std::move(peers)};
 }
 
-/// The gathering of the peers of a layout after some are gone: what is left holds what it held.
-inline stage::gathering after_losing(const stage::layout& l, std::int64_t layers, std::uint32_t micro_batches,
-                                     const std::vector<std::uint64_t>& gone) {
+/// The snapshot of the peers of a layout after some are gone: what is left holds what it held.
+inline stage::cluster_snapshot after_losing(const stage::layout& l, std::int64_t layers, std::uint32_t micro_batches,
+                                            const std::vector<std::uint64_t>& gone) {
   std::vector<stage::present_peer> peers;
   for (std::uint32_t r = 0; r < l.replicas.size(); ++r) {
     for (const stage::seat& s : l.replicas[r].seats) {
@@ -27,16 +28,16 @@ inline stage::gathering after_losing(const stage::layout& l, std::int64_t layers
       peers.push_back({s.peer, s.held(), r, s.computes});
     }
   }
-  return gathered(layers, micro_batches, std::move(peers));
+  return snapshot_of(layers, micro_batches, std::move(peers));
 }
 
 /// `n` newcomers, ids from 1.
-inline stage::gathering newcomers(std::int64_t layers, std::uint32_t micro_batches, std::uint64_t n) {
+inline stage::cluster_snapshot newcomers(std::int64_t layers, std::uint32_t micro_batches, std::uint64_t n) {
   std::vector<stage::present_peer> peers;
   for (std::uint64_t id = 1; id <= n; ++id) peers.push_back({id, {{0, layers}}});
-  return gathered(layers, micro_batches, std::move(peers));
+  return snapshot_of(layers, micro_batches, std::move(peers));
 }
 
 }  // namespace causeway
 
-#endif  // CAUSEWAY_TESTS_STAGE_GATHERINGS_HPP
+#endif  // CAUSEWAY_TESTS_STAGE_CLUSTER_SNAPSHOTS_HPP

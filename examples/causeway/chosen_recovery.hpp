@@ -49,7 +49,7 @@ class chosen_recovery {
   causeway::result<causeway::stage::layout> arrange(const causeway::stage::cluster_snapshot& g) {
     return std::visit([&](auto& r) { return r.arrange(g); }, it_);
   }
-  /// Of a layout with empty seats, which `reroute` alone makes.
+  /// Of a layout with stages without a peer, which `reroute` alone makes.
   [[nodiscard]] causeway::result<causeway::plan::routed_schedule> order(const causeway::stage::layout& l) const {
     return std::get<causeway::stage::recovery::reroute>(it_).order(l);
   }

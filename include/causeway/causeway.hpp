@@ -408,6 +408,7 @@
 #include <causeway/comm/stacked_turns.hpp>
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/fault/quorum.hpp>
+#include <causeway/parallel/assigned_work.hpp>
 #include <causeway/parallel/async_pipeline.hpp>
 #include <causeway/parallel/async_pipeline_mail.hpp>
 #include <causeway/parallel/async_pipeline_stash.hpp>
@@ -453,7 +454,6 @@
 #include <causeway/parallel/remote_pass.hpp>
 #include <causeway/parallel/resumable_step.hpp>
 #include <causeway/parallel/saved_rounds.hpp>
-#include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>

@@ -38,6 +38,7 @@
 #include <causeway/stage/subspace_pieces.hpp>
 #include <causeway/stage/subspace_refresh.hpp>
 
+#include <causeway/parallel/assigned_work.hpp>
 #include <causeway/parallel/async_pipeline.hpp>
 #include <causeway/parallel/async_pipeline_mail.hpp>
 #include <causeway/parallel/async_pipeline_stash.hpp>
@@ -83,7 +84,6 @@
 #include <causeway/parallel/remote_pass.hpp>
 #include <causeway/parallel/resumable_step.hpp>
 #include <causeway/parallel/saved_rounds.hpp>
-#include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>

@@ -57,7 +57,7 @@ struct round_of {
 
 std::vector<std::uint64_t> peers_of(const stage::replica& r) {
   std::vector<std::uint64_t> ids;
-  for (const stage::seat& s : r.seats) ids.push_back(s.peer);
+  for (const stage::assignment& s : r.assignments) ids.push_back(s.peer);
   return ids;
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("cohorts: whole ones keep slot and share, and a slot that lost a peer 
   round.lose(11);
   const auto made = round.arranged();
   REQUIRE(made.layout.replicas.size() == 3);
-  CHECK(made.layout.replicas[0].seats.empty());
+  CHECK(made.layout.replicas[0].assignments.empty());
   CHECK(peers_of(made.layout.replicas[1]) == std::vector<std::uint64_t>{20, 21});
   CHECK(made.names == std::vector<std::uint64_t>{0, 101, 102});
   CHECK(made.layout.first_micro_batch(1) == 2);

@@ -60,9 +60,9 @@ inline elastic_world_options three_stages_lose_one(std::uint32_t victim, std::st
 inline void check_made_up(any_elastic_world& w, const elastic_world_options& o, const std::string& said) {
   CAPTURE(said);
   CHECK(errors_of(w, o.hosts).empty());
-  const auto* seat = w.last_seat(o.victim);
-  const bool between = seat != nullptr && seat->computes.first > 0 && seat->computes.last < o.layers;
-  if (between || seat == nullptr) {
+  const auto* assignment = w.last_assignment(o.victim);
+  const bool between = assignment != nullptr && assignment->computes.first > 0 && assignment->computes.last < o.layers;
+  if (between || assignment == nullptr) {
     CHECK(w.finished() == 3);
     std::uint64_t made_up = 0;
     for (std::uint32_t h = 0; h < o.hosts; ++h) made_up += w.at(h).made_up;
@@ -86,7 +86,7 @@ inline elastic_world_options saved_every_other_step() {
 inline void check_went_back(any_elastic_world& w, const elastic_world_options& o) {
   std::uint64_t went_back = 0;
   for (std::uint32_t h = 0; h < o.hosts; ++h) went_back += w.at(h).went_back;
-  CHECK(went_back == (w.last_seat(o.victim) != nullptr ? 3 : 0));
+  CHECK(went_back == (w.last_assignment(o.victim) != nullptr ? 3 : 0));
 }
 
 /// Peers that save every third step are all stopped in the sixth, and started again, but for `lost`. `make(options)` gives

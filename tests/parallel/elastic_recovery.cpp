@@ -173,12 +173,12 @@ TEST_CASE("recovery: a lost peer's micro-batches go to its twins, and no block m
     if (h == o.victim) continue;
     const stage::layout& last = w.at(h).layouts.at(o.steps);
     CHECK(last.replicas.size() == 2);
-    CHECK(last.seated().size() == 5);
+    CHECK(last.assigned().size() == 5);
     CHECK(w.at(h).evaluated.at(o.steps) == Approx(whole.evaluated).epsilon(1e-5));
   }
 }
 
-TEST_CASE("recovery: a peer that comes takes the empty seat", "[parallel][elastic][fast]") {
+TEST_CASE("recovery: a peer that comes takes the stage that has nobody", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.steps = 20;
   o.victim = 2;
@@ -190,9 +190,9 @@ TEST_CASE("recovery: a peer that comes takes the empty seat", "[parallel][elasti
   CHECK(errors_of(w, o.hosts).empty());
   CHECK(w.finished() == o.hosts);
   std::size_t rerouted = 0;
-  for (const auto& [step, layout] : w.at(0).layouts) rerouted += layout.has_empty_seats() ? 1 : 0;
+  for (const auto& [step, layout] : w.at(0).layouts) rerouted += layout.has_unassigned() ? 1 : 0;
   CHECK(rerouted > 0);
-  CHECK_FALSE(w.at(0).layouts.at(o.steps).has_empty_seats());
+  CHECK_FALSE(w.at(0).layouts.at(o.steps).has_unassigned());
   CHECK(w.distance(w.unsplit()) < 5e-5);
 }
 
@@ -209,10 +209,10 @@ TEST_CASE("recovery: when a stage's last peer is lost, all are laid out anew fro
   elastic_world w{o, with(stage::recovery::reroute{2})};
   kill = [&](std::uint32_t nth) {  // the peers of the stage that host 0 does not have
     if (killed != nth) return;
-    const auto* mine = w.last_seat(0);
+    const auto* mine = w.last_assignment(0);
     for (std::uint32_t h = 1; h < o.hosts; ++h) {
-      const auto* seat = w.last_seat(h);
-      if (killed != nth || seat->computes == mine->computes) continue;
+      const auto* assignment = w.last_assignment(h);
+      if (killed != nth || assignment->computes == mine->computes) continue;
       if (w.at(h).layouts.rbegin()->first + 1 < w.at(0).layouts.rbegin()->first) continue;  // dead already
       ++killed;
       w.world().after(std::chrono::milliseconds{1}, [&, h] { w.world().kill(h); });

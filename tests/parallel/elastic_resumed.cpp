@@ -91,9 +91,9 @@ std::function<void(std::uint32_t, std::uint64_t)> kills_stages(World*& w, std::u
     (void)l.find(w->at(0).id, &at);
     for (std::uint32_t h = 0; h < hosts; ++h) {
       stage::layout::place theirs;
-      const auto* seat = l.find(w->at(h).id, &theirs);
-      if (seat == nullptr || theirs.replica != at.replica) continue;
-      if (std::find(firsts.begin(), firsts.end(), seat->computes.first) == firsts.end()) continue;
+      const auto* assignment = l.find(w->at(h).id, &theirs);
+      if (assignment == nullptr || theirs.replica != at.replica) continue;
+      if (std::find(firsts.begin(), firsts.end(), assignment->computes.first) == firsts.end()) continue;
       w->world().after(after, [&w, h] { w->world().kill(h); });
     }
   };

@@ -38,7 +38,7 @@ struct watched_step {
   std::map<std::int64_t, double> computed;     ///< by stage: seconds of compute of its peer in that step
   std::map<std::int64_t, float> parameters;    ///< by block, after the last step
   std::map<std::uint64_t, double> losses;      ///< by step
-  std::map<std::uint64_t, std::size_t> peers;  ///< with a seat, by step
+  std::map<std::uint64_t, std::size_t> peers;  ///< assigned, by step
   std::uint64_t resumed = 0;
 };
 
@@ -51,9 +51,9 @@ watched_step watch(const Recovery& recovery, const std::vector<loss_of_a_peer>& 
     std::vector<std::int32_t> tokens;
     for (std::int32_t i = 0; i < micro_batches; ++i) tokens.push_back(i);
     while (t.context().step() < steps) {
-      const auto* seat = t.parallel().layout().find(id);
+      const auto* assignment = t.parallel().layout().find(id);
       const std::uint64_t step = t.context().step();
-      const std::int64_t stage = seat != nullptr ? seat->computes.first : -1;
+      const std::int64_t stage = assignment != nullptr ? assignment->computes.first : -1;
       for (const loss_of_a_peer& l : lost) {
         if (step != watched || l.stage != stage) continue;
         world.after(std::chrono::microseconds{static_cast<std::int64_t>(l.after * 1e6)},
@@ -64,15 +64,15 @@ watched_step watch(const Recovery& recovery, const std::vector<loss_of_a_peer>& 
       const auto report = t.step({tokens, tokens, micro_batches});
       if (!report) throw std::runtime_error{report.error().text()};
       all.losses[step + 1] = report->loss;
-      all.peers[step + 1] = t.parallel().layout().seated().size();
+      all.peers[step + 1] = t.parallel().layout().assigned().size();
       if (step != watched) continue;
       all.seconds = std::max(all.seconds, seconds(p.now() - begin));
       all.computed[stage] = computed - before;
     }
     all.resumed += t.parallel().resumed_attempts();
-    const auto* seat = t.parallel().layout().find(id);
-    for (std::int64_t b = 0; seat != nullptr && b < stages; ++b) {
-      if (!seat->computes.size() || b < seat->computes.first || b >= seat->computes.last) continue;
+    const auto* assignment = t.parallel().layout().find(id);
+    for (std::int64_t b = 0; assignment != nullptr && b < stages; ++b) {
+      if (!assignment->computes.size() || b < assignment->computes.first || b >= assignment->computes.last) continue;
       const auto segments = t.model().parameters().segments();
       for (std::size_t i = 0; i < segments.size(); ++i) {
         if (segments[i].block == b) all.parameters[b] = *t.model().parameters().value(i);

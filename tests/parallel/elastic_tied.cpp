@@ -98,8 +98,8 @@ class noting_peer final : public support::elastic_peer {
 
  private:
   void note() {
-    const stage::seat* seat = layout().find(group_->identity());
-    if (seat == nullptr) return;
+    const stage::assignment* assignment = layout().find(group_->identity());
+    if (assignment == nullptr) return;
     auto& model = trainer_.model();
     std::vector<float> all;
     const auto add = [&](std::span<float> flat) {
@@ -108,7 +108,7 @@ class noting_peer final : public support::elastic_peer {
     };
     add(trainer_.context().parameters());
     for (const std::span<float> moment : trainer_.context().inner().moments()) add(moment);
-    notes_->note(group_->record().state, all, seat->holds(0), seat->holds(model.blocks() - 1));
+    notes_->note(group_->record().state, all, assignment->holds(0), assignment->holds(model.blocks() - 1));
   }
 
   Trainer trainer_;

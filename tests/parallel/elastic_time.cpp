@@ -38,16 +38,16 @@ timed_step last_step(const Recovery& recovery) {
     const std::vector<std::int32_t> tokens(micro_batches, 1);
     time_point before = p.now();
     while (t.context().step() < steps) {
-      const auto* seat = t.parallel().layout().find(id);
-      if (t.context().step() == lost_after && seat->computes.first == 1 && !std::exchange(killed, true)) {
+      const auto* assignment = t.parallel().layout().find(id);
+      if (t.context().step() == lost_after && assignment->computes.first == 1 && !std::exchange(killed, true)) {
         world.after(std::chrono::milliseconds{500}, [&world, h = p.host()] { world.kill(h); });
       }
       before = p.now();
       const auto report = t.step({tokens, tokens, micro_batches});
       if (!report) throw std::runtime_error{report.error().text()};
     }
-    const auto* seat = t.parallel().layout().find(id);
-    if (seat != nullptr && seat->computes.first == 0) {
+    const auto* assignment = t.parallel().layout().find(id);
+    if (assignment != nullptr && assignment->computes.first == 0) {
       const double took = seconds(p.now() - before);
       if (took > last.seconds) last = {took, t.parallel().layout(), {}};
       last.parameters.assign(t.context().parameters().begin(), t.context().parameters().end());
@@ -64,8 +64,8 @@ TEST_CASE("elastic pipelines in time: rerouting takes what its order says, and l
           "[parallel][elastic][fast]") {
   const stage::recovery::reroute policy{stages};
   const timed_step rerouted = last_step(policy), dropped = last_step(stage::recovery::regroup{stages});
-  REQUIRE(rerouted.layout.seated().size() == hosts - 1);
-  REQUIRE(dropped.layout.seated().size() == 6);
+  REQUIRE(rerouted.layout.assigned().size() == hosts - 1);
+  REQUIRE(dropped.layout.assigned().size() == 6);
   const double figure = policy.seconds(rerouted.layout).value() * unit;
   const double two_pipelines = 3 * (5 + stages - 1) * unit;  // of which one has five micro-batches
   INFO("rerouted " << rerouted.seconds << " s, by its order " << figure << " s; two pipelines " << dropped.seconds

@@ -149,8 +149,8 @@ class any_elastic_world {
   void run(causeway::duration end = 1h);
   std::uint32_t wanted = UINT32_MAX;  ///< hosts that have to finish; the default is all
 
-  /// A host's seat in the last step that it noted; nullptr: spare, or none.
-  [[nodiscard]] const causeway::stage::seat* last_seat(std::uint32_t host) const;
+  /// A host's assignment in the last step that it noted; nullptr: spare, or none.
+  [[nodiscard]] const causeway::stage::assignment* last_assignment(std::uint32_t host) const;
   /// The whole model, trained on the same batches.
   [[nodiscard]] trained_model unsplit() const;
   /// How far what the hosts computed is from that. Not a number where they do not make the whole model together.

@@ -87,19 +87,20 @@ TEST_CASE("pipeline peer: it waits for what more peers would mend, and says so o
   CHECK(peer.wait_for_more(log, "step 4", fail(errc::diverged, "loss", "")).code == errc::diverged);
 }
 
-TEST_CASE("pipeline peer: it is ready for a seat whose blocks it holds at the state of the run", "[parallel][fast]") {
+TEST_CASE("pipeline peer: it is ready for an assignment whose blocks it holds at the state of the run",
+          "[parallel][fast]") {
   const auto group = std::make_shared<lone_group>();
   pipeline_peer peer{group};
   peer.begin(nn::model_part{{0, 2}}, 2, {}, "");
   peer.layout = alone;
-  CHECK(peer.sit_down(2, nn::model_part{{0, 2}}));
-  REQUIRE(peer.seat != nullptr);
-  CHECK_FALSE(peer.sit_down(2, nn::model_part{{0, 1}}));
+  CHECK(peer.take_assignment(2, nn::model_part{{0, 2}}));
+  REQUIRE(peer.assignment != nullptr);
+  CHECK_FALSE(peer.take_assignment(2, nn::model_part{{0, 1}}));
   group->now = {.step = 1, .state = 8};  // the run has taken a step without it
-  CHECK_FALSE(peer.sit_down(2, nn::model_part{{0, 2}}));
+  CHECK_FALSE(peer.take_assignment(2, nn::model_part{{0, 2}}));
   peer.layout = {};
-  CHECK(peer.sit_down(2, nn::model_part{{0, 1}}));  // spare
-  CHECK(peer.seat == nullptr);
+  CHECK(peer.take_assignment(2, nn::model_part{{0, 1}}));  // spare
+  CHECK(peer.assignment == nullptr);
 }
 
 TEST_CASE("pipeline peer: a run whose blocks nobody has goes back to what is saved", "[parallel][fast]") {
@@ -115,14 +116,14 @@ TEST_CASE("pipeline peer: a run whose blocks nobody has goes back to what is sav
   const auto own = peer.described(2, log_sink{});
   REQUIRE(peer.gather(peer.named(pipeline_peer::inventory_channel), own, {1, 2, 1}, peer.how(ctx)));
   peer.layout = alone;
-  REQUIRE(peer.sit_down(2, nn::model_part{{0, 2}}));
+  REQUIRE(peer.take_assignment(2, nn::model_part{{0, 2}}));
 
   const auto none = peer.go_back(ctx, "step 1", parallel::missing({0, 2}));
   REQUIRE_FALSE(none);
   CHECK(none.error().code == errc::cancelled);  // nothing is saved: it waits
 
   group->now = {.step = 3, .state = 77};
-  peer.held.seated({0, 2}, 0);
+  peer.held.assigned({0, 2}, 0);
   peer.held.moved_to(77, {});
   REQUIRE(peer.save_blocks(ctx));
   const auto saved = group->now;

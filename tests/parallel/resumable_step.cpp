@@ -49,7 +49,7 @@ const parallel::step_record record{5, 77, 1, {}};
 
 stage::layout without(std::size_t lost) {
   stage::layout l{{{{{ids[0], {0, 1}}, {ids[1], {1, 2}}, {ids[2], {2, 3}}}, micro_batches}}};
-  if (lost < stages) l.replicas[0].seats[lost].peer = stage::nobody;
+  if (lost < stages) l.replicas[0].assignments[lost].peer = stage::nobody;
   return l;
 }
 

@@ -40,8 +40,8 @@ TEST_CASE("saved rounds: a round is there again, block by block, with what the p
 
   parallel::block_ownership held;
   held.begin(nn::model_part{{0, 2}}, 2, store);
-  held.moved_to(77, {});  // nothing is valid where this peer has no seat
-  held.seated({0, 2}, 0);
+  held.moved_to(77, {});  // nothing is valid where this peer has no assignment
+  held.assigned({0, 2}, 0);
   const parallel::step_record record{.step = 3, .state = 77};
   held.begin(nn::model_part{{0, 2}}, 2, store);
   for (std::int64_t b = 0; b < 2; ++b) held.put(blocks, b, parallel::block_contents(held.contents_size(blocks, b), 1.5F));

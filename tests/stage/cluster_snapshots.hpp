@@ -11,7 +11,7 @@
 
 namespace causeway {
 
-/// Peers with these ids and blocks; none of them had a seat.
+/// Peers with these ids and blocks; none of them was assigned anything.
 inline stage::cluster_snapshot snapshot_of(std::int64_t layers, std::uint32_t micro_batches,
                                            std::vector<stage::present_peer> peers) {
   std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
@@ -23,7 +23,7 @@ inline stage::cluster_snapshot after_losing(const stage::layout& l, std::int64_t
                                             const std::vector<std::uint64_t>& gone) {
   std::vector<stage::present_peer> peers;
   for (std::uint32_t r = 0; r < l.replicas.size(); ++r) {
-    for (const stage::seat& s : l.replicas[r].seats) {
+    for (const stage::assignment& s : l.replicas[r].assignments) {
       if (s.peer == stage::nobody || std::find(gone.begin(), gone.end(), s.peer) != gone.end()) continue;
       peers.push_back({s.peer, s.held(), r, s.computes});
     }

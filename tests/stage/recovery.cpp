@@ -25,7 +25,7 @@ TEST_CASE("recovery: peers that hold a range already get it", "[stage][fast]") {
   CHECK((made->holders(0) == std::vector<std::uint64_t>{6, 9}));
 }
 
-TEST_CASE("recovery: who sat somewhere stays there, so that nothing moves without a reason", "[stage][fast]") {
+TEST_CASE("recovery: who was assigned a stage keeps it, so that nothing moves without a reason", "[stage][fast]") {
   cluster_snapshot g = snapshot_of(4, 4, {{1, {{0, 4}}}, {2, {{0, 4}}}, {3, {{0, 4}}}, {4, {{0, 4}}}});
   g.peers[0].computes = {2, 4}, g.peers[0].replica = 1;
   g.peers[1].computes = {0, 2}, g.peers[1].replica = 1;
@@ -35,9 +35,9 @@ TEST_CASE("recovery: who sat somewhere stays there, so that nothing moves withou
   REQUIRE(made);
   for (const auto& p : g.peers) {
     layout::place at;
-    const auto* seat = made->find(p.id, &at);
-    REQUIRE(seat != nullptr);
-    CHECK(seat->computes == p.computes);
+    const auto* assignment = made->find(p.id, &at);
+    REQUIRE(assignment != nullptr);
+    CHECK(assignment->computes == p.computes);
     CHECK(at.replica == p.replica);
   }
 }

@@ -58,7 +58,7 @@ void any_elastic_world::boot(std::uint32_t host) {
 
 void any_elastic_world::run(causeway::duration end) { world_.run_until(causeway::time_point{end}); }
 
-const causeway::stage::seat* any_elastic_world::last_seat(std::uint32_t host) const {
+const causeway::stage::assignment* any_elastic_world::last_assignment(std::uint32_t host) const {
   const auto& r = results_[host];
   return r.layouts.empty() ? nullptr : r.layouts.rbegin()->second.find(r.id);
 }

@@ -326,6 +326,7 @@
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 14
+#include <causeway/parallel/impl/assigned_work.ipp>
 #include <causeway/parallel/impl/async_pipeline_stash.ipp>
 #include <causeway/parallel/impl/block_messages.ipp>
 #include <causeway/parallel/impl/block_moves.ipp>
@@ -355,7 +356,6 @@
 #include <causeway/parallel/impl/pipeline_talk.ipp>
 #include <causeway/parallel/impl/random_routes.ipp>
 #include <causeway/parallel/impl/resumable_step.ipp>
-#include <causeway/parallel/impl/seat_work.ipp>
 #include <causeway/parallel/impl/step_snapshot.ipp>
 #include <causeway/parallel/impl/step_turns.ipp>
 #include <causeway/parallel/impl/swarm_balance.ipp>

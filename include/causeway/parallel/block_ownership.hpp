@@ -57,8 +57,8 @@ class block_ownership {
     return dropped;
   }
 
-  /// Its seat in the attempt under way; none where it is spare.
-  CAUSEWAY_DECL void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
+  /// Its assignment in the attempt under way; none where it is spare.
+  CAUSEWAY_DECL void assigned(const nn::block_range& computes, std::uint32_t replica) noexcept;
 
   /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
   /// in memory.

@@ -42,7 +42,7 @@ struct cohort_member {
 
 /// Who trains in which slot.
 struct cohort_layout {
-  stage::layout layout;              ///< [slot]; without seats: nobody does, in this round
+  stage::layout layout;              ///< [slot]; without assignments: nobody does, in this round
   std::vector<std::uint64_t> names;  ///< [slot] of cohorts that go on; 0: it begins, or there is none
 };
 
@@ -67,9 +67,9 @@ CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& 
 
 namespace detail {
 
-/// The seats of the peers of one cohort, in the order of the model; none if one of them is missing.
-CAUSEWAY_DECL [[nodiscard]] std::vector<stage::seat> whole_row(const stage::cluster_snapshot& g,
-                                                               std::span<const std::size_t> places);
+/// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
+CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
+                                                                     std::span<const std::size_t> places);
 
 /// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
 CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,

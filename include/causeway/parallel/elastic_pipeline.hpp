@@ -18,6 +18,7 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/assigned_work.hpp>
 #include <causeway/parallel/block_sums.hpp>
 #include <causeway/parallel/cohort_talk.hpp>
 #include <causeway/parallel/cohorts.hpp>
@@ -26,7 +27,6 @@
 #include <causeway/parallel/peer_inventory.hpp>
 #include <causeway/parallel/pipeline_peer.hpp>
 #include <causeway/parallel/resumable_step.hpp>
-#include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/step_group.hpp>
@@ -211,7 +211,7 @@ class elastic_pipeline {
                   std::string{Recovery::name} + " has an order of its own, 1F1B; use stage::one_f_one_b");
     }
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
-    peer_.held.seated(computes_, replica_);
+    peer_.held.assigned(computes_, replica_);
     peer_.group->exchange_by(
         {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
     return {};
@@ -314,12 +314,12 @@ class elastic_pipeline {
     if (!inventory) return missed_;
     auto made = recovery_.arrange(inventory->snapshot);
     if (!made || !lost_runs(inventory->snapshot).empty()) return none;  // the step will wait for peers, or mend it
-    CAUSEWAY_TRY(take_seat(ctx, *inventory, std::move(*made)));
+    CAUSEWAY_TRY(take_assignment(ctx, *inventory, std::move(*made)));
     stage::layout shared_out = peer_.layout;
     const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
     for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
-    const auto own = peer_.seat == nullptr ? result<double>{0.0}
-                                           : peer_.forward_only(ctx, shared_out, peer_.place, b, pieces, meeting());
+    const auto own = peer_.assignment == nullptr ? result<double>{0.0}
+                                                 : peer_.forward_only(ctx, shared_out, peer_.place, b, pieces, meeting());
     const auto sound = own ? check_sound(*own, 0) : result<void>{own.error()};
     if (!sound) return leave_to_others(ctx, sound.error());
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::sums_channel, *own, meetings_));
@@ -360,7 +360,7 @@ class elastic_pipeline {
       if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
       return go_back(ctx, inventory, missing(r));
     }
-    return take_seat(ctx, inventory, std::move(*made));
+    return take_assignment(ctx, inventory, std::move(*made));
   }
   [[nodiscard]] static std::string this_step(auto& ctx) { return "step " + std::to_string(ctx.step() + 1); }
 
@@ -380,17 +380,17 @@ class elastic_pipeline {
     return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(peer_.record().step));
   }
 
-  result<void> take_seat(auto& ctx, const cluster_inventory& inventory, stage::layout made) {
+  result<void> take_assignment(auto& ctx, const cluster_inventory& inventory, stage::layout made) {
     peer_.layout = std::move(made);
     CAUSEWAY_TRY(peer_.layout.check(inventory.snapshot.layers, inventory.snapshot.micro_batches));
     if (by_policy()) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name));
     shared_blocks blocks{ctx, peer_.group->state()};
-    const bool ready = peer_.sit_down(ctx.model().blocks(), ctx.model().part());
+    const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
     if (!ready) kept_.forget();
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, meetings_));
-    computes_ = peer_.seat != nullptr ? peer_.seat->computes : nn::block_range{};
+    computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
     replica_ = static_cast<std::uint32_t>(peer_.place.replica);
-    peer_.held.seated(computes_, replica_);
+    peer_.held.assigned(computes_, replica_);
     return {};
   }
 
@@ -399,7 +399,7 @@ class elastic_pipeline {
   result<void> compute(auto& ctx) {
     if constexpr (keeps_work) return go_on(ctx);
     double tokens = static_cast<double>(whole_.tokens());
-    if (by_policy() && peer_.seat != nullptr) {  // its pipeline's own mean: they are weighed when they are exchanged
+    if (by_policy() && peer_.assignment != nullptr) {  // its pipeline's own mean: they are weighed when they are exchanged
       const std::uint32_t own = peer_.layout.replicas[peer_.place.replica].micro_batches;
       tokens *= own / static_cast<double>(options_.micro_batches);
     }
@@ -414,20 +414,23 @@ class elastic_pipeline {
     const auto micro_batches = static_cast<std::uint32_t>(options_.micro_batches);
     const stage::layout& l = peer_.layout;
     const std::size_t r = peer_.place.replica;
-    const bool sits = peer_.seat != nullptr;
+    const bool is_assigned = peer_.assignment != nullptr;
     const kept_talk talk{*peer_.attempt.transport, peer_.index_of, named(pipeline_peer::progress_channel), peer_.how(ctx),
                          peer_.boundaries(ctx.step(), meeting())};
     if (resumes_) {
       ++resumed_attempts_;
-      CAUSEWAY_TRY(kept_.resume(talk, sits, micro_batches));
+      CAUSEWAY_TRY(kept_.resume(talk, is_assigned, micro_batches));
     } else {
-      kept_.template begin<tape>(peer_.record(), l, sits ? &peer_.place : nullptr);
+      kept_.template begin<tape>(peer_.record(), l, is_assigned ? &peer_.place : nullptr);
     }
     std::vector<std::uint64_t> dropout;
-    if (sits) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
-    const seat_batch share{
-        whole_, micro_batches, sits ? peer_.seat->computes : nn::block_range{}, 1.0F / static_cast<float>(whole_.tokens()),
-        true,   dropout};
+    if (is_assigned) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
+    const assigned_batch share{whole_,
+                               micro_batches,
+                               is_assigned ? peer_.assignment->computes : nn::block_range{},
+                               1.0F / static_cast<float>(whole_.tokens()),
+                               true,
+                               dropout};
     CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, l, codec_, share, talk, recovery_.repeats_all()));
     return {};
   }
@@ -483,10 +486,10 @@ class elastic_pipeline {
   }
   // Of this peer's pipeline: the peers at its first and its last stage, if this is one of them and they are two.
   [[nodiscard]] std::vector<std::uint64_t> ends_of_pipeline() const {
-    if (peer_.seat == nullptr) return {};
-    const auto& seats = peer_.layout.replicas[peer_.place.replica].seats;
-    if (seats.size() < 2 || (peer_.place.rank > 0 && peer_.place.rank + 1 < seats.size())) return {};
-    return {seats.front().peer, seats.back().peer};
+    if (peer_.assignment == nullptr) return {};
+    const auto& assignments = peer_.layout.replicas[peer_.place.replica].assignments;
+    if (assignments.size() < 2 || (peer_.place.rank > 0 && peer_.place.rank + 1 < assignments.size())) return {};
+    return {assignments.front().peer, assignments.back().peer};
   }
 
   // Everybody has its pipeline's gradient. Who did not take part in the run's last step takes what the policy keeps alike;
@@ -571,7 +574,7 @@ class elastic_pipeline {
   bool computed_ = false;           // this attempt's gradient, which the policy is to exchange
   std::vector<float> mean_;         // what that came to
   bool known_ = false;              // it is given out as what the run has
-  nn::block_range computes_{};      // here, when this peer sat down last
+  nn::block_range computes_{};      // here, in the last layout
   std::uint32_t replica_ = 0;
   step_record next_;       // after the step of the last complete attempt, without loss and norm
   step_record told_;       // likewise with them: what this peer would propose

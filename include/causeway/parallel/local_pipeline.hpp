@@ -170,7 +170,8 @@ class local_pipeline {
        progress_.slot, computes_.first, computes_.last);
   }
 
-  /// Of the last attempt: replicas in their slots, without seats where nobody trains; and the peers that took part in it.
+  /// Of the last attempt: replicas in their slots, without assignments where nobody trains; and the peers that took part in
+  /// it.
   [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
   [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
   /// Blocks that this peer has received since it was built.
@@ -187,7 +188,7 @@ class local_pipeline {
   result<void> begin(auto& ctx) {
     CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
-    peer_.held.seated(computes_, progress_.slot);
+    peer_.held.assigned(computes_, progress_.slot);
     peer_.group->exchange_by(
         {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
     return check_untied(ctx);
@@ -202,8 +203,8 @@ class local_pipeline {
 
   // ---- who takes part, once in an attempt -------------------------------------------------------------------------------
 
-  // Success: this peer knows its seat, and has what it needs there. `begins_anew_`: at the round's beginning, and the step
-  // under way, if one is, ends with that.
+  // Success: this peer knows its assignment, and has what it needs there. `begins_anew_`: at the round's beginning, and the
+  // step under way, if one is, ends with that.
   result<void> gather(auto& ctx, bool ends_step) {
     begins_anew_ = false;
     CAUSEWAY_ASSIGN(const bool another, peer_.begin_attempt());
@@ -216,9 +217,9 @@ class local_pipeline {
     if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
     if (!lost_runs(inventory.snapshot).empty()) return go_back(ctx, missing(lost_runs(inventory.snapshot).front()));
     peer_.layout = std::move(made->layout);
-    const auto seated = take_seat(ctx, inventory, members, made->names);
+    const auto assigned = take_assignment(ctx, inventory, members, made->names);
     if (begins_anew_ && ends_step) peer_.group->finished_by_others();
-    return seated;
+    return assigned;
   }
 
   result<cluster_inventory> meet(auto& ctx) {
@@ -256,18 +257,19 @@ class local_pipeline {
     return fail(errc::cancelled, "round", "the run went back to step " + std::to_string(peer_.record().step));
   }
 
-  result<void> take_seat(auto& ctx, const cluster_inventory& inventory, std::span<const cohort_member> members,
-                         const std::vector<std::uint64_t>& names) {
-    const bool ready = peer_.sit_down(ctx.model().blocks(), ctx.model().part());
-    const bool sat = peer_.seat != nullptr;
-    const bool goes_on = sat && progress_.cohort != 0 && names[peer_.place.replica] == progress_.cohort;
+  result<void> take_assignment(auto& ctx, const cluster_inventory& inventory, std::span<const cohort_member> members,
+                               const std::vector<std::uint64_t>& names) {
+    const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
+    const bool was_assigned = peer_.assignment != nullptr;
+    const bool goes_on = was_assigned && progress_.cohort != 0 && names[peer_.place.replica] == progress_.cohort;
     if (!goes_on) progress_.cohort = 0;  // for good, whatever comes of this attempt
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
     CAUSEWAY_TRY(check_untied(ctx));
     gathered_ = true;
     known_evaluations_ = {};
-    if (sat) known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_);
+    if (was_assigned)
+      known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_);
     return goes_on ? catch_up(members) : begin_anew(ctx, blocks);
   }
 
@@ -293,9 +295,9 @@ class local_pipeline {
     given_up_steps_ += progress_.steps;
     complete_ = told_ = spoilt_ = false;
     progress_ = {.state = record.state, .evaluated = anew ? 0 : progress_.evaluated};
-    computes_ = peer_.seat != nullptr ? peer_.seat->computes : nn::block_range{};
-    peer_.held.seated(computes_, static_cast<std::uint32_t>(peer_.place.replica));
-    if (peer_.seat != nullptr) {
+    computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
+    peer_.held.assigned(computes_, static_cast<std::uint32_t>(peer_.place.replica));
+    if (peer_.assignment != nullptr) {
       progress_.slots = static_cast<std::uint32_t>(peer_.layout.replicas.size());
       progress_.slot = static_cast<std::uint32_t>(peer_.place.replica);
       progress_.cohort = mix(record.state, mix(peer_.attempt.round, peer_.attempt.attempt), progress_.slot + 1);
@@ -310,7 +312,7 @@ class local_pipeline {
   // ---- a step -----------------------------------------------------------------------------------------------------------
 
   result<double> step(auto& ctx, const batch& b) {
-    if (peer_.seat == nullptr) {
+    if (peer_.assignment == nullptr) {
       progress_.evaluated = 0;
       ctx.skip_inner_step();
       return 0.0;
@@ -354,7 +356,7 @@ class local_pipeline {
 
   [[nodiscard]] collective::group_view mates() {
     std::vector<net::peer_index> peers;
-    for (const stage::seat& s : peer_.layout.replicas[peer_.place.replica].seats)
+    for (const stage::assignment& s : peer_.layout.replicas[peer_.place.replica].assignments)
       peers.push_back(peer_.index_of.at(s.peer));
     return collective::group_view{*peer_.attempt.transport, std::move(peers)};
   }
@@ -367,7 +369,7 @@ class local_pipeline {
 
   // Of this peer's replica alone.
   result<double> loss_of(auto& ctx, const batch& b, std::uint32_t pieces) {
-    if (peer_.seat == nullptr) return none;
+    if (peer_.assignment == nullptr) return none;
     if (progress_.evaluated < known_evaluations_.through_with) return std::exchange(known_evaluations_.missed, none);
     stage::layout alone{{peer_.layout.replicas[peer_.place.replica]}};
     alone.replicas.front().micro_batches = pieces;

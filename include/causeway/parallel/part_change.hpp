@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_PARALLEL_PART_CHANGE_HPP
 #define CAUSEWAY_PARALLEL_PART_CHANGE_HPP
 
-// From what a peer has to what its seat in a layout holds: what others need of it leaves, what it needs comes, and what
-// nobody has is made up.
+// From what a peer has to what its assignment in a layout holds: what others need of it leaves, what it needs comes, and
+// what nobody has is made up.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>

@@ -3,8 +3,8 @@
 #define CAUSEWAY_PARALLEL_PIPELINE_PEER_HPP
 
 // What a peer of pipelines does that are laid out anew when peers come and go, whatever their replicas exchange and when:
-// it takes part in attempts, meets the others, takes its seat in a layout, fetches the blocks that belong there, computes,
-// and goes back to what is saved when nobody has a block any more.
+// it takes part in attempts, meets the others, takes its assignment in a layout, fetches the blocks that belong there,
+// computes, and goes back to what is saved when nobody has a block any more.
 
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/options.hpp>
@@ -18,6 +18,7 @@
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/assigned_work.hpp>
 #include <causeway/parallel/block_ownership.hpp>
 #include <causeway/parallel/cohort_talk.hpp>
 #include <causeway/parallel/cohorts.hpp>
@@ -25,7 +26,6 @@
 #include <causeway/parallel/peer_inventory.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/saved_rounds.hpp>
-#include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/step_group.hpp>
 #include <causeway/parallel/unsound_steps.hpp>
@@ -68,7 +68,7 @@ struct pipeline_peer {
   step_attempt attempt{};  ///< the one under way
   stage::layout layout{};
   std::map<std::uint64_t, net::peer_index> index_of{};  ///< by id: the transport's number of each peer of the attempt
-  const stage::seat* seat = nullptr;                    ///< in `layout`; none: this peer is spare
+  const stage::assignment* assignment = nullptr;        ///< in `layout`; none: this peer is spare
   stage::layout::place place{};
   unsound_steps unsound{};
   std::string said{};  ///< what this peer waits for
@@ -135,11 +135,11 @@ struct pipeline_peer {
     return saved.load(found, record(), layers, held, group->state());
   }
 
-  /// This peer takes its seat in `layout`. Whether it has all that it computes with there.
-  CAUSEWAY_DECL bool sit_down(std::int64_t layers, const nn::model_part& part);
-  /// What that needs comes, what others need goes. `blocks`: a shared_blocks. `ready`: as sit_down said.
+  /// This peer takes its assignment in `layout`. Whether it has all that it computes with there.
+  CAUSEWAY_DECL bool take_assignment(std::int64_t layers, const nn::model_part& part);
+  /// What that needs comes, what others need goes. `blocks`: a shared_blocks. `ready`: as take_assignment said.
   result<void> fetch(auto& blocks, const cluster_inventory& inventory, bool ready, std::uint64_t number = 0) {
-    const nn::model_part part = seat != nullptr ? nn::model_part{seat->held()} : blocks.model().part();
+    const nn::model_part part = assignment != nullptr ? nn::model_part{assignment->held()} : blocks.model().part();
     part_change change{held,
                        record(),
                        inventory,
@@ -151,7 +151,7 @@ struct pipeline_peer {
     return {};
   }
 
-  // ---- what a seat does -------------------------------------------------------------------------------------------------
+  // ---- what an assigned peer does ------------------------------------------------------------------------------------
 
   /// A step of training over the layout's part of a batch: the loss summed over the tokens whose last stage is here. `step`
   /// names the boundaries.
@@ -160,11 +160,11 @@ struct pipeline_peer {
                        std::int64_t micro_batches, float scale, std::uint64_t step) {
     const auto gradients = ctx.gradients();
     kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
-    if (seat == nullptr) return 0.0;
-    CAUSEWAY_ASSIGN(const seat_work work, work_of(layout, place, order, recovery));
+    if (assignment == nullptr) return 0.0;
+    CAUSEWAY_ASSIGN(const assigned_work work, work_of(layout, place, order, recovery));
     const auto dropout = dropout_of(ctx.step(), work.first, work.schedule.micro_batches);
-    const seat_batch share{b, static_cast<std::uint32_t>(micro_batches), seat->computes, scale, true, dropout};
-    return pass_seat(ctx, *attempt.transport, index_of, codec, work, order, share, boundaries(ctx.step(), step));
+    const assigned_batch share{b, static_cast<std::uint32_t>(micro_batches), assignment->computes, scale, true, dropout};
+    return pass_assigned(ctx, *attempt.transport, index_of, codec, work, order, share, boundaries(ctx.step(), step));
   }
   CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> dropout_of(std::uint64_t step, std::uint32_t first,
                                                                            std::uint32_t count);
@@ -173,15 +173,15 @@ struct pipeline_peer {
   /// Forwards only, in `l`, where this peer is at `at`; boundaries cross as f32.
   result<double> forward_only(auto& ctx, const stage::layout& l, const stage::layout::place& at, const batch& b,
                               std::uint32_t pieces, std::uint64_t step) {
-    CAUSEWAY_ASSIGN(const seat_work work, forwards_of(l, at));
+    CAUSEWAY_ASSIGN(const assigned_work work, forwards_of(l, at));
     stage::plain exact;
-    return pass_seat(ctx, *attempt.transport, index_of, exact, work, stage::one_f_one_b{},
-                     {b, pieces, seat->computes, 0.0F, false},
-                     {.channel = evaluation_channel, .step = step, .deadline = attempt.deadline});
+    return pass_assigned(ctx, *attempt.transport, index_of, exact, work, stage::one_f_one_b{},
+                         {b, pieces, assignment->computes, 0.0F, false},
+                         {.channel = evaluation_channel, .step = step, .deadline = attempt.deadline});
   }
 
-  /// The exchange of what this peer's seat has with all who hold the same blocks, each by its pipeline's part of a batch. A
-  /// spare peer's is with itself. Of a layout whose pipelines are cut alike.
+  /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by its pipeline's part of a
+  /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry() const;
 
   /// Values that are not finite: see unsound_steps.

@@ -13,9 +13,9 @@
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/assigned_work.hpp>
 #include <causeway/parallel/kept_pass.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
-#include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/step_group.hpp>
 #include <causeway/parallel/step_snapshot.hpp>
@@ -37,7 +37,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// Peers, seats and shares of a layout.
+/// Peers, assignments and shares of a layout.
 CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l);
 
 /// How peers of an attempt talk about a step, and in it.
@@ -71,8 +71,8 @@ class resumable_step {
     step_->name = add_layout(h.add_value(w.state), l).finish() | 1U;
   }
 
-  /// An earlier attempt did some of it: hears what. `seated`: this peer has a seat in the layout.
-  CAUSEWAY_DECL result<void> resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches);
+  /// An earlier attempt did some of it: hears what. `assigned`: this peer has an assignment in the layout.
+  CAUSEWAY_DECL result<void> resume(const kept_talk& talk, bool assigned, std::uint32_t micro_batches);
 
   /// Of what all peers of the attempt had done before it; 0: nothing.
   [[nodiscard]] std::uint64_t agreed() const noexcept { return agreed_; }
@@ -80,7 +80,7 @@ class resumable_step {
   /// Does this peer's part of what is left, in a layout that has passed its check. The gradients are those of all that it
   /// has done of the step, whatever was in them. Returns the sum of the losses of the tokens whose last stage is here.
   template <class Context, class Codec>
-  result<double> run(Context& ctx, const stage::layout& l, Codec& codec, const seat_batch& b, const kept_talk& talk,
+  result<double> run(Context& ctx, const stage::layout& l, Codec& codec, const assigned_batch& b, const kept_talk& talk,
                      bool repeats_all) {
     const auto gradients = ctx.gradients();
     kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
@@ -92,12 +92,12 @@ class resumable_step {
     std::copy(step.gradients.begin(), step.gradients.end(), gradients.begin());
     const std::uint32_t self = before.owners[step.at.rank];
     const bool shadows = before.owners[step.successor] != self;
-    if (shadows && step.give_back()) zero(ctx, mine.seats[step.successor].computes);
+    if (shadows && step.give_back()) zero(ctx, mine.assignments[step.successor].computes);
     auto done = pass(ctx, step, before, l, codec, b, talk, repeats_all);
     step.gradients.assign(gradients.begin(), gradients.end());
     if (!done) return std::move(done).error();
     if (shadows) {
-      zero(ctx, mine.seats[step.successor].computes);  // the successor's own count
+      zero(ctx, mine.assignments[step.successor].computes);  // the successor's own count
     } else {
       add_table(ctx, step);
     }
@@ -141,7 +141,7 @@ class resumable_step {
 
   template <class Context, class Codec>
   static result<void> pass(Context& ctx, step_of<Context>& step, const plan::step_progress& before, const stage::layout& l,
-                           Codec& codec, const seat_batch& b, const kept_talk& talk, bool repeats_all) {
+                           Codec& codec, const assigned_batch& b, const kept_talk& talk, bool repeats_all) {
     const stage::replica& mine = l.replicas[step.at.replica];
     const std::uint32_t self = before.owners[step.at.rank], micro_batches = mine.micro_batches;
     CAUSEWAY_ASSIGN(const auto plans, plan::resumed_orders(before));
@@ -149,7 +149,7 @@ class resumable_step {
     const std::int64_t sequences = b.whole.sequences / b.micro_batches;
     const batch piece = b.whole.slice(l.first_micro_batch(step.at.replica) * sequences, micro_batches * sequences);
     std::vector<nn::block_range> stages;
-    for (const stage::seat& s : mine.seats) stages.push_back(s.computes);
+    for (const stage::assignment& s : mine.assignments) stages.push_back(s.computes);
     std::vector<net::peer_index> peers;
     for (const std::uint64_t id : present(mine)) peers.push_back(talk.index_of.at(id));
     collective::group_view view{talk.transport, std::move(peers)};

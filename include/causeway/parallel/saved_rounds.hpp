@@ -34,7 +34,7 @@ struct saved_rounds {
   result<void> save(auto& blocks, block_ownership& held, const stage::layout& l, const step_record& record,
                     const exchange_state& state, std::uint64_t self) {
     CAUSEWAY_TRY(save_if(blocks, held, record, [&](std::int64_t b) { return savers.is_first(l.holders(b), self); }));
-    if (state.alike.empty() || !savers.saves() || !savers.is_first(l.seated(), self)) return {};
+    if (state.alike.empty() || !savers.saves() || !savers.is_first(l.assigned(), self)) return {};
     block_store store = *savers.store();
     return store.save(record, blocks.model().blocks(), as_numbers(state));
   }

@@ -70,7 +70,7 @@ class step_snapshot final : public any_step_snapshot {
   step_snapshot(const stage::layout& l, const stage::layout::place& place) {
     at = place;
     replicas = static_cast<std::uint32_t>(l.replicas.size());
-    stages = l.replicas[place.replica].seats.size();
+    stages = l.replicas[place.replica].assignments.size();
     successor = stage::successor(place.rank, stages);
     for (auto& row : rows_) row.resize(l.replicas[place.replica].micro_batches);
   }

@@ -41,7 +41,7 @@ struct begun_step {
 struct present_peer {
   std::uint64_t id = 0;
   std::vector<nn::block_range> holds;  ///< in the newest state; rising and apart
-  /// Its seat in the last attempt that it took part in; `computes` is empty without one.
+  /// Its assignment in the last attempt that it took part in; `computes` is empty without one.
   std::uint32_t replica = 0;
   nn::block_range computes{};
   /// Squared norms of the last step's gradient, of every block that it holds, in their order; none before it took one.
@@ -93,8 +93,8 @@ concept Recovery = std::movable<R> && std::default_initializable<R> && requires(
   { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
 };
 
-/// A policy whose layouts may have empty seats: `order(layout)` is what all peers do then, by their places in
-/// layout::seated.
+/// A policy whose layouts may have stages without a peer: `order(layout)` is what all peers do then, by their places in
+/// layout::assigned.
 template <class R>
 concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
   { r.order(l) } -> std::same_as<result<plan::routed_schedule>>;
@@ -102,7 +102,7 @@ concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
 
 /// A policy with `keeps_work`: an attempt goes on where the last one failed, if enough of its peers are there. A rank then
 /// has a shadow (`shadow_of`), which repeats its forwards and takes its place.
-/// - `resumes(snapshot)`: whether `arrange` gives the layout of the step that was begun, with empty seats for who is lost.
+/// - `resumes(snapshot)`: whether `arrange` gives the layout of the step that was begun, without those who are lost.
 /// - `repeats_all()`: a shadow repeats every forward; else only in idle time.
 template <class R>
 concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r, const cluster_snapshot& g) {
@@ -110,17 +110,18 @@ concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r,
   { r.repeats_all() } -> std::same_as<bool>;
 };
 
-/// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
-/// overlap, ties to whoever sat there, then by the order of rows and ids. Precondition: at least as many peers as ranges.
-CAUSEWAY_DECL [[nodiscard]] layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
-                                              std::span<const std::uint32_t> micro_batches, const cluster_snapshot& g);
+/// Assignments for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the
+/// greatest overlap, ties to whoever was assigned it, then by the order of rows and ids. Precondition: at least as many
+/// peers as ranges.
+CAUSEWAY_DECL [[nodiscard]] layout assign_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                                std::span<const std::uint32_t> micro_batches, const cluster_snapshot& g);
 
 namespace recovery {
 
 CAUSEWAY_DECL [[nodiscard]] error too_few(std::size_t peers, std::int64_t needed);
 
-/// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's seat goes to a
-/// spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
+/// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's assignment goes to
+/// a spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
 class regroup {
  public:
   static constexpr std::string_view name = "regroup";

@@ -90,7 +90,7 @@ class proactive {
 
   CAUSEWAY_DECL static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages);
 
-  // Whether every seat of so many pipelines has its peer.
+  // Whether every stage of so many pipelines has its peer.
   CAUSEWAY_DECL static bool stands(const cluster_snapshot& g, const std::vector<nn::block_range>& row,
                                    std::size_t replicas);
 

@@ -51,8 +51,8 @@ class redundant {
   // The pipelines as they were, with neighbours in the place of who is gone; none if one of them cannot be mended.
   CAUSEWAY_DECL [[nodiscard]] std::optional<layout> mended(const cluster_snapshot& g) const;
 
-  CAUSEWAY_DECL [[nodiscard]] std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row,
-                                                                      std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::vector<assignment>> mended(const std::vector<const present_peer*>& row,
+                                                                            std::int64_t layers) const;
 
   // Who becomes the first may fetch the lost first stage, which the last has.
   CAUSEWAY_DECL [[nodiscard]] bool can_have(const present_peer& p, const nn::block_range& r,
@@ -63,7 +63,8 @@ class redundant {
 
   CAUSEWAY_DECL [[nodiscard]] layout with_shadows(layout l) const;
 
-  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s, const std::vector<seat>& seats) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s,
+                                                                   const std::vector<assignment>& assignments) const;
 
   std::int64_t stages_;
   first_stage first_;

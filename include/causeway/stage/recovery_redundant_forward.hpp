@@ -71,8 +71,8 @@ class redundant_forward {
  private:
   using row = std::vector<const present_peer*>;  // [stage]: nullptr where it is lost
 
-  // The layout in which most of those who are there have begun the step, with empty seats for who is lost. None: nobody
-  // has, or a stage is gone with its shadow.
+  // The layout in which most of those who are there have begun the step, with nobody in the place of who is lost. None:
+  // nobody has, or a stage is gone with its shadow.
   CAUSEWAY_DECL [[nodiscard]] static std::optional<layout> resumed(const cluster_snapshot& g);
 
   CAUSEWAY_DECL [[nodiscard]] static std::uint64_t most_begun(const cluster_snapshot& g);
@@ -80,7 +80,8 @@ class redundant_forward {
   // False: what it says does not go with what the others say.
   CAUSEWAY_DECL static bool put(std::vector<row>& rows, const present_peer& p);
 
-  CAUSEWAY_DECL [[nodiscard]] static std::optional<std::vector<seat>> seats_of(const row& r, std::int64_t layers);
+  CAUSEWAY_DECL [[nodiscard]] static std::optional<std::vector<assignment>> assignments_of(const row& r,
+                                                                                           std::int64_t layers);
 
   repeat_forwards repeat_;
   redundant anew_;

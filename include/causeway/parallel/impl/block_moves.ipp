@@ -12,11 +12,11 @@ CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const s
   std::vector<std::int64_t> sends(g.peers.size(), 0);
   std::vector<block_move> moves;
   for (net::peer_index p = 0; p < g.peers.size(); ++p) {
-    const stage::seat* const seat = to.find(g.peers[p].id);
-    if (seat == nullptr) continue;
+    const stage::assignment* const assignment = to.find(g.peers[p].id);
+    if (assignment == nullptr) continue;
     for (std::int64_t b = 0; b < g.layers; ++b) {
       const nn::block_range block{b, b + 1};
-      if (!seat->holds(b) || g.peers[p].holds_all(block)) continue;
+      if (!assignment->holds(b) || g.peers[p].holds_all(block)) continue;
       net::peer_index best = static_cast<net::peer_index>(g.peers.size());
       for (net::peer_index q = 0; q < g.peers.size(); ++q) {
         if (g.peers[q].holds_all(block) && (best == g.peers.size() || sends[q] < sends[best])) best = q;

@@ -38,7 +38,7 @@ CAUSEWAY_DECL stage::present_peer block_ownership::described(const step_record& 
   return p;
 }
 
-CAUSEWAY_DECL void block_ownership::seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
+CAUSEWAY_DECL void block_ownership::assigned(const nn::block_range& computes, std::uint32_t replica) noexcept {
   computes_ = computes;
   replica_ = replica;
 }

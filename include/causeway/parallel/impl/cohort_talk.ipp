@@ -60,10 +60,10 @@ CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const 
   replica_evaluations known;
   const auto& peers = inventory.snapshot.peers;
   for (std::size_t p = 0; p < peers.size(); ++p) {
-    const auto sits_there = [&](const stage::seat& s) { return s.peer == peers[p].id; };
+    const auto is_there = [&](const stage::assignment& s) { return s.peer == peers[p].id; };
     const cohort_member& m = members[p];
     if (m.steps != own.steps || m.evaluated <= known.through_with) continue;
-    if (std::none_of(r.seats.begin(), r.seats.end(), sits_there)) continue;
+    if (std::none_of(r.assignments.begin(), r.assignments.end(), is_there)) continue;
     known.through_with = m.evaluated;
     if (own.cohort != 0 && m.cohort == own.cohort && m.evaluated == own.evaluated + 1) known.missed = m.evaluation;
   }

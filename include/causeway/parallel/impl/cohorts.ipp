@@ -10,16 +10,18 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 namespace detail {
 
-CAUSEWAY_DECL std::vector<stage::seat> whole_row(const stage::cluster_snapshot& g, std::span<const std::size_t> places) {
-  std::vector<stage::seat> seats;
-  for (const std::size_t p : places) seats.push_back({g.peers[p].id, g.peers[p].computes});
-  std::sort(seats.begin(), seats.end(), [](const auto& a, const auto& b) { return a.computes.first < b.computes.first; });
+CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
+                                                       std::span<const std::size_t> places) {
+  std::vector<stage::assignment> assignments;
+  for (const std::size_t p : places) assignments.push_back({g.peers[p].id, g.peers[p].computes});
+  std::sort(assignments.begin(), assignments.end(),
+            [](const auto& a, const auto& b) { return a.computes.first < b.computes.first; });
   std::int64_t next = 0;
-  for (const stage::seat& s : seats) {
+  for (const stage::assignment& s : assignments) {
     if (s.computes.first != next || s.computes.size() < 1) return {};
     next = s.computes.last;
   }
-  return next == g.layers ? seats : std::vector<stage::seat>{};
+  return next == g.layers ? assignments : std::vector<stage::assignment>{};
 }
 
 CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g, const cohort_layout& standing) {
@@ -27,20 +29,21 @@ CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& 
   std::erase_if(rest.peers, [&](const stage::present_peer& p) { return standing.layout.find(p.id) != nullptr; });
   const auto& slots = standing.layout.replicas;
   rest.micro_batches = static_cast<std::uint32_t>(
-      std::count_if(slots.begin(), slots.end(), [](const stage::replica& r) { return r.seats.empty(); }));
+      std::count_if(slots.begin(), slots.end(), [](const stage::replica& r) { return r.assignments.empty(); }));
   return rest;
 }
 
 CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
   auto& slots = into.layout.replicas;
-  const auto stands = std::find_if(slots.begin(), slots.end(), [](const stage::replica& r) { return !r.seats.empty(); });
+  const auto stands =
+      std::find_if(slots.begin(), slots.end(), [](const stage::replica& r) { return !r.assignments.empty(); });
   const auto cut = cut_of(*stands);
   auto next = more.replicas.begin();
   for (stage::replica& slot : slots) {
-    if (!slot.seats.empty()) continue;
+    if (!slot.assignments.empty()) continue;
     while (next != more.replicas.end() && cut_of(*next) != cut) ++next;
     if (next == more.replicas.end()) return;
-    slot.seats = (next++)->seats;
+    slot.assignments = (next++)->assignments;
   }
 }
 
@@ -54,17 +57,17 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
   }
   cohort_layout made;
   for (const auto& [name, of] : places) {
-    auto seats = detail::whole_row(g, of);
+    auto assignments = detail::whole_row(g, of);
     const cohort_member& one = members[of.front()];
     const bool fits = one.slot < one.slots && one.slots <= g.micro_batches;
-    if (seats.empty() || !fits) continue;
+    if (assignments.empty() || !fits) continue;
     auto& slots = made.layout.replicas;
     if (slots.empty()) {
       for (const std::uint32_t share : stage::even_shares(g.micro_batches, one.slots)) slots.push_back({{}, share});
       made.names.assign(slots.size(), 0);
     }
-    if (one.slots != slots.size() || !slots[one.slot].seats.empty()) continue;
-    slots[one.slot].seats = std::move(seats);
+    if (one.slots != slots.size() || !slots[one.slot].assignments.empty()) continue;
+    slots[one.slot].assignments = std::move(assignments);
     made.names[one.slot] = name;
   }
   return made;
@@ -72,7 +75,7 @@ CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, s
 
 CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
   std::vector<nn::block_range> cut;
-  for (const stage::seat& s : r.seats) cut.push_back(s.computes);
+  for (const stage::assignment& s : r.assignments) cut.push_back(s.computes);
   return cut;
 }
 
@@ -80,8 +83,8 @@ CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t
   stage_holders all;
   double sum = 0;
   for (const stage::replica& r : l.replicas) {
-    if (r.seats.empty()) continue;
-    all.peers.push_back(r.seats[rank].peer);
+    if (r.assignments.empty()) continue;
+    all.peers.push_back(r.assignments[rank].peer);
     all.shares.push_back(r.micro_batches);
     sum += r.micro_batches;
   }
@@ -91,8 +94,8 @@ CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t
 
 CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery) {
   for (const stage::replica& r : l.replicas) {
-    const bool plain = std::all_of(r.seats.begin(), r.seats.end(),
-                                   [](const stage::seat& s) { return s.peer != stage::nobody && s.keeps.empty(); });
+    const bool plain = std::all_of(r.assignments.begin(), r.assignments.end(),
+                                   [](const stage::assignment& s) { return s.peer != stage::nobody && s.keeps.empty(); });
     if (plain && cut_of(r) == cut_of(l.replicas.front())) continue;
     return fail(
         errc::unsupported, std::string{recovery},

@@ -40,9 +40,9 @@ CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> 
                                                  const stage::cluster_snapshot& g) {
   std::vector<block_move> moves;
   for (net::peer_index p = 0; p < g.peers.size(); ++p) {
-    const stage::seat* const seat = to.find(g.peers[p].id);
+    const stage::assignment* const assignment = to.find(g.peers[p].id);
     for (const made_up_block& m : lost) {
-      if (seat == nullptr || !seat->holds(m.block)) continue;
+      if (assignment == nullptr || !assignment->holds(m.block)) continue;
       for (const std::int64_t from : {m.before, m.behind}) {
         const block_move move{from, static_cast<net::peer_index>(g.first_holder(from)), p};
         if (std::find(moves.begin(), moves.end(), move) == moves.end()) moves.push_back(move);

@@ -80,11 +80,11 @@ CAUSEWAY_DECL result<void> pipeline_peer::vote_for_saved(std::span<const saved_s
   return group->propose(*newest);
 }
 
-CAUSEWAY_DECL bool pipeline_peer::sit_down(std::int64_t layers, const nn::model_part& part) {
+CAUSEWAY_DECL bool pipeline_peer::take_assignment(std::int64_t layers, const nn::model_part& part) {
   said.clear();
-  seat = layout.find(identity(), &place);
-  if (seat == nullptr) return true;
-  const nn::model_part wanted{seat->held()};
+  assignment = layout.find(identity(), &place);
+  if (assignment == nullptr) return true;
+  const nn::model_part wanted{assignment->held()};
   return wanted.ranges(layers) == part.ranges(layers) && held.is_ready(wanted, record());
 }
 
@@ -102,7 +102,7 @@ CAUSEWAY_DECL batch_talk pipeline_peer::boundaries(std::uint64_t seed, std::uint
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
   exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}};
-  if (seat == nullptr) return entry;
+  if (assignment == nullptr) return entry;
   stage_holders same = holders_of_stage(layout, place.rank);
   entry.holders.clear();
   for (const std::uint64_t id : same.peers) entry.holders.push_back(index_of.at(id));

@@ -11,7 +11,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l) {
   for (const stage::replica& r : l.replicas) {
     h.add_value(r.micro_batches);
-    for (const stage::seat& s : r.seats) h.add_value(s.peer).add_value(s.computes.first);
+    for (const stage::assignment& s : r.assignments) h.add_value(s.peer).add_value(s.computes.first);
   }
   return h;
 }
@@ -22,8 +22,8 @@ CAUSEWAY_DECL stage::begun_step resumable_step::described(const step_record& w, 
           static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};
 }
 
-CAUSEWAY_DECL result<void> resumable_step::resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches) {
-  if (!seated) step_.reset();
+CAUSEWAY_DECL result<void> resumable_step::resume(const kept_talk& talk, bool assigned, std::uint32_t micro_batches) {
+  if (!assigned) step_.reset();
   CAUSEWAY_ASSIGN(told_, gather_progress(talk.transport, talk.progress, step_.get(), micro_batches, talk.how));
   hasher h;
   for (const auto& bytes : told_) h.add_value(bytes.size()).add(bytes);
@@ -33,20 +33,20 @@ CAUSEWAY_DECL result<void> resumable_step::resume(const kept_talk& talk, bool se
 
 CAUSEWAY_DECL std::vector<std::uint64_t> resumable_step::present(const stage::replica& r) {
   std::vector<std::uint64_t> peers;
-  for (const stage::seat& s : r.seats) {
+  for (const stage::assignment& s : r.assignments) {
     if (s.peer != stage::nobody) peers.push_back(s.peer);
   }
   return peers;
 }
 
 CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::replica& r, const kept_talk& talk) const {
-  const std::size_t stages = r.seats.size();
+  const std::size_t stages = r.assignments.size();
   if (told_.empty()) return plan::step_progress::fresh(stages, r.micro_batches);
   const auto peers = present(r);
   plan::step_progress p;
   for (std::size_t s = 0; s < stages; ++s) {
-    const bool lost = r.seats[s].peer == stage::nobody;
-    const std::uint64_t owner = r.seats[lost ? stage::shadow_of(s, stages) : s].peer;
+    const bool lost = r.assignments[s].peer == stage::nobody;
+    const std::uint64_t owner = r.assignments[lost ? stage::shadow_of(s, stages) : s].peer;
     const auto rank = std::find(peers.begin(), peers.end(), owner) - peers.begin();
     auto rows = decode_progress(told_[talk.index_of.at(owner)], r.micro_batches);
     if (!rows) {

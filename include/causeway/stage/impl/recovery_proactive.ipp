@@ -43,7 +43,7 @@ CAUSEWAY_DECL result<layout> proactive::arrange(const cluster_snapshot& g) {
     CAUSEWAY_ASSIGN(shape, planned(g, job, shape));
   }
   const std::vector rows(shape.replicas, row_of(job, shape.stages));
-  return seat_peers(rows, even_shares(g.micro_batches, shape.replicas), g);
+  return assign_peers(rows, even_shares(g.micro_batches, shape.replicas), g);
 }
 
 CAUSEWAY_DECL result<plan::recovery_job> proactive::job_for(const cluster_snapshot& g) const {
@@ -83,8 +83,8 @@ CAUSEWAY_DECL bool proactive::stands(const cluster_snapshot& g, const std::vecto
                                      std::size_t replicas) {
   std::set<std::pair<std::uint32_t, std::int64_t>> filled;
   for (const present_peer& p : g.peers) {
-    const bool sits = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
-    if (sits && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
+    const bool is_assigned = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
+    if (is_assigned && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
   }
   return !row.empty() && replicas > 0 && filled.size() == row.size() * replicas;
 }

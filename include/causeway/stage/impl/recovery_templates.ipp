@@ -32,7 +32,7 @@ CAUSEWAY_DECL result<layout> templates::arrange(const cluster_snapshot& g) {
     }
     shares.push_back(static_cast<std::uint32_t>(choice.micro_batches[i]));
   }
-  return seat_peers(rows, shares, g);
+  return assign_peers(rows, shares, g);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_SEAT_WORK_HPP
-#define CAUSEWAY_PARALLEL_SEAT_WORK_HPP
+#ifndef CAUSEWAY_PARALLEL_ASSIGNED_WORK_HPP
+#define CAUSEWAY_PARALLEL_ASSIGNED_WORK_HPP
 
-// What one seat of a layout does with a batch: in which order, with whom, and on which of the batch's micro-batches. In a
-// layout without empty seats each pipeline works by itself; with empty seats all pipelines work together, and each
+// What one peer of a layout does with a batch: in which order, with whom, and on which of the batch's micro-batches. In a
+// layout where every stage has a peer each pipeline works by itself; else all pipelines work together, and each
 // micro-batch goes its own way through them.
 
 #include <causeway/collective/group_view.hpp>
@@ -32,7 +32,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-struct seat_work {
+struct assigned_work {
   plan::schedule schedule;                         ///< of its pipeline; with routes its own order only
   std::uint32_t rank = 0;                          ///< its stage
   std::vector<std::uint64_t> peers;                ///< of its pipeline; with routes of all
@@ -43,42 +43,43 @@ struct seat_work {
 
 namespace detail {
 
-CAUSEWAY_DECL [[nodiscard]] seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at,
-                                                       plan::schedule s);
+CAUSEWAY_DECL [[nodiscard]] assigned_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at,
+                                                           plan::schedule s);
 
-CAUSEWAY_DECL [[nodiscard]] seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
-                                                     plan::routed_schedule s);
+CAUSEWAY_DECL [[nodiscard]] assigned_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
+                                                         plan::routed_schedule s);
 
 }  // namespace detail
 
-/// A step of training, for a seat of a layout that has passed its check. No micro-batches: nothing to do. Errors: those of
+/// A step of training, for a peer of a layout that has passed its check. No micro-batches: nothing to do. Errors: those of
 /// the schedule.
 template <stage::Schedule Order, stage::Recovery Recovery>
-result<seat_work> work_of(const stage::layout& l, const stage::layout::place& at, const Order& order,
-                          const Recovery& recovery) {
-  if (l.has_empty_seats()) {
+result<assigned_work> work_of(const stage::layout& l, const stage::layout::place& at, const Order& order,
+                              const Recovery& recovery) {
+  if (l.has_unassigned()) {
     if constexpr (stage::Rerouting<Recovery>) {
       CAUSEWAY_ASSIGN(plan::routed_schedule s, recovery.order(l));
       return detail::work_on_routes(l, at, std::move(s));
     } else {
-      return fail(errc::invalid_argument, "layout", "it has empty seats, for which the recovery policy has no order");
+      return fail(errc::invalid_argument, "layout",
+                  "it has stages without a peer, for which the recovery policy has no order");
     }
   }
   const stage::replica& mine = l.replicas[at.replica];
   plan::schedule s{1, 1, 0, true, {}};
   if (mine.micro_batches > 0) {
-    CAUSEWAY_ASSIGN(s, order.make(static_cast<std::uint32_t>(mine.seats.size()), mine.micro_batches));
+    CAUSEWAY_ASSIGN(s, order.make(static_cast<std::uint32_t>(mine.assignments.size()), mine.micro_batches));
   }
-  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
+  assigned_work w = detail::work_in_pipeline(l, at, std::move(s));
   if (mine.micro_batches > 0) w.window = window_of(w.schedule, order);
   return w;
 }
 
 /// Forwards only.
-CAUSEWAY_DECL [[nodiscard]] result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at);
+CAUSEWAY_DECL [[nodiscard]] result<assigned_work> forwards_of(const stage::layout& l, const stage::layout::place& at);
 
-/// A batch for a seat.
-struct seat_batch {
+/// A batch for an assigned peer.
+struct assigned_batch {
   const batch& whole;               ///< of all pipelines
   std::uint32_t micro_batches = 1;  ///< of it
   nn::block_range computes;
@@ -90,9 +91,9 @@ struct seat_batch {
 /// Does the work. `transport` is to all peers of the attempt, `index_of` its number of each. Of `talk` everything counts
 /// but window and routes. Returns the sum of the losses of the tokens whose last stage is here.
 template <class Context, class Codec, stage::Schedule Order>
-result<double> pass_seat(Context& ctx, net::any_transport& transport,
-                         const std::map<std::uint64_t, net::peer_index>& index_of, Codec& codec, const seat_work& work,
-                         const Order& order, const seat_batch& b, batch_talk talk) {
+result<double> pass_assigned(Context& ctx, net::any_transport& transport,
+                             const std::map<std::uint64_t, net::peer_index>& index_of, Codec& codec,
+                             const assigned_work& work, const Order& order, const assigned_batch& b, batch_talk talk) {
   const plan::schedule& s = work.schedule;
   if (s.micro_batches == 0) return 0.0;
   const std::int64_t sequences = b.whole.sequences / b.micro_batches;
@@ -110,7 +111,7 @@ result<double> pass_seat(Context& ctx, net::any_transport& transport,
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/parallel/impl/seat_work.ipp>
+#include <causeway/parallel/impl/assigned_work.ipp>
 #endif
 
-#endif  // CAUSEWAY_PARALLEL_SEAT_WORK_HPP
+#endif  // CAUSEWAY_PARALLEL_ASSIGNED_WORK_HPP

@@ -178,10 +178,10 @@
 #include <causeway/sim/mailbox.hpp>
 #include <causeway/sim/network.hpp>
 #include <causeway/sim/options.hpp>
-#include <causeway/sim/parcel.hpp>
 #include <causeway/sim/process.hpp>
 #include <causeway/sim/queue.hpp>
 #include <causeway/sim/scheduler.hpp>
+#include <causeway/sim/sent_message.hpp>
 #include <causeway/sim/table_text.hpp>
 #include <causeway/sim/transit.hpp>
 #include <causeway/sim/transport.hpp>
@@ -410,7 +410,7 @@
 #include <causeway/fault/quorum.hpp>
 #include <causeway/parallel/assigned_work.hpp>
 #include <causeway/parallel/async_pipeline.hpp>
-#include <causeway/parallel/async_pipeline_mail.hpp>
+#include <causeway/parallel/async_pipeline_mailbox.hpp>
 #include <causeway/parallel/async_pipeline_stash.hpp>
 #include <causeway/parallel/async_pipeline_stream.hpp>
 #include <causeway/parallel/block_client.hpp>
@@ -441,11 +441,11 @@
 #include <causeway/parallel/local_pipeline.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/micro_batches.hpp>
-#include <causeway/parallel/parcel_mail.hpp>
 #include <causeway/parallel/part_change.hpp>
 #include <causeway/parallel/peer_inventory.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
+#include <causeway/parallel/pipeline_mailbox.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_peer.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
@@ -455,7 +455,6 @@
 #include <causeway/parallel/resumable_step.hpp>
 #include <causeway/parallel/saved_rounds.hpp>
 #include <causeway/parallel/shared_blocks.hpp>
-#include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/step_group.hpp>
 #include <causeway/parallel/step_snapshot.hpp>
@@ -466,7 +465,7 @@
 #include <causeway/parallel/swarm_ends.hpp>
 #include <causeway/parallel/swarm_hearing.hpp>
 #include <causeway/parallel/swarm_lead.hpp>
-#include <causeway/parallel/swarm_mail.hpp>
+#include <causeway/parallel/swarm_mailbox.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
 #include <causeway/parallel/swarm_options.hpp>
 #include <causeway/parallel/swarm_peer.hpp>
@@ -476,6 +475,7 @@
 #include <causeway/parallel/swarm_table_exchange.hpp>
 #include <causeway/parallel/swarm_talk.hpp>
 #include <causeway/parallel/swarm_work.hpp>
+#include <causeway/parallel/tensor_mailbox.hpp>
 #include <causeway/parallel/tied_table.hpp>
 #include <causeway/parallel/tuned_model.hpp>
 #include <causeway/parallel/tuned_parameters.hpp>

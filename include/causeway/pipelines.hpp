@@ -40,7 +40,7 @@
 
 #include <causeway/parallel/assigned_work.hpp>
 #include <causeway/parallel/async_pipeline.hpp>
-#include <causeway/parallel/async_pipeline_mail.hpp>
+#include <causeway/parallel/async_pipeline_mailbox.hpp>
 #include <causeway/parallel/async_pipeline_stash.hpp>
 #include <causeway/parallel/async_pipeline_stream.hpp>
 #include <causeway/parallel/block_client.hpp>
@@ -71,11 +71,11 @@
 #include <causeway/parallel/local_pipeline.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/micro_batches.hpp>
-#include <causeway/parallel/parcel_mail.hpp>
 #include <causeway/parallel/part_change.hpp>
 #include <causeway/parallel/peer_inventory.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
+#include <causeway/parallel/pipeline_mailbox.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_peer.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
@@ -85,7 +85,6 @@
 #include <causeway/parallel/resumable_step.hpp>
 #include <causeway/parallel/saved_rounds.hpp>
 #include <causeway/parallel/shared_blocks.hpp>
-#include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/step_group.hpp>
 #include <causeway/parallel/step_snapshot.hpp>
@@ -96,7 +95,7 @@
 #include <causeway/parallel/swarm_ends.hpp>
 #include <causeway/parallel/swarm_hearing.hpp>
 #include <causeway/parallel/swarm_lead.hpp>
-#include <causeway/parallel/swarm_mail.hpp>
+#include <causeway/parallel/swarm_mailbox.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
 #include <causeway/parallel/swarm_options.hpp>
 #include <causeway/parallel/swarm_peer.hpp>
@@ -106,6 +105,7 @@
 #include <causeway/parallel/swarm_table_exchange.hpp>
 #include <causeway/parallel/swarm_talk.hpp>
 #include <causeway/parallel/swarm_work.hpp>
+#include <causeway/parallel/tensor_mailbox.hpp>
 #include <causeway/parallel/tied_table.hpp>
 #include <causeway/parallel/tuned_model.hpp>
 #include <causeway/parallel/tuned_parameters.hpp>

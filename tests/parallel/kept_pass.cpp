@@ -30,7 +30,7 @@ struct box {
   std::map<std::tuple<plan::work, std::uint32_t, std::uint32_t>, std::vector<float>> messages;  // by who takes it
   std::size_t sent = 0;
 };
-struct box_mail {
+struct pass_mailbox {
   box& all;
   [[nodiscard]] static bool arrived(const plan::operation&) { return true; }
   result<void> take(const plan::operation& op, std::span<float> values) {
@@ -75,7 +75,7 @@ class pipeline {
 
   /// Every peer that is there once, from the first stage to the last or the other way round. True: nothing is left.
   bool attempt(bool repeats_all) {
-    box mail;
+    box mailbox;
     const plan::step_progress before = progress();
     const auto plans = plan::resumed_orders(before).value();
     const auto all = tokens();
@@ -92,12 +92,12 @@ class pipeline {
         if (step.of(step.successor, m).state == unit_state::untouched) missing.push_back(m);
       }
       const auto order = plan::with_repeats(plans[r], step.successor, missing, repeats_all);
-      box_mail own{mail};
+      pass_mailbox own{mailbox};
       parallel::kept_pass pass{
           *peers_[r]->model, own, step, {before, static_cast<std::uint32_t>(r), order, ranges, whole, scale, dropout}};
       (void)pass.run();
     }
-    sent_ += mail.sent;
+    sent_ += mailbox.sent;
     const auto now = progress();
     return std::all_of(now.units.begin(), now.units.end(), [](const auto& row) {
       return std::all_of(row.begin(), row.end(), [](unit_state u) { return u == unit_state::done; });

@@ -56,8 +56,8 @@ struct listener final : hearing {
   [[nodiscard]] bool drives() const { return drives_; }
   [[nodiscard]] bool knows(net::peer_id id) const { return table_.link_to(id).has_value(); }
   [[nodiscard]] std::size_t early_orders() const { return orders_.size(); }
-  [[nodiscard]] std::size_t waiting_parcels() const { return parcels_.size(); }
-  using hearing::take_parcels, hearing::station_;
+  [[nodiscard]] std::size_t waiting_announcements() const { return announcements_.size(); }
+  using hearing::take_announcements, hearing::station_;
 };
 
 parallel::swarm_options options_of(std::uint32_t stage) { return {.run = 5, .stage = stage, .stages = 3}; }
@@ -106,7 +106,8 @@ TEST_CASE("swarm hearing: the driver learns how far the others are from each oth
   CHECK(far == Approx(0.07).epsilon(0.2));
 }
 
-TEST_CASE("swarm hearing: parcels wait for their turn, and bytes that are none end the connection", "[parallel][fast]") {
+TEST_CASE("swarm hearing: announced tensors wait for their turn, and bytes that are none end the connection",
+          "[parallel][fast]") {
   sim::world world{{.seed = 1}};
   for (int h = 0; h < 2; ++h) (void)world.add_host();
   std::string log;
@@ -120,7 +121,8 @@ TEST_CASE("swarm hearing: parcels wait for their turn, and bytes that are none e
       l.listen();
       p.sleep(1s);
       if (h == 0) {
-        for (const std::uint64_t turn : {7U, 8U, 8U, 9U}) l.say(2, encode(5, parallel::swarm_wire::parcel{turn, 0, 0, 1}));
+        for (const std::uint64_t turn : {7U, 8U, 8U, 9U})
+          l.say(2, encode(5, parallel::swarm_wire::tensor_announcement{turn, 0, 0, 1}));
         p.sleep(1s);
         l.say(2, std::vector<std::byte>(40, std::byte{200}));
       } else {
@@ -128,9 +130,9 @@ TEST_CASE("swarm hearing: parcels wait for their turn, and bytes that are none e
         p.sleep(500ms);
         for (const std::uint64_t turn : {7U, 8U, 9U}) {
           l.station_.begin(turn, 4);
-          const std::size_t without_order = l.take_parcels().size();
+          const std::size_t without_order = l.take_announcements().size();
           l.station_.take({turn, 0, 1, {1, 2, 3}, std::vector(3, parallel::swarm_wire::stage_need::usual), {0, 0, 0}});
-          due.push_back(100 * without_order + l.take_parcels().size());
+          due.push_back(100 * without_order + l.take_announcements().size());
         }
       }
       p.sleep(2s);
@@ -207,11 +209,11 @@ TEST_CASE("swarm hearing: who announces tensors without end is sent away, and no
       l.listen();
       p.sleep(1s);
       for (std::uint64_t n = 0; n < 40; ++n) {
-        if (h == 0 && l.knows(2)) l.say(2, encode(5, parallel::swarm_wire::parcel{1, 0, 0, n}));
+        if (h == 0 && l.knows(2)) l.say(2, encode(5, parallel::swarm_wire::tensor_announcement{1, 0, 0, n}));
         if (h == 1) l.station_.begin(1, 4);
-        if (h == 1) CHECK(l.take_parcels().empty());
+        if (h == 1) CHECK(l.take_announcements().empty());
         p.sleep(10ms);
-        if (h == 1) most = std::max(most, l.waiting_parcels());
+        if (h == 1) most = std::max(most, l.waiting_announcements());
       }
       p.sleep(1s);
     });

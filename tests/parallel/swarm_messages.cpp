@@ -29,7 +29,7 @@ std::vector<message> one_of_each() {
                 {11, 0, 12},
                 {stage_need::finished, stage_need::usual, stage_need::again},
                 {5, 5, 1ULL << 40U}},
-          parcel{8, 69, 1, 77, 5},
+          tensor_announcement{8, 69, 1, 77, 5},
           contributed{8, 69, 0.25, 3.5},
           verdict{8, 1, 10.0},
           addresses{{"a:1", "b:2"}},
@@ -89,7 +89,7 @@ TEST_CASE("swarm messages: cut, lengthened, of another run or kind they are refu
 TEST_CASE("swarm messages: numbers that are none and sizes beyond the limits are refused", "[parallel][fast]") {
   CHECK_FALSE(decode(run, encode(run, contributed{1, 2, std::numeric_limits<double>::quiet_NaN(), 0})));
   CHECK_FALSE(decode(run, encode(run, verdict{1, 1, std::numeric_limits<double>::infinity()})));
-  CHECK_FALSE(decode(run, encode(run, parcel{1, most_micro_batches, 0, 0})));
+  CHECK_FALSE(decode(run, encode(run, tensor_announcement{1, most_micro_batches, 0, 0})));
   CHECK_FALSE(decode(run, encode(run, order{8, 1, 5, {11, 12}, std::vector(2, stage_need::usual), {4, 3}})));
   CHECK_FALSE(decode(run, encode(run, order{8, 1, 5, {11, 12}, std::vector(2, stage_need::usual), {4, 6}})));
   CHECK_FALSE(decode(run, encode(run, move_request{1, most_stages})));

@@ -167,9 +167,9 @@
 #include <causeway/sim/impl/links.ipp>
 #include <causeway/sim/impl/mailbox.ipp>
 #include <causeway/sim/impl/network.ipp>
-#include <causeway/sim/impl/parcel.ipp>
 #include <causeway/sim/impl/process.ipp>
 #include <causeway/sim/impl/scheduler.ipp>
+#include <causeway/sim/impl/sent_message.ipp>
 #include <causeway/sim/impl/table_text.ipp>
 #include <causeway/sim/impl/transit.ipp>
 #include <causeway/sim/impl/transport.ipp>
@@ -360,7 +360,7 @@
 #include <causeway/parallel/impl/step_turns.ipp>
 #include <causeway/parallel/impl/swarm_balance.ipp>
 #include <causeway/parallel/impl/swarm_ends.ipp>
-#include <causeway/parallel/impl/swarm_mail.ipp>
+#include <causeway/parallel/impl/swarm_mailbox.ipp>
 #include <causeway/parallel/impl/swarm_messages.ipp>
 #include <causeway/parallel/impl/swarm_shares.ipp>
 #include <causeway/parallel/impl/swarm_station.ipp>

@@ -21,9 +21,9 @@
 #include <causeway/parallel/async_pipeline_stream.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
+#include <causeway/parallel/pipeline_mailbox.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
-#include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
@@ -218,7 +218,7 @@ class async_pipeline {
   stream_type<Context>& stream_of(Context& ctx, const batch& b) {
     if (!stream_) {
       shape_ = shape_of(ctx, b);
-      const typename async_mail<Codec>::options mail{
+      const typename async_pipeline_mailbox<Codec>::options mailbox{
           .channel = first_channel, .seed = place_.replica, .shape = shape_, .late = std::size_t{1} + options_.ahead};
       const stream_setup setup{.rank = place_.rank,
                                .ranks = place_.ranks(),
@@ -229,7 +229,7 @@ class async_pipeline {
                                .shape = shape_,
                                .grad_scale = 1.0F / static_cast<float>(b.tokens()),
                                .stashing = options_.stashing};
-      stream_ = std::make_unique<stream_type<Context>>(view_of(ctx), mail, setup);
+      stream_ = std::make_unique<stream_type<Context>>(view_of(ctx), mailbox, setup);
     }
     return static_cast<stream_type<Context>&>(*stream_);
   }

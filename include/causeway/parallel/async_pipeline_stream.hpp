@@ -14,7 +14,7 @@
 #include <causeway/nn/language_model.hpp>
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/async_pipeline_mail.hpp>
+#include <causeway/parallel/async_pipeline_mailbox.hpp>
 #include <causeway/parallel/async_pipeline_stash.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/stage/activation.hpp>
@@ -59,12 +59,13 @@ class any_stream {
 template <StageModel M, class Codec>
 class async_stream final : public any_stream {
  public:
-  async_stream(collective::group_view view, const typename async_mail<Codec>::options& mail, const stream_setup& setup)
-      : setup_{setup}, mail_{std::move(view), mail} {}
+  async_stream(collective::group_view view, const typename async_pipeline_mailbox<Codec>::options& mailbox,
+               const stream_setup& setup)
+      : setup_{setup}, mailbox_{std::move(view), mailbox} {}
 
   [[nodiscard]] const stream_setup& setup() const noexcept { return setup_; }
   /// How long the waits that begin from now on may take.
-  void deadline(time_point at) noexcept { mail_.deadline(at); }
+  void deadline(time_point at) noexcept { mailbox_.deadline(at); }
   /// Micro-batches whose backward is still to come.
   [[nodiscard]] std::size_t in_flight() const noexcept { return units_.size(); }
   [[nodiscard]] std::size_t stashed() const noexcept { return stash_.size(); }
@@ -80,12 +81,12 @@ class async_stream final : public any_stream {
     }
     unit& u = units_.back();
     if (u.pass.output.value) {
-      CAUSEWAY_TRY(mail_.send(codec, pool, line(stage::direction::forward, true), u.place, u.samples,
-                              u.pass.output.value.template span<float>(), 0.0));
+      CAUSEWAY_TRY(mailbox_.send(codec, pool, line(stage::direction::forward, true), u.place, u.samples,
+                                 u.pass.output.value.template span<float>(), 0.0));
       u.pass.output.value.reset();  // the backward needs only its slot
-      mail_.expect(codec, line(stage::direction::backward, false), u.place);
+      mailbox_.expect(codec, line(stage::direction::backward, false), u.place);
     }
-    return mail_.look_back(stage::direction::forward);
+    return mailbox_.look_back(stage::direction::forward);
   }
 
   /// The backward of the oldest micro-batch in flight: takes the gradient of its output, computes, sends that of its
@@ -100,11 +101,11 @@ class async_stream final : public any_stream {
       CAUSEWAY_TRY(differentiate(model, u));
     }
     if (u.d_input) {
-      CAUSEWAY_TRY(mail_.send(codec, pool, line(stage::direction::backward, true), u.place, u.samples,
-                              u.d_input.template span<float>(), u.pass.loss));
+      CAUSEWAY_TRY(mailbox_.send(codec, pool, line(stage::direction::backward, true), u.place, u.samples,
+                                 u.d_input.template span<float>(), u.pass.loss));
       u.d_input.reset();
     }
-    CAUSEWAY_TRY(mail_.look_back(stage::direction::backward));
+    CAUSEWAY_TRY(mailbox_.look_back(stage::direction::backward));
     const double loss = u.pass.loss;
     u.tape->clear();
     spare_.push_back(std::move(*u.tape));
@@ -115,8 +116,8 @@ class async_stream final : public any_stream {
   /// What a neighbour takes in this same step must have left before its end, as it may be the last: all forwards, and the
   /// gradients but for those of later steps. Keeps the parameters for what is in flight.
   result<void> end_step(M& model, std::uint64_t step) {
-    CAUSEWAY_TRY(mail_.flush(stage::direction::forward, 0));
-    CAUSEWAY_TRY(mail_.flush(stage::direction::backward, setup_.late));
+    CAUSEWAY_TRY(mailbox_.flush(stage::direction::forward, 0));
+    CAUSEWAY_TRY(mailbox_.flush(stage::direction::backward, setup_.late));
     stash_.forget_before(units_.empty() ? step + 1 : units_.front().place.step);
     if (setup_.stashing && !units_.empty() && units_.back().place.step == step) {
       stash_.keep(model.backend().pool(), step, model.parameters().values());
@@ -155,15 +156,15 @@ class async_stream final : public any_stream {
   void post_forwards(Codec& codec, std::uint64_t number) {
     if (setup_.rank == 0) return;
     for (; next_posted_ <= number + setup_.late; ++next_posted_) {
-      mail_.expect(codec, line(stage::direction::forward, false), place_of(next_posted_));
+      mailbox_.expect(codec, line(stage::direction::forward, false), place_of(next_posted_));
     }
   }
 
   result<void> take_input(M& model, Codec& codec, const batch& piece) {
     if (setup_.rank == 0 || input_) return {};
     tensor values = boundary(model);
-    CAUSEWAY_TRY(mail_.take(codec, model.backend().pool(), line(stage::direction::forward, false), piece.samples,
-                            values.template span<float>()));
+    CAUSEWAY_TRY(mailbox_.take(codec, model.backend().pool(), line(stage::direction::forward, false), piece.samples,
+                               values.template span<float>()));
     input_ = std::move(values);
     return {};
   }
@@ -184,8 +185,8 @@ class async_stream final : public any_stream {
 
   result<void> take_gradient(M& model, Codec& codec, unit& u) {
     tensor values = boundary(model);
-    CAUSEWAY_ASSIGN(u.pass.loss, mail_.take(codec, model.backend().pool(), line(stage::direction::backward, false),
-                                            u.samples, values.template span<float>()));
+    CAUSEWAY_ASSIGN(u.pass.loss, mailbox_.take(codec, model.backend().pool(), line(stage::direction::backward, false),
+                                               u.samples, values.template span<float>()));
     u.d_output = std::move(values);
     return {};
   }
@@ -224,7 +225,7 @@ class async_stream final : public any_stream {
   }
 
   stream_setup setup_;
-  async_mail<Codec> mail_;
+  async_pipeline_mailbox<Codec> mailbox_;
   weight_stash stash_;
   std::optional<tape_type> memory_;  // gives boundary tensors
   std::deque<unit> units_;           // in flight, oldest first

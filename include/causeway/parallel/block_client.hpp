@@ -19,7 +19,7 @@
 #include <causeway/parallel/block_passage.hpp>
 #include <causeway/parallel/block_rpc_codec.hpp>
 #include <causeway/parallel/block_server_directory.hpp>
-#include <causeway/parallel/parcel_mail.hpp>
+#include <causeway/parallel/tensor_mailbox.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/block_routing.hpp>
 
@@ -63,7 +63,7 @@ class block_client final : private block_server_directory {
                                std::move(options), std::move(log)},
         model_{model},
         codec_{std::move(codec), model.width, model.maps},
-        mail_{*fabric_} {
+        mailbox_{*fabric_} {
     listen();
   }
   ~block_client() override { fabric_->attach(nullptr); }
@@ -172,7 +172,7 @@ class block_client final : private block_server_directory {
   result<void> travel(thread_pool& pool, pass& p, std::span<std::vector<float>> d_tuned) {
     const auto outcome = travel_on(pool, p, d_tuned);
     if (outcome) return outcome;
-    mail_.clear();
+    mailbox_.clear();
     fabric_->locked([this] {
       for (const auto& [number, u] : requests_) directory_.dropped(u.server, u.what.work());
       requests_.clear();
@@ -185,7 +185,7 @@ class block_client final : private block_server_directory {
     not_finite_ = 0;
     fabric_->locked([this] { down_.clear(); });
     for (;;) {
-      for (auto& a : mail_.collect()) take(pool, p, d_tuned, a);
+      for (auto& a : mailbox_.collect()) take(pool, p, d_tuned, a);
       if (not_finite_ >= 3) {
         return fail(errc::non_finite, "block_client",
                     "servers said three times that what comes out is not finite: the learning rate may be too high");
@@ -193,7 +193,7 @@ class block_client final : private block_server_directory {
       forget_lost(p);
       if (std::all_of(p.pieces.begin(), p.pieces.end(), [](const auto& one) { return one.arrived(); })) return {};
       CAUSEWAY_ASSIGN(const time_point until, ask_all(p));
-      CAUSEWAY_TRY(fabric_->block([this] { return news_ || mail_.any_done(); }, until));
+      CAUSEWAY_TRY(fabric_->block([this] { return news_ || mailbox_.any_done(); }, until));
     }
   }
 
@@ -267,13 +267,13 @@ class block_client final : private block_server_directory {
                                              static_cast<std::size_t>(u.what.blocks.size()) * each);
     const std::span<const std::byte> dy = q.dy ? std::span<const std::byte>{*q.dy} : std::span<const std::byte>{};
     auto data = codec_.request_data(*q.x, dy, tuned);
-    mail_.expect(u.link, block_wire::answer_id(u.what.number), u.what.number, codec_.answer_bytes(u.what));
-    mail_.send(u.link, block_wire::request_id(u.what.number),
-               std::make_shared<const std::vector<std::byte>>(std::move(data)));
+    mailbox_.expect(u.link, block_wire::answer_id(u.what.number), u.what.number, codec_.answer_bytes(u.what));
+    mailbox_.send(u.link, block_wire::request_id(u.what.number),
+                  std::make_shared<const std::vector<std::byte>>(std::move(data)));
   }
 
   void take(thread_pool& pool, pass& p, std::span<std::vector<float>> d_tuned,
-            typename parcel_mail<std::uint64_t>::arrival& a) {
+            typename tensor_mailbox<std::uint64_t>::arrival& a) {
     const auto found = requests_.find(a.what);
     if (found == requests_.end() || found->second.link != a.from) return;
     const under_way u = found->second;
@@ -325,7 +325,7 @@ class block_client final : private block_server_directory {
 
   span_model model_;
   block_rpc_codec<Codec> codec_;
-  parcel_mail<std::uint64_t> mail_;
+  tensor_mailbox<std::uint64_t> mailbox_;
   std::map<std::uint64_t, under_way> requests_;  // by number
   std::optional<time_point> waits_since_;        // nobody can be asked
   std::uint64_t last_ = 0, lost_ = 0;

@@ -11,7 +11,7 @@
 #include <causeway/core/error.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/parcel_mail.hpp>
+#include <causeway/parallel/tensor_mailbox.hpp>
 #include <causeway/stage/block_routing.hpp>
 
 #include <cstdint>

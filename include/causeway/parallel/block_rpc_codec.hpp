@@ -15,7 +15,7 @@
 #include <causeway/net/codec.hpp>
 #include <causeway/nn/adapters.hpp>
 #include <causeway/parallel/block_messages.hpp>
-#include <causeway/parallel/parcel_mail.hpp>
+#include <causeway/parallel/tensor_mailbox.hpp>
 #include <causeway/stage/activation.hpp>
 
 #include <bit>

@@ -17,7 +17,7 @@
 #include <causeway/parallel/block_messages.hpp>
 #include <causeway/parallel/block_request_handler.hpp>
 #include <causeway/parallel/block_rpc_codec.hpp>
-#include <causeway/parallel/parcel_mail.hpp>
+#include <causeway/parallel/tensor_mailbox.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/block_choice.hpp>
 #include <causeway/stage/frozen_blocks.hpp>
@@ -47,7 +47,7 @@ class block_server final : private block_request_handler {
       : block_request_handler{std::move(fabric), options, limits_of(options, blocks, codec), std::move(log)},
         blocks_{std::move(blocks)},
         codec_{std::move(codec), blocks_.width(), blocks_.maps()},
-        mail_{*this->fabric_},
+        mailbox_{*this->fabric_},
         random_{options.seed, 0x626C6B73U} {}
   ~block_server() override { fabric_->attach(nullptr); }
 
@@ -71,7 +71,7 @@ class block_server final : private block_request_handler {
   result<void> serve(const std::function<bool()>& stopped, time_point deadline = no_deadline) {
     for (;;) {
       bool stop = false;
-      const auto ready = [&] { return (stop = stopped()) || !ready_.empty() || may_receive() || mail_.any_done(); };
+      const auto ready = [&] { return (stop = stopped()) || !ready_.empty() || may_receive() || mailbox_.any_done(); };
       CAUSEWAY_ASSIGN(const bool happened, fabric_->block(ready, std::min({deadline, look_at_, late_at_})));
       if (stop) return {};
       take_in();
@@ -110,12 +110,12 @@ class block_server final : private block_request_handler {
   }
 
   [[nodiscard]] bool may_receive() const {
-    return !incoming_.empty() && mail_.receives() + ready_.size() < options_.most_held;
+    return !incoming_.empty() && mailbox_.receives() + ready_.size() < options_.most_held;
   }
 
   void take_in() {
     std::vector<admitted_request> broken;
-    auto arrived = mail_.collect(&broken);
+    auto arrived = mailbox_.collect(&broken);
     std::vector<admitted_request> next;
     fabric_->locked([&] {
       const time_point now = fabric_->now();
@@ -125,7 +125,7 @@ class block_server final : private block_request_handler {
       for (auto& a : arrived) {
         if (connected(a.what)) ready_.push_back({a.what, std::move(a.bytes)});
       }
-      while (!incoming_.empty() && mail_.receives() + ready_.size() + next.size() < options_.most_held) {
+      while (!incoming_.empty() && mailbox_.receives() + ready_.size() + next.size() < options_.most_held) {
         next.push_back(incoming_.front());
         next.back().since = now;
         late_at_ = std::min(late_at_, now + options_.patience);
@@ -133,14 +133,14 @@ class block_server final : private block_request_handler {
       }
     });
     for (const admitted_request& r : next) {
-      mail_.expect(r.link, block_wire::request_id(r.what.number), r, codec_.request_bytes(r.what));
+      mailbox_.expect(r.link, block_wire::request_id(r.what.number), r, codec_.request_bytes(r.what));
     }
   }
 
   /// Who does not send the rows of its request takes a place for nothing.
   void send_late_away(time_point now) {
     late_at_ = no_deadline;
-    mail_.each_expected([&](net::peer_index link, const admitted_request& r) {
+    mailbox_.each_expected([&](net::peer_index link, const admitted_request& r) {
       if (!connected(r)) return;
       if (r.since + options_.patience <= now) return send_away(link, "the rows of its request do not come");
       late_at_ = std::min(late_at_, r.since + options_.patience);
@@ -164,8 +164,8 @@ class block_server final : private block_request_handler {
     });
     ++(works ? answered_ : refused_);
     if (!answer) return;
-    if (mail_.sends_to(next.request.link) < 2 * std::size_t{options_.most_requests}) {
-      mail_.send(next.request.link, block_wire::answer_id(what.number), std::move(*answer));
+    if (mailbox_.sends_to(next.request.link) < 2 * std::size_t{options_.most_requests}) {
+      mailbox_.send(next.request.link, block_wire::answer_id(what.number), std::move(*answer));
     } else {
       fabric_->locked([&] { send_away(next.request.link, "it does not take its answers"); });
     }
@@ -244,7 +244,7 @@ class block_server final : private block_request_handler {
 
   Blocks blocks_;
   block_rpc_codec<Codec> codec_;
-  parcel_mail<admitted_request> mail_;
+  tensor_mailbox<admitted_request> mailbox_;
   rng random_;
   std::deque<ready_request> ready_;
   time_point look_at_{}, late_at_ = no_deadline;

@@ -39,13 +39,13 @@ struct kept_pass_setup {
 };
 
 /// One thread; one attempt.
-template <StageModel M, class Mail>
+template <StageModel M, class Mailbox>
 class kept_pass {
  public:
   using step_type = step_snapshot<typename M::tape_type>;
 
-  kept_pass(M& model, Mail& mail, step_type& step, const kept_pass_setup& setup)
-      : model_{model}, mail_{mail}, step_{step}, setup_{setup} {}
+  kept_pass(M& model, Mailbox& mailbox, step_type& step, const kept_pass_setup& setup)
+      : model_{model}, mailbox_{mailbox}, step_{step}, setup_{setup} {}
 
   /// Adds what is left to the model's gradients. Whatever the outcome, `step` says what of it is done.
   result<void> run() {
@@ -56,7 +56,7 @@ class kept_pass {
       swap_tables(op);
       CAUSEWAY_TRY(std::move(done));
     }
-    return mail_.flush();
+    return mailbox_.flush();
   }
 
  private:
@@ -90,8 +90,8 @@ class kept_pass {
         if (!is_ours(s)) continue;
         const unit& u = step_.of(s, m);
         const plan::operation forth{plan::work::forward, m, s}, back{plan::work::backward, m, s};
-        if (u.state != state::untouched && is_wanted(forth)) CAUSEWAY_TRY(mail_.send(forth, values(u.output)));
-        if (u.state == state::done && is_wanted(back)) CAUSEWAY_TRY(mail_.send(back, values(u.d_input)));
+        if (u.state != state::untouched && is_wanted(forth)) CAUSEWAY_TRY(mailbox_.send(forth, values(u.output)));
+        if (u.state == state::done && is_wanted(back)) CAUSEWAY_TRY(mailbox_.send(back, values(u.d_input)));
       }
     }
     return {};
@@ -105,12 +105,12 @@ class kept_pass {
       if (is_ours(op.chunk - 1)) {  // so for what it repeats
         copy(step_.of(op.chunk - 1, op.micro_batch).output, boundary);
       } else {
-        CAUSEWAY_TRY(mail_.take(op, boundary.template span<float>()));
+        CAUSEWAY_TRY(mailbox_.take(op, boundary.template span<float>()));
       }
     }
     CAUSEWAY_TRY(compute(op, std::move(tape), std::move(boundary)));
     if (!is_ours(op.chunk) || !is_wanted(op)) return {};
-    return mail_.send(op, values(step_.of(op.chunk, op.micro_batch).output));
+    return mailbox_.send(op, values(step_.of(op.chunk, op.micro_batch).output));
   }
 
   result<void> backward(const plan::operation& op) {
@@ -121,7 +121,7 @@ class kept_pass {
       if (is_ours(op.chunk + 1)) {
         copy(step_.of(op.chunk + 1, op.micro_batch).d_input, d_output);
       } else {
-        CAUSEWAY_TRY(mail_.take(op, d_output.template span<float>()));
+        CAUSEWAY_TRY(mailbox_.take(op, d_output.template span<float>()));
       }
     }
     auto d_input = model_.backward_stage(*u.tape, u.pass, std::move(d_output));
@@ -133,7 +133,7 @@ class kept_pass {
     u.tape.reset();
     u.pass = {};
     if (!is_wanted(op)) return {};
-    return mail_.send(op, values(u.d_input));
+    return mailbox_.send(op, values(u.d_input));
   }
 
   // ---- parts ------------------------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class kept_pass {
   }
 
   M& model_;
-  Mail& mail_;
+  Mailbox& mailbox_;
   step_type& step_;
   kept_pass_setup setup_;
 };

@@ -19,11 +19,11 @@
 #include <causeway/parallel/embedding_base.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
+#include <causeway/parallel/pipeline_mailbox.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
 #include <causeway/parallel/random_routes.hpp>
-#include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/schedule_cursor.hpp>
@@ -85,7 +85,7 @@ class pipeline {
     auto loss = options_.random_routes
                     ? run_routed(ctx, view, b, scale, dropout)
                     : run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                                mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
+                                boundary_talk(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
     if (loss) batch_times_.observe(ctx.clock().now() - begin);
     return loss;
   }
@@ -125,7 +125,7 @@ class pipeline {
     const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
     CAUSEWAY_TRY(check_batch(name, b, pieces));
     auto view = view_of(ctx);
-    return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b, mail(ctx, evaluation_channel),
+    return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b, boundary_talk(ctx, evaluation_channel),
                           talk(ctx), schedule_.path);
   }
 
@@ -180,7 +180,7 @@ class pipeline {
     return t;
   }
 
-  [[nodiscard]] batch_talk mail(auto& ctx, std::uint32_t channel, const embedding_base* base = nullptr) const {
+  [[nodiscard]] batch_talk boundary_talk(auto& ctx, std::uint32_t channel, const embedding_base* base = nullptr) const {
     return {channel, ctx.step(), place_.replica, window_, deadline(ctx), base};
   }
   // No wait is longer than a batch has ever taken, with room for a peer that saves a checkpoint; before the first, a day.
@@ -221,7 +221,7 @@ class pipeline {
     std::vector<net::peer_index> everybody(ctx.world().size());
     std::iota(everybody.begin(), everybody.end(), net::peer_index{0});
     collective::group_view all{ctx.world(), std::move(everybody)};
-    batch_talk boundaries = mail(ctx, first_channel);
+    batch_talk boundaries = boundary_talk(ctx, first_channel);
     boundaries.seed = 0;  // both sides of a boundary must have the same
     boundaries.routes = &peers;
     CAUSEWAY_ASSIGN(const double sum,

@@ -11,9 +11,9 @@
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/embedding_base.hpp>
+#include <causeway/parallel/pipeline_mailbox.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
-#include <causeway/parallel/stage_mail.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/schedule_cursor.hpp>
 #include <causeway/plan/schedules.hpp>
@@ -65,21 +65,21 @@ template <stage::Schedule Order>
 template <class Context, class Codec>
 result<double> pass_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
                           const pass_setup& setup, const batch_talk& talk) {
-  stage_mail<Codec> mail{view,
-                         codec,
-                         {.pool = ctx.pool(),
-                          .schedule = setup.schedule,
-                          .whole = setup.whole,
-                          .width = ctx.model().width(),
-                          .channel = talk.channel,
-                          .step = talk.step,
-                          .seed = talk.seed,
-                          .window = talk.window,
-                          .deadline = talk.deadline,
-                          .base = talk.base,
-                          .rank = setup.rank,
-                          .routes = talk.routes}};
-  pipeline_pass run{ctx.model(), mail, setup};
+  pipeline_mailbox<Codec> mailbox{view,
+                                  codec,
+                                  {.pool = ctx.pool(),
+                                   .schedule = setup.schedule,
+                                   .whole = setup.whole,
+                                   .width = ctx.model().width(),
+                                   .channel = talk.channel,
+                                   .step = talk.step,
+                                   .seed = talk.seed,
+                                   .window = talk.window,
+                                   .deadline = talk.deadline,
+                                   .base = talk.base,
+                                   .rank = setup.rank,
+                                   .routes = talk.routes}};
+  pipeline_pass run{ctx.model(), mailbox, setup};
   return run.run(cursor);
 }
 

@@ -10,7 +10,7 @@
 #include <causeway/nn/language_model.hpp>
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/stage_mail.hpp>
+#include <causeway/parallel/pipeline_mailbox.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/schedule_cursor.hpp>
@@ -38,11 +38,11 @@ struct pass_setup {
 };
 
 /// One thread; one pass.
-template <StageModel M, class Mail>
+template <StageModel M, class Mailbox>
 class pipeline_pass {
  public:
-  pipeline_pass(M& model, Mail& mail, const pass_setup& setup)
-      : model_{model}, mail_{mail}, setup_{setup}, units_(setup.chunks.size() * setup.schedule.micro_batches) {
+  pipeline_pass(M& model, Mailbox& mailbox, const pass_setup& setup)
+      : model_{model}, mailbox_{mailbox}, setup_{setup}, units_(setup.chunks.size() * setup.schedule.micro_batches) {
     for (const plan::operation& op : setup.schedule.orders[setup.rank]) {
       if (op.kind == plan::work::recompute) unit_of(op).recomputed = true;
     }
@@ -53,16 +53,16 @@ class pipeline_pass {
   result<double> run(plan::schedule_cursor& cursor) {
     cursor.rewind();
     while (!cursor.finished()) {
-      const auto next = cursor.next([this](const plan::operation& op) { return mail_.arrived(op) && is_given(op); });
+      const auto next = cursor.next([this](const plan::operation& op) { return mailbox_.arrived(op) && is_given(op); });
       const plan::operation op = cursor.order()[next.index];
       if (!next.ready) {
-        CAUSEWAY_TRY(mail_.wait_for(op));
+        CAUSEWAY_TRY(mailbox_.wait_for(op));
         continue;  // something else may be ready by now, too
       }
       CAUSEWAY_TRY(perform(op));
       cursor.complete(next.index);
     }
-    CAUSEWAY_TRY(mail_.flush());
+    CAUSEWAY_TRY(mailbox_.flush());
     return loss_;
   }
 
@@ -159,24 +159,24 @@ class pipeline_pass {
 
   // Whether an input from a stage of this rank is there, if there is such a one.
   [[nodiscard]] bool is_given(const plan::operation& op) {
-    const bool needed = plan::source_of(setup_.schedule, setup_.rank, op) && !mail_.has_input(op);
+    const bool needed = plan::source_of(setup_.schedule, setup_.rank, op) && !mailbox_.has_input(op);
     return !needed || unit_of(op).given;
   }
 
   // What an operation gives, if it gives anything, to the stage that needs it.
   result<void> pass_on(const plan::operation& op, tensor values) {
     if (!values) return {};
-    if (!mail_.stays(op)) return mail_.send(op, values.template span<float>());
+    if (!mailbox_.stays(op)) return mailbox_.send(op, values.template span<float>());
     next_unit(op).given = std::move(values);
     return {};
   }
 
   // The input of an operation, in memory of the model.
   result<tensor> taken(unit& u, const plan::operation& op) {
-    if (!mail_.has_input(op)) return std::exchange(u.given, tensor{});
+    if (!mailbox_.has_input(op)) return std::exchange(u.given, tensor{});
     const std::int64_t rows = setup_.whole.tokens() / setup_.schedule.micro_batches;
     tensor values = u.tape->make(dtype::f32, {rows, model_.width()});
-    CAUSEWAY_TRY(mail_.take(op, values.template span<float>()));
+    CAUSEWAY_TRY(mailbox_.take(op, values.template span<float>()));
     return values;
   }
 
@@ -195,7 +195,7 @@ class pipeline_pass {
   }
 
   M& model_;
-  Mail& mail_;
+  Mailbox& mailbox_;
   pass_setup setup_;
   std::vector<unit> units_;  // [chunk · micro-batches + micro-batch]
   std::vector<tape_type> spare_;

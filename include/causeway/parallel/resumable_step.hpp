@@ -16,7 +16,7 @@
 #include <causeway/parallel/assigned_work.hpp>
 #include <causeway/parallel/kept_pass.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
-#include <causeway/parallel/stage_mail.hpp>
+#include <causeway/parallel/pipeline_mailbox.hpp>
 #include <causeway/parallel/step_group.hpp>
 #include <causeway/parallel/step_snapshot.hpp>
 #include <causeway/parallel/tied_table.hpp>
@@ -153,23 +153,23 @@ class resumable_step {
     std::vector<net::peer_index> peers;
     for (const std::uint64_t id : present(mine)) peers.push_back(talk.index_of.at(id));
     collective::group_view view{talk.transport, std::move(peers)};
-    // All stages on one rank, for the mail: an operation's chunk is its stage.
+    // All stages on one rank, for the mailbox: an operation's chunk is its stage.
     const plan::schedule all{1, static_cast<std::uint32_t>(step.stages), micro_batches, true, {order}};
     const std::vector routes(micro_batches, before.owners);
-    stage_mail<Codec> mail{view,
-                           codec,
-                           {.pool = ctx.pool(),
-                            .schedule = all,
-                            .whole = piece,
-                            .width = ctx.model().width(),
-                            .channel = talk.boundaries.channel,
-                            .step = talk.boundaries.step,
-                            .seed = talk.boundaries.seed,
-                            .window = micro_batches,  // all that was kept may be sent again at once
-                            .deadline = talk.boundaries.deadline,
-                            .routes = &routes}};
+    pipeline_mailbox<Codec> mailbox{view,
+                                    codec,
+                                    {.pool = ctx.pool(),
+                                     .schedule = all,
+                                     .whole = piece,
+                                     .width = ctx.model().width(),
+                                     .channel = talk.boundaries.channel,
+                                     .step = talk.boundaries.step,
+                                     .seed = talk.boundaries.seed,
+                                     .window = micro_batches,  // all that was kept may be sent again at once
+                                     .deadline = talk.boundaries.deadline,
+                                     .routes = &routes}};
     const auto table = table_in(ctx.model(), ctx.gradients());
-    kept_pass run{ctx.model(), mail, step, {before, self, order, stages, piece, b.grad_scale, b.dropout, table}};
+    kept_pass run{ctx.model(), mailbox, step, {before, self, order, stages, piece, b.grad_scale, b.dropout, table}};
     return run.run();
   }
 

@@ -45,7 +45,7 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     const net::peer_id id = table_.at(link);
     log_(severity::debug, "peer " + std::to_string(id) + " is down: " + why.message);
     table_.down(id);
-    std::erase_if(parcels_, [link](const auto& p) { return p.first == link; });
+    std::erase_if(announcements_, [link](const auto& p) { return p.first == link; });
     announced_.erase(link);
     driver_.gone(id);
     this->fetched_.lost(id);
@@ -86,12 +86,12 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     fabric_->wake_at(now + options_.heartbeat);
   }
 
-  /// Parcels of this turn whose data can be received now: those from whom the orders name. Others wait for their order or
-  /// their turn, so nobody else makes this peer set memory aside.
-  [[nodiscard]] std::vector<std::pair<net::peer_index, swarm_wire::parcel>> take_parcels() {
+  /// Announced tensors of this turn whose data can be received now: those from whom the orders name. Others wait for their
+  /// order or their turn, so nobody else makes this peer set memory aside.
+  [[nodiscard]] std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> take_announcements() {
     if (std::exchange(announced_in_, station_.turn()) != station_.turn()) announced_.clear();
-    std::vector<std::pair<net::peer_index, swarm_wire::parcel>> due;
-    std::erase_if(parcels_, [&](const auto& p) {
+    std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> due;
+    std::erase_if(announcements_, [&](const auto& p) {
       const auto& [link, what] = p;
       const bool now =
           what.turn == station_.turn() && station_.expects(table_.at(link), what.micro_batch, what.backward != 0);
@@ -101,7 +101,8 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     return due;
   }
 
-  std::vector<std::pair<net::peer_index, swarm_wire::parcel>> parcels_;  // whose data is not expected yet
+  std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>>
+      announcements_;  // whose data is not expected yet
 
  private:
   void take(net::peer_index, net::peer_id from, const swarm_wire::status& s) {
@@ -134,11 +135,11 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::order& o) { this->accept(from, o); }
   /// A neighbour announces two tensors a micro-batch and turn, and what it sends again. Who goes on and on is sent away.
-  void take(net::peer_index link, net::peer_id from, const swarm_wire::parcel& p) {
+  void take(net::peer_index link, net::peer_id from, const swarm_wire::tensor_announcement& p) {
     if (p.turn < station_.turn()) return;
     const std::size_t most = announced_each * this->most_micro_batches();
-    if (++announced_[link] <= most && parcels_.size() < announced_in_all * most)
-      return parcels_.emplace_back(link, p), void();
+    if (++announced_[link] <= most && announcements_.size() < announced_in_all * most)
+      return announcements_.emplace_back(link, p), void();
     log_(severity::warning, "peer " + std::to_string(from) + " is sent away: it announced more tensors than a turn has");
     fabric_->close(link, "more tensors were announced than a turn has, " + std::to_string(most) + " at most");
   }

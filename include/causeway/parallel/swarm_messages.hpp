@@ -3,8 +3,8 @@
 #define CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
 
 // What the peers of a swarm say to each other, and its bytes: format, run, kind, fields. docs/design/swarm.md says when.
-// Boundary tensors are no messages of this kind: they travel as data, each announced by a `parcel`. Those about a tied
-// table are in swarm_table_exchange.hpp.
+// Boundary tensors are no messages of this kind: they travel as data, each announced by a `tensor_announcement`. Those
+// about a tied table are in swarm_table_exchange.hpp.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
@@ -123,7 +123,7 @@ struct order {
 };
 
 /// A boundary tensor follows as data.
-struct parcel {
+struct tensor_announcement {
   std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
   std::uint8_t backward = 0;
@@ -183,8 +183,8 @@ struct delays {
 };
 
 /// The place in the list is the kind on the wire: append, never reorder.
-using message = std::variant<status, claim, report, order, parcel, contributed, verdict, addresses, move_request, refusal,
-                             probe, echo, delays, table_request, table_piece>;
+using message = std::variant<status, claim, report, order, tensor_announcement, contributed, verdict, addresses,
+                             move_request, refusal, probe, echo, delays, table_request, table_piece>;
 
 namespace detail {
 
@@ -204,8 +204,8 @@ CAUSEWAY_DECL void read(net::byte_reader& in, report& m);
 CAUSEWAY_DECL void write(net::byte_writer& out, const order& m);
 CAUSEWAY_DECL void read(net::byte_reader& in, order& m);
 
-CAUSEWAY_DECL void write(net::byte_writer& out, const parcel& m);
-CAUSEWAY_DECL void read(net::byte_reader& in, parcel& m);
+CAUSEWAY_DECL void write(net::byte_writer& out, const tensor_announcement& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, tensor_announcement& m);
 
 CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m);
 CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m);

@@ -12,7 +12,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/parallel/swarm_hearing.hpp>
-#include <causeway/parallel/swarm_mail.hpp>
+#include <causeway/parallel/swarm_mailbox.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
 #include <causeway/parallel/swarm_options.hpp>
 #include <causeway/parallel/swarm_station.hpp>
@@ -37,7 +37,7 @@ class swarm_work : protected swarm_hearing<Router> {
   using base::fabric_, base::options_, base::log_, base::table_, base::station_;
 
   swarm_work(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
-      : base{std::move(fabric), std::move(options), std::move(router), std::move(log)}, mail_{*fabric_} {}
+      : base{std::move(fabric), std::move(options), std::move(router), std::move(log)}, mailbox_{*fabric_} {}
   ~swarm_work() override = default;
 
   template <class F>
@@ -60,9 +60,9 @@ class swarm_work : protected swarm_hearing<Router> {
     computer_ = &computer;
     forward_seconds_.clear();
     added_ = 0;
-    mail_.clear();
+    mailbox_.clear();
     locked([&] {
-      mail_.forget_before(turn);
+      mailbox_.forget_before(turn);
       base::begin(turn, micro_batches, std::move(counted));
     });
   }
@@ -126,18 +126,18 @@ class swarm_work : protected swarm_hearing<Router> {
 
   /// Takes in what has come, expects what was announced, sends what is due.
   void move_tensors() {
-    std::vector<std::pair<net::peer_index, swarm_wire::parcel>> announced, sends;
+    std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> announced, sends;
     std::vector<boundary_bytes> contents;
-    auto arrived = mail_.collect();
+    auto arrived = mailbox_.collect();
     locked([&] {
       this->news_ = false;
       for (auto& a : arrived) station_.arrive(a.what.micro_batch, a.what.backward != 0, std::move(a.bytes), a.what.pass);
-      announced = this->take_parcels();
+      announced = this->take_announcements();
       for (const auto& s : station_.take_shipments()) {
         const auto link = table_.link_to(s.to);
         if (!link) continue;  // sent again when it is back
-        const swarm_wire::parcel p{station_.turn(), s.micro_batch, s.backward ? std::uint8_t{1} : std::uint8_t{0},
-                                   ++serial_, s.pass};
+        const swarm_wire::tensor_announcement p{station_.turn(), s.micro_batch,
+                                                s.backward ? std::uint8_t{1} : std::uint8_t{0}, ++serial_, s.pass};
         fabric_->post(*link, swarm_wire::encode(this->run_, p));
         sends.emplace_back(*link, p);
         contents.push_back(s.bytes);
@@ -145,13 +145,15 @@ class swarm_work : protected swarm_hearing<Router> {
     });
     for (const auto& [link, p] : announced) {
       if (p.micro_batch >= station_.done().size()) continue;
-      mail_.expect(link, p, computer_->most_bytes(input(p.micro_batch, p.backward != 0)));
+      mailbox_.expect(link, p, computer_->most_bytes(input(p.micro_batch, p.backward != 0)));
     }
-    for (std::size_t i = 0; i < sends.size(); ++i) mail_.send(sends[i].first, sends[i].second, std::move(contents[i]));
+    for (std::size_t i = 0; i < sends.size(); ++i) mailbox_.send(sends[i].first, sends[i].second, std::move(contents[i]));
   }
 
   /// With the lock: whether something has happened since tensors were moved, or a task waits.
-  [[nodiscard]] bool has_something_to_do() const { return this->news_ || mail_.any_done() || station_.next().has_value(); }
+  [[nodiscard]] bool has_something_to_do() const {
+    return this->news_ || mailbox_.any_done() || station_.next().has_value();
+  }
 
   // ---- computing ------------------------------------------------------------------------------------------------------
 
@@ -253,9 +255,9 @@ class swarm_work : protected swarm_hearing<Router> {
     return {};
   }
 
-  swarm_mail mail_;
+  swarm_mailbox mailbox_;
   std::map<std::uint32_t, double> forward_seconds_;
-  std::uint64_t serial_ = 0;          // of the last parcel
+  std::uint64_t serial_ = 0;          // of the last announcement
   std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
   std::uint64_t seen_forgotten_ = 0;  // how often those were forgotten, when they were last looked at
   bool clobbered_ = false;            // the gradients held what was to be exchanged

@@ -122,11 +122,11 @@ CAUSEWAY_DECL void read(net::byte_reader& in, order& m) {
   }
 }
 
-CAUSEWAY_DECL void write(net::byte_writer& out, const parcel& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const tensor_announcement& m) {
   out.put(m.turn).put(m.micro_batch).put(m.backward).put(m.serial).put(m.pass);
 }
 
-CAUSEWAY_DECL void read(net::byte_reader& in, parcel& m) {
+CAUSEWAY_DECL void read(net::byte_reader& in, tensor_announcement& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.backward = get_flag(in);

@@ -89,7 +89,7 @@ CAUSEWAY_DECL bool transit::is_full(host_index host) {
   return most != 0 && connections_of(host) >= most;
 }
 
-CAUSEWAY_DECL void transit::send(end_ref e, parcel_ptr message) {
+CAUSEWAY_DECL void transit::send(end_ref e, sent_message_ptr message) {
   connection* const c = find(e);
   if (c == nullptr || c->broken) return;
   flow& f = c->flows[e.side()];
@@ -102,7 +102,7 @@ CAUSEWAY_DECL void transit::abort(end_ref e, std::uint32_t operation) {
   connection* const c = find(e);
   if (c == nullptr) return;
   for (auto& q : c->flows[e.side()].waiting) {
-    q.erase_if([&](parcel_ptr& p) {
+    q.erase_if([&](sent_message_ptr& p) {
       if (p->operation != operation) return false;
       if (p->sent == 0) return true;
       p->aborted = true;
@@ -187,7 +187,7 @@ CAUSEWAY_DECL std::uint32_t transit::free_slot() {
   return slot;
 }
 
-CAUSEWAY_DECL queue<parcel_ptr>* transit::next_lane(flow& f) {
+CAUSEWAY_DECL queue<sent_message_ptr>* transit::next_lane(flow& f) {
   for (std::size_t l = 0; l < (f.paused ? 1 : lanes); ++l) {
     if (!f.waiting[l].empty()) return &f.waiting[l];
   }
@@ -254,8 +254,8 @@ CAUSEWAY_DECL void transit::serve(host_index host) {
 }
 
 CAUSEWAY_DECL void transit::transmit(connection& c, flow& f, end_ref e) {
-  queue<parcel_ptr>& from = *next_lane(f);
-  parcel& message = *from.front();
+  queue<sent_message_ptr>& from = *next_lane(f);
+  sent_message& message = *from.front();
   // On a slow line a piece is what it carries in a quarter of a second, so that news can pass between pieces.
   const double quick = std::min(static_cast<double>(options_.piece_bytes), std::max(1.0, f.cap / 4));
   const std::uint64_t bytes = std::min(static_cast<std::uint64_t>(quick), message.wire_bytes - message.sent);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_PARCEL_MAIL_HPP
-#define CAUSEWAY_PARALLEL_PARCEL_MAIL_HPP
+#ifndef CAUSEWAY_PARALLEL_TENSOR_MAILBOX_HPP
+#define CAUSEWAY_PARALLEL_TENSOR_MAILBOX_HPP
 
 // Tensors on their way over a fabric whose peers come and go: any number of sends and receives, none of which blocks, and
 // what has come of them. What a tensor is for is the caller's.
@@ -23,12 +23,12 @@ using shared_bytes = std::shared_ptr<const std::vector<std::byte>>;
 
 /// For the trainer's thread, without the fabric's lock; `any_done` with it.
 template <class What>
-class parcel_mail {
+class tensor_mailbox {
  public:
-  explicit parcel_mail(net::fabric& fabric) : fabric_{fabric} {}
-  parcel_mail(const parcel_mail&) = delete;
-  parcel_mail& operator=(const parcel_mail&) = delete;
-  ~parcel_mail() { clear(); }
+  explicit tensor_mailbox(net::fabric& fabric) : fabric_{fabric} {}
+  tensor_mailbox(const tensor_mailbox&) = delete;
+  tensor_mailbox& operator=(const tensor_mailbox&) = delete;
+  ~tensor_mailbox() { clear(); }
 
   struct arrival {
     net::peer_index from = 0;
@@ -114,4 +114,4 @@ class parcel_mail {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_PARCEL_MAIL_HPP
+#endif  // CAUSEWAY_PARALLEL_TENSOR_MAILBOX_HPP

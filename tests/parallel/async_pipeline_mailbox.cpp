@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/parallel/async_pipeline_mail.hpp>
+#include <causeway/parallel/async_pipeline_mailbox.hpp>
 
 #include <causeway/net/memory_transport.hpp>
 
@@ -30,7 +30,7 @@ struct two_ranks {
   stage::plain codec;
   net::memory_network network{2};
   net::any_transport ends[2]{net::any_transport{network.transport(0)}, net::any_transport{network.transport(1)}};
-  async_mail<stage::plain> first, second;
+  async_pipeline_mailbox<stage::plain> first, second;
 };
 
 constexpr stream_line up{direction::forward, 0, 1};          // of rank 0, sending
@@ -42,7 +42,7 @@ std::vector<float> values_of(float first) { return {first, 1, 2, 3, 4, 5}; }
 
 }  // namespace
 
-TEST_CASE("async mail: tensors arrive in order, losses with gradients, both ways at once", "[parallel][fast]") {
+TEST_CASE("async pipeline mailbox: tensors arrive in order, losses with gradients, both ways at once", "[parallel][fast]") {
   two_ranks r;
   for (std::uint64_t n = 0; n < 3; ++n) r.second.expect(r.codec, from_below, {n, n, 0});
   r.first.expect(r.codec, from_above, {0, 0, 0});
@@ -62,7 +62,7 @@ TEST_CASE("async mail: tensors arrive in order, losses with gradients, both ways
   CHECK(got == values_of(7));
 }
 
-TEST_CASE("async mail: what did not come in time can be waited for again", "[parallel][fast]") {
+TEST_CASE("async pipeline mailbox: what did not come in time can be waited for again", "[parallel][fast]") {
   two_ranks r{time_point{} + std::chrono::nanoseconds{1}};  // long over
   r.second.expect(r.codec, from_below, {0, 0, 0});
   std::vector<float> got(6);
@@ -74,7 +74,8 @@ TEST_CASE("async mail: what did not come in time can be waited for again", "[par
   CHECK(got == values_of(9));
 }
 
-TEST_CASE("async mail: bytes that are no boundary tensor are refused, as often as they are looked at", "[parallel][fast]") {
+TEST_CASE("async pipeline mailbox: bytes that are no boundary tensor are refused, as often as they are looked at",
+          "[parallel][fast]") {
   const auto refused = [](std::span<const std::byte> bytes) {
     two_ranks r;
     r.first.expect(r.codec, from_above, {0, 0, 0});
@@ -105,7 +106,8 @@ TEST_CASE("async mail: bytes that are no boundary tensor are refused, as often a
   CHECK(refused(bytes) == errc::non_finite);
 }
 
-TEST_CASE("async mail: a peer that is gone fails what must have left, and not what nobody needs", "[parallel][fast]") {
+TEST_CASE("async pipeline mailbox: a peer that is gone fails what must have left, and not what nobody needs",
+          "[parallel][fast]") {
   two_ranks r;
   r.first.expect(r.codec, from_above, {0, 0, 0});
   { const auto leaves = std::move(r.ends[1]); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_SIM_PARCEL_HPP
-#define CAUSEWAY_SIM_PARCEL_HPP
+#ifndef CAUSEWAY_SIM_SENT_MESSAGE_HPP
+#define CAUSEWAY_SIM_SENT_MESSAGE_HPP
 
 // Messages between simulated hosts, and where used ones wait for their next use: their memory would otherwise go back to
 // the operating system and come from it again in every round, which cost more than all the rest of the simulator.
@@ -21,7 +21,7 @@ inline constexpr std::size_t lanes = 3;
 enum class content : std::uint8_t { hello, welcome, refusal, control, data, goodbye };
 
 /// One message on its way.
-struct parcel {
+struct sent_message {
   content what = content::control;
   lane way = lane::control;
   bool aborted = false;                  ///< the sender gave it up after a part of it
@@ -33,42 +33,42 @@ struct parcel {
   std::uint64_t sent = 0;
 };
 
-class parcel_stock;
+class message_pool;
 
-/// Takes a parcel back to its stock; without one, frees it.
-struct parcel_return {
-  parcel_stock* stock = nullptr;
-  CAUSEWAY_DECL void operator()(parcel* p) const;
+/// Takes a message back to its pool; without one, frees it.
+struct message_return {
+  message_pool* pool = nullptr;
+  CAUSEWAY_DECL void operator()(sent_message* p) const;
 };
-using parcel_ptr = std::unique_ptr<parcel, parcel_return>;
+using sent_message_ptr = std::unique_ptr<sent_message, message_return>;
 
-/// Must outlive its parcels.
-class parcel_stock {
+/// Must outlive its messages.
+class message_pool {
  public:
-  parcel_stock() = default;
-  parcel_stock(const parcel_stock&) = delete;
-  parcel_stock& operator=(const parcel_stock&) = delete;
+  message_pool() = default;
+  message_pool(const message_pool&) = delete;
+  message_pool& operator=(const message_pool&) = delete;
 
-  /// An empty parcel; its `bytes` may have room already.
-  CAUSEWAY_DECL [[nodiscard]] parcel_ptr make(content what, lane way);
+  /// An empty message; its `bytes` may have room already.
+  CAUSEWAY_DECL [[nodiscard]] sent_message_ptr make(content what, lane way);
 
-  CAUSEWAY_DECL void take_back(std::unique_ptr<parcel> p);
+  CAUSEWAY_DECL void take_back(std::unique_ptr<sent_message> p);
 
   /// Bytes of memory that wait.
   [[nodiscard]] std::size_t held_bytes() const noexcept { return held_; }
 
  private:
-  static constexpr std::size_t most_parcels = 4096;
+  static constexpr std::size_t most_messages = 4096;
   static constexpr std::size_t most_bytes = std::size_t{16} << 20U;
 
-  std::vector<std::unique_ptr<parcel>> free_;
+  std::vector<std::unique_ptr<sent_message>> free_;
   std::size_t held_ = 0;
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/sim/impl/parcel.ipp>
+#include <causeway/sim/impl/sent_message.ipp>
 #endif
 
-#endif  // CAUSEWAY_SIM_PARCEL_HPP
+#endif  // CAUSEWAY_SIM_SENT_MESSAGE_HPP

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_SWARM_MAIL_HPP
-#define CAUSEWAY_PARALLEL_SWARM_MAIL_HPP
+#ifndef CAUSEWAY_PARALLEL_SWARM_MAILBOX_HPP
+#define CAUSEWAY_PARALLEL_SWARM_MAILBOX_HPP
 
-// Boundary tensors on their way between the peers of a swarm. Each is announced by a parcel message; its data follows
-// under the parcel's number. What belongs to steps that are over is cancelled by the fabric's epochs.
+// Boundary tensors on their way between the peers of a swarm. Each is announced by a message, a tensor_announcement; its
+// data follows under the number in it. What belongs to steps that are over is cancelled by the fabric's epochs.
 
 #include <causeway/collective/channels.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/net/fabric.hpp>
-#include <causeway/parallel/parcel_mail.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
 #include <causeway/parallel/swarm_station.hpp>
+#include <causeway/parallel/tensor_mailbox.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,15 +20,15 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// For the trainer's thread, without the fabric's lock; `any_done` with it.
-class swarm_mail {
+class swarm_mailbox {
  public:
-  CAUSEWAY_DECL explicit swarm_mail(net::fabric& fabric);
+  CAUSEWAY_DECL explicit swarm_mailbox(net::fabric& fabric);
 
-  using arrival = parcel_mail<swarm_wire::parcel>::arrival;
+  using arrival = tensor_mailbox<swarm_wire::tensor_announcement>::arrival;
 
-  CAUSEWAY_DECL void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes);
+  CAUSEWAY_DECL void send(net::peer_index to, const swarm_wire::tensor_announcement& p, boundary_bytes bytes);
   /// `most`: bytes of the boundary tensor, or more.
-  CAUSEWAY_DECL void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most);
+  CAUSEWAY_DECL void expect(net::peer_index from, const swarm_wire::tensor_announcement& p, std::size_t most);
 
   /// What has come, whole. What broke is passed over: its sender sends it again, or another peer does.
   CAUSEWAY_DECL [[nodiscard]] std::vector<arrival> collect();
@@ -37,20 +37,20 @@ class swarm_mail {
   /// What belongs to earlier steps is no longer received.
   void forget_before(std::uint64_t turn) { fabric_.cancel_before(epoch_of(turn)); }
   /// Ends what is under way.
-  void clear() { mail_.clear(); }
+  void clear() { mailbox_.clear(); }
 
  private:
   CAUSEWAY_DECL static std::uint32_t epoch_of(std::uint64_t turn) noexcept;
-  CAUSEWAY_DECL static net::message_id id_of(const swarm_wire::parcel& p);
+  CAUSEWAY_DECL static net::message_id id_of(const swarm_wire::tensor_announcement& p);
 
   net::fabric& fabric_;
-  parcel_mail<swarm_wire::parcel> mail_;
+  tensor_mailbox<swarm_wire::tensor_announcement> mailbox_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/parallel/impl/swarm_mail.ipp>
+#include <causeway/parallel/impl/swarm_mailbox.ipp>
 #endif
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_MAIL_HPP
+#endif  // CAUSEWAY_PARALLEL_SWARM_MAILBOX_HPP

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/parallel/parcel_mail.hpp>
+#include <causeway/parallel/tensor_mailbox.hpp>
 
 #include <causeway/sim/world.hpp>
 
@@ -22,11 +22,11 @@ net::message_id numbered(std::uint64_t n) { return {.channel = 7 * 16, .epoch = 
 
 }  // namespace
 
-TEST_CASE("parcel_mail: what was expected comes with what it is for; what breaks or is too long does not",
+TEST_CASE("tensor mailbox: what was expected comes with what it is for; what breaks or is too long does not",
           "[parallel][fast]") {
   sim::world world{{.seed = 1}};
   for (int h = 0; h < 2; ++h) (void)world.add_host();
-  std::vector<parcel_mail<std::string>::arrival> got;
+  std::vector<tensor_mailbox<std::string>::arrival> got;
   std::vector<std::string> waits;
   for (std::uint32_t h = 0; h < 2; ++h) {
     world.boot(h, [&, h](sim::process& p) {
@@ -35,25 +35,25 @@ TEST_CASE("parcel_mail: what was expected comes with what it is for; what breaks
       fabric->attach(&events);
       if (h == 0) fabric->dial(world.address(1));
       p.sleep(1s);
-      parcel_mail<std::string> mail{*fabric};
+      tensor_mailbox<std::string> mailbox{*fabric};
       if (h == 0) {
         for (std::uint64_t n = 0; n < 3; ++n) {
-          mail.send(*events.link, numbered(n), std::make_shared<const std::vector<std::byte>>(2 + n, std::byte{5}));
+          mailbox.send(*events.link, numbered(n), std::make_shared<const std::vector<std::byte>>(2 + n, std::byte{5}));
         }
-        CHECK(mail.sends_to(*events.link) == 3);
-        CHECK(mail.sends_to(*events.link + 1) == 0);
+        CHECK(mailbox.sends_to(*events.link) == 3);
+        CHECK(mailbox.sends_to(*events.link + 1) == 0);
         p.sleep(1s);
-        CHECK(mail.collect().empty());
-        CHECK(mail.sends_to(*events.link) == 0);
+        CHECK(mailbox.collect().empty());
+        CHECK(mailbox.sends_to(*events.link) == 0);
       } else {
-        for (std::uint64_t n = 0; n < 4; ++n) mail.expect(*events.link, numbered(n), "the " + std::to_string(n), 3);
+        for (std::uint64_t n = 0; n < 4; ++n) mailbox.expect(*events.link, numbered(n), "the " + std::to_string(n), 3);
         p.sleep(1s);
-        CHECK(mail.any_done());
-        for (auto& a : mail.collect()) got.push_back(std::move(a));
-        CHECK(mail.receives() == 1);
-        mail.each_expected([&](net::peer_index, const std::string& what) { waits.push_back(what); });
-        mail.clear();
-        CHECK(mail.receives() == 0);
+        CHECK(mailbox.any_done());
+        for (auto& a : mailbox.collect()) got.push_back(std::move(a));
+        CHECK(mailbox.receives() == 1);
+        mailbox.each_expected([&](net::peer_index, const std::string& what) { waits.push_back(what); });
+        mailbox.clear();
+        CHECK(mailbox.receives() == 0);
       }
       p.sleep(1s);
       fabric->attach(nullptr);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_ASYNC_PIPELINE_MAIL_HPP
-#define CAUSEWAY_PARALLEL_ASYNC_PIPELINE_MAIL_HPP
+#ifndef CAUSEWAY_PARALLEL_ASYNC_PIPELINE_MAILBOX_HPP
+#define CAUSEWAY_PARALLEL_ASYNC_PIPELINE_MAILBOX_HPP
 
 // Boundary tensors of an endless stream of micro-batches, on their way to and from the neighbouring stages. Unlike
-// stage_mail it outlives the trainer's steps: what is sent and what is expected stays under way between them. What failed
-// can be asked for again: nothing that arrived is forgotten before it was decoded, nothing that was sent before it is gone.
+// pipeline_mailbox it outlives the trainer's steps: what is sent and what is expected stays under way between them. What
+// failed can be asked for again: nothing that arrived is forgotten before it was decoded, nothing that was sent before it
+// is gone.
 
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/group_view.hpp>
@@ -16,7 +17,7 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/micro_batches.hpp>
-#include <causeway/parallel/stage_mail.hpp>
+#include <causeway/parallel/pipeline_mailbox.hpp>
 #include <causeway/stage/activation.hpp>
 
 #include <array>
@@ -48,16 +49,16 @@ struct stream_place {
   std::uint32_t piece = 0;
 };
 
-/// Where a rank's mail goes.
+/// Where a rank's tensors go.
 struct stream_line {
   stage::direction way = stage::direction::forward;
   std::uint32_t edge = 0;
   std::uint32_t other = 0;  ///< the rank at the other end
 };
 
-/// The mail of one rank. One thread. `view` must refer to a transport that outlives it.
+/// The mailbox of one rank. One thread. `view` must refer to a transport that outlives it.
 template <class Codec>
-class async_mail {
+class async_pipeline_mailbox {
  public:
   struct options {
     std::uint32_t channel = 0;  ///< two consecutive ones: forward, backward
@@ -67,10 +68,10 @@ class async_mail {
     time_point deadline = no_deadline;
   };
 
-  async_mail(collective::group_view view, const options& o) : view_{std::move(view)}, options_{o} {}
-  async_mail(const async_mail&) = delete;
-  async_mail& operator=(const async_mail&) = delete;
-  ~async_mail() {
+  async_pipeline_mailbox(collective::group_view view, const options& o) : view_{std::move(view)}, options_{o} {}
+  async_pipeline_mailbox(const async_pipeline_mailbox&) = delete;
+  async_pipeline_mailbox& operator=(const async_pipeline_mailbox&) = delete;
+  ~async_pipeline_mailbox() {
     for (auto& line : expected_) cancel(line);
     for (auto& line : sent_) cancel(line);
   }
@@ -80,7 +81,7 @@ class async_mail {
 
   /// Starts to receive a micro-batch. Those of one way are expected, and taken, in the order of the stream.
   void expect(Codec& codec, const stream_line& l, const stream_place& m) {
-    parcel p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(crossing_of(l, m, {})))};
+    transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(crossing_of(l, m, {})))};
     p.id = id_of(l, m);
     expected_[index(l.way)].push_back(std::move(p));
     post(expected_[index(l.way)].back());
@@ -92,7 +93,7 @@ class async_mail {
                       std::span<float> values) {
     auto& line = expected_[index(l.way)];
     CAUSEWAY_EXPECT(!line.empty());
-    parcel& p = line.front();
+    transfer& p = line.front();
     CAUSEWAY_TRY(arrive(p));
     double loss = 0;
     auto outcome = decode(codec, pool, l, p, samples, values, loss);
@@ -110,7 +111,7 @@ class async_mail {
   result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
                     std::span<const std::uint64_t> samples, std::span<const float> values, double loss) {
     const auto c = crossing_of(l, m, samples);
-    parcel p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
+    transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
     std::memcpy(p.bytes.data(), &loss, head_bytes);
     CAUSEWAY_ASSIGN(p.moved, codec.encode(pool, c, values, std::span{p.bytes}.subspan(head_bytes)));
     p.moved += head_bytes;
@@ -131,7 +132,7 @@ class async_mail {
   // The loss of the micro-batch, before what the codec made. A forward has none: its bytes are zero.
   static constexpr std::size_t head_bytes = sizeof(double);
 
-  struct parcel {
+  struct transfer {
     stream_place at;
     std::uint32_t peer = 0;
     std::vector<std::byte> bytes;
@@ -161,7 +162,7 @@ class async_mail {
   }
 
   // What was late may still come; of what failed otherwise nothing will.
-  result<void> arrive(parcel& p) {
+  result<void> arrive(transfer& p) {
     if (p.failed) return *p.failed;
     if (p.here) return {};
     if (p.op == 0) post(p);
@@ -175,7 +176,7 @@ class async_mail {
     return {};
   }
 
-  result<void> decode(Codec& codec, thread_pool& pool, const stream_line& l, const parcel& p,
+  result<void> decode(Codec& codec, thread_pool& pool, const stream_line& l, const transfer& p,
                       std::span<const std::uint64_t> samples, std::span<float> values, double& loss) {
     const std::span<const std::byte> bytes{p.bytes.data(), p.moved};
     if (bytes.size() < head_bytes) return fail(errc::protocol, "", "it sent a boundary tensor without its head");
@@ -184,14 +185,14 @@ class async_mail {
     return codec.decode(pool, crossing_of(l, p.at, samples), bytes.subspan(head_bytes), values);
   }
 
-  void post(parcel& p) { p.op = view_.receive(p.peer, p.id, p.bytes); }
-  void post_send(parcel& p) { p.op = view_.send(p.peer, p.id, std::span<const std::byte>{p.bytes}.first(p.moved)); }
+  void post(transfer& p) { p.op = view_.receive(p.peer, p.id, p.bytes); }
+  void post_send(transfer& p) { p.op = view_.send(p.peer, p.id, std::span<const std::byte>{p.bytes}.first(p.moved)); }
 
   // A send that failed stays, and is made again when somebody asks next.
   result<void> reap(stage::direction way, std::size_t leave, bool waits) {
     auto& line = sent_[index(way)];
     while (line.size() > leave) {
-      parcel& p = line.front();
+      transfer& p = line.front();
       if (p.op == 0) post_send(p);
       if (!waits && !view_.done(p.op)) return {};
       CAUSEWAY_TRY(view_.wait(std::exchange(p.op, 0), options_.deadline));
@@ -211,19 +212,19 @@ class async_mail {
     return b;
   }
 
-  void cancel(std::deque<parcel>& parcels) {
-    for (parcel& p : parcels) {
+  void cancel(std::deque<transfer>& transfers) {
+    for (transfer& p : transfers) {
       if (p.op != 0) (void)view_.wait(p.op, time_point{});  // a deadline in the past cancels
     }
   }
 
   collective::group_view view_;
   options options_;
-  std::array<std::deque<parcel>, 2> expected_;  // by way
-  std::array<std::deque<parcel>, 2> sent_;
+  std::array<std::deque<transfer>, 2> expected_;  // by way
+  std::array<std::deque<transfer>, 2> sent_;
   std::vector<std::vector<std::byte>> spare_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_ASYNC_PIPELINE_MAIL_HPP
+#endif  // CAUSEWAY_PARALLEL_ASYNC_PIPELINE_MAILBOX_HPP

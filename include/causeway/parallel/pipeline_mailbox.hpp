@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_STAGE_MAIL_HPP
-#define CAUSEWAY_PARALLEL_STAGE_MAIL_HPP
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_MAILBOX_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_MAILBOX_HPP
 
 // The boundary tensors of one pass through a pipeline, on their way to and from the neighbouring stages. Receives are
 // posted some micro-batches ahead, so that what arrives while a stage computes is there when it is needed; sends run on
@@ -34,7 +34,7 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// What all boundary tensors of a pass have in common.
-struct mail_setup {
+struct mailbox_setup {
   thread_pool& pool;
   const plan::schedule& schedule;
   const batch& whole;         ///< the batch that is cut into the schedule's micro-batches
@@ -51,11 +51,11 @@ struct mail_setup {
   const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
 };
 
-/// The mail of one rank. One thread.
+/// The mailbox of one rank. One thread.
 template <class Codec>
-class stage_mail {
+class pipeline_mailbox {
  public:
-  stage_mail(collective::group_view& view, Codec& codec, const mail_setup& setup)
+  pipeline_mailbox(collective::group_view& view, Codec& codec, const mailbox_setup& setup)
       : view_{view}, codec_{codec}, setup_{setup} {
     for (std::uint32_t chunk = 0; chunk < setup.schedule.chunks; ++chunk) {
       for (const plan::work kind : {plan::work::forward, plan::work::backward}) {
@@ -67,14 +67,14 @@ class stage_mail {
     }
     for (line& l : lines_) top_up(l);
   }
-  stage_mail(const stage_mail&) = delete;
-  stage_mail& operator=(const stage_mail&) = delete;
-  ~stage_mail() {
+  pipeline_mailbox(const pipeline_mailbox&) = delete;
+  pipeline_mailbox& operator=(const pipeline_mailbox&) = delete;
+  ~pipeline_mailbox() {
     for (line& l : lines_) cancel(l.expected);
     cancel(sent_);
   }
 
-  /// Whether what `op` gives goes to another stage of this rank: then it is not for the mail.
+  /// Whether what `op` gives goes to another stage of this rank: then it is not for the mailbox.
   [[nodiscard]] bool stays(const plan::operation& op) const {
     return plan::target_of(setup_.schedule, setup_.rank, op) && target_of(op) == view_.self();
   }
@@ -103,7 +103,7 @@ class stage_mail {
   result<void> take(const plan::operation& op, std::span<float> values) {
     line& l = lines_[line_of(op)];
     CAUSEWAY_TRY(wait_for(op));
-    parcel got = std::move(l.expected.front());
+    transfer got = std::move(l.expected.front());
     l.expected.pop_front();
     ++l.taken;
     auto c = crossing_of(l.way, l.edge, op.micro_batch);
@@ -122,11 +122,11 @@ class stage_mail {
     if (!all_finite(values)) return not_finite("this stage", op, "it came to");
     auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
     CAUSEWAY_TRY(add_base(c, op.micro_batch));
-    parcel p{.bytes = buffer(codec_.most_bytes(c))};
+    transfer p{.bytes = buffer(codec_.most_bytes(c))};
     CAUSEWAY_ASSIGN(p.moved, codec_.encode(setup_.pool, c, values, p.bytes));
     CAUSEWAY_TRY(reap(false));
     sent_.push_back(std::move(p));
-    parcel& last = sent_.back();
+    transfer& last = sent_.back();
     last.op = view_.send(target_of(op), id_of(c, op.micro_batch), std::span<const std::byte>{last.bytes}.first(last.moved));
     return {};
   }
@@ -135,7 +135,7 @@ class stage_mail {
   result<void> flush() { return reap(true); }
 
  private:
-  struct parcel {
+  struct transfer {
     net::operation op = 0;
     std::vector<std::byte> bytes;
     std::size_t moved = 0;
@@ -146,7 +146,7 @@ class stage_mail {
     std::uint32_t edge = 0;
     std::vector<std::uint32_t> due{};  // micro-batches, in the order in which they are taken
     std::size_t taken = 0;
-    std::deque<parcel> expected{};  // due[taken], due[taken + 1], ...
+    std::deque<transfer> expected{};  // due[taken], due[taken + 1], ...
 
     [[nodiscard]] bool is_next(std::uint32_t micro_batch) const { return !expected.empty() && due[taken] == micro_batch; }
   };
@@ -233,7 +233,7 @@ class stage_mail {
     return b;
   }
 
-  result<void> finish(parcel& p) {
+  result<void> finish(transfer& p) {
     if (p.op == 0) return {};
     CAUSEWAY_ASSIGN(p.moved, view_.wait(std::exchange(p.op, 0), setup_.deadline));
     return {};
@@ -248,21 +248,21 @@ class stage_mail {
     return {};
   }
 
-  void cancel(std::deque<parcel>& parcels) {
-    for (parcel& p : parcels) {
+  void cancel(std::deque<transfer>& transfers) {
+    for (transfer& p : transfers) {
       if (p.op != 0) (void)view_.wait(p.op, time_point{});  // a deadline in the past cancels
     }
   }
 
   collective::group_view& view_;
   Codec& codec_;
-  mail_setup setup_;
+  mailbox_setup setup_;
   std::vector<line> lines_;  // [chunk]: forward, backward
-  std::deque<parcel> sent_;
+  std::deque<transfer> sent_;
   std::vector<std::vector<std::byte>> spare_;
   std::vector<float> base_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_STAGE_MAIL_HPP
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_MAILBOX_HPP

@@ -33,7 +33,7 @@ TESTED_THROUGH = [
     (r"comm/round_(rows|state)\.hpp", "tests/comm/rounds.cpp"),
     (r"config/config\.hpp", "tests/core/result.cpp"),
     (r"parallel/(pipeline_batch|pipeline_pass|pipeline_mailbox|stage_model)\.hpp", "tests/parallel/pipeline.cpp"),
-    (r"(parallel/swarm_(mailbox|options|peer|table)|train/swarm_group)\.hpp", "tests/parallel/swarm.cpp"),
+    (r"(parallel/swarm_(mailbox|options|peer)|train/swarm_group)\.hpp", "tests/parallel/swarm.cpp"),
     (r"parallel/(step_group|block_ownership|part_change)\.hpp", "tests/parallel/elastic_recovery.cpp"),
     (r"policy/(traits|archetype)\.hpp", "tests/policy/concepts.cpp"),
     (r"kernels/attention_\w+\.hpp", "tests/kernels/attention.cpp"),

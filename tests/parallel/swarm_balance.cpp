@@ -18,7 +18,7 @@ TEST_CASE("swarm balance: the slowest peer of the idle stage goes where queues a
   CHECK(move->to == 1);
 }
 
-TEST_CASE("swarm balance: no stage loses its last peer, and the driver stays", "[parallel][fast]") {
+TEST_CASE("swarm balance: no stage loses its last peer, and the coordinator stays", "[parallel][fast]") {
   CHECK_FALSE(choose_move(stages{{{1, 1, 0}}, {{2, 1, 9}}}, 1));
   const auto move = choose_move(stages{{{1, 9, 0, false}, {2, 1, 0}}, {{3, 1, 9}}}, 1);
   REQUIRE(move);

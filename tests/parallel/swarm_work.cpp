@@ -35,9 +35,9 @@ struct busy_peer final : work {
   }
   void do_everything() {
     move_tensors();
-    while (const auto task = with_lock([this] { return station_.next(); })) REQUIRE(compute(*task));
+    while (const auto task = with_lock([this] { return micro_batches_.next(); })) REQUIRE(compute(*task));
   }
-  using work::begin, work::compute, work::drop_everything, work::has_something_to_do, work::progress_, work::station_,
+  using work::begin, work::compute, work::drop_everything, work::has_something_to_do, work::progress_, work::micro_batches_,
       work::step_on_what_was_missing, work::wanted, work::with_lock;
 };
 
@@ -74,7 +74,7 @@ TEST_CASE("swarm work: a micro-batch that is computed again adds nothing to the 
     CHECK(peer.wanted().count() == 3);
     peer.do_everything();
     CHECK(stage.gradient[0] == 3);
-    CHECK(peer.station_.done().count() == 3);
+    CHECK(peer.micro_batches_.done().count() == 3);
     REQUIRE(peer.compute({1, true, nullptr, 0}));
     CHECK(stage.gradient[0] == 3);
   });
@@ -86,7 +86,7 @@ TEST_CASE("swarm work: what another peer's gradient has too is thrown away whole
     peer.do_everything();
     peer.drop_everything();
     CHECK(stage.gradient[0] == 0);
-    CHECK(peer.station_.done().count() == 0);
+    CHECK(peer.micro_batches_.done().count() == 0);
   });
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("swarm work: what was missing in a closing turn is one step more, and 
     CHECK(outcome.error().code == errc::cancelled);
     CHECK(stage.scales == std::vector<float>{1.5F});  // three by two
     CHECK(peer.progress_.count() == 3);
-    CHECK(peer.station_.pending() == 0);
+    CHECK(peer.micro_batches_.pending() == 0);
     CHECK(peer.step_on_what_was_missing());
     CHECK(stage.scales.size() == 1);
   });

@@ -348,8 +348,10 @@
 #include <causeway/parallel/impl/expert_layer.ipp>
 #include <causeway/parallel/impl/expert_messages.ipp>
 #include <causeway/parallel/impl/interpolated_blocks.ipp>
+#include <causeway/parallel/impl/micro_batch_state.ipp>
 #include <causeway/parallel/impl/micro_batches.ipp>
 #include <causeway/parallel/impl/part_change.ipp>
+#include <causeway/parallel/impl/peer_directory.ipp>
 #include <causeway/parallel/impl/peer_inventory.ipp>
 #include <causeway/parallel/impl/pipeline_peer.ipp>
 #include <causeway/parallel/impl/pipeline_place.ipp>
@@ -359,14 +361,12 @@
 #include <causeway/parallel/impl/step_snapshot.ipp>
 #include <causeway/parallel/impl/step_turns.ipp>
 #include <causeway/parallel/impl/swarm_balance.ipp>
-#include <causeway/parallel/impl/swarm_ends.ipp>
 #include <causeway/parallel/impl/swarm_mailbox.ipp>
 #include <causeway/parallel/impl/swarm_messages.ipp>
+#include <causeway/parallel/impl/swarm_messenger.ipp>
 #include <causeway/parallel/impl/swarm_shares.ipp>
-#include <causeway/parallel/impl/swarm_station.ipp>
-#include <causeway/parallel/impl/swarm_table.ipp>
 #include <causeway/parallel/impl/swarm_table_exchange.ipp>
-#include <causeway/parallel/impl/swarm_talk.ipp>
+#include <causeway/parallel/impl/swarm_table_sync.ipp>
 #include <causeway/parallel/impl/tied_table.ipp>
 #include <causeway/parallel/impl/tuned_parameters.ipp>
 #include <causeway/parallel/impl/unsound_steps.ipp>

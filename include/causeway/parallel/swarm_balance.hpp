@@ -24,7 +24,7 @@ struct balanced_peer {
   net::peer_id id = 0;
   double seconds = 0;    ///< of one micro-batch; 0: not known
   double queued = 0;     ///< micro-batches that waited there, on average
-  bool may_move = true;  ///< the driver does not
+  bool may_move = true;  ///< the coordinator does not
 };
 
 struct swarm_move {

@@ -8,8 +8,8 @@
 #include <causeway/collective/channels.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/parallel/micro_batch_state.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
-#include <causeway/parallel/swarm_station.hpp>
 #include <causeway/parallel/tensor_mailbox.hpp>
 
 #include <cstddef>

@@ -77,19 +77,19 @@ struct stage_sum {
 /// Where a peer stands. To everybody: when it changes, and with every heartbeat.
 struct status {
   std::uint32_t stage = 0;
-  std::uint8_t serving = 0;  ///< has the weights of its stage
-  std::uint64_t turn = 0;    ///< that it works on
-  std::uint32_t term = 0;    ///< of the driver that it follows
-  std::uint8_t drives = 0;   ///< it is that driver itself
-  double queued = 0;         ///< micro-batches that wait here, on average: queue_meter
-  double seconds = 0;        ///< that one takes here; 0: not known
-  stage_sum sums[2];         ///< of its stage, for the newest two steps that have one
+  std::uint8_t serving = 0;      ///< has the weights of its stage
+  std::uint64_t turn = 0;        ///< that it works on
+  std::uint32_t term = 0;        ///< of the coordinator that it follows
+  std::uint8_t coordinates = 0;  ///< it is that coordinator itself
+  double queued = 0;             ///< micro-batches that wait here, on average: queue_meter
+  double seconds = 0;            ///< that one takes here; 0: not known
+  stage_sum sums[2];             ///< of its stage, for the newest two steps that have one
   /// Of a tied table, on the last stage: the turn for whose sum it has the first stage's part. 0: none.
   std::uint64_t part = 0;
   std::uint64_t committed = 0;  ///< at the ends of a model with a tied table: steps in the committed state that it holds
 };
 
-/// From a peer that takes the driving over.
+/// From a peer that becomes the coordinator.
 struct claim {
   std::uint32_t term = 0;
 };
@@ -110,7 +110,7 @@ enum class stage_need : std::uint8_t {
   again,     ///< another peer stands in there: send what is kept, even if it was sent before
 };
 
-/// The driver's word on one micro-batch: to every peer of its path, again with a higher version when the path changes.
+/// The coordinator's word on one micro-batch: to every peer of its path, again with a higher version when the path changes.
 struct order {
   std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
@@ -131,7 +131,7 @@ struct tensor_announcement {
   std::uint64_t pass = 0;    ///< of the upper of the two stages
 };
 
-/// A micro-batch is in this peer's gradient, or in an evaluation computed. To the driver.
+/// A micro-batch is in this peer's gradient, or in an evaluation computed. To the coordinator.
 struct contributed {
   std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
@@ -139,8 +139,8 @@ struct contributed {
   double loss = 0;     ///< summed over tokens, on the last stage
 };
 
-/// Whether the driver knows every micro-batch of the step in the gradient of a living peer of every stage that it passes;
-/// of an evaluation, every micro-batch's loss.
+/// Whether the coordinator knows every micro-batch of the step in the gradient of a living peer of every stage that it
+/// passes; of an evaluation, every micro-batch's loss.
 struct verdict {
   std::uint64_t turn = 0;
   std::uint8_t complete = 0;
@@ -152,13 +152,13 @@ struct addresses {
   std::vector<std::string> list{};
 };
 
-/// The driver asks a peer to serve another stage.
+/// The coordinator asks a peer to serve another stage.
 struct move_request {
   std::uint32_t term = 0;
   std::uint32_t stage = 0;
 };
 
-/// What came from a peer for a micro-batch cannot be decoded. To the driver.
+/// What came from a peer for a micro-batch cannot be decoded. To the coordinator.
 struct refusal {
   std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
@@ -173,7 +173,7 @@ struct echo {
   std::uint64_t mark = 0;
 };
 
-/// What that came to, for all peers within reach. To the driver.
+/// What that came to, for all peers within reach. To the coordinator.
 struct delays {
   struct one {
     net::peer_id to = 0;

@@ -7,8 +7,8 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/parallel/micro_batch_state.hpp>
 #include <causeway/parallel/swarm_shares.hpp>
-#include <causeway/parallel/swarm_station.hpp>
 
 #include <chrono>
 #include <cstddef>

@@ -3,8 +3,8 @@
 #define CAUSEWAY_PARALLEL_SWARM_PEER_HPP
 
 // A peer of a swarm, on the trainer's thread: the steps, the exchange with the stage's other peers, and the part that
-// waits. What is computed meanwhile is in swarm_work.hpp; what is decided, in swarm_station.hpp, swarm_lead.hpp,
-// swarm_driver.hpp, swarm_table.hpp and swarm_shares.hpp.
+// waits. What is computed meanwhile is in swarm_work.hpp; what is decided, in micro_batch_state.hpp, swarm_coordinator.hpp,
+// swarm_scheduler.hpp, peer_directory.hpp and swarm_shares.hpp.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
@@ -13,10 +13,10 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/parallel/micro_batch_state.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
 #include <causeway/parallel/swarm_options.hpp>
 #include <causeway/parallel/swarm_shares.hpp>
-#include <causeway/parallel/swarm_station.hpp>
 #include <causeway/parallel/swarm_work.hpp>
 #include <causeway/stage/routing.hpp>
 
@@ -41,7 +41,7 @@ template <stage::routing::Router Router>
 class swarm_peer final : public swarm_round, private swarm_work<Router> {
   using base = swarm_work<Router>;
   using base::computer_, base::fabric_, base::gradients_, base::locked, base::log_, base::options_, base::progress_,
-      base::station_, base::table_, base::verdict_, base::with_lock;
+      base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
 
  public:
   swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
@@ -69,7 +69,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     if (this->steps_alone()) return run_alone(step, computer);
     this->begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
     CAUSEWAY_TRY(work_until([this] { return this->may_enter(); }));
-    return with_lock([&] { return verdict_.turn == station_.turn() ? verdict_.loss : 0.0; });
+    return with_lock([&] { return verdict_.turn == micro_batches_.turn() ? verdict_.loss : 0.0; });
   }
 
   result<void> complete(const std::function<bool()>& summoned) override {
@@ -88,7 +88,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     if (at == 0 || progress_.size() != all) progress_ = swarm_wire::batch_set{all};
     locked([&] {
       for (std::uint32_t m = 0; m < per_step; ++m) {
-        if (station_.done().has(m)) progress_.add(at * per_step + m);
+        if (micro_batches_.done().has(m)) progress_.add(at * per_step + m);
       }
     });
     const bool closes = at + 1 == options_.local_steps;
@@ -116,7 +116,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   [[nodiscard]] swarm_holding holding() override {
     return with_lock([&] {
-      return swarm_holding{this->step(), this->has_sum(), station_.done(), this->released(), this->has_part()};
+      return swarm_holding{this->step(), this->has_sum(), micro_batches_.done(), this->released(), this->has_part()};
     });
   }
 
@@ -163,9 +163,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       this->announce();
       this->settle();
     });
-    const auto passed = [&] { return table_.squares(step).has_value() && this->may_step(); };  // the barrier
-    CAUSEWAY_TRY(work_until([&] { return passed() || table_.left_behind(step); }));
-    const std::optional<double> all = with_lock([&] { return passed() ? table_.squares(step) : std::nullopt; });
+    const auto passed = [&] { return directory_.squares(step).has_value() && this->may_step(); };  // the barrier
+    CAUSEWAY_TRY(work_until([&] { return passed() || directory_.left_behind(step); }));
+    const std::optional<double> all = with_lock([&] { return passed() ? directory_.squares(step) : std::nullopt; });
     if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
     this->leave_table_out(g);
     return *all;
@@ -185,7 +185,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
 
   [[nodiscard]] std::uint64_t contributed() override {
-    return with_lock([&] { return station_.done().count(); });
+    return with_lock([&] { return micro_batches_.done().count(); });
   }
 
   [[nodiscard]] double seconds_per_micro_batch() override {
@@ -200,17 +200,17 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return with_lock([&] { return fabric_->now(); });
   }
 
-  /// Whom this peer waits for, and who drives. From any thread.
+  /// Whom this peer waits for, and who coordinates. From any thread.
   [[nodiscard]] std::string describe() override {
-    return with_lock([&] { return this->describe_lead(); }) + fabric_->describe_waits();
+    return with_lock([&] { return this->describe_coordination(); }) + fabric_->describe_waits();
   }
 
-  /// Micro-batches that this peer, as driver, had to route again.
+  /// Micro-batches that this peer, as coordinator, had to route again.
   [[nodiscard]] std::uint64_t rerouted() {
-    return with_lock([&] { return this->driver_.rerouted(); });
+    return with_lock([&] { return this->scheduler_.rerouted(); });
   }
-  [[nodiscard]] bool drives() {
-    return with_lock([&] { return this->drives_; });
+  [[nodiscard]] bool coordinates() {
+    return with_lock([&] { return this->coordinates_; });
   }
 
  private:
@@ -229,36 +229,36 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void has_summed(const swarm_wire::stage_sum& what, std::vector<float> sum) {
     gradients_.keep_sum(what.step, std::move(sum));
-    table_.remember(options_.stage, what);
+    directory_.remember(options_.stage, what);
     if (this->own_sums_[0].step != what.step) this->own_sums_[1] = this->own_sums_[0];
     this->own_sums_[0] = what;
   }
 
   // A peer whose values are not finite takes what others of its stage come to; its next step mends it.
   result<void> leave_evaluation_to_others(const error& why) {
-    if (why.code != errc::non_finite || !with_lock([&] { return table_.anybody_serves(options_.stage); })) return why;
+    if (why.code != errc::non_finite || !with_lock([&] { return directory_.anybody_serves(options_.stage); })) return why;
     this->throw_work_away();
     return work_until([this] { return this->evaluated() || this->gives_up(); });
   }
 
   // What cannot be added goes into no sum: nobody could take it out again.
   result<void> check_contribution() {
-    const bool adds = with_lock([&] { return !this->has_sum() && station_.done().count() > 0; });
+    const bool adds = with_lock([&] { return !this->has_sum() && micro_batches_.done().count() > 0; });
     if (!adds || std::isfinite(computer_->squares())) return {};
     return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "this peer's gradient is not finite");
   }
 
   // ---- local steps ----------------------------------------------------------------------------------------------------
 
-  // What this peer contributed counts if the driver said so; else others may have been given it, or nobody knows.
+  // What this peer contributed counts if the coordinator said so; else others may have been given it, or nobody knows.
   result<double> run_alone(std::uint64_t step, swarm_computer& computer) {
     this->begin(swarm_wire::local_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
-    if (this->wanted().count() != station_.done().size()) {
+    if (this->wanted().count() != micro_batches_.done().size()) {
       return fail(errc::invalid_argument, "swarm", "local steps need a router that leaves no stage out");
     }
     CAUSEWAY_TRY(work_until([this] { return this->local_step_is_over(); }));
     return with_lock([&] {
-      if (!this->declared()) station_.forget();
+      if (!this->declared()) micro_batches_.forget();
       return this->declared() ? this->loss_ : 0.0;
     });
   }
@@ -276,8 +276,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       locked([&] {
         this->trainer_is_here(fabric_->now());
         over = done();
-        task = over ? std::nullopt : station_.next();
-        if (task) this->queue_.began(station_.queued() - 1);
+        task = over ? std::nullopt : micro_batches_.next();
+        if (task) this->queue_.began(micro_batches_.queued() - 1);
       });
       if (over) return {};
       if (task) {

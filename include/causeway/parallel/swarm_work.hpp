@@ -2,8 +2,9 @@
 #ifndef CAUSEWAY_PARALLEL_SWARM_WORK_HPP
 #define CAUSEWAY_PARALLEL_SWARM_WORK_HPP
 
-// What a peer of a swarm computes, and the tensors that it moves: the tasks of its station, what goes into its gradients
-// and out of them, and boundary tensors from and to the stages beside it. The part of swarm_peer.hpp that waits for nobody.
+// What a peer of a swarm computes, and the tensors that it moves: the tasks of its micro-batches, what goes into its
+// gradients and out of them, and boundary tensors from and to the stages beside it. The part of swarm_peer.hpp that waits
+// for nobody.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
@@ -11,11 +12,11 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/fabric.hpp>
-#include <causeway/parallel/swarm_hearing.hpp>
+#include <causeway/parallel/micro_batch_state.hpp>
 #include <causeway/parallel/swarm_mailbox.hpp>
+#include <causeway/parallel/swarm_message_handler.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
 #include <causeway/parallel/swarm_options.hpp>
-#include <causeway/parallel/swarm_station.hpp>
 #include <causeway/stage/routing.hpp>
 
 #include <algorithm>
@@ -31,10 +32,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// For the trainer's thread, without the fabric's lock, except where something else is said.
 template <stage::routing::Router Router>
-class swarm_work : protected swarm_hearing<Router> {
+class swarm_work : protected swarm_message_handler<Router> {
  protected:
-  using base = swarm_hearing<Router>;
-  using base::fabric_, base::options_, base::log_, base::table_, base::station_;
+  using base = swarm_message_handler<Router>;
+  using base::fabric_, base::options_, base::log_, base::directory_, base::micro_batches_;
 
   swarm_work(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
       : base{std::move(fabric), std::move(options), std::move(router), std::move(log)}, mailbox_{*fabric_} {}
@@ -54,7 +55,7 @@ class swarm_work : protected swarm_hearing<Router> {
 
   // ---- a turn ---------------------------------------------------------------------------------------------------------
 
-  /// As swarm_lead::begin, for a computer that outlives the turn.
+  /// As swarm_coordinator::begin, for a computer that outlives the turn.
   void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_computer& computer,
              swarm_wire::batch_set counted = {}) {
     computer_ = &computer;
@@ -69,7 +70,7 @@ class swarm_work : protected swarm_hearing<Router> {
 
   /// The micro-batches that pass this stage.
   [[nodiscard]] swarm_wire::batch_set wanted() const {
-    swarm_wire::batch_set all{station_.done().size()};
+    swarm_wire::batch_set all{micro_batches_.done().size()};
     for (std::uint32_t m = 0; m < all.size(); ++m) {
       if (this->rule_.runs(this->size(), options_.stage, m)) all.add(m);
     }
@@ -84,9 +85,9 @@ class swarm_work : protected swarm_hearing<Router> {
     if (this->steps_alone()) computer_->forget_progress();
     std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
     locked([this] {
-      if (this->steps_alone()) station_.settle(false);
-      station_.drop_contributions();
-      progress_ = station_.done();
+      if (this->steps_alone()) micro_batches_.settle(false);
+      micro_batches_.drop_contributions();
+      progress_ = micro_batches_.done();
     });
   }
 
@@ -97,7 +98,7 @@ class swarm_work : protected swarm_hearing<Router> {
                                 " is thrown away, and computed again by others or from the last state that was committed");
     if (computer_ != nullptr) std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
     locked([this] {
-      if (this->steps_alone()) station_.settle(false);
+      if (this->steps_alone()) micro_batches_.settle(false);
       progress_ = {};
       clobbered_ = false;
       added_ = 0;
@@ -111,12 +112,12 @@ class swarm_work : protected swarm_hearing<Router> {
   result<void> step_on_what_was_missing() {
     if (!std::exchange(clobbered_, false)) return {};
     added_ = 0;
-    const std::uint32_t pending = with_lock([&] { return station_.pending(); });
+    const std::uint32_t pending = with_lock([&] { return micro_batches_.pending(); });
     if (pending > 0) {
       CAUSEWAY_TRY(computer_->take_step(static_cast<float>(progress_.size()) / static_cast<float>(pending)));
       locked([&] {
-        station_.settle(true);
-        progress_ = station_.done();
+        micro_batches_.settle(true);
+        progress_ = micro_batches_.done();
       });
     }
     return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
@@ -131,12 +132,13 @@ class swarm_work : protected swarm_hearing<Router> {
     auto arrived = mailbox_.collect();
     locked([&] {
       this->news_ = false;
-      for (auto& a : arrived) station_.arrive(a.what.micro_batch, a.what.backward != 0, std::move(a.bytes), a.what.pass);
+      for (auto& a : arrived)
+        micro_batches_.arrive(a.what.micro_batch, a.what.backward != 0, std::move(a.bytes), a.what.pass);
       announced = this->take_announcements();
-      for (const auto& s : station_.take_shipments()) {
-        const auto link = table_.link_to(s.to);
+      for (const auto& s : micro_batches_.take_shipments()) {
+        const auto link = directory_.link_to(s.to);
         if (!link) continue;  // sent again when it is back
-        const swarm_wire::tensor_announcement p{station_.turn(), s.micro_batch,
+        const swarm_wire::tensor_announcement p{micro_batches_.turn(), s.micro_batch,
                                                 s.backward ? std::uint8_t{1} : std::uint8_t{0}, ++serial_, s.pass};
         fabric_->post(*link, swarm_wire::encode(this->run_, p));
         sends.emplace_back(*link, p);
@@ -144,7 +146,7 @@ class swarm_work : protected swarm_hearing<Router> {
       }
     });
     for (const auto& [link, p] : announced) {
-      if (p.micro_batch >= station_.done().size()) continue;
+      if (p.micro_batch >= micro_batches_.done().size()) continue;
       mailbox_.expect(link, p, computer_->most_bytes(input(p.micro_batch, p.backward != 0)));
     }
     for (std::size_t i = 0; i < sends.size(); ++i) mailbox_.send(sends[i].first, sends[i].second, std::move(contents[i]));
@@ -152,12 +154,12 @@ class swarm_work : protected swarm_hearing<Router> {
 
   /// With the lock: whether something has happened since tensors were moved, or a task waits.
   [[nodiscard]] bool has_something_to_do() const {
-    return this->news_ || mailbox_.any_done() || station_.next().has_value();
+    return this->news_ || mailbox_.any_done() || micro_batches_.next().has_value();
   }
 
   // ---- computing ------------------------------------------------------------------------------------------------------
 
-  /// A task of the station. An input that cannot be used is refused, which is no error; errors are the computer's.
+  /// A task of its micro-batches. An input that cannot be used is refused, which is no error; errors are the computer's.
   result<void> compute(const swarm_task& task) {
     if (!task.backward) computer_->forget(task.micro_batch);
     if (task.input) {
@@ -171,10 +173,10 @@ class swarm_work : protected swarm_hearing<Router> {
       const time_point end = fabric_->now();
       this->trainer_is_here(end, end - begin);
       forward_seconds_[task.micro_batch] = seconds(end - begin);
-      station_.forwarded(task.micro_batch, std::move(out.bytes), task.pass);
+      micro_batches_.forwarded(task.micro_batch, std::move(out.bytes), task.pass);
       if (this->in_training()) return;
-      station_.contributed(task.micro_batch, out.loss, nullptr, task.pass);
-      this->tell_driver(swarm_wire::contributed{station_.turn(), task.micro_batch, 0, out.loss});
+      micro_batches_.contributed(task.micro_batch, out.loss, nullptr, task.pass);
+      this->tell_coordinator(swarm_wire::contributed{micro_batches_.turn(), task.micro_batch, 0, out.loss});
       this->settle();
     });
     return {};
@@ -205,7 +207,7 @@ class swarm_work : protected swarm_hearing<Router> {
     locked([&] {
       if (std::exchange(seen_forgotten_, this->times_forgotten_) != this->times_forgotten_) added_ = 0;
       forgotten = seen_forgotten_;
-      adds = !this->has_sum() && station_.adds(m);
+      adds = !this->has_sum() && micro_batches_.adds(m);
     });
     CAUSEWAY_ASSIGN(auto back, backward(m, adds));
     locked([&] {
@@ -213,8 +215,8 @@ class swarm_work : protected swarm_hearing<Router> {
       this->trainer_is_here(end, end - begin);
       if (forgotten != this->times_forgotten_) return;  // others have been given it
       const double took = time_of(forward_seconds_[m] + seconds(fabric_->now() - begin));
-      station_.contributed(m, back.loss, std::move(back.bytes), task.pass);
-      this->tell_driver(swarm_wire::contributed{station_.turn(), m, took, back.loss});
+      micro_batches_.contributed(m, back.loss, std::move(back.bytes), task.pass);
+      this->tell_coordinator(swarm_wire::contributed{micro_batches_.turn(), m, took, back.loss});
       this->settle();
     });
     return {};
@@ -241,15 +243,15 @@ class swarm_work : protected swarm_hearing<Router> {
     return back;
   }
 
-  // Who sends what cannot be decoded is sent away, and the driver told. When it is back it sends what it kept again, unless
-  // the driver has found another.
+  // Who sends what cannot be decoded is sent away, and the coordinator told. When it is back it sends what it kept again,
+  // unless the coordinator has found another.
   result<void> refuse(const swarm_task& task, const error& why) {
     locked([&] {
-      const net::peer_id from = station_.refuse(task.micro_batch, task.backward);
+      const net::peer_id from = micro_batches_.refuse(task.micro_batch, task.backward);
       log_(severity::warning, "peer " + std::to_string(from) + " is sent away: micro-batch " +
                                   std::to_string(task.micro_batch) + ": " + why.text());
-      if (const auto link = table_.link_to(from)) fabric_->close(*link, why.message);
-      this->tell_driver(swarm_wire::refusal{station_.turn(), task.micro_batch, from});
+      if (const auto link = directory_.link_to(from)) fabric_->close(*link, why.message);
+      this->tell_coordinator(swarm_wire::refusal{micro_batches_.turn(), task.micro_batch, from});
       this->settle();
     });
     return {};

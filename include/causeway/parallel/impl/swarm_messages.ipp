@@ -58,7 +58,7 @@ CAUSEWAY_DECL batch_set batch_set::read(net::byte_reader& in) {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire { namespace detail {
 
 CAUSEWAY_DECL void write(net::byte_writer& out, const status& m) {
-  out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives);
+  out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.coordinates);
   put_real(out, m.queued);
   put_real(out, m.seconds);
   for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
@@ -70,7 +70,7 @@ CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
   m.serving = get_flag(in);
   m.turn = in.get<std::uint64_t>();
   m.term = in.get<std::uint32_t>();
-  m.drives = get_flag(in);
+  m.coordinates = get_flag(in);
   m.queued = get_real(in);
   m.seconds = get_real(in);
   for (stage_sum& s : m.sums) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/parallel/swarm_ends.hpp>
+#include <causeway/parallel/swarm_table_sync.hpp>
 
-#include <causeway/parallel/swarm_hearing.hpp>
+#include <causeway/parallel/swarm_message_handler.hpp>
 #include <causeway/sim/world.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 
@@ -20,14 +20,14 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using hearing = parallel::swarm_hearing<stage::routing::least_load>;
+using handler = parallel::swarm_message_handler<stage::routing::least_load>;
 using parallel::swarm_wire::training_turn;
 
 /// An end of a model whose stages have four parameters, the middle two of which are the table. It hears, and computes
 /// nothing: what it gives it gives while its thread sleeps.
-struct end_of_model final : hearing {
+struct end_of_model final : handler {
   end_of_model(std::shared_ptr<net::fabric> fabric, parallel::swarm_options o)
-      : hearing{std::move(fabric), std::move(o), stage::routing::least_load{}, {}} {
+      : handler{std::move(fabric), std::move(o), stage::routing::least_load{}, {}} {
     tied_ = {1, 2, [] { return std::span<float>{}; }, [] { return std::uint64_t{0}; }};
     fabric_->attach(this);
     fabric_->locked([this] { heartbeat(); });
@@ -66,7 +66,7 @@ struct end_of_model final : hearing {
   }
   [[nodiscard]] std::string waits() {
     std::string text;
-    fabric_->locked([&] { text = describe_ends(); });
+    fabric_->locked([&] { text = describe_table_sync(); });
     return text;
   }
 };
@@ -91,7 +91,7 @@ void live(const std::vector<std::uint32_t>& stages, const std::vector<body>& bod
 
 }  // namespace
 
-TEST_CASE("swarm ends: one peer of the last stage asks for the first stage's part, and the others may sum then",
+TEST_CASE("swarm table sync: one peer of the last stage asks for the first stage's part, and the others may sum then",
           "[parallel][fast]") {
   int checked = 0;
   const body gives = [](end_of_model& e, sim::process& p) {
@@ -118,7 +118,7 @@ TEST_CASE("swarm ends: one peer of the last stage asks for the first stage's par
   CHECK(checked == 2);
 }
 
-TEST_CASE("swarm ends: when the one that asked is lost, the next one asks", "[parallel][fast]") {
+TEST_CASE("swarm table sync: when the one that asked is lost, the next one asks", "[parallel][fast]") {
   bool checked = false;
   const body gives = [](end_of_model& e, sim::process& p) {
     e.begins(3);
@@ -144,7 +144,8 @@ TEST_CASE("swarm ends: when the one that asked is lost, the next one asks", "[pa
   CHECK(checked);
 }
 
-TEST_CASE("swarm ends: the first stage takes the table over once the last has committed the step", "[parallel][fast]") {
+TEST_CASE("swarm table sync: the first stage takes the table over once the last has committed the step",
+          "[parallel][fast]") {
   bool checked = false;
   const body takes = [&](end_of_model& e, sim::process& p) {
     e.begins(3);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_SWARM_LEAD_HPP
-#define CAUSEWAY_PARALLEL_SWARM_LEAD_HPP
+#ifndef CAUSEWAY_PARALLEL_SWARM_COORDINATOR_HPP
+#define CAUSEWAY_PARALLEL_SWARM_COORDINATOR_HPP
 
-// Who drives a swarm: a peer's own driving, where it is the one, and its following of another. The part of swarm_peer.hpp
-// that brings driver, station and table together, without tensors and without waiting.
+// Who coordinates a swarm: this peer itself, by a scheduler, or another that it follows. The part of swarm_peer.hpp that
+// brings scheduler, micro-batches and directory together, without tensors and without waiting.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/parallel/peer_directory.hpp>
 #include <causeway/parallel/swarm_balance.hpp>
-#include <causeway/parallel/swarm_driver.hpp>
-#include <causeway/parallel/swarm_ends.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
+#include <causeway/parallel/swarm_messenger.hpp>
 #include <causeway/parallel/swarm_options.hpp>
-#include <causeway/parallel/swarm_table.hpp>
-#include <causeway/parallel/swarm_talk.hpp>
+#include <causeway/parallel/swarm_scheduler.hpp>
+#include <causeway/parallel/swarm_table_sync.hpp>
 #include <causeway/stage/routing.hpp>
 
 #include <algorithm>
@@ -35,35 +35,35 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// To be used with the fabric's lock held.
 template <stage::routing::Router Router>
-class swarm_lead : protected swarm_ends {
+class swarm_coordinator : protected swarm_table_sync {
  protected:
-  swarm_lead(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
-      : swarm_ends{std::move(fabric), std::move(options), std::move(log)},
+  swarm_coordinator(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
+      : swarm_table_sync{std::move(fabric), std::move(options), std::move(log)},
         rule_{router},
-        driver_{options_.stages, std::move(router), options_.window, options_.local_steps > 0} {}
-  ~swarm_lead() = default;
+        scheduler_{options_.stages, std::move(router), options_.window, options_.local_steps > 0} {}
+  ~swarm_coordinator() = default;
 
   // ---- a turn ----------------------------------------------------------------------------------------------------------
 
   /// `counted`: of the turn's micro-batches, those that this peer has stepped on already.
   /// The same turn again: what this peer had of it is lost.
   void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
-    const bool again = turn == station_.turn() && station_.done().size() > 0;
+    const bool again = turn == micro_batches_.turn() && micro_batches_.done().size() > 0;
     if (again) leave_turn();
-    station_.begin(turn, micro_batches, std::move(counted));
+    micro_batches_.begin(turn, micro_batches, std::move(counted));
     queue_.begin_turn();
     gradients_.begin(swarm_wire::step_of(turn));
-    begin_ends(swarm_wire::step_of(turn));
-    serving_ = !move_to_ && (step() >= sound_from_ || !table_.anybody_serves(options_.stage));
+    begin_table_sync(swarm_wire::step_of(turn));
+    serving_ = !move_to_ && (step() >= sound_from_ || !directory_.anybody_serves(options_.stage));
     looks_on_ = !serving_ && !move_to_;
     trainer_hangs_ = false;
     gives_up_ = declared_ = false;
     bool told = verdict_.turn == turn && !again;
     trainer_is_here(fabric_->now(), orders_.empty() ? duration{0} : fabric_->now() - seen_trainer_);
     told = take_early_orders(turn) || told;
-    if (drives_ && micro_batches > 0) drive(std::exchange(asked_, true) && !closes_a_round());
+    if (coordinates_ && micro_batches > 0) coordinate(std::exchange(asked_, true) && !closes_a_round());
     announce();
-    if (closes_a_round() && !drives_) {
+    if (closes_a_round() && !coordinates_) {
       send_report();
     } else if (!told) {
       ask_what_was_missed();
@@ -71,14 +71,14 @@ class swarm_lead : protected swarm_ends {
     settle();
   }
 
-  /// What this peer has of the turn is worth nothing. Who drives gives it to others; this peer drives no more.
+  /// What this peer has of the turn is worth nothing. The coordinator gives it to others; this peer is that no more.
   void leave_turn() {
     serving_ = false;
     looks_on_ = true;
-    if (verdict_.turn == station_.turn()) verdict_.complete = 0;
-    station_.forget();
+    if (verdict_.turn == micro_batches_.turn()) verdict_.complete = 0;
+    micro_batches_.forget();
     ++times_forgotten_;
-    if (std::exchange(drives_, false)) followed_ = {};
+    if (std::exchange(coordinates_, false)) followed_ = {};
     announce();
     settle();
   }
@@ -93,85 +93,85 @@ class swarm_lead : protected swarm_ends {
   [[nodiscard]] bool steps_alone() const noexcept { return options_.local_steps > 0; }
   /// This turn is about all micro-batches of the local steps behind it, most of which are done.
   [[nodiscard]] bool closes_a_round() const {
-    return steps_alone() && in_training() && !swarm_wire::is_local(station_.turn());
+    return steps_alone() && in_training() && !swarm_wire::is_local(micro_batches_.turn());
   }
-  /// The local step that is this turn has all its micro-batches in all stages, as the driver says or has said: it is beyond
-  /// then. What this peer has contributed counts if it heard so itself.
+  /// The local step that is this turn has all its micro-batches in all stages, as the coordinator says or has said: it is
+  /// beyond then. What this peer has contributed counts if it heard so itself.
   [[nodiscard]] bool local_step_is_over() const {
-    const std::uint64_t turn = station_.turn();
-    return declared_ || table_.beyond(followed_.id, turn) || (drives_ && table_.anybody_beyond(turn));
+    const std::uint64_t turn = micro_batches_.turn();
+    return declared_ || directory_.beyond(followed_.id, turn) || (coordinates_ && directory_.anybody_beyond(turn));
   }
   [[nodiscard]] bool declared() const noexcept { return declared_; }
   /// Others are through with this round: what is missing can no longer be computed, and is not waited for.
-  [[nodiscard]] bool released() const { return closes_a_round() && table_.anybody_beyond(station_.turn()); }
-  /// The driver took this peer for lost, and has given what is not in its parameters yet to others.
+  [[nodiscard]] bool released() const { return closes_a_round() && directory_.anybody_beyond(micro_batches_.turn()); }
+  /// The coordinator took this peer for lost, and has given what is not in its parameters yet to others.
   void forget_what_was_given_away() {
     if (!steps_alone() || declared_ || has_sum()) return;
-    station_.forget();
+    micro_batches_.forget();
     ++times_forgotten_;
   }
 
-  [[nodiscard]] stage::routing::step_size size() const { return {step(), station_.done().size(), options_.stages}; }
+  [[nodiscard]] stage::routing::step_size size() const { return {step(), micro_batches_.done().size(), options_.stages}; }
 
   /// All stages have all micro-batches; or others of this stage are beyond the step: the membership has their state; or
   /// other stages are, and this one has its sum from before a restart. With a tied table the last stage sums after the
   /// first.
   [[nodiscard]] bool may_enter() const {
-    const std::uint64_t turn = station_.turn();
+    const std::uint64_t turn = micro_batches_.turn();
     return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0 && may_sum()) ||
-           table_.anybody_beyond(options_.stage, turn) || released() ||
-           (table_.anybody_beyond(turn) && (has_sum() || table_.has_sum(options_.stage, step())));
+           directory_.anybody_beyond(options_.stage, turn) || released() ||
+           (directory_.anybody_beyond(turn) && (has_sum() || directory_.has_sum(options_.stage, step())));
   }
 
   /// Of the evaluation that is this turn.
   [[nodiscard]] std::optional<double> evaluated() const {
-    const auto at = evaluated_.find(station_.turn());
+    const auto at = evaluated_.find(micro_batches_.turn());
     return at == evaluated_.end() ? std::nullopt : std::optional{at->second};
   }
   [[nodiscard]] bool gives_up() const noexcept { return gives_up_; }
 
-  // ---- driving ---------------------------------------------------------------------------------------------------------
+  // ---- coordinating ---------------------------------------------------------------------------------------------------
 
   // The first time, others may be inside the turn already.
-  void drive(bool from_the_beginning) {
+  void coordinate(bool from_the_beginning) {
     std::set<net::peer_id> asked;
-    for (const auto& [id, p] : table_.peers()) {
-      if (!table_.serves(id)) continue;
-      driver_.serves(id, p.said->stage);
-      if (p.said->seconds > 0) driver_.known().measured(id, p.said->seconds);
+    for (const auto& [id, p] : directory_.peers()) {
+      if (!directory_.serves(id)) continue;
+      scheduler_.serves(id, p.said->stage);
+      if (p.said->seconds > 0) scheduler_.known().measured(id, p.said->seconds);
       if (!from_the_beginning) asked.insert(id);
     }
-    driver_.serves(fabric_->id(), options_.stage);
-    driver_.begin(term_, station_.turn(), size(), asked);
+    scheduler_.serves(fabric_->id(), options_.stage);
+    scheduler_.begin(term_, micro_batches_.turn(), size(), asked);
     for (const net::peer_id id : asked) post(id, swarm_wire::claim{term_});
-    if (!from_the_beginning) driver_.take(fabric_->id(), station_.summary(term_));
+    if (!from_the_beginning) scheduler_.take(fabric_->id(), micro_batches_.summary(term_));
     told_complete_ = false;
   }
 
-  void claim_driving() {
-    term_ = table_.term() + 1;
-    table_.term(term_);
-    drives_ = true;
+  void claim_coordination() {
+    term_ = directory_.term() + 1;
+    directory_.term(term_);
+    coordinates_ = true;
     asked_ = false;
     follow({fabric_->id(), term_});
-    log_(severity::info, "driving the swarm, term " + std::to_string(term_));
-    drive(false);
+    log_(severity::info, "coordinating the swarm, term " + std::to_string(term_));
+    coordinate(false);
     announce();
   }
 
   void elect() {
     if (!serving_ && !looks_on_) return;
-    auto d = table_.driver(drives_ ? term_ : 0);
-    if (drives_ && d.id != fabric_->id()) drives_ = false;
-    const bool may_claim = serving_ && options_.stage == 0 && table_.first_in_line() && fabric_->now() >= claims_from_;
-    if (d.id == 0 && may_claim) return claim_driving();
+    auto d = directory_.coordinator(coordinates_ ? term_ : 0);
+    if (coordinates_ && d.id != fabric_->id()) coordinates_ = false;
+    const bool may_claim = serving_ && options_.stage == 0 && directory_.first_in_line() && fabric_->now() >= claims_from_;
+    if (d.id == 0 && may_claim) return claim_coordination();
     if (d.id != 0 && (d.id != followed_.id || d.term != followed_.term)) follow(d);
   }
 
-  void follow(swarm_table::driver_choice d) {
+  void follow(peer_directory::coordinator_choice d) {
     followed_ = d;
-    table_.tell_delays_again();
-    station_.drop_orders();
+    directory_.tell_delays_again();
+    micro_batches_.drop_orders();
     std::erase_if(orders_, [&](const auto& o) { return o.second.second.version >> 32U < d.term; });
     if (d.id != fabric_->id()) send_report();
   }
@@ -179,94 +179,97 @@ class swarm_lead : protected swarm_ends {
   void send_report() {
     if (followed_.id == 0) return;
     if (followed_.id == fabric_->id()) {
-      driver_.take(fabric_->id(), station_.summary(term_));
+      scheduler_.take(fabric_->id(), micro_batches_.summary(term_));
       told_complete_ = false;
     } else {
-      post(followed_.id, station_.summary(followed_.term));
+      post(followed_.id, micro_batches_.summary(followed_.term));
     }
   }
 
-  /// To the driver, also where that is this peer.
+  /// To the coordinator, also where that is this peer.
   template <class M>
-  void tell_driver(const M& m) {
-    if (drives_) {
-      heard_by_driver(fabric_->id(), m);
+  void tell_coordinator(const M& m) {
+    if (coordinates_) {
+      heard_by_coordinator(fabric_->id(), m);
     } else if (followed_.id != 0) {
       post(followed_.id, m);
     }
   }
-  void heard_by_driver(net::peer_id from, const swarm_wire::contributed& c) { driver_.take(from, c); }
-  void heard_by_driver(net::peer_id, const swarm_wire::refusal& r) { driver_.failed(r.from, r.turn, r.micro_batch); }
-  void heard_by_driver(net::peer_id from, const swarm_wire::delays& all) {
+  void heard_by_coordinator(net::peer_id from, const swarm_wire::contributed& c) { scheduler_.take(from, c); }
+  void heard_by_coordinator(net::peer_id, const swarm_wire::refusal& r) {
+    scheduler_.failed(r.from, r.turn, r.micro_batch);
+  }
+  void heard_by_coordinator(net::peer_id from, const swarm_wire::delays& all) {
     for (const auto& d : all.list) {
-      const bool known = d.to == fabric_->id() || table_.peers().contains(d.to);  // strangers fill no memory
-      if (known) driver_.known().link(from, d.to, d.seconds);
+      const bool known = d.to == fabric_->id() || directory_.peers().contains(d.to);  // strangers fill no memory
+      if (known) scheduler_.known().link(from, d.to, d.seconds);
     }
   }
-  void heard_by_driver(net::peer_id from, const swarm_wire::report& r) {
-    driver_.take(from, r);
-    if (r.turn == station_.turn()) return post(from, judge());
+  void heard_by_coordinator(net::peer_id from, const swarm_wire::report& r) {
+    scheduler_.take(from, r);
+    if (r.turn == micro_batches_.turn()) return post(from, judge());
     const auto known = evaluated_.find(r.turn);
     const bool is_known = known != evaluated_.end();
-    if (r.turn < station_.turn() && !swarm_wire::trains(r.turn)) {
+    if (r.turn < micro_batches_.turn() && !swarm_wire::trains(r.turn)) {
       post(from, swarm_wire::verdict{r.turn, is_known ? std::uint8_t{1} : std::uint8_t{0}, is_known ? known->second : 0.0});
     }
   }
 
-  /// After every event: who drives, what the driver wants, whether the turn is complete.
+  /// After every event: who coordinates, what the coordinator wants, whether the turn is complete.
   void settle() {
     elect();
-    if (drives_) steer();
+    if (coordinates_) steer();
     ask_the_other_end();
     news_ = true;
     called_away_ = !may_enter();
   }
 
   void steer() {
-    if (declared_ || station_.done().size() == 0) return;  // nothing more comes of this turn
+    if (declared_ || micro_batches_.done().size() == 0) return;  // nothing more comes of this turn
     look_for_sums();
-    for (addressed_order& o : driver_.take_orders()) {
+    for (addressed_order& o : scheduler_.take_orders()) {
       if (o.to == fabric_->id()) {
         accept(o.to, o.what);
       } else {
         post(o.to, std::move(o.what));
       }
     }
-    const bool complete = driver_.complete();
+    const bool complete = scheduler_.complete();
     if (complete != std::exchange(told_complete_, complete)) tell_all(judge());
-    const bool heard = verdict_.turn == station_.turn();
+    const bool heard = verdict_.turn == micro_batches_.turn();
     if (heard ? (verdict_.complete != 0) != complete : complete) hear(judge());
   }
 
   // All peers are looked through only when one of them has said something new.
   void look_for_sums() {
-    const sums_seen now{table_.changes(), station_.turn(), gradients_.version(), term_};
+    const sums_seen now{directory_.changes(), micro_batches_.turn(), gradients_.version(), term_};
     if (!in_training() || std::exchange(sums_seen_, now) == now) return;
     for (std::uint32_t s = 0; s < options_.stages; ++s) {
-      driver_.summed(s, table_.has_sum(s, step()) || (s == options_.stage && has_sum()));
+      scheduler_.summed(s, directory_.has_sum(s, step()) || (s == options_.stage && has_sum()));
     }
   }
 
   [[nodiscard]] swarm_wire::verdict judge() const {
-    return {station_.turn(), driver_.complete() ? std::uint8_t{1} : std::uint8_t{0}, driver_.loss()};
+    return {micro_batches_.turn(), scheduler_.complete() ? std::uint8_t{1} : std::uint8_t{0}, scheduler_.loss()};
   }
 
   // ---- following -------------------------------------------------------------------------------------------------------
 
   void accept(net::peer_id from, const swarm_wire::order& o) {
     const auto term = static_cast<std::uint32_t>(o.version >> 32U);
-    if (term < followed_.term || (term == followed_.term && from > followed_.id) || !says_it_drives(from, term)) return;
-    if (o.turn > station_.turn() || !serving_) {
+    if (term < followed_.term || (term == followed_.term && from > followed_.id) || !says_it_coordinates(from, term))
+      return;
+    if (o.turn > micro_batches_.turn() || !serving_) {
       keep_early_order(from, o);
     } else {
-      station_.take(o);
+      micro_batches_.take(o);
     }
   }
-  [[nodiscard]] bool says_it_drives(net::peer_id who, std::uint32_t term) const {
+  [[nodiscard]] bool says_it_coordinates(net::peer_id who, std::uint32_t term) const {
     if (who == fabric_->id()) return true;
-    const auto known = table_.peers().find(who);
-    if (known == table_.peers().end() || !known->second.said) return false;
-    return known->second.said->drives != 0 && known->second.said->term == term;
+    const auto known = directory_.peers().find(who);
+    if (known == directory_.peers().end() || !known->second.said) return false;
+    return known->second.said->coordinates != 0 && known->second.said->term == term;
   }
 
   /// The newest for each micro-batch of the next few turns: who has missed one asks for it when the turn begins.
@@ -315,13 +318,13 @@ class swarm_lead : protected swarm_ends {
   /// here, where the evidence is: others get its work until it moves again.
   void look_after_the_trainer(time_point now) {
     const bool was_stopped = now - std::exchange(looked_at_, now) > 3 * options_.heartbeat;  // this whole process
-    if (was_stopped || (orders_.empty() && !station_.next())) seen_trainer_ = now;           // or nothing waits for it
+    if (was_stopped || (orders_.empty() && !micro_batches_.next())) seen_trainer_ = now;     // or nothing waits for it
     const duration since = now - seen_trainer_;
     if (!serving_ || since <= std::max(trainer_times_.patience(), options_.silence)) return;
     trainer_hangs_ = true;
     serving_ = false;
     looks_on_ = true;
-    if (std::exchange(drives_, false)) followed_ = {};
+    if (std::exchange(coordinates_, false)) followed_ = {};
     log_(severity::warning, "this peer's trainer has done nothing for " +
                                 std::to_string(static_cast<std::int64_t>(seconds(since))) +
                                 " s, though work waits for it: others get that until it goes on");
@@ -329,41 +332,42 @@ class swarm_lead : protected swarm_ends {
     settle();
   }
 
-  /// The driver's word. What an evaluation came to is kept for those who come late.
+  /// The coordinator's word. What an evaluation came to is kept for those who come late.
   void hear(const swarm_wire::verdict& v) {
     const bool evaluation = !swarm_wire::trains(v.turn);
     if (evaluation && v.complete != 0) evaluated_[v.turn] = v.loss;
     while (evaluated_.size() > most_kept_losses) evaluated_.erase(evaluated_.begin());
-    if (evaluation && v.complete == 0 && v.turn == station_.turn()) gives_up_ = table_.beyond(followed_.id, v.turn);
+    if (evaluation && v.complete == 0 && v.turn == micro_batches_.turn())
+      gives_up_ = directory_.beyond(followed_.id, v.turn);
     if (v.turn >= verdict_.turn) verdict_ = v;
-    if (steps_alone() && swarm_wire::is_local(v.turn) && v.turn == station_.turn() && v.complete != 0) {
+    if (steps_alone() && swarm_wire::is_local(v.turn) && v.turn == micro_batches_.turn() && v.complete != 0) {
       declared_ = true;
       loss_ = v.loss;
     }
   }
 
-  /// Who comes late to a turn may have missed orders, and how it ended: the driver knows.
+  /// Who comes late to a turn may have missed orders, and how it ended: the coordinator knows.
   void ask_what_was_missed() {
-    if (!drives_ && table_.reached(followed_.id, station_.turn())) send_report();
+    if (!coordinates_ && directory_.reached(followed_.id, micro_batches_.turn())) send_report();
   }
 
   /// The others are through with an evaluation, and this peer does not know what came out.
   void ask_for_the_loss() {
-    if (in_training() || evaluated() || !table_.anybody_beyond(station_.turn())) return;
-    gives_up_ = gives_up_ || drives_;
-    if (table_.beyond(followed_.id, station_.turn())) ask_what_was_missed();
+    if (in_training() || evaluated() || !directory_.anybody_beyond(micro_batches_.turn())) return;
+    gives_up_ = gives_up_ || coordinates_;
+    if (directory_.beyond(followed_.id, micro_batches_.turn())) ask_what_was_missed();
   }
 
   /// Queues are looked at with every heartbeat, and compared when it is time.
   void balance(time_point now) {
     const net::peer_id self = fabric_->id();
     std::map<net::peer_id, std::uint32_t> serving;
-    for (const auto& [id, p] : table_.peers()) {
-      if (table_.serves(id)) serving[id] = p.said->stage;
+    for (const auto& [id, p] : directory_.peers()) {
+      if (directory_.serves(id)) serving[id] = p.said->stage;
     }
     if (std::exchange(balanced_, serving) != serving) queues_.changed(now, options_.rebalance_every);
-    for (const auto& [id, p] : table_.peers()) {
-      if (table_.serves(id)) queues_.saw(id, p.said->queued);
+    for (const auto& [id, p] : directory_.peers()) {
+      if (directory_.serves(id)) queues_.saw(id, p.said->queued);
     }
     queues_.saw(self, queue_.mean());
     queues_.looked();
@@ -374,8 +378,8 @@ class swarm_lead : protected swarm_ends {
       return post(moving_.who, swarm_wire::move_request{term_, moving_.to});
     }
     std::vector<std::vector<balanced_peer>> stages(options_.stages);
-    for (const auto& [id, p] : table_.peers()) {
-      if (table_.serves(id)) stages[p.said->stage].push_back({id, p.said->seconds, queues_.mean(id), true});
+    for (const auto& [id, p] : directory_.peers()) {
+      if (directory_.serves(id)) stages[p.said->stage].push_back({id, p.said->seconds, queues_.mean(id), true});
     }
     stages[options_.stage].push_back({self, seconds_, queues_.mean(self), false});
     queues_.clear();
@@ -386,11 +390,11 @@ class swarm_lead : protected swarm_ends {
     post(move->who, swarm_wire::move_request{term_, move->to});
   }
 
-  [[nodiscard]] std::string describe_lead() const {
-    const std::string text = describe_swarm() + describe_ends();
-    if (!drives_) return text + "\n";
-    return text + "; driving, " + std::to_string(driver_.finished()) + " of " + std::to_string(station_.done().size()) +
-           " micro-batches are through\n";
+  [[nodiscard]] std::string describe_coordination() const {
+    const std::string text = describe_swarm() + describe_table_sync();
+    if (!coordinates_) return text + "\n";
+    return text + "; coordinating, " + std::to_string(scheduler_.finished()) + " of " +
+           std::to_string(micro_batches_.done().size()) + " micro-batches are through\n";
   }
 
   struct sums_seen {
@@ -403,7 +407,7 @@ class swarm_lead : protected swarm_ends {
   static constexpr std::size_t most_kept_losses = 4096;
 
   Router rule_;  // for runs() alone
-  swarm_driver<Router> driver_;
+  swarm_scheduler<Router> scheduler_;
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::pair<net::peer_id, swarm_wire::order>>
       orders_;                                 // of turns to come
   std::map<std::uint64_t, double> evaluated_;  // by turn: summed losses
@@ -412,9 +416,9 @@ class swarm_lead : protected swarm_ends {
   swarm_move moving_;                               // the last one that was asked for
   swarm_wire::verdict verdict_;
   std::optional<std::uint32_t> move_to_;
-  time_point claims_from_;  // before, others that drive already are listened for
+  time_point claims_from_;  // before, others that coordinate already are listened for
   std::uint32_t term_ = 0;
-  bool asked_ = false;  // every peer's report on the turn at which the driving began
+  bool asked_ = false;  // every peer's report on the turn at which its coordinating began
   bool told_complete_ = false;
   bool gives_up_ = false;  // nobody knows what this evaluation came to
   bool declared_ = false;  // this local step is over, and what this peer contributed counts
@@ -426,11 +430,11 @@ class swarm_lead : protected swarm_ends {
   net::arrival_statistics trainer_times_;  // of what the trainer computes at a stretch
   time_point seen_trainer_, looked_at_;
   bool trainer_hangs_ = false;
-  bool looks_on_ = false;  // it does not serve, and follows who drives all the same
+  bool looks_on_ = false;  // it does not serve, and follows the coordinator all the same
   bool news_ = false;
   std::atomic<bool> called_away_ = false;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_LEAD_HPP
+#endif  // CAUSEWAY_PARALLEL_SWARM_COORDINATOR_HPP

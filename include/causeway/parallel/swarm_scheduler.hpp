@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_SWARM_DRIVER_HPP
-#define CAUSEWAY_PARALLEL_SWARM_DRIVER_HPP
+#ifndef CAUSEWAY_PARALLEL_SWARM_SCHEDULER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SCHEDULER_HPP
 
 // Brings all micro-batches of a turn through all stages of a swarm: gives each a path, sees who has contributed what, and
 // finds others for what was lost. A state machine without network and clock: what peers say goes in, orders come out.
@@ -38,10 +38,10 @@ struct addressed_order {
 /// Thread safety: none. Memory: M · S peers for M micro-batches and S stages. Cost of an event: O(S), but for a peer that
 /// goes or reports and for a stage's sum, O(M · S); what is under way is counted, not looked for.
 template <stage::routing::Router Router>
-class swarm_driver {
+class swarm_scheduler {
  public:
   /// `window`: micro-batches under way for each peer that serves. `peers_differ`: those of a stage hold different values.
-  swarm_driver(std::uint32_t stages, Router router, std::uint32_t window, bool peers_differ = false)
+  swarm_scheduler(std::uint32_t stages, Router router, std::uint32_t window, bool peers_differ = false)
       : router_{std::move(router)}, known_{stages}, window_{window}, differ_{peers_differ}, summed_(stages, false) {}
 
   // ---- who is there ----------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class swarm_driver {
 
   // ---- a turn ----------------------------------------------------------------------------------------------------------
 
-  /// `from`: peers whose reports are waited for, because another driver had begun the turn; none at its beginning.
+  /// `from`: peers whose reports are waited for, because another coordinator had begun the turn; none at its beginning.
   void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
              std::set<net::peer_id> from = {}) {
     term_ = term;
@@ -183,7 +183,7 @@ class swarm_driver {
     double loss = 0;
     std::uint32_t missing = 0;  ///< stages that do not have it
     bool started = false;
-    bool known = false;  ///< which tensors are where: this driver has started it
+    bool known = false;  ///< which tensors are where: this coordinator has started it
   };
 
   struct offence {
@@ -255,7 +255,7 @@ class swarm_driver {
     }
   }
 
-  // A micro-batch that an earlier driver had started goes on where it is.
+  // A micro-batch that an earlier coordinator had started goes on where it is.
   void adopt(std::uint32_t m, std::uint32_t stage, net::peer_id at) {
     batch& b = batches_[m];
     if (b.started) return;
@@ -392,4 +392,4 @@ class swarm_driver {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_DRIVER_HPP
+#endif  // CAUSEWAY_PARALLEL_SWARM_SCHEDULER_HPP

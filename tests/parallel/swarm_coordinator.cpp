@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/parallel/swarm_lead.hpp>
+#include <causeway/parallel/swarm_coordinator.hpp>
 
 #include <causeway/sim/world.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
@@ -15,22 +15,24 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using lead = parallel::swarm_lead<stage::routing::least_load>;
+using coordinator = parallel::swarm_coordinator<stage::routing::least_load>;
 using parallel::swarm_wire::evaluation_turn;
 using parallel::swarm_wire::training_turn;
 
 /// Peer 5 of stage 0 of two, which never hears from the network by itself.
-struct lone_peer final : lead {
+struct lone_peer final : coordinator {
   explicit lone_peer(sim::process& p)
-      : lead{p.make_fabric(5), {.run = 5, .stage = 0, .stages = 2, .micro_batches = 4}, stage::routing::least_load{}, {}} {}
-  using lead::begin, lead::drives_, lead::evaluated, lead::followed_, lead::gives_up, lead::hear, lead::may_enter,
-      lead::settle, lead::station_, lead::table_, lead::term_, lead::claims_from_, lead::ask_for_the_loss;
+      : coordinator{
+            p.make_fabric(5), {.run = 5, .stage = 0, .stages = 2, .micro_batches = 4}, stage::routing::least_load{}, {}} {}
+  using coordinator::begin, coordinator::coordinates_, coordinator::evaluated, coordinator::followed_,
+      coordinator::gives_up, coordinator::hear, coordinator::may_enter, coordinator::settle, coordinator::micro_batches_,
+      coordinator::directory_, coordinator::term_, coordinator::claims_from_, coordinator::ask_for_the_loss;
 
-  void meet(net::peer_id id, std::uint32_t stage, std::uint64_t turn, std::uint32_t term = 0, bool drives = false) {
-    table_.up(id, static_cast<net::peer_index>(id), "", time_point{});
+  void meet(net::peer_id id, std::uint32_t stage, std::uint64_t turn, std::uint32_t term = 0, bool coordinates = false) {
+    directory_.up(id, static_cast<net::peer_index>(id), "", time_point{});
     parallel::swarm_wire::status s;
-    s.stage = stage, s.serving = 1, s.turn = turn, s.term = term, s.drives = drives ? 1 : 0;
-    table_.take(id, s, time_point{});
+    s.stage = stage, s.serving = 1, s.turn = turn, s.term = term, s.coordinates = coordinates ? 1 : 0;
+    directory_.take(id, s, time_point{});
     settle();
   }
 };
@@ -48,37 +50,37 @@ void alone(Body body) {
 
 }  // namespace
 
-TEST_CASE("swarm lead: the first peer of stage 0 drives, and gives way to a higher term", "[parallel][fast]") {
-  bool drove = false, drives = true;
+TEST_CASE("swarm coordinator: the first peer of stage 0 coordinates, and gives way to a higher term", "[parallel][fast]") {
+  bool coordinated = false, coordinates = true;
   net::peer_id followed = 0;
   std::size_t tasks = 0;
   alone([&](lone_peer& l) {
     l.begin(training_turn(0), 4);
-    drove = l.drives_;
+    coordinated = l.coordinates_;
     l.meet(9, 1, training_turn(0));
     l.settle();
     l.meet(7, 0, training_turn(0), 8, true);
-    drives = l.drives_;
+    coordinates = l.coordinates_;
     followed = l.followed_.id;
-    tasks = l.station_.queued();
+    tasks = l.micro_batches_.queued();
   });
-  CHECK(drove);
-  CHECK_FALSE(drives);
+  CHECK(coordinated);
+  CHECK_FALSE(coordinates);
   CHECK(followed == 7);
-  CHECK(tasks == 0);  // the new driver has not confirmed them
+  CHECK(tasks == 0);  // the new coordinator has not confirmed them
 }
 
-TEST_CASE("swarm lead: nobody but stage 0 drives, and not before it has listened", "[parallel][fast]") {
-  bool drove = true;
+TEST_CASE("swarm coordinator: nobody but stage 0 coordinates, and not before it has listened", "[parallel][fast]") {
+  bool coordinated = true;
   alone([&](lone_peer& l) {
     l.claims_from_ = time_point{1s};
     l.begin(training_turn(0), 4);
-    drove = l.drives_;
+    coordinated = l.coordinates_;
   });
-  CHECK_FALSE(drove);
+  CHECK_FALSE(coordinated);
 }
 
-TEST_CASE("swarm lead: the driver's word ends a turn; a later turn's word too", "[parallel][fast]") {
+TEST_CASE("swarm coordinator: the coordinator's word ends a turn; a later turn's word too", "[parallel][fast]") {
   bool before = true, other = true, after = false, beyond = false;
   alone([&](lone_peer& l) {
     l.claims_from_ = time_point{1h};
@@ -98,7 +100,7 @@ TEST_CASE("swarm lead: the driver's word ends a turn; a later turn's word too", 
   CHECK(beyond);
 }
 
-TEST_CASE("swarm lead: what an evaluation came to is kept for who comes late, and who cannot learn it gives up",
+TEST_CASE("swarm coordinator: what an evaluation came to is kept for who comes late, and who cannot learn it gives up",
           "[parallel][fast]") {
   double late = 0;
   bool unknown = true, waits = true, given_up = false;
@@ -113,7 +115,7 @@ TEST_CASE("swarm lead: what an evaluation came to is kept for who comes late, an
     l.begin(evaluation_turn(3, 1), 2);
     unknown = !l.evaluated().has_value();
     waits = !l.gives_up();
-    l.hear({evaluation_turn(3, 1), 0, 0.0});  // the driver is beyond, and does not know
+    l.hear({evaluation_turn(3, 1), 0, 0.0});  // the coordinator is beyond, and does not know
     given_up = l.gives_up();
   });
   CHECK(late == 2.5);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_SWARM_STATION_HPP
-#define CAUSEWAY_PARALLEL_SWARM_STATION_HPP
+#ifndef CAUSEWAY_PARALLEL_MICRO_BATCH_STATE_HPP
+#define CAUSEWAY_PARALLEL_MICRO_BATCH_STATE_HPP
 
 // One peer's share of a turn in a swarm: which micro-batches it has been given, what it has of them, what it computes next
 // and where the result goes. A state machine without network and clock: orders and tensors go in, tasks and shipments come
@@ -45,9 +45,9 @@ struct swarm_shipment {
 };
 
 /// Outputs and input gradients are kept until the turn ends: a peer that stands in for a lost neighbour needs them.
-class swarm_station {
+class micro_batch_state {
  public:
-  CAUSEWAY_DECL swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages);
+  CAUSEWAY_DECL micro_batch_state(net::peer_id self, std::uint32_t stage, std::uint32_t stages);
 
   /// `counted`: what this peer has contributed before; of the same size, or empty for nothing.
   CAUSEWAY_DECL void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
@@ -70,12 +70,12 @@ class swarm_station {
   /// A connection to this peer was made again: what it may have missed is sent once more.
   CAUSEWAY_DECL void connected(net::peer_id peer);
 
-  /// Another driver: what it does not hear about in a report does not happen.
+  /// Another coordinator: what it does not hear about in a report does not happen.
   CAUSEWAY_DECL void drop_orders();
 
   /// The gradient was cleared.
   CAUSEWAY_DECL void drop_contributions();
-  /// The driver took this peer for lost, and has given all of it to others.
+  /// The coordinator took this peer for lost, and has given all of it to others.
   CAUSEWAY_DECL void forget();
   /// What has been contributed since the turn began is in this peer's parameters now; or, with false, what was counted
   /// before is not in them any more.
@@ -157,7 +157,7 @@ class swarm_station {
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/parallel/impl/swarm_station.ipp>
+#include <causeway/parallel/impl/micro_batch_state.ipp>
 #endif
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_STATION_HPP
+#endif  // CAUSEWAY_PARALLEL_MICRO_BATCH_STATE_HPP

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/parallel/swarm_driver.hpp>
+#include <causeway/parallel/swarm_scheduler.hpp>
 
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_skip.hpp>
@@ -22,8 +22,8 @@ constexpr std::uint32_t stages = 3, batches = 8;
 constexpr std::uint64_t turn = swarm_wire::training_turn(0);
 
 /// Peers 10, 11 of stage 0, 20, 21 of stage 1, 30, 31 of stage 2.
-swarm_driver<least_load> six_peers(std::uint32_t window = 2) {
-  swarm_driver<least_load> d{stages, least_load{}, window};
+swarm_scheduler<least_load> six_peers(std::uint32_t window = 2) {
+  swarm_scheduler<least_load> d{stages, least_load{}, window};
   for (std::uint32_t s = 0; s < stages; ++s) {
     d.serves(10 * (s + 1), s);
     d.serves(10 * (s + 1) + 1, s);
@@ -42,14 +42,14 @@ std::map<std::uint32_t, swarm_wire::order> newest(std::vector<addressed_order> o
   return all;
 }
 
-void finish(swarm_driver<least_load>& d, const swarm_wire::order& o, std::uint32_t from_stage = 0) {
+void finish(swarm_scheduler<least_load>& d, const swarm_wire::order& o, std::uint32_t from_stage = 0) {
   for (std::uint32_t s = stages; s-- > from_stage;)
     d.take(o.path[s], swarm_wire::contributed{turn, o.micro_batch, 1, s == 2 ? 2.0 : 0});
 }
 
 }  // namespace
 
-TEST_CASE("swarm driver: every micro-batch gets a whole path, and no more are under way than the window",
+TEST_CASE("swarm scheduler: every micro-batch gets a whole path, and no more are under way than the window",
           "[parallel][fast]") {
   auto d = six_peers(1);
   const auto orders = d.take_orders();
@@ -60,7 +60,7 @@ TEST_CASE("swarm driver: every micro-batch gets a whole path, and no more are un
   }
 }
 
-TEST_CASE("swarm driver: the step is complete when all stages have all micro-batches, and the loss is their sum",
+TEST_CASE("swarm scheduler: the step is complete when all stages have all micro-batches, and the loss is their sum",
           "[parallel][fast]") {
   auto d = six_peers(8);
   const auto paths = newest(d.take_orders());
@@ -74,7 +74,7 @@ TEST_CASE("swarm driver: the step is complete when all stages have all micro-bat
   CHECK(d.loss() == 2.0 * batches);
 }
 
-TEST_CASE("swarm driver: only what a lost peer had is routed again, and neighbours that are done are told so",
+TEST_CASE("swarm scheduler: only what a lost peer had is routed again, and neighbours that are done are told so",
           "[parallel][fast]") {
   auto d = six_peers(8);
   const auto paths = newest(d.take_orders());
@@ -98,7 +98,7 @@ TEST_CASE("swarm driver: only what a lost peer had is routed again, and neighbou
   CHECK(d.rerouted() == lost.size());
 }
 
-TEST_CASE("swarm driver: a stage without peers stalls, and goes on with the first that comes", "[parallel][fast]") {
+TEST_CASE("swarm scheduler: a stage without peers stalls, and goes on with the first that comes", "[parallel][fast]") {
   auto d = six_peers(8);
   (void)d.take_orders();
   d.gone(20);
@@ -112,7 +112,7 @@ TEST_CASE("swarm driver: a stage without peers stalls, and goes on with the firs
   for (const auto& [m, o] : again) CHECK(o.path[1] == 22);
 }
 
-TEST_CASE("swarm driver: a stage that has its sum loses nothing more, unless the sum is lost", "[parallel][fast]") {
+TEST_CASE("swarm scheduler: a stage that has its sum loses nothing more, unless the sum is lost", "[parallel][fast]") {
   auto d = six_peers(8);
   for (const auto& [m, o] : newest(d.take_orders())) finish(d, o);
   d.summed(1, true);
@@ -122,8 +122,9 @@ TEST_CASE("swarm driver: a stage that has its sum loses nothing more, unless the
   CHECK_FALSE(d.complete());
 }
 
-TEST_CASE("swarm driver: who takes over waits for reports, and starts nothing that is done or begun", "[parallel][fast]") {
-  swarm_driver<least_load> d{stages, least_load{}, 8};
+TEST_CASE("swarm scheduler: who takes over waits for reports, and starts nothing that is done or begun",
+          "[parallel][fast]") {
+  swarm_scheduler<least_load> d{stages, least_load{}, 8};
   for (std::uint32_t s = 0; s < stages; ++s) d.serves(10 * (s + 1), s);
   d.begin(4, turn, step_size{0, batches, stages}, {10, 20, 30});
   CHECK(d.take_orders().empty());
@@ -140,7 +141,7 @@ TEST_CASE("swarm driver: who takes over waits for reports, and starts nothing th
   CHECK(d.loss() == batches);
 }
 
-TEST_CASE("swarm driver: a peer that had to drop its gradient computes it again", "[parallel][fast]") {
+TEST_CASE("swarm scheduler: a peer that had to drop its gradient computes it again", "[parallel][fast]") {
   auto d = six_peers(8);
   for (const auto& [m, o] : newest(d.take_orders())) finish(d, o);
   REQUIRE(d.complete());
@@ -150,7 +151,7 @@ TEST_CASE("swarm driver: a peer that had to drop its gradient computes it again"
   CHECK(d.complete());
 }
 
-TEST_CASE("swarm driver: who sent what is of no use gets nothing new until the next turn", "[parallel][fast]") {
+TEST_CASE("swarm scheduler: who sent what is of no use gets nothing new until the next turn", "[parallel][fast]") {
   auto d = six_peers(1);
   auto first = newest(d.take_orders());
   const auto bad = std::find_if(first.begin(), first.end(), [](const auto& o) { return o.second.path[1] == 20; });
@@ -173,8 +174,8 @@ TEST_CASE("swarm driver: who sent what is of no use gets nothing new until the n
 namespace {
 
 /// The same six, where the peers of a stage hold different values.
-swarm_driver<least_load> six_that_differ(std::uint64_t t = turn) {
-  swarm_driver<least_load> d{stages, least_load{}, 8, true};
+swarm_scheduler<least_load> six_that_differ(std::uint64_t t = turn) {
+  swarm_scheduler<least_load> d{stages, least_load{}, 8, true};
   for (std::uint32_t s = 0; s < stages; ++s) {
     d.serves(10 * (s + 1), s);
     d.serves(10 * (s + 1) + 1, s);
@@ -185,7 +186,7 @@ swarm_driver<least_load> six_that_differ(std::uint64_t t = turn) {
 
 }  // namespace
 
-TEST_CASE("swarm driver: where peers of a stage differ, what a lost one had begins anew there and above",
+TEST_CASE("swarm scheduler: where peers of a stage differ, what a lost one had begins anew there and above",
           "[parallel][fast]") {
   constexpr std::uint64_t local = swarm_wire::local_turn(0);
   auto d = six_that_differ(local);
@@ -210,9 +211,9 @@ TEST_CASE("swarm driver: where peers of a stage differ, what a lost one had begi
   }
 }
 
-TEST_CASE("swarm driver: a peer that was out of reach has forgotten, and begins anew where it alone serves",
+TEST_CASE("swarm scheduler: a peer that was out of reach has forgotten, and begins anew where it alone serves",
           "[parallel][fast]") {
-  swarm_driver<least_load> d{stages, least_load{}, 8, true};
+  swarm_scheduler<least_load> d{stages, least_load{}, 8, true};
   for (std::uint32_t s = 0; s < stages; ++s) d.serves(10 * (s + 1), s);
   d.begin(1, swarm_wire::local_turn(0), step_size{0, batches, stages});
   const auto paths = newest(d.take_orders());
@@ -229,9 +230,9 @@ TEST_CASE("swarm driver: a peer that was out of reach has forgotten, and begins 
   }
 }
 
-TEST_CASE("swarm driver: the turn before an exchange waits for what peers have, and has only the rest computed",
+TEST_CASE("swarm scheduler: the turn before an exchange waits for what peers have, and has only the rest computed",
           "[parallel][fast]") {
-  swarm_driver<least_load> d{stages, least_load{}, 8, true};
+  swarm_scheduler<least_load> d{stages, least_load{}, 8, true};
   for (std::uint32_t s = 0; s < stages; ++s) d.serves(10 * (s + 1), s);
   d.begin(1, turn, step_size{0, batches, stages}, {10, 20, 30});
   swarm_wire::batch_set all{batches}, some{batches};
@@ -254,8 +255,8 @@ TEST_CASE("swarm driver: the turn before an exchange waits for what peers have, 
   CHECK(d.complete());
 }
 
-TEST_CASE("swarm driver: a report on a turn with more micro-batches leaves nothing behind", "[parallel][fast]") {
-  swarm_driver<least_load> d{stages, least_load{}, 8};
+TEST_CASE("swarm scheduler: a report on a turn with more micro-batches leaves nothing behind", "[parallel][fast]") {
+  swarm_scheduler<least_load> d{stages, least_load{}, 8};
   for (std::uint32_t s = 0; s < stages; ++s) d.serves(10 * (s + 1), s);
   d.begin(1, turn, step_size{0, batches, stages}, {10, 20});
   swarm_wire::batch_set all{batches};
@@ -265,7 +266,7 @@ TEST_CASE("swarm driver: a report on a turn with more micro-batches leaves nothi
   CHECK(newest(d.take_orders()).size() == 2);
 }
 
-TEST_CASE("swarm driver: an evaluation is over when the last stage has all losses", "[parallel][fast]") {
+TEST_CASE("swarm scheduler: an evaluation is over when the last stage has all losses", "[parallel][fast]") {
   constexpr std::uint64_t evaluation = swarm_wire::evaluation_turn(3, 0);
   auto d = six_peers(8);
   (void)d.take_orders();
@@ -284,8 +285,8 @@ TEST_CASE("swarm driver: an evaluation is over when the last stage has all losse
   CHECK(d.take_orders().empty());
 }
 
-TEST_CASE("swarm driver: stages that a micro-batch leaves out are not waited for", "[parallel][fast]") {
-  swarm_driver<stage::routing::skip<>> d{4, stage::routing::skip<>{}, 8};
+TEST_CASE("swarm scheduler: stages that a micro-batch leaves out are not waited for", "[parallel][fast]") {
+  swarm_scheduler<stage::routing::skip<>> d{4, stage::routing::skip<>{}, 8};
   for (std::uint32_t s = 0; s < 4; ++s) d.serves(10 * (s + 1), s);
   d.begin(1, turn, step_size{0, 4, 4});
   for (const auto& [m, o] : newest(d.take_orders())) {
@@ -297,7 +298,7 @@ TEST_CASE("swarm driver: stages that a micro-batch leaves out are not waited for
   CHECK(d.complete());
 }
 
-TEST_CASE("swarm driver: strangers, other steps and numbers beyond the batch change nothing", "[parallel][fast]") {
+TEST_CASE("swarm scheduler: strangers, other steps and numbers beyond the batch change nothing", "[parallel][fast]") {
   auto d = six_peers(8);
   (void)d.take_orders();
   d.take(99, swarm_wire::contributed{turn, 0, 1, 0});
@@ -307,7 +308,7 @@ TEST_CASE("swarm driver: strangers, other steps and numbers beyond the batch cha
   CHECK(d.finished() == 0);
 }
 
-TEST_CASE("swarm driver: who sends what is of no use again and again gets nothing for longer each time",
+TEST_CASE("swarm scheduler: who sends what is of no use again and again gets nothing for longer each time",
           "[parallel][fast]") {
   auto d = six_peers(8);
   std::uint64_t step = 0;
@@ -339,7 +340,7 @@ TEST_CASE("swarm driver: who sends what is of no use again and again gets nothin
   CHECK(begin());  // that was long ago
 }
 
-TEST_CASE("swarm driver: what is under way and through is counted as it changes", "[parallel][fast]") {
+TEST_CASE("swarm scheduler: what is under way and through is counted as it changes", "[parallel][fast]") {
   auto d = six_peers(8);
   const auto paths = newest(d.take_orders());
   CHECK(d.under_way() == batches);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_IPP
-#define CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_PEER_DIRECTORY_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PEER_DIRECTORY_IPP
 
-// Bodies of parallel/swarm_table.hpp.
+// Bodies of parallel/peer_directory.hpp.
 
-#include <causeway/parallel/swarm_table.hpp>
+#include <causeway/parallel/peer_directory.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL swarm_table::swarm_table(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
+CAUSEWAY_DECL peer_directory::peer_directory(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
 
-CAUSEWAY_DECL void swarm_table::up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
+CAUSEWAY_DECL void peer_directory::up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
   swarm_neighbour& p = peers_[id];
   p = {link, true, address, std::nullopt, now, {}, p.delay, p.delay > 0};
   by_link_[link] = id;
   ++changes_;
 }
 
-CAUSEWAY_DECL void swarm_table::down(net::peer_id id) {
+CAUSEWAY_DECL void peer_directory::down(net::peer_id id) {
   swarm_neighbour& p = peers_[id];
   p.up = false;
   p.said.reset();
@@ -26,7 +26,7 @@ CAUSEWAY_DECL void swarm_table::down(net::peer_id id) {
   if (peers_.size() > most_known) peers_.erase(id);
 }
 
-CAUSEWAY_DECL void swarm_table::take(net::peer_id from, const swarm_wire::status& s, time_point now) {
+CAUSEWAY_DECL void peer_directory::take(net::peer_id from, const swarm_wire::status& s, time_point now) {
   swarm_neighbour& p = peers_[from];
   if (!p.said || !says_the_same(*p.said, s)) ++changes_;
   p.said = s;
@@ -35,7 +35,7 @@ CAUSEWAY_DECL void swarm_table::take(net::peer_id from, const swarm_wire::status
   for (const auto& sum : s.sums) remember(s.stage, sum);
 }
 
-CAUSEWAY_DECL void swarm_table::echoed(net::peer_id from, std::uint64_t mark, time_point now) {
+CAUSEWAY_DECL void peer_directory::echoed(net::peer_id from, std::uint64_t mark, time_point now) {
   swarm_neighbour& p = peers_[from];
   if (p.probed == time_point{} || mark != mark_of(p.probed)) return;
   const double took = 0.5 * seconds(now - p.probed);
@@ -44,7 +44,7 @@ CAUSEWAY_DECL void swarm_table::echoed(net::peer_id from, std::uint64_t mark, ti
   p.probed = {};
 }
 
-CAUSEWAY_DECL swarm_wire::delays swarm_table::take_delays() {
+CAUSEWAY_DECL swarm_wire::delays peer_directory::take_delays() {
   swarm_wire::delays all;
   for (auto& [id, p] : peers_) {
     if (!p.up || !p.news || all.list.size() == swarm_wire::most_addresses) continue;
@@ -54,11 +54,11 @@ CAUSEWAY_DECL swarm_wire::delays swarm_table::take_delays() {
   return all;
 }
 
-CAUSEWAY_DECL void swarm_table::tell_delays_again() {
+CAUSEWAY_DECL void peer_directory::tell_delays_again() {
   for (auto& [id, p] : peers_) p.news = p.delay > 0;
 }
 
-CAUSEWAY_DECL std::vector<net::peer_id> swarm_table::next_few(std::size_t count) {
+CAUSEWAY_DECL std::vector<net::peer_id> peer_directory::next_few(std::size_t count) {
   std::vector<net::peer_id> few;
   auto at = peers_.upper_bound(last_of_few_);
   for (std::size_t looked = 0; looked < peers_.size() && few.size() < count; ++looked) {
@@ -70,18 +70,18 @@ CAUSEWAY_DECL std::vector<net::peer_id> swarm_table::next_few(std::size_t count)
   return few;
 }
 
-CAUSEWAY_DECL void swarm_table::remember(std::uint32_t stage, const swarm_wire::stage_sum& sum) {
+CAUSEWAY_DECL void peer_directory::remember(std::uint32_t stage, const swarm_wire::stage_sum& sum) {
   if (sum.squares < 0 || stage >= sums_.size()) return;
   sums_[stage].try_emplace(sum.step, sum.squares);
   while (sums_[stage].size() > 4) sums_[stage].erase(sums_[stage].begin());
 }
 
-CAUSEWAY_DECL std::optional<double> swarm_table::squares(std::uint32_t stage, std::uint64_t step) const {
+CAUSEWAY_DECL std::optional<double> peer_directory::squares(std::uint32_t stage, std::uint64_t step) const {
   const auto at = sums_[stage].find(step);
   return at == sums_[stage].end() ? std::nullopt : std::optional{at->second};
 }
 
-CAUSEWAY_DECL std::optional<double> swarm_table::squares(std::uint64_t step) const {
+CAUSEWAY_DECL std::optional<double> peer_directory::squares(std::uint64_t step) const {
   double all = 0;
   for (std::uint32_t s = 0; s < sums_.size(); ++s) {
     const auto part = squares(s, step);
@@ -91,14 +91,14 @@ CAUSEWAY_DECL std::optional<double> swarm_table::squares(std::uint64_t step) con
   return all;
 }
 
-CAUSEWAY_DECL bool swarm_table::left_behind(std::uint64_t step) const {
+CAUSEWAY_DECL bool peer_directory::left_behind(std::uint64_t step) const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
     if (serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
     return p.second.up && p.second.said && p.second.said->committed > step + 1;
   });
 }
 
-CAUSEWAY_DECL bool swarm_table::has_sum(std::uint32_t stage, std::uint64_t step) const {
+CAUSEWAY_DECL bool peer_directory::has_sum(std::uint32_t stage, std::uint64_t step) const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
     const auto& said = p.second.said;
     if (!p.second.up || !said || said->stage != stage) return false;
@@ -107,63 +107,64 @@ CAUSEWAY_DECL bool swarm_table::has_sum(std::uint32_t stage, std::uint64_t step)
   });
 }
 
-CAUSEWAY_DECL bool swarm_table::serves(net::peer_id id) const {
+CAUSEWAY_DECL bool peer_directory::serves(net::peer_id id) const {
   const auto at = peers_.find(id);
   return at != peers_.end() && at->second.up && at->second.said && at->second.said->serving != 0;
 }
 
-CAUSEWAY_DECL bool swarm_table::anybody_serves(std::uint32_t stage) const {
+CAUSEWAY_DECL bool peer_directory::anybody_serves(std::uint32_t stage) const {
   return std::any_of(peers_.begin(), peers_.end(),
                      [&](const auto& p) { return serves(p.first) && p.second.said->stage == stage; });
 }
 
-CAUSEWAY_DECL bool swarm_table::reached(net::peer_id id, std::uint64_t turn) const {
+CAUSEWAY_DECL bool peer_directory::reached(net::peer_id id, std::uint64_t turn) const {
   return serves(id) && peers_.at(id).said->turn >= turn;
 }
 
-CAUSEWAY_DECL bool swarm_table::beyond(net::peer_id id, std::uint64_t turn) const {
+CAUSEWAY_DECL bool peer_directory::beyond(net::peer_id id, std::uint64_t turn) const {
   return serves(id) && peers_.at(id).said->turn > turn;
 }
 
-CAUSEWAY_DECL bool swarm_table::anybody_beyond(std::uint64_t turn) const {
+CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint64_t turn) const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
 }
 
-CAUSEWAY_DECL bool swarm_table::anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
+CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
   return std::any_of(peers_.begin(), peers_.end(),
                      [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });
 }
 
-CAUSEWAY_DECL auto swarm_table::driver(std::uint32_t own_term) const -> driver_choice {
-  driver_choice best = own_term > 0 ? driver_choice{self_, own_term} : driver_choice{};
+CAUSEWAY_DECL auto peer_directory::coordinator(std::uint32_t own_term) const -> coordinator_choice {
+  coordinator_choice best = own_term > 0 ? coordinator_choice{self_, own_term} : coordinator_choice{};
   for (const auto& [id, p] : peers_) {
-    if (!serves(id) || p.said->drives == 0 || p.said->term < best.term) continue;
+    if (!serves(id) || p.said->coordinates == 0 || p.said->term < best.term) continue;
     if (p.said->term > best.term || id < best.id) best = {id, p.said->term};
   }
   return best;
 }
 
-CAUSEWAY_DECL bool swarm_table::first_in_line() const {
+CAUSEWAY_DECL bool peer_directory::first_in_line() const {
   return std::none_of(peers_.begin(), peers_.end(),
                       [this](const auto& p) { return p.first < self_ && serves(p.first) && p.second.said->stage == 0; });
 }
 
-CAUSEWAY_DECL net::peer_id swarm_table::at(net::peer_index link) const {
+CAUSEWAY_DECL net::peer_id peer_directory::at(net::peer_index link) const {
   const auto found = by_link_.find(link);
   return found == by_link_.end() ? 0 : found->second;
 }
 
-CAUSEWAY_DECL std::optional<net::peer_index> swarm_table::link_to(net::peer_id id) const {
+CAUSEWAY_DECL std::optional<net::peer_index> peer_directory::link_to(net::peer_id id) const {
   const auto at = peers_.find(id);
   return at == peers_.end() || !at->second.up ? std::nullopt : std::optional{at->second.link};
 }
 
-CAUSEWAY_DECL bool swarm_table::says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
+CAUSEWAY_DECL bool peer_directory::says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
   const auto sum = [](const auto& x, const auto& y) { return x.step == y.step && x.squares == y.squares; };
-  return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term && a.drives == b.drives &&
-         sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part && a.committed == b.committed;
+  return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term &&
+         a.coordinates == b.coordinates && sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part &&
+         a.committed == b.committed;
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_PEER_DIRECTORY_IPP

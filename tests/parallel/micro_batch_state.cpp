@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/parallel/swarm_station.hpp>
+#include <causeway/parallel/micro_batch_state.hpp>
 
 #include <memory>
 #include <vector>
@@ -26,15 +26,15 @@ swarm_wire::order order_in(std::vector<std::uint64_t> passes, std::vector<net::p
 }
 
 /// Peer 2, the middle of three stages, at step 5.
-swarm_station middle() {
-  swarm_station s{2, 1, 3};
+micro_batch_state middle() {
+  micro_batch_state s{2, 1, 3};
   s.begin(5, 8);
   return s;
 }
 
 /// It has computed micro-batch 3 forward, in pass 7.
-swarm_station middle_of_pass_7() {
-  swarm_station s = middle();
+micro_batch_state middle_of_pass_7() {
+  micro_batch_state s = middle();
   s.take(order_in({7, 7, 7}, {1, 2, 3}));
   s.arrive(3, false, tensor_of(1), 7);
   s.forwarded(3, tensor_of(2), 7);
@@ -43,9 +43,9 @@ swarm_station middle_of_pass_7() {
 
 }  // namespace
 
-TEST_CASE("swarm station: a tensor and an order make a task, in whichever order they come", "[parallel][fast]") {
+TEST_CASE("micro-batch state: a tensor and an order make a task, in whichever order they come", "[parallel][fast]") {
   for (const bool tensor_first : {true, false}) {
-    swarm_station s = middle();
+    micro_batch_state s = middle();
     if (tensor_first) s.arrive(3, false, tensor_of(1));
     CHECK_FALSE(s.next());
     s.take(order_of(3, 1, {1, 2, 3}));
@@ -58,8 +58,8 @@ TEST_CASE("swarm station: a tensor and an order make a task, in whichever order 
   }
 }
 
-TEST_CASE("swarm station: results go to the neighbours, and nothing is computed twice", "[parallel][fast]") {
-  swarm_station s = middle();
+TEST_CASE("micro-batch state: results go to the neighbours, and nothing is computed twice", "[parallel][fast]") {
+  micro_batch_state s = middle();
   s.take(order_of(3, 1, {1, 2, 3}));
   s.arrive(3, false, tensor_of(1));
   s.forwarded(3, tensor_of(2));
@@ -82,9 +82,9 @@ TEST_CASE("swarm station: results go to the neighbours, and nothing is computed 
   CHECK(s.done().count() == 1);
 }
 
-TEST_CASE("swarm station: who stands in for a neighbour is sent what was kept, who has finished is not",
+TEST_CASE("micro-batch state: who stands in for a neighbour is sent what was kept, who has finished is not",
           "[parallel][fast]") {
-  swarm_station s = middle();
+  micro_batch_state s = middle();
   s.take(order_of(3, 1, {1, 2, 3}));
   s.arrive(3, false, tensor_of(1));
   s.forwarded(3, tensor_of(2));
@@ -102,8 +102,8 @@ TEST_CASE("swarm station: who stands in for a neighbour is sent what was kept, w
   CHECK(s.take_shipments().size() == 1);
 }
 
-TEST_CASE("swarm station: what is refused may come again, and it is known from whom", "[parallel][fast]") {
-  swarm_station s = middle();
+TEST_CASE("micro-batch state: what is refused may come again, and it is known from whom", "[parallel][fast]") {
+  micro_batch_state s = middle();
   s.take(order_of(3, 1, {1, 2, 3}));
   s.arrive(3, false, tensor_of(1));
   REQUIRE(s.next());
@@ -117,8 +117,8 @@ TEST_CASE("swarm station: what is refused may come again, and it is known from w
   CHECK_FALSE(s.next());
 }
 
-TEST_CASE("swarm station: a stage that is left out is passed over", "[parallel][fast]") {
-  swarm_station s{1, 0, 4};
+TEST_CASE("micro-batch state: a stage that is left out is passed over", "[parallel][fast]") {
+  micro_batch_state s{1, 0, 4};
   s.begin(5, 8);
   s.take(order_of(0, 1, {1, 0, 0, 4}, std::vector(4, stage_need::usual)));
   s.forwarded(0, tensor_of(1));
@@ -127,9 +127,9 @@ TEST_CASE("swarm station: a stage that is left out is passed over", "[parallel][
   CHECK(out[0].to == 4);
 }
 
-TEST_CASE("swarm station: orders of another step, for more micro-batches or of another length change nothing",
+TEST_CASE("micro-batch state: orders of another step, for more micro-batches or of another length change nothing",
           "[parallel][fast]") {
-  swarm_station s = middle();
+  micro_batch_state s = middle();
   s.arrive(3, false, tensor_of(1));
   auto wrong = order_of(3, 1, {1, 2, 3});
   wrong.turn = 4;
@@ -141,9 +141,9 @@ TEST_CASE("swarm station: orders of another step, for more micro-batches or of a
   CHECK_FALSE(s.next());
 }
 
-TEST_CASE("swarm station: another driver hears what is done and what is begun; the rest waits for its word",
+TEST_CASE("micro-batch state: another coordinator hears what is done and what is begun; the rest waits for its word",
           "[parallel][fast]") {
-  swarm_station s = middle();
+  micro_batch_state s = middle();
   for (const std::uint32_t m : {0U, 1U, 2U}) {
     s.take(order_of(m, 1, {1, 2, 3}));
     s.arrive(m, false, tensor_of(1));
@@ -165,8 +165,8 @@ TEST_CASE("swarm station: another driver hears what is done and what is begun; t
   CHECK(s.done().count() == 0);
 }
 
-TEST_CASE("swarm station: of a micro-batch that begins anew, only what is of its pass is taken", "[parallel][fast]") {
-  swarm_station s = middle();
+TEST_CASE("micro-batch state: of a micro-batch that begins anew, only what is of its pass is taken", "[parallel][fast]") {
+  micro_batch_state s = middle();
   s.take(order_in({7, 7, 7}, {1, 2, 3}));
   s.arrive(3, false, tensor_of(1), 7);
   REQUIRE(s.next());
@@ -188,9 +188,9 @@ TEST_CASE("swarm station: of a micro-batch that begins anew, only what is of its
   CHECK(s.next()->backward);
 }
 
-TEST_CASE("swarm station: where a micro-batch is finished, an input of its next pass may come before the order",
+TEST_CASE("micro-batch state: where a micro-batch is finished, an input of its next pass may come before the order",
           "[parallel][fast]") {
-  swarm_station s = middle_of_pass_7();
+  micro_batch_state s = middle_of_pass_7();
   s.arrive(3, true, tensor_of(3), 7);
   s.contributed(3, 0, tensor_of(4), 7);
   s.arrive(3, false, tensor_of(1), 7);  // the same again
@@ -203,9 +203,9 @@ TEST_CASE("swarm station: where a micro-batch is finished, an input of its next 
   CHECK_FALSE(s.adds(3));
 }
 
-TEST_CASE("swarm station: a stage above that begins anew gets the output that is kept, and its gradient counts",
+TEST_CASE("micro-batch state: a stage above that begins anew gets the output that is kept, and its gradient counts",
           "[parallel][fast]") {
-  swarm_station s = middle_of_pass_7();
+  micro_batch_state s = middle_of_pass_7();
   (void)s.take_shipments();
   s.take(order_in({7, 7, 9}, {1, 2, 5}, {stage_need::finished, stage_need::usual, stage_need::again}));
   const auto out = s.take_shipments();
@@ -223,8 +223,8 @@ TEST_CASE("swarm station: a stage above that begins anew gets the output that is
   CHECK_FALSE(s.adds(3));  // what it added was a gradient, and remains one
 }
 
-TEST_CASE("swarm station: what was counted before a turn stays when the rest is forgotten", "[parallel][fast]") {
-  swarm_station s = middle();
+TEST_CASE("micro-batch state: what was counted before a turn stays when the rest is forgotten", "[parallel][fast]") {
+  micro_batch_state s = middle();
   swarm_wire::batch_set counted{8};
   counted.add(1);
   s.begin(6, 8, counted);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/parallel/swarm_hearing.hpp>
+#include <causeway/parallel/swarm_message_handler.hpp>
 
 #include <causeway/sim/world.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
@@ -22,12 +22,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using hearing = parallel::swarm_hearing<stage::routing::least_load>;
+using handler = parallel::swarm_message_handler<stage::routing::least_load>;
 
 /// Hears, and computes nothing.
-struct listener final : hearing {
+struct listener final : handler {
   listener(std::shared_ptr<net::fabric> fabric, parallel::swarm_options o, log_sink log = {})
-      : hearing{std::move(fabric), std::move(o), stage::routing::least_load{}, std::move(log)} {}
+      : handler{std::move(fabric), std::move(o), stage::routing::least_load{}, std::move(log)} {}
   ~listener() override { fabric_->attach(nullptr); }
   void listen() {
     fabric_->attach(this);
@@ -37,7 +37,7 @@ struct listener final : hearing {
   [[nodiscard]] std::size_t connected() {
     std::size_t n = 0;
     fabric_->locked([&] {
-      for (const auto& [id, p] : table_.peers()) n += p.up && p.said ? 1U : 0U;
+      for (const auto& [id, p] : directory_.peers()) n += p.up && p.said ? 1U : 0U;
     });
     return n;
   }
@@ -47,24 +47,24 @@ struct listener final : hearing {
   }
   [[nodiscard]] double delay(net::peer_id a, net::peer_id b) {
     double d = 0;
-    fabric_->locked([&] { d = driver_.known().link(a, b); });
+    fabric_->locked([&] { d = scheduler_.known().link(a, b); });
     return d;
   }
   void say(net::peer_id to, std::vector<std::byte> bytes) {
-    fabric_->locked([&] { fabric_->post(*table_.link_to(to), std::move(bytes)); });
+    fabric_->locked([&] { fabric_->post(*directory_.link_to(to), std::move(bytes)); });
   }
-  [[nodiscard]] bool drives() const { return drives_; }
-  [[nodiscard]] bool knows(net::peer_id id) const { return table_.link_to(id).has_value(); }
+  [[nodiscard]] bool coordinates() const { return coordinates_; }
+  [[nodiscard]] bool knows(net::peer_id id) const { return directory_.link_to(id).has_value(); }
   [[nodiscard]] std::size_t early_orders() const { return orders_.size(); }
   [[nodiscard]] std::size_t waiting_announcements() const { return announcements_.size(); }
-  using hearing::take_announcements, hearing::station_;
+  using handler::take_announcements, handler::micro_batches_;
 };
 
 parallel::swarm_options options_of(std::uint32_t stage) { return {.run = 5, .stage = stage, .stages = 3}; }
 
 }  // namespace
 
-TEST_CASE("swarm hearing: who is told one address finds all", "[parallel][fast]") {
+TEST_CASE("swarm message handler: who is told one address finds all", "[parallel][fast]") {
   sim::world world{{.seed = 1}};
   for (int h = 0; h < 3; ++h) (void)world.add_host();
   std::vector<std::size_t> known(3);
@@ -83,7 +83,7 @@ TEST_CASE("swarm hearing: who is told one address finds all", "[parallel][fast]"
   CHECK(known == std::vector<std::size_t>{2, 2, 2});
 }
 
-TEST_CASE("swarm hearing: the driver learns how far the others are from each other", "[parallel][fast]") {
+TEST_CASE("swarm message handler: the coordinator learns how far the others are from each other", "[parallel][fast]") {
   sim::world world{{.seed = 1, .link = {.latency = 10ms}}};
   for (int h = 0; h < 3; ++h) (void)world.add_host();
   world.set_link(1, 2, {.latency = 70ms});
@@ -106,7 +106,7 @@ TEST_CASE("swarm hearing: the driver learns how far the others are from each oth
   CHECK(far == Approx(0.07).epsilon(0.2));
 }
 
-TEST_CASE("swarm hearing: announced tensors wait for their turn, and bytes that are none end the connection",
+TEST_CASE("swarm message handler: announced tensors wait for their turn, and bytes that are none end the connection",
           "[parallel][fast]") {
   sim::world world{{.seed = 1}};
   for (int h = 0; h < 2; ++h) (void)world.add_host();
@@ -126,12 +126,13 @@ TEST_CASE("swarm hearing: announced tensors wait for their turn, and bytes that 
         p.sleep(1s);
         l.say(2, std::vector<std::byte>(40, std::byte{200}));
       } else {
-        l.station_.begin(7, 4);
+        l.micro_batches_.begin(7, 4);
         p.sleep(500ms);
         for (const std::uint64_t turn : {7U, 8U, 9U}) {
-          l.station_.begin(turn, 4);
+          l.micro_batches_.begin(turn, 4);
           const std::size_t without_order = l.take_announcements().size();
-          l.station_.take({turn, 0, 1, {1, 2, 3}, std::vector(3, parallel::swarm_wire::stage_need::usual), {0, 0, 0}});
+          l.micro_batches_.take(
+              {turn, 0, 1, {1, 2, 3}, std::vector(3, parallel::swarm_wire::stage_need::usual), {0, 0, 0}});
           due.push_back(100 * without_order + l.take_announcements().size());
         }
       }
@@ -145,15 +146,15 @@ TEST_CASE("swarm hearing: announced tensors wait for their turn, and bytes that 
 
 namespace {
 
-/// Control messages that each of so many idle peers posts in a heartbeat, once they know each other: of the driver, and the
-/// most of another.
+/// Control messages that each of so many idle peers posts in a heartbeat, once they know each other: of the coordinator,
+/// and the most of another.
 std::pair<double, double> posts_of_idle_peers(std::uint32_t peers) {
   constexpr int heartbeats = 10;
   sim::world world{{.seed = 1}};
   for (std::uint32_t h = 0; h < peers; ++h) (void)world.add_host();
   std::vector<std::uint64_t> posts(peers);
   std::uint32_t silent = 0;
-  double driver = 0, other = 0;
+  double coordinator = 0, other = 0;
   for (std::uint32_t h = 0; h < peers; ++h) {
     world.boot(h, [&, h](sim::process& p) {
       auto o = options_of(h % 3);
@@ -171,29 +172,30 @@ std::pair<double, double> posts_of_idle_peers(std::uint32_t peers) {
       const std::uint64_t before = posts[h];
       p.sleep(heartbeats * 1s);
       const double each = static_cast<double>(posts[h] - before) / heartbeats;
-      (l.drives() ? driver : other) = std::max(l.drives() ? driver : other, each);
+      (l.coordinates() ? coordinator : other) = std::max(l.coordinates() ? coordinator : other, each);
       CHECK(l.connected() == peers - 1);
       p.sleep(5s);
     });
   }
   REQUIRE(world.run());
   CHECK(silent == 0);
-  return {driver, other};
+  return {coordinator, other};
 }
 
 }  // namespace
 
-TEST_CASE("swarm hearing: in a heartbeat the driver speaks to all, everybody else to a few", "[parallel][fast]") {
+TEST_CASE("swarm message handler: in a heartbeat the coordinator speaks to all, everybody else to a few",
+          "[parallel][fast]") {
   for (const std::uint32_t peers : {4U, 16U, 64U}) {
-    const auto [driver, other] = posts_of_idle_peers(peers);
-    INFO(peers << " peers: the driver posts " << driver << ", others " << other);
-    CHECK(other <= 4 * 8);  // statuses and probes of eight, the driver's; echoes of those who ask, at times more than eight
-    CHECK(driver <= peers + 2 * 8 + 2);
-    CHECK(driver >= peers - 1);
+    const auto [coordinator, other] = posts_of_idle_peers(peers);
+    INFO(peers << " peers: the coordinator posts " << coordinator << ", others " << other);
+    CHECK(other <= 4 * 8);  // statuses and probes of eight, the coordinator's; echoes, at times of more than eight
+    CHECK(coordinator <= peers + 2 * 8 + 2);
+    CHECK(coordinator >= peers - 1);
   }
 }
 
-TEST_CASE("swarm hearing: who announces tensors without end is sent away, and nothing is set aside for it",
+TEST_CASE("swarm message handler: who announces tensors without end is sent away, and nothing is set aside for it",
           "[parallel][fast]") {
   sim::world world{{.seed = 1}};
   for (int h = 0; h < 2; ++h) (void)world.add_host();
@@ -210,7 +212,7 @@ TEST_CASE("swarm hearing: who announces tensors without end is sent away, and no
       p.sleep(1s);
       for (std::uint64_t n = 0; n < 40; ++n) {
         if (h == 0 && l.knows(2)) l.say(2, encode(5, parallel::swarm_wire::tensor_announcement{1, 0, 0, n}));
-        if (h == 1) l.station_.begin(1, 4);
+        if (h == 1) l.micro_batches_.begin(1, 4);
         if (h == 1) CHECK(l.take_announcements().empty());
         p.sleep(10ms);
         if (h == 1) most = std::max(most, l.waiting_announcements());
@@ -223,7 +225,7 @@ TEST_CASE("swarm hearing: who announces tensors without end is sent away, and no
   CHECK(log.find("peer 1 is sent away: it announced more tensors than a turn has") != std::string::npos);
 }
 
-TEST_CASE("swarm hearing: orders come from who drives, and early ones are bounded", "[parallel][fast]") {
+TEST_CASE("swarm message handler: orders come from the coordinator, and early ones are bounded", "[parallel][fast]") {
   sim::world world{{.seed = 1}};
   for (int h = 0; h < 2; ++h) (void)world.add_host();
   std::vector<std::size_t> kept;
@@ -243,7 +245,7 @@ TEST_CASE("swarm hearing: orders come from who drives, and early ones are bounde
                                                      std::vector(3, parallel::swarm_wire::stage_need::usual),
                                                      {0, 0, 0}});
       };
-      if (h == 0) l.say(2, order(9, 0));  // from somebody who does not drive
+      if (h == 0) l.say(2, order(9, 0));  // from somebody who does not coordinate
       p.sleep(100ms);
       if (h == 1) kept.push_back(l.early_orders());
       if (h == 0) l.say(2, encode(5, parallel::swarm_wire::claim{7}));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_SWARM_ENDS_HPP
-#define CAUSEWAY_PARALLEL_SWARM_ENDS_HPP
+#ifndef CAUSEWAY_PARALLEL_SWARM_TABLE_SYNC_HPP
+#define CAUSEWAY_PARALLEL_SWARM_TABLE_SYNC_HPP
 
 // The two ends of a swarm whose output layer is the token table: what they have for each other, and when they ask. The last
 // stage sums the table's whole gradient and steps on it; the first takes the table over, bit for bit, once the last has
@@ -9,10 +9,10 @@
 #include <causeway/config/config.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
+#include <causeway/parallel/swarm_messenger.hpp>
 #include <causeway/parallel/swarm_options.hpp>
 #include <causeway/parallel/swarm_shares.hpp>
 #include <causeway/parallel/swarm_table_exchange.hpp>
-#include <causeway/parallel/swarm_talk.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -25,13 +25,13 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// To be used with the fabric's lock held. Without a tied table, or with one stage, it has nothing to do.
-class swarm_ends : protected swarm_talk {
+class swarm_table_sync : protected swarm_messenger {
  protected:
-  using swarm_talk::swarm_talk;
-  ~swarm_ends() = default;
+  using swarm_messenger::swarm_messenger;
+  ~swarm_table_sync() = default;
 
-  [[nodiscard]] bool in_training() const { return swarm_wire::trains(station_.turn()); }
-  [[nodiscard]] std::uint64_t step() const { return swarm_wire::step_of(station_.turn()); }
+  [[nodiscard]] bool in_training() const { return swarm_wire::trains(micro_batches_.turn()); }
+  [[nodiscard]] std::uint64_t step() const { return swarm_wire::step_of(micro_batches_.turn()); }
   [[nodiscard]] bool has_sum() const { return in_training() && gradients_.has_sum(step()); }
 
   [[nodiscard]] bool is_first_of_tied() const { return tied_.length > 0 && options_.stage == 0; }
@@ -44,7 +44,7 @@ class swarm_ends : protected swarm_talk {
   }
 
   /// A step, or an evaluation before it.
-  CAUSEWAY_DECL void begin_ends(std::uint64_t step);
+  CAUSEWAY_DECL void begin_table_sync(std::uint64_t step);
 
   /// These are the parameters after so many steps, committed: the last stage gives their table from now on.
   CAUSEWAY_DECL void gives_table(std::uint64_t steps, std::span<const float> parameters);
@@ -77,7 +77,7 @@ class swarm_ends : protected swarm_talk {
   CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_request& r);
   CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_piece& p);
 
-  CAUSEWAY_DECL [[nodiscard]] std::string describe_ends() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe_table_sync() const;
 
   swarm_gradients gradients_;
   swarm_tied_table tied_;
@@ -86,7 +86,7 @@ class swarm_ends : protected swarm_talk {
  private:
   template <class F>
   [[nodiscard]] bool any_mate(F&& f) const {
-    const auto& peers = table_.peers();
+    const auto& peers = directory_.peers();
     return std::any_of(peers.begin(), peers.end(), [&](const auto& p) {
       return p.second.up && p.second.said && p.second.said->stage == options_.stage && f(*p.second.said);
     });
@@ -109,7 +109,7 @@ class swarm_ends : protected swarm_talk {
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/parallel/impl/swarm_ends.ipp>
+#include <causeway/parallel/impl/swarm_table_sync.ipp>
 #endif
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_ENDS_HPP
+#endif  // CAUSEWAY_PARALLEL_SWARM_TABLE_SYNC_HPP

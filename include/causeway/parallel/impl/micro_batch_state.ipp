@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_STATION_IPP
-#define CAUSEWAY_PARALLEL_IMPL_SWARM_STATION_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_MICRO_BATCH_STATE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_MICRO_BATCH_STATE_IPP
 
-// Bodies of parallel/swarm_station.hpp.
+// Bodies of parallel/micro_batch_state.hpp.
 
-#include <causeway/parallel/swarm_station.hpp>
+#include <causeway/parallel/micro_batch_state.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL swarm_station::swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages)
+CAUSEWAY_DECL micro_batch_state::micro_batch_state(net::peer_id self, std::uint32_t stage, std::uint32_t stages)
     : self_{self}, stage_{stage}, stages_{stages} {}
 
-CAUSEWAY_DECL std::vector<swarm_shipment> swarm_station::take_shipments() { return std::exchange(shipments_, {}); }
+CAUSEWAY_DECL std::vector<swarm_shipment> micro_batch_state::take_shipments() { return std::exchange(shipments_, {}); }
 
-CAUSEWAY_DECL void swarm_station::begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted) {
+CAUSEWAY_DECL void micro_batch_state::begin(std::uint64_t turn, std::uint32_t micro_batches,
+                                            swarm_wire::batch_set counted) {
   turn_ = turn;
   slots_.clear();
   shipments_.clear();
@@ -22,7 +23,7 @@ CAUSEWAY_DECL void swarm_station::begin(std::uint64_t turn, std::uint32_t micro_
   next_place_ = 0;
 }
 
-CAUSEWAY_DECL void swarm_station::take(const swarm_wire::order& o) {
+CAUSEWAY_DECL void micro_batch_state::take(const swarm_wire::order& o) {
   if (o.turn != turn_ || o.micro_batch >= done_.size() || o.path.size() != stages_ || o.passes.size() != stages_) return;
   slot& s = at(o.micro_batch);
   if (s.ordered && o.version <= s.path.version) return;
@@ -36,8 +37,8 @@ CAUSEWAY_DECL void swarm_station::take(const swarm_wire::order& o) {
   if (s.d_input && (needs_again(s, false) || neighbour(s, false) != below)) ship(o.micro_batch, s, true);
 }
 
-CAUSEWAY_DECL void swarm_station::arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes,
-                                         std::uint64_t pass) {
+CAUSEWAY_DECL void micro_batch_state::arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes,
+                                             std::uint64_t pass) {
   if (micro_batch >= done_.size()) return;
   slot& s = at(micro_batch);
   received& place = backward ? s.d_output : s.input;
@@ -48,18 +49,18 @@ CAUSEWAY_DECL void swarm_station::arrive(std::uint32_t micro_batch, bool backwar
   s.place = next_place_++;
 }
 
-CAUSEWAY_DECL net::peer_id swarm_station::refuse(std::uint32_t micro_batch, bool backward) {
+CAUSEWAY_DECL net::peer_id micro_batch_state::refuse(std::uint32_t micro_batch, bool backward) {
   slot& s = at(micro_batch);
   (backward ? s.d_output : s.input).bytes.reset();
   return neighbour(s, backward);
 }
 
-CAUSEWAY_DECL bool swarm_station::expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const {
+CAUSEWAY_DECL bool micro_batch_state::expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const {
   const auto known = slots_.find(micro_batch);
   return peer != 0 && known != slots_.end() && known->second.ordered && neighbour(known->second, backward) == peer;
 }
 
-CAUSEWAY_DECL void swarm_station::connected(net::peer_id peer) {
+CAUSEWAY_DECL void micro_batch_state::connected(net::peer_id peer) {
   for (auto& [m, s] : slots_) {
     if (!s.ordered) continue;
     if (s.output && neighbour(s, true) == peer) ship(m, s, false);
@@ -67,26 +68,26 @@ CAUSEWAY_DECL void swarm_station::connected(net::peer_id peer) {
   }
 }
 
-CAUSEWAY_DECL void swarm_station::drop_orders() {
+CAUSEWAY_DECL void micro_batch_state::drop_orders() {
   for (auto& [m, s] : slots_) s.ordered = s.ordered && (s.forwarded || s.finished);
 }
 
-CAUSEWAY_DECL void swarm_station::drop_contributions() {
+CAUSEWAY_DECL void micro_batch_state::drop_contributions() {
   std::erase_if(slots_, [](const auto& s) { return s.second.finished; });
   done_ = counted_;
 }
 
-CAUSEWAY_DECL void swarm_station::forget() {
+CAUSEWAY_DECL void micro_batch_state::forget() {
   slots_.clear();
   done_ = counted_;
 }
 
-CAUSEWAY_DECL void swarm_station::settle(bool counts) {
+CAUSEWAY_DECL void micro_batch_state::settle(bool counts) {
   counted_ = counts ? done_ : swarm_wire::batch_set{done_.size()};
   if (!counts) done_ = counted_;
 }
 
-CAUSEWAY_DECL std::optional<swarm_task> swarm_station::next() const {
+CAUSEWAY_DECL std::optional<swarm_task> micro_batch_state::next() const {
   const std::pair<const std::uint32_t, slot>* best = nullptr;
   for (const auto& entry : slots_) {
     const slot& s = entry.second;
@@ -101,7 +102,7 @@ CAUSEWAY_DECL std::optional<swarm_task> swarm_station::next() const {
   return swarm_task{best->first, backward, backward ? s.d_output.bytes : s.input.bytes, s.pass};
 }
 
-CAUSEWAY_DECL void swarm_station::forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass) {
+CAUSEWAY_DECL void micro_batch_state::forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass) {
   slot& s = at(micro_batch);
   if (s.pass != pass) return;
   s.forwarded = true;
@@ -111,8 +112,8 @@ CAUSEWAY_DECL void swarm_station::forwarded(std::uint32_t micro_batch, boundary_
   if (s.output && s.ordered) ship(micro_batch, s, false);
 }
 
-CAUSEWAY_DECL void swarm_station::contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input,
-                                              std::uint64_t pass) {
+CAUSEWAY_DECL void micro_batch_state::contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input,
+                                                  std::uint64_t pass) {
   slot& s = at(micro_batch);
   done_.add(micro_batch);
   s.loss = loss;
@@ -123,13 +124,13 @@ CAUSEWAY_DECL void swarm_station::contributed(std::uint32_t micro_batch, double 
   if (s.d_input && s.ordered) ship(micro_batch, s, true);
 }
 
-CAUSEWAY_DECL std::uint32_t swarm_station::queued() const {
+CAUSEWAY_DECL std::uint32_t micro_batch_state::queued() const {
   std::uint32_t n = 0;
   for (const auto& [m, s] : slots_) n += s.ordered && !s.finished && (ready_back(s) || ready_forth(s)) ? 1U : 0U;
   return n;
 }
 
-CAUSEWAY_DECL swarm_wire::report swarm_station::summary(std::uint32_t term) const {
+CAUSEWAY_DECL swarm_wire::report micro_batch_state::summary(std::uint32_t term) const {
   swarm_wire::report r{term, turn_, done_, swarm_wire::batch_set{done_.size()}, {}};
   for (const auto& [m, s] : slots_) {
     if (s.forwarded && !done_.has(m)) r.begun.add(m);
@@ -139,7 +140,7 @@ CAUSEWAY_DECL swarm_wire::report swarm_station::summary(std::uint32_t term) cons
   return r;
 }
 
-CAUSEWAY_DECL std::vector<std::pair<std::uint32_t, net::peer_id>> swarm_station::waiting_for() const {
+CAUSEWAY_DECL std::vector<std::pair<std::uint32_t, net::peer_id>> micro_batch_state::waiting_for() const {
   std::vector<std::pair<std::uint32_t, net::peer_id>> all;
   for (const auto& [m, s] : slots_) {
     if (!s.ordered || s.finished || ready_back(s) || ready_forth(s)) continue;
@@ -148,7 +149,7 @@ CAUSEWAY_DECL std::vector<std::pair<std::uint32_t, net::peer_id>> swarm_station:
   return all;
 }
 
-CAUSEWAY_DECL void swarm_station::slot::begin_anew(std::uint64_t from) {
+CAUSEWAY_DECL void micro_batch_state::slot::begin_anew(std::uint64_t from) {
   pass = from;
   forwarded = finished = false;
   if (input.pass < pass) input.bytes.reset();
@@ -157,22 +158,22 @@ CAUSEWAY_DECL void swarm_station::slot::begin_anew(std::uint64_t from) {
   d_input.reset();
 }
 
-CAUSEWAY_DECL auto swarm_station::at(std::uint32_t micro_batch) -> slot& {
+CAUSEWAY_DECL auto micro_batch_state::at(std::uint32_t micro_batch) -> slot& {
   const auto [place, fresh] = slots_.try_emplace(micro_batch);
   if (fresh) place->second.place = next_place_++;
   return place->second;
 }
 
-CAUSEWAY_DECL bool swarm_station::ready_forth(const slot& s) const {
+CAUSEWAY_DECL bool micro_batch_state::ready_forth(const slot& s) const {
   return !s.forwarded && (stage_ == 0 || (s.input.bytes && s.input.pass == s.pass));
 }
 
-CAUSEWAY_DECL net::peer_id swarm_station::neighbour(const slot& s, bool above) const {
+CAUSEWAY_DECL net::peer_id micro_batch_state::neighbour(const slot& s, bool above) const {
   const std::size_t at = neighbouring_stage(s, above);
   return at < stages_ ? s.path.path[at] : 0;
 }
 
-CAUSEWAY_DECL std::size_t swarm_station::neighbouring_stage(const slot& s, bool above) const {
+CAUSEWAY_DECL std::size_t micro_batch_state::neighbouring_stage(const slot& s, bool above) const {
   std::size_t k = stage_;
   do {
     k = above ? k + 1 : k - 1;  // below stage 0: beyond all stages
@@ -180,12 +181,12 @@ CAUSEWAY_DECL std::size_t swarm_station::neighbouring_stage(const slot& s, bool 
   return k;
 }
 
-CAUSEWAY_DECL bool swarm_station::needs_again(const slot& s, bool above) const {
+CAUSEWAY_DECL bool micro_batch_state::needs_again(const slot& s, bool above) const {
   const std::size_t k = neighbouring_stage(s, above);
   return k < stages_ && s.path.needs[k] == swarm_wire::stage_need::again;
 }
 
-CAUSEWAY_DECL void swarm_station::ship(std::uint32_t micro_batch, const slot& s, bool backward) {
+CAUSEWAY_DECL void micro_batch_state::ship(std::uint32_t micro_batch, const slot& s, bool backward) {
   const std::size_t k = neighbouring_stage(s, !backward);
   if (k >= stages_ || s.path.needs[k] == swarm_wire::stage_need::finished) return;
   const std::uint64_t pass = s.path.passes[backward ? stage_ : k];
@@ -194,4 +195,4 @@ CAUSEWAY_DECL void swarm_station::ship(std::uint32_t micro_batch, const slot& s,
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_STATION_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_MICRO_BATCH_STATE_IPP

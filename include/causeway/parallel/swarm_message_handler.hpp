@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_SWARM_HEARING_HPP
-#define CAUSEWAY_PARALLEL_SWARM_HEARING_HPP
+#ifndef CAUSEWAY_PARALLEL_SWARM_MESSAGE_HANDLER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_MESSAGE_HANDLER_HPP
 
 // What happens on a swarm peer's network, and which message goes to which of its parts.
 
@@ -9,7 +9,7 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/net/fabric.hpp>
-#include <causeway/parallel/swarm_lead.hpp>
+#include <causeway/parallel/swarm_coordinator.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
 #include <causeway/stage/routing.hpp>
 
@@ -27,27 +27,27 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// To be used with the fabric's lock held, as events come.
 template <stage::routing::Router Router>
-class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events {
+class swarm_message_handler : protected swarm_coordinator<Router>, protected net::fabric_events {
  protected:
-  using base = swarm_lead<Router>;
-  using base::base, base::fabric_, base::options_, base::table_, base::station_, base::driver_, base::followed_,
-      base::drives_, base::log_;
-  ~swarm_hearing() override = default;
+  using base = swarm_coordinator<Router>;
+  using base::base, base::fabric_, base::options_, base::directory_, base::micro_batches_, base::scheduler_,
+      base::followed_, base::coordinates_, base::log_;
+  ~swarm_message_handler() override = default;
 
   void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
-    table_.up(id, link, address, fabric_->now());
+    directory_.up(id, link, address, fabric_->now());
     this->greet(id, address);
-    station_.connected(id);
+    micro_batches_.connected(id);
     this->settle();
   }
 
   void on_down(net::peer_index link, const error& why) override {
-    const net::peer_id id = table_.at(link);
+    const net::peer_id id = directory_.at(link);
     log_(severity::debug, "peer " + std::to_string(id) + " is down: " + why.message);
-    table_.down(id);
+    directory_.down(id);
     std::erase_if(announcements_, [link](const auto& p) { return p.first == link; });
     announced_.erase(link);
-    driver_.gone(id);
+    scheduler_.gone(id);
     this->fetched_.lost(id);
     this->settle();
   }
@@ -55,14 +55,14 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
   void on_unreachable(const std::string&, const error&) override {}
 
   void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
-    const net::peer_id from = table_.at(link);
+    const net::peer_id from = directory_.at(link);
     if (from == 0) return;  // it is down already
     auto m = swarm_wire::decode(this->run_, bytes);
     if (!m) {
       log_(severity::warning, "peer " + std::to_string(from) + " is sent away: " + m.error().text());
       return fabric_->close(link, m.error().message);
     }
-    table_.peers()[from].heard = fabric_->now();
+    directory_.peers()[from].heard = fabric_->now();
     std::visit([&](auto& what) { take(link, from, what); }, *m);
     this->settle();
   }
@@ -74,13 +74,13 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
 
   void heartbeat() {
     const time_point now = fabric_->now();
-    const auto some = table_.next_few(base::few);
+    const auto some = directory_.next_few(base::few);
     this->announce_to(some);
     this->look_around_for_peers(now);
     this->probe(some, now);
     this->look_after_the_trainer(now);
-    if (auto measured = table_.take_delays(); !measured.list.empty()) this->tell_driver(measured);
-    if (drives_) this->balance(now);
+    if (auto measured = directory_.take_delays(); !measured.list.empty()) this->tell_coordinator(measured);
+    if (coordinates_) this->balance(now);
     this->ask_for_the_loss();
     this->fetched_.forgive();
     fabric_->wake_at(now + options_.heartbeat);
@@ -89,14 +89,14 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
   /// Announced tensors of this turn whose data can be received now: those from whom the orders name. Others wait for their
   /// order or their turn, so nobody else makes this peer set memory aside.
   [[nodiscard]] std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> take_announcements() {
-    if (std::exchange(announced_in_, station_.turn()) != station_.turn()) announced_.clear();
+    if (std::exchange(announced_in_, micro_batches_.turn()) != micro_batches_.turn()) announced_.clear();
     std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> due;
     std::erase_if(announcements_, [&](const auto& p) {
       const auto& [link, what] = p;
-      const bool now =
-          what.turn == station_.turn() && station_.expects(table_.at(link), what.micro_batch, what.backward != 0);
+      const bool now = what.turn == micro_batches_.turn() &&
+                       micro_batches_.expects(directory_.at(link), what.micro_batch, what.backward != 0);
       if (now) due.push_back(p);
-      return now || what.turn < station_.turn();
+      return now || what.turn < micro_batches_.turn();
     });
     return due;
   }
@@ -107,36 +107,36 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
  private:
   void take(net::peer_index, net::peer_id from, const swarm_wire::status& s) {
     if (s.stage >= options_.stages) return;
-    const bool fresh = !table_.peers()[from].said;
-    table_.take(from, s, fabric_->now());
+    const bool fresh = !directory_.peers()[from].said;
+    directory_.take(from, s, fabric_->now());
     if (fresh && from == followed_.id) {  // it took this peer for lost
       this->forget_what_was_given_away();
       this->send_report();
     }
-    if (!drives_) return;
+    if (!coordinates_) return;
     if (s.serving != 0) {
-      driver_.serves(from, s.stage);
+      scheduler_.serves(from, s.stage);
     } else {
-      driver_.gone(from);
+      scheduler_.gone(from);
     }
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::claim& c) {
-    auto& said = table_.peers()[from].said;
+    auto& said = directory_.peers()[from].said;
     if (!said) return;
-    said->drives = 1;
+    said->coordinates = 1;
     said->term = c.term;
-    table_.term(c.term);
+    directory_.term(c.term);
     const auto before = followed_;
     this->elect();
     if (followed_.id == from && before.id == from && before.term == c.term) this->send_report();
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::report& r) {
-    if (drives_) this->heard_by_driver(from, r);
+    if (coordinates_) this->heard_by_coordinator(from, r);
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::order& o) { this->accept(from, o); }
   /// A neighbour announces two tensors a micro-batch and turn, and what it sends again. Who goes on and on is sent away.
   void take(net::peer_index link, net::peer_id from, const swarm_wire::tensor_announcement& p) {
-    if (p.turn < station_.turn()) return;
+    if (p.turn < micro_batches_.turn()) return;
     const std::size_t most = announced_each * this->most_micro_batches();
     if (++announced_[link] <= most && announcements_.size() < announced_in_all * most)
       return announcements_.emplace_back(link, p), void();
@@ -144,15 +144,17 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     fabric_->close(link, "more tensors were announced than a turn has, " + std::to_string(most) + " at most");
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::contributed& c) {
-    if (drives_) this->heard_by_driver(from, c);
+    if (coordinates_) this->heard_by_coordinator(from, c);
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::refusal& r) {
-    if (drives_) this->heard_by_driver(from, r);
+    if (coordinates_) this->heard_by_coordinator(from, r);
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::probe& p) { this->post(from, swarm_wire::echo{p.mark}); }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::echo& e) { table_.echoed(from, e.mark, fabric_->now()); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::echo& e) {
+    directory_.echoed(from, e.mark, fabric_->now());
+  }
   void take(net::peer_index, net::peer_id from, const swarm_wire::delays& d) {
-    if (drives_) this->heard_by_driver(from, d);
+    if (coordinates_) this->heard_by_coordinator(from, d);
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::verdict& v) {
     if (from == followed_.id) this->hear(v);
@@ -172,4 +174,4 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_HEARING_HPP
+#endif  // CAUSEWAY_PARALLEL_SWARM_MESSAGE_HANDLER_HPP

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_SWARM_TABLE_HPP
-#define CAUSEWAY_PARALLEL_SWARM_TABLE_HPP
+#ifndef CAUSEWAY_PARALLEL_PEER_DIRECTORY_HPP
+#define CAUSEWAY_PARALLEL_PEER_DIRECTORY_HPP
 
-// What one peer knows of a swarm: who is connected, where each stands, which stages have their sums, and who drives.
+// What one peer knows of a swarm: who is connected, where each stands, which stages have their sums, and who coordinates.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
@@ -29,13 +29,13 @@ struct swarm_neighbour {
   time_point heard;
   time_point probed;  ///< an echo is waited for since then
   double delay = 0;   ///< seconds, half a round trip; 0: not known
-  bool news = false;  ///< the driver has not been told that delay
+  bool news = false;  ///< the coordinator has not been told that delay
 };
 
 /// Thread safety: none; the fabric's lock serves.
-class swarm_table {
+class peer_directory {
  public:
-  CAUSEWAY_DECL swarm_table(net::peer_id self, std::uint32_t stages);
+  CAUSEWAY_DECL peer_directory(net::peer_id self, std::uint32_t stages);
 
   CAUSEWAY_DECL void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
   /// Who is down is forgotten where many are known: strangers come with new ids for ever.
@@ -78,14 +78,14 @@ class swarm_table {
   CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
   CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
 
-  struct driver_choice {
+  struct coordinator_choice {
     net::peer_id id = 0;
     std::uint32_t term = 0;
   };
-  /// Who says that it drives, with the highest term; of two with the same, the one with the lower id. `self`: this peer's
-  /// own claim, term 0 if it has none.
-  CAUSEWAY_DECL [[nodiscard]] driver_choice driver(std::uint32_t own_term) const;
-  /// Whether this peer, which serves the first stage, comes before all others that could drive.
+  /// Who says that it coordinates, with the highest term; of two with the same, the one with the lower id. `self`: this
+  /// peer's own claim, term 0 if it has none.
+  CAUSEWAY_DECL [[nodiscard]] coordinator_choice coordinator(std::uint32_t own_term) const;
+  /// Whether this peer, which serves the first stage, comes before all others that could coordinate.
   CAUSEWAY_DECL [[nodiscard]] bool first_in_line() const;
 
   [[nodiscard]] std::map<net::peer_id, swarm_neighbour>& peers() noexcept { return peers_; }
@@ -113,7 +113,7 @@ class swarm_table {
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/parallel/impl/swarm_table.ipp>
+#include <causeway/parallel/impl/peer_directory.ipp>
 #endif
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_TABLE_HPP
+#endif  // CAUSEWAY_PARALLEL_PEER_DIRECTORY_HPP

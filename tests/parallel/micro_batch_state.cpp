@@ -234,10 +234,10 @@ TEST_CASE("micro-batch state: what was counted before a turn stays when the rest
   s.forget();
   CHECK(s.done() == counted);
   s.contributed(2, 0, nullptr);
-  s.settle(true);
+  s.set_applied(true);
   CHECK(s.pending() == 0);
   CHECK(s.done().count() == 2);
-  s.settle(false);
+  s.set_applied(false);
   CHECK(s.done().count() == 0);
 }
 

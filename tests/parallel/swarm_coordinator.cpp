@@ -25,15 +25,16 @@ struct lone_peer final : coordinator {
       : coordinator{
             p.make_fabric(5), {.run = 5, .stage = 0, .stages = 2, .micro_batches = 4}, stage::routing::least_load{}, {}} {}
   using coordinator::begin, coordinator::coordinates_, coordinator::evaluated, coordinator::followed_,
-      coordinator::gives_up, coordinator::hear, coordinator::may_enter, coordinator::settle, coordinator::micro_batches_,
-      coordinator::directory_, coordinator::term_, coordinator::claims_from_, coordinator::ask_for_the_loss;
+      coordinator::gives_up, coordinator::hear, coordinator::may_enter, coordinator::after_event,
+      coordinator::micro_batches_, coordinator::directory_, coordinator::term_, coordinator::claims_from_,
+      coordinator::ask_for_the_loss;
 
   void meet(net::peer_id id, std::uint32_t stage, std::uint64_t turn, std::uint32_t term = 0, bool coordinates = false) {
     directory_.up(id, static_cast<net::peer_index>(id), "", time_point{});
     parallel::swarm_wire::status s;
     s.stage = stage, s.serving = 1, s.turn = turn, s.term = term, s.coordinates = coordinates ? 1 : 0;
     directory_.take(id, s, time_point{});
-    settle();
+    after_event();
   }
 };
 
@@ -58,7 +59,7 @@ TEST_CASE("swarm coordinator: the first peer of stage 0 coordinates, and gives w
     l.begin(training_turn(0), 4);
     coordinated = l.coordinates_;
     l.meet(9, 1, training_turn(0));
-    l.settle();
+    l.after_event();
     l.meet(7, 0, training_turn(0), 8, true);
     coordinates = l.coordinates_;
     followed = l.followed_.id;

@@ -42,14 +42,14 @@ struct end_of_model final : handler {
       gradients_.keep_sum(step, std::move(sum));
       own_sums_[0] = {step, 1};
       announce();
-      settle();
+      after_event();
     });
   }
   void commits(std::uint64_t steps, const std::vector<float>& parameters) {
     fabric_->locked([&] {
       gives_table(steps, parameters);
       announce();
-      settle();
+      after_event();
     });
   }
   [[nodiscard]] std::vector<float> got() {

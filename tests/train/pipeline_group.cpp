@@ -26,8 +26,8 @@ struct scripted_members final : elastic_group {
     if (called_off) return fail(errc::cancelled, "round", "the attempt was called off");
     return {};
   }
-  result<verdict> settle(const result<void>& outcome, bool candidate) override {
-    ++settled;
+  result<verdict> decide(const result<void>& outcome, bool candidate) override {
+    ++decided;
     voted = outcome.has_value() && candidate;
     if (others) std::copy_n(std::as_bytes(std::span{&*others, 1}).begin(), sizeof *others, shared.parts[0].begin());
     return judged;
@@ -42,7 +42,7 @@ struct scripted_members final : elastic_group {
   net::any_transport transport{};
   shared_state shared;
   std::uint64_t entered_with = 0;
-  int settled = 0;
+  int decided = 0;
   bool called_off = false, voted = false;
   std::optional<parallel::step_record> others;  // what they voted for instead
   verdict judged = verdict::commit;
@@ -73,14 +73,14 @@ TEST_CASE("pipeline group: peers share the record, not the parameters", "[train]
   CHECK(c.members->entered_with == 1);  // never nothing: an empty round would not be tried
 }
 
-TEST_CASE("pipeline group: a step is voted on before it is made, and settled once", "[train][fast]") {
+TEST_CASE("pipeline group: a step is voted on before it is made, and decided once", "[train][fast]") {
   group_of_one c;
   REQUIRE(c.group.propose({1, 11, 2.0}));
   CHECK(c.members->voted);
   CHECK(c.group.record() == parallel::step_record{1, 11, 2.0});
   CHECK(c.group.state_hash() == 11);
-  CHECK(c.group.settle({}, true).value() == verdict::commit);
-  CHECK(c.members->settled == 1);
+  CHECK(c.group.decide({}, true).value() == verdict::commit);
+  CHECK(c.members->decided == 1);
 }
 
 TEST_CASE("pipeline group: what others voted for counts", "[train][fast]") {
@@ -93,7 +93,7 @@ TEST_CASE("pipeline group: what others voted for counts", "[train][fast]") {
 TEST_CASE("pipeline group: what failed before a step is told to the membership, and is no vote", "[train][fast]") {
   group_of_one c;
   REQUIRE(c.group.failed(fail(errc::peer_lost, "peer 2", "is gone")));
-  CHECK(c.members->settled == 1);
+  CHECK(c.members->decided == 1);
   CHECK_FALSE(c.members->voted);
 }
 
@@ -103,11 +103,11 @@ TEST_CASE("pipeline group: a failed attempt is tried again, unless others have f
   const auto outcome = c.group.propose({1, 11, 2.0});
   REQUIRE_FALSE(outcome);
   CHECK(c.group.record().step == 0);
-  CHECK(c.group.settle(outcome, false).value() == verdict::retry);
-  CHECK(c.members->settled == 1);
+  CHECK(c.group.decide(outcome, false).value() == verdict::retry);
+  CHECK(c.members->decided == 1);
   c.group.finished_by_others();
-  CHECK(c.group.settle(outcome, false).value() == verdict::commit);
-  CHECK(c.members->settled == 1);  // the attempt that was begun goes on with the next step
+  CHECK(c.group.decide(outcome, false).value() == verdict::commit);
+  CHECK(c.members->decided == 1);  // the attempt that was begun goes on with the next step
 }
 
 TEST_CASE("pipeline group: what is alike on all peers is neither of their blocks nor what an exchange remembers of them",
@@ -135,10 +135,10 @@ TEST_CASE("pipeline group: what is alike on all peers is neither of their blocks
 TEST_CASE("pipeline group: an exchange that begins again with another row does not end the attempt", "[train][fast]") {
   group_of_one c;
   c.group.begin_exchange_again();
-  CHECK(c.group.settle(fail(errc::cancelled, "step", ""), false).value() == verdict::retry);
-  CHECK(c.members->settled == 0);
-  CHECK(c.group.settle(fail(errc::cancelled, "step", ""), false).value() == verdict::retry);
-  CHECK(c.members->settled == 1);
+  CHECK(c.group.decide(fail(errc::cancelled, "step", ""), false).value() == verdict::retry);
+  CHECK(c.members->decided == 0);
+  CHECK(c.group.decide(fail(errc::cancelled, "step", ""), false).value() == verdict::retry);
+  CHECK(c.members->decided == 1);
 }
 
 }  // namespace causeway

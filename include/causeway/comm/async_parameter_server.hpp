@@ -303,7 +303,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     }
     record_.found(cuts_, ctx.parameters(), outer_);
     auto alone = net::any_transport{};
-    CAUSEWAY_TRY(tiers_.seat(terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
+    CAUSEWAY_TRY(tiers_.set_peers(terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
     tiers_.server().dissolve();
     ctx.contribution().gather(hubs_.record_samples, true);
     schedule();

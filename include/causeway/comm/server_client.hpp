@@ -50,7 +50,7 @@ struct hub_leg {
   time_point sent_at{};
 
   /// No push is under way any more.
-  void settle() noexcept { pending = answered = fresh = spoilt = unsound = false; }
+  void end_push() noexcept { pending = answered = fresh = spoilt = unsound = false; }
 
   void serialize(auto& ar) {
     ar(since, due_after, waited, number, samples, steps, timed, compute_seconds, pending, fresh, answered, answer_steps);

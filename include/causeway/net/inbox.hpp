@@ -143,7 +143,7 @@ class inbox {
   CAUSEWAY_DECL void keep(std::size_t bytes);
   CAUSEWAY_DECL void free(std::size_t bytes);
 
-  CAUSEWAY_DECL void settle_kept(message& m, std::uint64_t offset);
+  CAUSEWAY_DECL void mark_filled(message& m, std::uint64_t offset);
 
   CAUSEWAY_DECL void copy_if_filled(const message& m, const kept_chunk& chunk);
 

@@ -79,7 +79,7 @@ class micro_batch_state {
   CAUSEWAY_DECL void forget();
   /// What has been contributed since the turn began is in this peer's parameters now; or, with false, what was counted
   /// before is not in them any more.
-  CAUSEWAY_DECL void settle(bool counts);
+  CAUSEWAY_DECL void set_applied(bool applied);
 
   // ---- work ------------------------------------------------------------------------------------------------------------
 

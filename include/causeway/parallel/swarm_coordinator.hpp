@@ -68,7 +68,7 @@ class swarm_coordinator : protected swarm_table_sync {
     } else if (!told) {
       ask_what_was_missed();
     }
-    settle();
+    after_event();
   }
 
   /// What this peer has of the turn is worth nothing. The coordinator gives it to others; this peer is that no more.
@@ -80,7 +80,7 @@ class swarm_coordinator : protected swarm_table_sync {
     ++times_forgotten_;
     if (std::exchange(coordinates_, false)) followed_ = {};
     announce();
-    settle();
+    after_event();
   }
   /// Who came to values that are not finite computes again with its next step; after each time more, within a hundred
   /// steps, it looks on for one step, three, seven ... 63, as long as others serve its stage.
@@ -216,7 +216,7 @@ class swarm_coordinator : protected swarm_table_sync {
   }
 
   /// After every event: who coordinates, what the coordinator wants, whether the turn is complete.
-  void settle() {
+  void after_event() {
     elect();
     if (coordinates_) steer();
     ask_the_other_end();
@@ -329,7 +329,7 @@ class swarm_coordinator : protected swarm_table_sync {
                                 std::to_string(static_cast<std::int64_t>(seconds(since))) +
                                 " s, though work waits for it: others get that until it goes on");
     announce();
-    settle();
+    after_event();
   }
 
   /// The coordinator's word. What an evaluation came to is kept for those who come late.

@@ -38,7 +38,7 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     directory_.up(id, link, address, fabric_->now());
     this->greet(id, address);
     micro_batches_.connected(id);
-    this->settle();
+    this->after_event();
   }
 
   void on_down(net::peer_index link, const error& why) override {
@@ -49,7 +49,7 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     announced_.erase(link);
     scheduler_.gone(id);
     this->fetched_.lost(id);
-    this->settle();
+    this->after_event();
   }
 
   void on_unreachable(const std::string&, const error&) override {}
@@ -64,12 +64,12 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
     }
     directory_.peers()[from].heard = fabric_->now();
     std::visit([&](auto& what) { take(link, from, what); }, *m);
-    this->settle();
+    this->after_event();
   }
 
   void on_wake() override {
     heartbeat();
-    this->settle();
+    this->after_event();
   }
 
   void heartbeat() {

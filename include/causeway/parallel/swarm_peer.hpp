@@ -130,7 +130,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
         again_from_ = fabric_->now() + look_around;  // who has the rest may be on its way
         if (asks) this->asks_itself();
         this->send_report();
-        this->settle();
+        this->after_event();
       });
       return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
                   "micro-batches are missing; they are computed first");
@@ -161,7 +161,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     locked([&] {
       has_summed(kept_, {summed_.begin(), summed_.end()});
       this->announce();
-      this->settle();
+      this->after_event();
     });
     const auto passed = [&] { return directory_.squares(step).has_value() && this->may_step(); };  // the barrier
     CAUSEWAY_TRY(work_until([&] { return passed() || directory_.left_behind(step); }));
@@ -173,7 +173,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void committed(bool adopted) override {
     locked([&] {
-      if (this->holds_committed(adopted)) this->settle();
+      if (this->holds_committed(adopted)) this->after_event();
     });
   }
   bool put_table() override {

@@ -85,7 +85,7 @@ class swarm_work : protected swarm_message_handler<Router> {
     if (this->steps_alone()) computer_->forget_progress();
     std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
     locked([this] {
-      if (this->steps_alone()) micro_batches_.settle(false);
+      if (this->steps_alone()) micro_batches_.set_applied(false);
       micro_batches_.drop_contributions();
       progress_ = micro_batches_.done();
     });
@@ -98,7 +98,7 @@ class swarm_work : protected swarm_message_handler<Router> {
                                 " is thrown away, and computed again by others or from the last state that was committed");
     if (computer_ != nullptr) std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
     locked([this] {
-      if (this->steps_alone()) micro_batches_.settle(false);
+      if (this->steps_alone()) micro_batches_.set_applied(false);
       progress_ = {};
       clobbered_ = false;
       added_ = 0;
@@ -116,7 +116,7 @@ class swarm_work : protected swarm_message_handler<Router> {
     if (pending > 0) {
       CAUSEWAY_TRY(computer_->take_step(static_cast<float>(progress_.size()) / static_cast<float>(pending)));
       locked([&] {
-        micro_batches_.settle(true);
+        micro_batches_.set_applied(true);
         progress_ = micro_batches_.done();
       });
     }
@@ -177,7 +177,7 @@ class swarm_work : protected swarm_message_handler<Router> {
       if (this->in_training()) return;
       micro_batches_.contributed(task.micro_batch, out.loss, nullptr, task.pass);
       this->tell_coordinator(swarm_wire::contributed{micro_batches_.turn(), task.micro_batch, 0, out.loss});
-      this->settle();
+      this->after_event();
     });
     return {};
   }
@@ -217,7 +217,7 @@ class swarm_work : protected swarm_message_handler<Router> {
       const double took = time_of(forward_seconds_[m] + seconds(fabric_->now() - begin));
       micro_batches_.contributed(m, back.loss, std::move(back.bytes), task.pass);
       this->tell_coordinator(swarm_wire::contributed{micro_batches_.turn(), m, took, back.loss});
-      this->settle();
+      this->after_event();
     });
     return {};
   }
@@ -252,7 +252,7 @@ class swarm_work : protected swarm_message_handler<Router> {
                                   std::to_string(task.micro_batch) + ": " + why.text());
       if (const auto link = directory_.link_to(from)) fabric_->close(*link, why.message);
       this->tell_coordinator(swarm_wire::refusal{micro_batches_.turn(), task.micro_batch, from});
-      this->settle();
+      this->after_event();
     });
     return {};
   }

@@ -192,7 +192,7 @@ class world {
   CAUSEWAY_DECL void step();
 
   /// Lets every process run that can.
-  CAUSEWAY_DECL void settle();
+  CAUSEWAY_DECL void run_ready();
 
   detail::core core_;
   std::deque<host_state> hosts_;

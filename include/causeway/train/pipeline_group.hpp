@@ -53,7 +53,7 @@ class pipeline_group final : public elastic_group, public parallel::step_group {
   CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t, std::uint64_t) override;
   CAUSEWAY_INLINE result<void> exchanged(std::span<const float> mean) override;
 
-  CAUSEWAY_INLINE result<verdict> settle(const result<void>& outcome, bool) override;
+  CAUSEWAY_INLINE result<verdict> decide(const result<void>& outcome, bool) override;
 
   // ---- for the pipelines ----------------------------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ CAUSEWAY_DECL void inbox::end_chunk(const landing& spot) {
   message& m = found->second;
   m.coming -= spot.length;
   m.received += spot.length;
-  if (spot.how == landing::kind::kept) settle_kept(m, spot.offset);
+  if (spot.how == landing::kind::kept) mark_filled(m, spot.offset);
   if (m.slot != no_slot) (*operations_)[m.slot].moved = m.received;
   retire_if_complete(found);
 }
@@ -230,7 +230,7 @@ CAUSEWAY_DECL void inbox::free(std::size_t bytes) {
   if (limits_.shared != nullptr) limits_.shared->give(bytes);
 }
 
-CAUSEWAY_DECL void inbox::settle_kept(message& m, std::uint64_t offset) {
+CAUSEWAY_DECL void inbox::mark_filled(message& m, std::uint64_t offset) {
   for (kept_chunk& chunk : m.kept) {
     if (chunk.offset != offset) continue;
     chunk.filled = true;

@@ -82,9 +82,9 @@ CAUSEWAY_DECL void micro_batch_state::forget() {
   done_ = counted_;
 }
 
-CAUSEWAY_DECL void micro_batch_state::settle(bool counts) {
-  counted_ = counts ? done_ : swarm_wire::batch_set{done_.size()};
-  if (!counts) done_ = counted_;
+CAUSEWAY_DECL void micro_batch_state::set_applied(bool applied) {
+  counted_ = applied ? done_ : swarm_wire::batch_set{done_.size()};
+  if (!applied) done_ = counted_;
 }
 
 CAUSEWAY_DECL std::optional<swarm_task> micro_batch_state::next() const {

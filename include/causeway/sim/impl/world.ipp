@@ -147,7 +147,7 @@ CAUSEWAY_DECL void world::at(time_point when, std::function<void()> what) {
 
 CAUSEWAY_DECL bool world::run_until(time_point end) {
   ended_ = false;
-  settle();
+  run_ready();
   while (!ended_ && core_.events.next_time() <= end) step();
   if (!ended_) core_.events.advance_to(end);
   return !core_.events.empty();
@@ -155,7 +155,7 @@ CAUSEWAY_DECL bool world::run_until(time_point end) {
 
 CAUSEWAY_DECL bool world::run() {
   ended_ = false;
-  settle();
+  run_ready();
   while (!ended_ && !core_.events.empty()) step();
   for (const host_state& s : hosts_) {
     if (s.running) return false;
@@ -213,10 +213,10 @@ CAUSEWAY_DECL void world::end_process(host_index host, bool killed) {
 
 CAUSEWAY_DECL void world::step() {
   core_.events.run_next();
-  settle();
+  run_ready();
 }
 
-CAUSEWAY_DECL void world::settle() {
+CAUSEWAY_DECL void world::run_ready() {
   while (!core_.ready.empty()) {
     process* const next = core_.ready.front();
     core_.ready.erase(core_.ready.begin());

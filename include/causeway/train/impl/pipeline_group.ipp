@@ -62,11 +62,11 @@ CAUSEWAY_INLINE result<void> pipeline_group::exchanged(std::span<const float> me
   return rounds_.exchanged ? rounds_.exchanged(mean) : result<void>{};
 }
 
-CAUSEWAY_INLINE result<verdict> pipeline_group::settle(const result<void>& outcome, bool) {
+CAUSEWAY_INLINE result<verdict> pipeline_group::decide(const result<void>& outcome, bool) {
   if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
   if (outcome) return verdict::commit;                                    // `propose` came before
   if (std::exchange(again_, false)) return verdict::retry;
-  CAUSEWAY_TRY(below_->settle(outcome, false));
+  CAUSEWAY_TRY(below_->decide(outcome, false));
   return verdict::retry;  // what became of it, the pipelines see in the record
 }
 
@@ -78,13 +78,13 @@ CAUSEWAY_INLINE result<parallel::step_attempt> pipeline_group::begin_attempt() {
 CAUSEWAY_INLINE result<void> pipeline_group::propose(const parallel::step_record& next) {
   CAUSEWAY_TRY(below_->exchanged({}));
   record_ = next;
-  CAUSEWAY_ASSIGN(const verdict judged, below_->settle({}, true));
+  CAUSEWAY_ASSIGN(const verdict judged, below_->decide({}, true));
   if (judged == verdict::commit) return {};
   return fail(errc::cancelled, "step", "the others did not vote for it");
 }
 
 CAUSEWAY_INLINE result<void> pipeline_group::failed(const error& why) {
-  CAUSEWAY_TRY(below_->settle(why, false));
+  CAUSEWAY_TRY(below_->decide(why, false));
   return {};
 }
 

@@ -236,7 +236,7 @@ TEST_CASE("parameter server: a client that is refused is told so, by name of the
     hub_leg& leg = link.legs()[0];
     CHECK(leg.unsound);
     CHECK(leg.answer == std::vector<float>(16, 1.0F));
-    link.landed(leg);
+    link.applied(leg);
     CHECK_FALSE(leg.unsound);
   }
   s.hear(link.compose(s.rules, axis::no_residual{}, 1.0F, theirs, 0, row, true));

@@ -121,7 +121,7 @@ class hub_record {
     tier.hang_up();  // the lines of an attempt end with it
     CAUSEWAY_TRY(outcome);
     CAUSEWAY_TRY(ctx.left_exchange(std::span<const float>{}));
-    land(ctx, tier, claims, hub.peer);
+    apply(ctx, tier, claims, hub.peer);
     lines_ = std::make_unique<net::any_transport>(ctx.lasting_transport());
     return tier.set_peers(terms_on(*lines_), hub.peer, names_, copy_.shared, most);
   }
@@ -194,7 +194,7 @@ class hub_record {
     return {};
   }
 
-  void land(auto& ctx, auto& tier, std::span<const hub_claim> claims, net::peer_index hub) {
+  void apply(auto& ctx, auto& tier, std::span<const hub_claim> claims, net::peer_index hub) {
     copy_parts(next_, copy_.state());
     copy_.steps = common_steps(claims, copy_.steps);
     room_ = {};

@@ -231,7 +231,7 @@ class hub_tier<Outer, Upper...> {
         upper_.client().anchor()[i] = own;
       }
     }
-    upper_.client().landed(leg);
+    upper_.client().applied(leg);
     leg.since = 0;
   }
 

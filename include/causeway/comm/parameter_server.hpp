@@ -514,7 +514,7 @@ class parameter_server {
     double least = std::numeric_limits<double>::infinity();
     for (const waiting_push& w : batch) {
       const hub_client& c = clients_[w.client];
-      least = std::min(least, c.speed > 0 ? rules.landing_steps / c.speed - c.sync_seconds : 0.0);
+      least = std::min(least, c.speed > 0 ? rules.merge_steps / c.speed - c.sync_seconds : 0.0);
     }
     return least;
   }

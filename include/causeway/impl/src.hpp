@@ -261,9 +261,9 @@
 #include <causeway/axis/impl/groups.ipp>
 #include <causeway/axis/impl/growing.ipp>
 #include <causeway/axis/impl/hubs.ipp>
-#include <causeway/axis/impl/landing.ipp>
 #include <causeway/axis/impl/linked_groups.ipp>
 #include <causeway/axis/impl/low_rank_mean.ipp>
+#include <causeway/axis/impl/merge_rule.ipp>
 #include <causeway/axis/impl/module_groups.ipp>
 #include <causeway/axis/impl/outer.ipp>
 #include <causeway/axis/impl/participation.ipp>

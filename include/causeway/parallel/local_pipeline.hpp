@@ -3,8 +3,8 @@
 #define CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
 
 // Pipelines whose peers come and go, and whose replicas take steps of their own: DiLoCo between whole pipelines. A round is
-// one attempt of the membership, and the exchange at its end is voted on before anything lands. When a peer is lost, the
-// attempt is called off and begun again: replicas that are whole go on where they were, with their own progress; the
+// one attempt of the membership, and the exchange at its end is voted on before anything is applied. When a peer is lost,
+// the attempt is called off and begun again: replicas that are whole go on where they were, with their own progress; the
 // others' peers begin the round anew, if they make a replica together, or rest until the next.
 
 #include <causeway/collective/group_view.hpp>
@@ -386,7 +386,7 @@ class local_pipeline {
   // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
   result<exchange_entry> enter(auto& ctx) {
     const step_record& record = peer_.record();
-    if (!mean_.empty() && record.state == mean_of_ && record.state != progress_.state) return land_known(record);
+    if (!mean_.empty() && record.state == mean_of_ && record.state != progress_.state) return apply_known(record);
     CAUSEWAY_TRY(gather_all(ctx));
     return peer_.entry();
   }
@@ -406,8 +406,8 @@ class local_pipeline {
   }
 
   // Others voted for what this peer has the mean of.
-  result<exchange_entry> land_known(const step_record& record) {
-    landed(record);
+  result<exchange_entry> apply_known(const step_record& record) {
+    applied(record);
     known_ = true;
     return exchange_entry{.known = mean_};
   }
@@ -431,12 +431,12 @@ class local_pipeline {
     if (peer_.record() != next) return fail(errc::cancelled, "round", "the others have finished it");
     round_times_.observe(ctx.clock().now() - round_began_);
     round_began_ = ctx.clock().now();
-    landed(next);
+    applied(next);
     return {};
   }
 
-  // The run has the round, and so has this peer: its mean lands now.
-  void landed(const step_record& record) {
+  // The run has the round, and so has this peer: its mean is applied now.
+  void applied(const step_record& record) {
     peer_.held.moved_to(record.state, {});
     progress_ = {.state = record.state};
     gathered_ = false;
@@ -452,7 +452,7 @@ class local_pipeline {
   Recovery recovery_;
   Schedule order_;
   Codec codec_;
-  bool saves_ = false;     // when what was exchanged has landed
+  bool saves_ = false;     // when what was exchanged has been applied
   bool gathered_ = false;  // in the attempt under way
   nn::block_range computes_{};
   cohort_member progress_;    // of this peer

@@ -54,7 +54,7 @@ struct exchange_entry {
 struct exchange_hooks {
   /// An entry without an attempt: the policy has nothing to exchange.
   std::function<result<exchange_entry>()> enter{};
-  /// The mean is here. Success: the run has taken the round, so it may land.
+  /// The mean is here. Success: the run has taken the round, so it may be applied.
   std::function<result<void>(std::span<const float> mean)> exchanged{};
 };
 

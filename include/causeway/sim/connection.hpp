@@ -60,10 +60,10 @@ struct flow {
   link* there = nullptr;
   link* back = nullptr;
   std::array<queue<sent_message_ptr>, lanes> waiting;
-  queue<piece> wire;     ///< between uplink and downlink, in the order of arrival
-  queue<piece> held;     ///< arrived where the line is a black hole
-  queue<piece> landing;  ///< in the downlink
-  queue<piece> unread;   ///< in the kernel of a stopped process
+  queue<piece> wire;      ///< between uplink and downlink, in the order of arrival
+  queue<piece> held;      ///< arrived where the line is a black hole
+  queue<piece> arriving;  ///< in the downlink
+  queue<piece> unread;    ///< in the kernel of a stopped process
   state now = state::idle;
   bool paused = false;     ///< the receiver has no room for data
   bool releasing = false;  ///< an event will let `held` out

@@ -174,7 +174,7 @@ class transit {
 
   CAUSEWAY_DECL void arrive(end_ref e);
 
-  CAUSEWAY_DECL void land(flow& f, end_ref e, piece p);
+  CAUSEWAY_DECL void enter_downlink(flow& f, end_ref e, piece p);
 
   CAUSEWAY_DECL void release(end_ref e);
 

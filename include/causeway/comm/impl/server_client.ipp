@@ -158,7 +158,7 @@ CAUSEWAY_DECL result<void> server_client::hear(const hub_terms& terms, std::span
   return {};
 }
 
-CAUSEWAY_DECL void server_client::landed(hub_leg& leg) {
+CAUSEWAY_DECL void server_client::applied(hub_leg& leg) {
   leg.end_push();
   leg.samples = leg.steps = 0;
   if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;

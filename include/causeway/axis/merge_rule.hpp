@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_AXIS_LANDING_HPP
-#define CAUSEWAY_AXIS_LANDING_HPP
+#ifndef CAUSEWAY_AXIS_MERGE_RULE_HPP
+#define CAUSEWAY_AXIS_MERGE_RULE_HPP
 
 // When the result of an exchange is waited for, and what the live parameters become then. θ: shared parameters before, θ̃:
 // after the outer step; θ_m: live parameters, at_send: what they were when the exchange began.
@@ -26,25 +26,25 @@ enum class waiting : std::uint8_t {
 
 /// `waits`, and for some_steps `steps`: τ >= 1. `keeps_departure`: at_send is wanted. `own_is_fresh`: the outer step takes
 /// this peer's own row from now and the others' from a round ago. `keeps_steps`: what was trained meanwhile stays as it
-/// was, so that what the live parameters hold besides stays, too. `land(rows, tensors, local, shared, at_send)` makes
+/// was, so that what the live parameters hold besides stays, too. `apply(rows, tensors, local, shared, at_send)` makes
 /// `local` the new live parameters, by kernels::RowArithmetic: that knows where the rows lie. `tensors`: those in the row.
 /// Errors are a device's.
 template <class L>
-concept Landing = L::decides == part::landing&& requires(const L& l, const kernels::host_rows& rows,
-                                                         std::span<const compress::matrix_range> tensors,
-                                                         std::span<float> local, std::span<const float> shared,
-                                                         std::span<const float> at_send) {
+concept MergeRule = L::decides == part::merge_rule&& requires(const L& l, const kernels::host_rows& rows,
+                                                              std::span<const compress::matrix_range> tensors,
+                                                              std::span<float> local, std::span<const float> shared,
+                                                              std::span<const float> at_send) {
   { L::waits } -> std::convertible_to<waiting>;
   { l.steps } -> std::convertible_to<std::uint32_t>;
   {bool{L::keeps_departure}};
   {bool{L::own_is_fresh}};
   {bool{L::keeps_steps}};
-  { l.land(rows, tensors, local, shared, at_send) } -> std::same_as<result<void>>;
+  { l.apply(rows, tensors, local, shared, at_send) } -> std::same_as<result<void>>;
 };
 
 /// θ_m ← θ̃, before the next inner step.
 struct blocking {
-  static constexpr part decides = part::landing;
+  static constexpr part decides = part::merge_rule;
   static constexpr waiting waits = waiting::at_once;
   static constexpr std::uint32_t steps = 0;
   static constexpr bool keeps_departure = false;
@@ -52,8 +52,8 @@ struct blocking {
   static constexpr bool keeps_steps = true;
 
   template <kernels::RowArithmetic R>
-  static result<void> land(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
-                           std::span<const float> shared, std::span<const float>) {
+  static result<void> apply(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
+                            std::span<const float> shared, std::span<const float>) {
     return rows.copy(local, shared);
   }
 };
@@ -61,7 +61,7 @@ struct blocking {
 /// θ_m ← α·θ_m + (1−α)·θ̃, τ inner steps after the exchange began (Streaming DiLoCo, section 2.2: τ = 1, α = 0.5; α = 0
 /// forgets the τ steps, α = 1 the others).
 struct delayed {
-  static constexpr part decides = part::landing;
+  static constexpr part decides = part::merge_rule;
   static constexpr waiting waits = waiting::some_steps;
   static constexpr bool keeps_departure = false;
   static constexpr bool own_is_fresh = false;
@@ -71,8 +71,8 @@ struct delayed {
   float local_share = 0.5F;  ///< α
 
   template <kernels::RowArithmetic R>
-  result<void> land(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
-                    std::span<const float> shared, std::span<const float>) const {
+  result<void> apply(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
+                     std::span<const float> shared, std::span<const float>) const {
     return rows.blend(local, local_share, shared, 1.0F - local_share);
   }
 };
@@ -80,7 +80,7 @@ struct delayed {
 /// θ_m ← θ_m + (θ̃ − at_send): the τ steps are made again from where they should have begun, as they were. With
 /// `implicit_residual` what was not sent stays as well, and there is no row at_send.
 struct replayed {
-  static constexpr part decides = part::landing;
+  static constexpr part decides = part::merge_rule;
   static constexpr waiting waits = waiting::some_steps;
   static constexpr bool keeps_departure = true;
   static constexpr bool own_is_fresh = false;
@@ -89,8 +89,8 @@ struct replayed {
   std::uint32_t steps = 1;  ///< τ
 
   template <kernels::RowArithmetic R>
-  result<void> land(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
-                    std::span<const float> shared, std::span<const float> at_send) const {
+  result<void> apply(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
+                     std::span<const float> shared, std::span<const float> at_send) const {
     CAUSEWAY_TRY(rows.add(local, 1.0F, shared));
     return rows.add(local, -1.0F, at_send);
   }
@@ -102,7 +102,7 @@ struct replayed {
 /// whatever the scale of the values (DC-S3GD, Rigazzi 2019, equation 17); CoCoDC's authors do that with λ0 = 1. λ0 = 0 is
 /// `replayed`. Cost: one pass more than `delayed`, on the processor.
 struct compensated {
-  static constexpr part decides = part::landing;
+  static constexpr part decides = part::merge_rule;
   static constexpr waiting waits = waiting::some_steps;
   static constexpr bool keeps_departure = true;
   static constexpr bool own_is_fresh = false;
@@ -112,8 +112,8 @@ struct compensated {
   float lambda = 1.0F;      ///< λ0
 
   template <kernels::RowArithmetic R>
-  result<void> land(const R& rows, std::span<const compress::matrix_range> tensors, std::span<float> local,
-                    std::span<const float> shared, std::span<const float> at_send) const {
+  result<void> apply(const R& rows, std::span<const compress::matrix_range> tensors, std::span<float> local,
+                     std::span<const float> shared, std::span<const float> at_send) const {
     for (const compress::matrix_range& t : tensors) {
       const std::size_t size = t.rows * t.columns;
       const auto y = local.subspan(t.offset, size);
@@ -141,13 +141,13 @@ struct eager : one_round_late {
   static constexpr bool own_is_fresh = true;
 };
 
-static_assert(Landing<blocking> && Landing<delayed> && Landing<replayed> && Landing<compensated> &&
-              Landing<one_round_late> && Landing<eager>);
+static_assert(MergeRule<blocking> && MergeRule<delayed> && MergeRule<replayed> && MergeRule<compensated> &&
+              MergeRule<one_round_late> && MergeRule<eager>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/axis/impl/landing.ipp>
+#include <causeway/axis/impl/merge_rule.ipp>
 #endif
 
-#endif  // CAUSEWAY_AXIS_LANDING_HPP
+#endif  // CAUSEWAY_AXIS_MERGE_RULE_HPP

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_AXIS_IMPL_LANDING_IPP
-#define CAUSEWAY_AXIS_IMPL_LANDING_IPP
+#ifndef CAUSEWAY_AXIS_IMPL_MERGE_RULE_IPP
+#define CAUSEWAY_AXIS_IMPL_MERGE_RULE_IPP
 
-// Bodies of axis/landing.hpp.
+// Bodies of axis/merge_rule.hpp.
 
-#include <causeway/axis/landing.hpp>
+#include <causeway/axis/merge_rule.hpp>
 
 #include <cmath>
 #include <limits>
@@ -27,4 +27,4 @@ CAUSEWAY_DECL float compensated::scale(std::span<const float> local, std::span<c
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
-#endif  // CAUSEWAY_AXIS_IMPL_LANDING_IPP
+#endif  // CAUSEWAY_AXIS_IMPL_MERGE_RULE_IPP

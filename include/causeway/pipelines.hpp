@@ -55,7 +55,7 @@
 #include <causeway/parallel/block_server_directory.hpp>
 #include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/block_sums.hpp>
-#include <causeway/parallel/cohort_talk.hpp>
+#include <causeway/parallel/cohort_exchange.hpp>
 #include <causeway/parallel/cohorts.hpp>
 #include <causeway/parallel/data_parallel.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
@@ -77,11 +77,11 @@
 #include <causeway/parallel/peer_inventory.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
+#include <causeway/parallel/pipeline_exchange.hpp>
 #include <causeway/parallel/pipeline_mailbox.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_peer.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
-#include <causeway/parallel/pipeline_talk.hpp>
 #include <causeway/parallel/random_routes.hpp>
 #include <causeway/parallel/remote_pass.hpp>
 #include <causeway/parallel/resumable_step.hpp>

@@ -66,9 +66,9 @@ void attempt(std::vector<std::unique_ptr<peer>>& all, std::size_t lost, bool res
   support::run_cluster(static_cast<std::uint32_t>(there.size()), [&](std::uint32_t p, environment env) {
     peer& me = *all[there[p]];
     const stage::layout::place at{0, there[p]};
-    const parallel::kept_talk talk{env.transport, index_of, {.channel = 96}, {}, {.channel = 112}};
+    const parallel::step_exchange exchange{env.transport, index_of, {.channel = 96}, {}, {.channel = 112}};
     if (resumes) {
-      if (!me.work.resume(talk, true, micro_batches)) std::abort();  // checks of Catch are for one thread
+      if (!me.work.resume(exchange, true, micro_batches)) std::abort();  // checks of Catch are for one thread
     } else {
       me.work.begin<support::timed_stages::tape_type>(record, l, &at);
     }
@@ -78,7 +78,7 @@ void attempt(std::vector<std::unique_ptr<peer>>& all, std::size_t lost, bool res
     const std::vector<std::uint64_t> dropout(micro_batches);
     stage::plain codec;
     me.forwards = 0;
-    me.loss = me.work.run(me.ctx, l, codec, {whole, micro_batches, {}, scale, true, dropout}, talk, true).value();
+    me.loss = me.work.run(me.ctx, l, codec, {whole, micro_batches, {}, scale, true, dropout}, exchange, true).value();
   });
 }
 

@@ -338,7 +338,7 @@
 #include <causeway/parallel/impl/block_server_directory.ipp>
 #include <causeway/parallel/impl/block_store.ipp>
 #include <causeway/parallel/impl/block_sums.ipp>
-#include <causeway/parallel/impl/cohort_talk.ipp>
+#include <causeway/parallel/impl/cohort_exchange.ipp>
 #include <causeway/parallel/impl/cohorts.ipp>
 #include <causeway/parallel/impl/embedding_base.ipp>
 #include <causeway/parallel/impl/envelope.ipp>
@@ -353,9 +353,9 @@
 #include <causeway/parallel/impl/part_change.ipp>
 #include <causeway/parallel/impl/peer_directory.ipp>
 #include <causeway/parallel/impl/peer_inventory.ipp>
+#include <causeway/parallel/impl/pipeline_exchange.ipp>
 #include <causeway/parallel/impl/pipeline_peer.ipp>
 #include <causeway/parallel/impl/pipeline_place.ipp>
-#include <causeway/parallel/impl/pipeline_talk.ipp>
 #include <causeway/parallel/impl/random_routes.ipp>
 #include <causeway/parallel/impl/resumable_step.ipp>
 #include <causeway/parallel/impl/step_snapshot.ipp>

@@ -88,12 +88,13 @@ struct assigned_batch {
   std::span<const std::uint64_t> dropout{};  ///< of each micro-batch of the work's schedule; none in evaluation
 };
 
-/// Does the work. `transport` is to all peers of the attempt, `index_of` its number of each. Of `talk` everything counts
-/// but window and routes. Returns the sum of the losses of the tokens whose last stage is here.
+/// Does the work. `transport` is to all peers of the attempt, `index_of` its number of each. Of `boundaries` everything
+/// counts but window and routes. Returns the sum of the losses of the tokens whose last stage is here.
 template <class Context, class Codec, stage::Schedule Order>
 result<double> pass_assigned(Context& ctx, net::any_transport& transport,
                              const std::map<std::uint64_t, net::peer_index>& index_of, Codec& codec,
-                             const assigned_work& work, const Order& order, const assigned_batch& b, batch_talk talk) {
+                             const assigned_work& work, const Order& order, const assigned_batch& b,
+                             boundary_options boundaries) {
   const plan::schedule& s = work.schedule;
   if (s.micro_batches == 0) return 0.0;
   const std::int64_t sequences = b.whole.sequences / b.micro_batches;
@@ -102,10 +103,11 @@ result<double> pass_assigned(Context& ctx, net::any_transport& transport,
   for (const std::uint64_t id : work.peers) peers.push_back(index_of.at(id));
   collective::group_view view{transport, std::move(peers)};
   auto cursor = cursor_of(s, work.rank, order);
-  talk.window = work.window;
-  talk.routes = work.routes.empty() ? nullptr : &work.routes;
+  boundaries.window = work.window;
+  boundaries.routes = work.routes.empty() ? nullptr : &work.routes;
   const std::array chunk{b.computes};
-  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunk, piece, b.grad_scale, b.training, b.dropout}, talk);
+  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunk, piece, b.grad_scale, b.training, b.dropout},
+                    boundaries);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

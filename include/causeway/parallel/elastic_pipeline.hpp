@@ -20,7 +20,7 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/assigned_work.hpp>
 #include <causeway/parallel/block_sums.hpp>
-#include <causeway/parallel/cohort_talk.hpp>
+#include <causeway/parallel/cohort_exchange.hpp>
 #include <causeway/parallel/cohorts.hpp>
 #include <causeway/parallel/interpolated_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
@@ -415,11 +415,11 @@ class elastic_pipeline {
     const stage::layout& l = peer_.layout;
     const std::size_t r = peer_.place.replica;
     const bool is_assigned = peer_.assignment != nullptr;
-    const kept_talk talk{*peer_.attempt.transport, peer_.index_of, named(pipeline_peer::progress_channel), peer_.how(ctx),
-                         peer_.boundaries(ctx.step(), meeting())};
+    const step_exchange exchange{*peer_.attempt.transport, peer_.index_of, named(pipeline_peer::progress_channel),
+                                 peer_.how(ctx), peer_.boundaries(ctx.step(), meeting())};
     if (resumes_) {
       ++resumed_attempts_;
-      CAUSEWAY_TRY(kept_.resume(talk, is_assigned, micro_batches));
+      CAUSEWAY_TRY(kept_.resume(exchange, is_assigned, micro_batches));
     } else {
       kept_.template begin<tape>(peer_.record(), l, is_assigned ? &peer_.place : nullptr);
     }
@@ -431,7 +431,7 @@ class elastic_pipeline {
                                1.0F / static_cast<float>(whole_.tokens()),
                                true,
                                dropout};
-    CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, l, codec_, share, talk, recovery_.repeats_all()));
+    CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, l, codec_, share, exchange, recovery_.repeats_all()));
     return {};
   }
 

@@ -14,7 +14,7 @@
 #include <causeway/kernels/embedding.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/micro_batch.hpp>
-#include <causeway/parallel/pipeline_talk.hpp>
+#include <causeway/parallel/pipeline_exchange.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/tensor/batch.hpp>
 
@@ -36,7 +36,7 @@ class embedding_base {
   /// neither side can know.
   template <class Model, stage::UsesBase Codec>
   result<void> share(collective::group_view& view, thread_pool& pool, Model& model, Codec& codec,
-                     const pipeline_talk& talk) {
+                     const pipeline_exchange& exchange) {
     if (model.dropout() > 0) {
       return fail(errc::invalid_argument, std::string{Codec::name},
                   "a model with dropout, which leaves the subspace that all stages share; set it to 0");
@@ -50,15 +50,16 @@ class embedding_base {
       if (!positions_.empty()) CAUSEWAY_TRY(codec.leave_outside(pool, width_, positions_));
     }
     std::uint64_t positions = positions_.size();
-    CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::base_kind), 0, std::span{&positions, 1}, talk.options));
+    CAUSEWAY_TRY(
+        collective::broadcast(view, exchange.on(detail::base_kind), 0, std::span{&positions, 1}, exchange.options));
     const auto expected = static_cast<std::uint64_t>(limits_.context * width_);
     if (positions != 0 && positions != expected) {
       return fail(errc::protocol, "rank 0", "it sent a table of positions of another size");
     }
     tokens_.resize(static_cast<std::size_t>(limits_.vocabulary * width_));
     positions_.resize(static_cast<std::size_t>(positions));
-    CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::base_kind + 1), 0, std::span{tokens_}, talk.options));
-    return collective::broadcast(view, talk.on(detail::base_kind + 2), 0, std::span{positions_}, talk.options);
+    CAUSEWAY_TRY(collective::broadcast(view, exchange.on(detail::base_kind + 1), 0, std::span{tokens_}, exchange.options));
+    return collective::broadcast(view, exchange.on(detail::base_kind + 2), 0, std::span{positions_}, exchange.options);
   }
 
   /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.

@@ -19,7 +19,7 @@
 #include <causeway/net/deadline.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/cohort_talk.hpp>
+#include <causeway/parallel/cohort_exchange.hpp>
 #include <causeway/parallel/cohorts.hpp>
 #include <causeway/parallel/interpolated_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>

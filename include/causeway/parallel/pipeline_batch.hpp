@@ -11,9 +11,9 @@
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/embedding_base.hpp>
+#include <causeway/parallel/pipeline_exchange.hpp>
 #include <causeway/parallel/pipeline_mailbox.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
-#include <causeway/parallel/pipeline_talk.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/schedule_cursor.hpp>
 #include <causeway/plan/schedules.hpp>
@@ -29,8 +29,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// How stages talk while a batch goes through. Equal on all peers of the pipeline.
-struct batch_talk {
+/// How boundary tensors of a batch travel. Equal on all peers of the pipeline.
+struct boundary_options {
   std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
   std::uint64_t step = 0;
   std::uint64_t seed = 0;
@@ -64,21 +64,21 @@ template <stage::Schedule Order>
 /// the sum of the tokens' losses where this rank has the last stage, else 0. See pipeline_pass.
 template <class Context, class Codec>
 result<double> pass_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
-                          const pass_setup& setup, const batch_talk& talk) {
+                          const pass_setup& setup, const boundary_options& boundaries) {
   pipeline_mailbox<Codec> mailbox{view,
                                   codec,
                                   {.pool = ctx.pool(),
                                    .schedule = setup.schedule,
                                    .whole = setup.whole,
                                    .width = ctx.model().width(),
-                                   .channel = talk.channel,
-                                   .step = talk.step,
-                                   .seed = talk.seed,
-                                   .window = talk.window,
-                                   .deadline = talk.deadline,
-                                   .base = talk.base,
+                                   .channel = boundaries.channel,
+                                   .step = boundaries.step,
+                                   .seed = boundaries.seed,
+                                   .window = boundaries.window,
+                                   .deadline = boundaries.deadline,
+                                   .base = boundaries.base,
                                    .rank = setup.rank,
-                                   .routes = talk.routes}};
+                                   .routes = boundaries.routes}};
   pipeline_pass run{ctx.model(), mailbox, setup};
   return run.run(cursor);
 }
@@ -93,8 +93,8 @@ result<double> pass_batch(Context& ctx, collective::group_view& view, Codec& cod
 /// The mean loss over the batch of `setup`, on all peers of the pipeline. `stages`: how they tell each other.
 template <class Context, class Codec>
 result<double> run_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
-                         const pass_setup& setup, const batch_talk& talk, const pipeline_talk& stages) {
-  CAUSEWAY_ASSIGN(const double sum, pass_batch(ctx, view, codec, cursor, setup, talk));
+                         const pass_setup& setup, const boundary_options& boundaries, const pipeline_exchange& stages) {
+  CAUSEWAY_ASSIGN(const double sum, pass_batch(ctx, view, codec, cursor, setup, boundaries));
   CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, loss_rank(setup.schedule), stages));
   return all / static_cast<double>(setup.whole.tokens());
 }
@@ -103,13 +103,13 @@ result<double> run_batch(Context& ctx, collective::group_view& view, Codec& code
 /// boundaries cross as f32. `chunks`: the blocks of each of this rank's chunks, through which batches go as `path` says.
 template <class Context>
 result<double> evaluate_batch(Context& ctx, collective::group_view& view, std::span<const nn::block_range> chunks,
-                              std::uint32_t micro_batches, const batch& b, const batch_talk& talk,
-                              const pipeline_talk& stages, plan::stage_path path = plan::stage_path::round) {
+                              std::uint32_t micro_batches, const batch& b, const boundary_options& boundaries,
+                              const pipeline_exchange& stages, plan::stage_path path = plan::stage_path::round) {
   stage::plain exact;
   CAUSEWAY_ASSIGN(const plan::schedule forwards,
                   plan::forwards_only(view.size(), static_cast<std::uint32_t>(chunks.size()), micro_batches, path));
   plan::schedule_cursor cursor{forwards, view.self(), plan::run_order::strict};
-  return run_batch(ctx, view, exact, cursor, {forwards, view.self(), chunks, b, 0.0F, false}, talk, stages);
+  return run_batch(ctx, view, exact, cursor, {forwards, view.self(), chunks, b, 0.0F, false}, boundaries, stages);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

@@ -20,7 +20,7 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/assigned_work.hpp>
 #include <causeway/parallel/block_ownership.hpp>
-#include <causeway/parallel/cohort_talk.hpp>
+#include <causeway/parallel/cohort_exchange.hpp>
 #include <causeway/parallel/cohorts.hpp>
 #include <causeway/parallel/part_change.hpp>
 #include <causeway/parallel/peer_inventory.hpp>
@@ -168,7 +168,7 @@ struct pipeline_peer {
   }
   CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> dropout_of(std::uint64_t step, std::uint32_t first,
                                                                            std::uint32_t count);
-  CAUSEWAY_DECL [[nodiscard]] batch_talk boundaries(std::uint64_t seed, std::uint64_t step) const;
+  CAUSEWAY_DECL [[nodiscard]] boundary_options boundaries(std::uint64_t seed, std::uint64_t step) const;
 
   /// Forwards only, in `l`, where this peer is at `at`; boundaries cross as f32.
   result<double> forward_only(auto& ctx, const stage::layout& l, const stage::layout::place& at, const batch& b,

@@ -11,8 +11,8 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/parallel/pipeline_exchange.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
-#include <causeway/parallel/pipeline_talk.hpp>
 #include <causeway/tensor/batch.hpp>
 
 #include <cstdint>
@@ -45,7 +45,7 @@ class random_routes {
 /// Bytes: 4 for each token that began elsewhere.
 CAUSEWAY_DECL result<void> swap_targets(collective::group_view& last_stages, const random_routes& routes,
                                         std::uint32_t stages, std::uint32_t micro_batches, const batch& mine,
-                                        std::vector<std::int32_t>& targets, const pipeline_talk& talk);
+                                        std::vector<std::int32_t>& targets, const pipeline_exchange& exchange);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 

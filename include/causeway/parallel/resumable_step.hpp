@@ -40,13 +40,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// Peers, assignments and shares of a layout.
 CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l);
 
-/// How peers of an attempt talk about a step, and in it.
-struct kept_talk {
+/// How peers of an attempt reach each other about a step, and in it.
+struct step_exchange {
   net::any_transport& transport;  ///< to all peers of the attempt
   const std::map<std::uint64_t, net::peer_index>& index_of;
   net::message_id progress;
   collective::collective_options how;
-  batch_talk boundaries;
+  boundary_options boundaries;
 };
 
 /// Of one peer. One thread.
@@ -72,7 +72,7 @@ class resumable_step {
   }
 
   /// An earlier attempt did some of it: hears what. `assigned`: this peer has an assignment in the layout.
-  CAUSEWAY_DECL result<void> resume(const kept_talk& talk, bool assigned, std::uint32_t micro_batches);
+  CAUSEWAY_DECL result<void> resume(const step_exchange& exchange, bool assigned, std::uint32_t micro_batches);
 
   /// Of what all peers of the attempt had done before it; 0: nothing.
   [[nodiscard]] std::uint64_t agreed() const noexcept { return agreed_; }
@@ -80,20 +80,20 @@ class resumable_step {
   /// Does this peer's part of what is left, in a layout that has passed its check. The gradients are those of all that it
   /// has done of the step, whatever was in them. Returns the sum of the losses of the tokens whose last stage is here.
   template <class Context, class Codec>
-  result<double> run(Context& ctx, const stage::layout& l, Codec& codec, const assigned_batch& b, const kept_talk& talk,
-                     bool repeats_all) {
+  result<double> run(Context& ctx, const stage::layout& l, Codec& codec, const assigned_batch& b,
+                     const step_exchange& exchange, bool repeats_all) {
     const auto gradients = ctx.gradients();
     kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
     if (step_ == nullptr) return 0.0;
     auto& step = static_cast<step_of<Context>&>(*step_);
     const stage::replica& mine = l.replicas[step.at.replica];
     if (mine.micro_batches == 0) return 0.0;
-    CAUSEWAY_ASSIGN(const plan::step_progress before, standing(mine, talk));
+    CAUSEWAY_ASSIGN(const plan::step_progress before, standing(mine, exchange));
     std::copy(step.gradients.begin(), step.gradients.end(), gradients.begin());
     const std::uint32_t self = before.owners[step.at.rank];
     const bool shadows = before.owners[step.successor] != self;
     if (shadows && step.give_back()) zero(ctx, mine.assignments[step.successor].computes);
-    auto done = pass(ctx, step, before, l, codec, b, talk, repeats_all);
+    auto done = pass(ctx, step, before, l, codec, b, exchange, repeats_all);
     step.gradients.assign(gradients.begin(), gradients.end());
     if (!done) return std::move(done).error();
     if (shadows) {
@@ -115,7 +115,8 @@ class resumable_step {
   CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r);
 
   // How far the pipeline is, and who does the rest; owners are places in `present`.
-  CAUSEWAY_DECL [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r, const kept_talk& talk) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r,
+                                                                   const step_exchange& exchange) const;
 
   static void zero(auto& ctx, const nn::block_range& blocks) {
     const auto part = untied_blocks_in(ctx.model(), ctx.gradients(), blocks);
@@ -141,7 +142,7 @@ class resumable_step {
 
   template <class Context, class Codec>
   static result<void> pass(Context& ctx, step_of<Context>& step, const plan::step_progress& before, const stage::layout& l,
-                           Codec& codec, const assigned_batch& b, const kept_talk& talk, bool repeats_all) {
+                           Codec& codec, const assigned_batch& b, const step_exchange& exchange, bool repeats_all) {
     const stage::replica& mine = l.replicas[step.at.replica];
     const std::uint32_t self = before.owners[step.at.rank], micro_batches = mine.micro_batches;
     CAUSEWAY_ASSIGN(const auto plans, plan::resumed_orders(before));
@@ -151,8 +152,8 @@ class resumable_step {
     std::vector<nn::block_range> stages;
     for (const stage::assignment& s : mine.assignments) stages.push_back(s.computes);
     std::vector<net::peer_index> peers;
-    for (const std::uint64_t id : present(mine)) peers.push_back(talk.index_of.at(id));
-    collective::group_view view{talk.transport, std::move(peers)};
+    for (const std::uint64_t id : present(mine)) peers.push_back(exchange.index_of.at(id));
+    collective::group_view view{exchange.transport, std::move(peers)};
     // All stages on one rank, for the mailbox: an operation's chunk is its stage.
     const plan::schedule all{1, static_cast<std::uint32_t>(step.stages), micro_batches, true, {order}};
     const std::vector routes(micro_batches, before.owners);
@@ -162,11 +163,11 @@ class resumable_step {
                                      .schedule = all,
                                      .whole = piece,
                                      .width = ctx.model().width(),
-                                     .channel = talk.boundaries.channel,
-                                     .step = talk.boundaries.step,
-                                     .seed = talk.boundaries.seed,
+                                     .channel = exchange.boundaries.channel,
+                                     .step = exchange.boundaries.step,
+                                     .seed = exchange.boundaries.seed,
                                      .window = micro_batches,  // all that was kept may be sent again at once
-                                     .deadline = talk.boundaries.deadline,
+                                     .deadline = exchange.boundaries.deadline,
                                      .routes = &routes}};
     const auto table = table_in(ctx.model(), ctx.gradients());
     kept_pass run{ctx.model(), mailbox, step, {before, self, order, stages, piece, b.grad_scale, b.dropout, table}};

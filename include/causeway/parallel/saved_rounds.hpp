@@ -9,7 +9,7 @@
 #include <causeway/parallel/block_ownership.hpp>
 #include <causeway/parallel/block_savers.hpp>
 #include <causeway/parallel/block_store.hpp>
-#include <causeway/parallel/cohort_talk.hpp>
+#include <causeway/parallel/cohort_exchange.hpp>
 #include <causeway/parallel/step_group.hpp>
 #include <causeway/stage/layout.hpp>
 

@@ -96,7 +96,7 @@ CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t
   return all;
 }
 
-CAUSEWAY_DECL batch_talk pipeline_peer::boundaries(std::uint64_t seed, std::uint64_t step) const {
+CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std::uint64_t step) const {
   return {.channel = collective::channels::activations, .step = step, .seed = seed, .deadline = attempt.deadline};
 }
 

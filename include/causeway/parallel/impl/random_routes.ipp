@@ -40,16 +40,16 @@ CAUSEWAY_DECL std::vector<std::uint32_t> random_routes::way(std::uint64_t step, 
 
 CAUSEWAY_DECL result<void> swap_targets(collective::group_view& last_stages, const random_routes& routes,
                                         std::uint32_t stages, std::uint32_t micro_batches, const batch& mine,
-                                        std::vector<std::int32_t>& targets, const pipeline_talk& talk) {
+                                        std::vector<std::int32_t>& targets, const pipeline_exchange& exchange) {
   const std::uint32_t self = last_stages.self();
   const std::size_t piece = mine.targets.size() / micro_batches;
   targets.assign(mine.targets.begin(), mine.targets.end());
   std::vector<std::pair<net::operation, std::size_t>> pending;  // with the bytes that it must move
   for (std::uint32_t m = 0; m < micro_batches; ++m) {
-    const std::uint32_t from = routes.way(talk.id.step, m, self, stages - 1).front();
-    const std::uint32_t to = routes.way(talk.id.step, m, self, 0).back();
+    const std::uint32_t from = routes.way(exchange.id.step, m, self, stages - 1).front();
+    const std::uint32_t to = routes.way(exchange.id.step, m, self, 0).back();
     if (from == self) continue;  // then `to` is, too
-    net::message_id id = talk.on(detail::losses_kind);
+    net::message_id id = exchange.on(detail::losses_kind);
     id.step = (id.step << most_micro_batch_bits) | m;
     const auto room = std::as_writable_bytes(std::span{targets}.subspan(m * piece, piece));
     pending.emplace_back(last_stages.receive(from, id, room), room.size());
@@ -57,7 +57,7 @@ CAUSEWAY_DECL result<void> swap_targets(collective::group_view& last_stages, con
   }
   result<void> all;
   for (const auto& [op, bytes] : pending) {
-    const auto moved = last_stages.wait(op, talk.options.deadline);
+    const auto moved = last_stages.wait(op, exchange.options.deadline);
     if (!all) continue;
     if (!moved) all = moved.error();
     if (moved && *moved != bytes) {

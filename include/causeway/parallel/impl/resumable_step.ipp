@@ -22,9 +22,10 @@ CAUSEWAY_DECL stage::begun_step resumable_step::described(const step_record& w, 
           static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};
 }
 
-CAUSEWAY_DECL result<void> resumable_step::resume(const kept_talk& talk, bool assigned, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<void> resumable_step::resume(const step_exchange& exchange, bool assigned,
+                                                  std::uint32_t micro_batches) {
   if (!assigned) step_.reset();
-  CAUSEWAY_ASSIGN(told_, gather_progress(talk.transport, talk.progress, step_.get(), micro_batches, talk.how));
+  CAUSEWAY_ASSIGN(told_, gather_progress(exchange.transport, exchange.progress, step_.get(), micro_batches, exchange.how));
   hasher h;
   for (const auto& bytes : told_) h.add_value(bytes.size()).add(bytes);
   agreed_ = h.finish();
@@ -39,7 +40,8 @@ CAUSEWAY_DECL std::vector<std::uint64_t> resumable_step::present(const stage::re
   return peers;
 }
 
-CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::replica& r, const kept_talk& talk) const {
+CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::replica& r,
+                                                                   const step_exchange& exchange) const {
   const std::size_t stages = r.assignments.size();
   if (told_.empty()) return plan::step_progress::fresh(stages, r.micro_batches);
   const auto peers = present(r);
@@ -48,9 +50,9 @@ CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::
     const bool lost = r.assignments[s].peer == stage::nobody;
     const std::uint64_t owner = r.assignments[lost ? stage::shadow_of(s, stages) : s].peer;
     const auto rank = std::find(peers.begin(), peers.end(), owner) - peers.begin();
-    auto rows = decode_progress(told_[talk.index_of.at(owner)], r.micro_batches);
+    auto rows = decode_progress(told_[exchange.index_of.at(owner)], r.micro_batches);
     if (!rows) {
-      rows.error().where = "peer " + std::to_string(talk.index_of.at(owner));
+      rows.error().where = "peer " + std::to_string(exchange.index_of.at(owner));
       return std::move(rows).error();
     }
     p.owners.push_back(static_cast<std::uint32_t>(rank));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_IMPL_COHORT_TALK_IPP
-#define CAUSEWAY_PARALLEL_IMPL_COHORT_TALK_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_COHORT_EXCHANGE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_COHORT_EXCHANGE_IPP
 
-// Bodies of parallel/cohort_talk.hpp.
+// Bodies of parallel/cohort_exchange.hpp.
 
-#include <causeway/parallel/cohort_talk.hpp>
+#include <causeway/parallel/cohort_exchange.hpp>
 
 #include <causeway/core/hash.hpp>
 
@@ -72,4 +72,4 @@ CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const 
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_COHORT_TALK_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_COHORT_EXCHANGE_IPP

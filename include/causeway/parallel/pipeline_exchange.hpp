@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
-#define CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_EXCHANGE_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_EXCHANGE_HPP
 
 // The small things that the stages of one pipeline tell each other: which blocks they hold, the loss, their part of the
 // gradient's norm, and the table that first and last stage share.
@@ -31,7 +31,7 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// Names and bounds one of these conversations.
-struct pipeline_talk {
+struct pipeline_exchange {
   net::message_id id;  ///< of consecutive channels, one for each kind
   collective::collective_options options;
 
@@ -40,7 +40,7 @@ struct pipeline_talk {
 
 namespace detail {
 
-enum talk_kind : std::uint32_t {
+enum exchange_kind : std::uint32_t {
   parts_kind,
   loss_kind,
   norm_kind,
@@ -55,16 +55,18 @@ CAUSEWAY_DECL [[nodiscard]] net::peer_index mirror_of(const collective::group_vi
 
 /// One message each way between a rank and its mirror.
 CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
-                                         std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk);
+                                         std::span<std::byte> theirs, const net::message_id& id,
+                                         const pipeline_exchange& exchange);
 
 /// What the rank in the second half of the pipeline has becomes what its mirror has.
-CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values, const pipeline_talk& talk);
+CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values,
+                                         const pipeline_exchange& exchange);
 
 CAUSEWAY_DECL [[nodiscard]] bool is_an_end(const collective::group_view& view);
 
 /// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
 CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
-                                            const pipeline_talk& talk);
+                                            const pipeline_exchange& exchange);
 
 }  // namespace detail
 
@@ -86,42 +88,44 @@ CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_
 }  // namespace detail
 
 /// Checks that all ranks agree and that their parts, stage after stage, make the whole model (twice, where there are two
-/// ways). `talk` must not depend on the step. 16 bytes a chunk and 16 more from and to everybody.
+/// ways). `exchange` must not depend on the step. 16 bytes a chunk and 16 more from and to everybody.
 CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
-                                          std::span<const nn::block_range> chunks, const pipeline_talk& talk);
+                                          std::span<const nn::block_range> chunks, const pipeline_exchange& exchange);
 
 /// The loss, which rank `from` knows, on all ranks; without `from` the sum of what ranks know. 8 bytes to each.
 CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
-                                              const pipeline_talk& talk);
+                                              const pipeline_exchange& exchange);
 
 /// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
-CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk);
+CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares,
+                                             const pipeline_exchange& exchange);
 
 /// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
 /// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
 CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
-                                    std::vector<float>& other, const pipeline_talk& talk);
+                                    std::vector<float>& other, const pipeline_exchange& exchange);
 
 /// On every rank, where each has the same stages as its mirror: gradients ← theirs + its own, the same bits on both.
 /// `other` is memory for what the mirror sends. Bytes: the gradients, each way.
 CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
-                                      std::vector<float>& other, const pipeline_talk& talk);
+                                      std::vector<float>& other, const pipeline_exchange& exchange);
 
 /// There: parameters that are not those of the mirror become those of the rank in the first half; whether they have
 /// changed. 8 bytes each way, and the parameters once where they differ.
 CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
-                                        const pipeline_talk& talk);
+                                        const pipeline_exchange& exchange);
 
 /// Of the first and the last rank, whether `mine` is true at either; false on the others. A byte each way.
-CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_talk& talk);
+CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_exchange& exchange);
 
 /// The last rank's table becomes that of the first. Bytes: the table, once.
-CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk);
+CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table,
+                                        const pipeline_exchange& exchange);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/parallel/impl/pipeline_talk.ipp>
+#include <causeway/parallel/impl/pipeline_exchange.ipp>
 #endif
 
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_EXCHANGE_HPP

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
-#define CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_PIPELINE_EXCHANGE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PIPELINE_EXCHANGE_IPP
 
-// Bodies of parallel/pipeline_talk.hpp.
+// Bodies of parallel/pipeline_exchange.hpp.
 
-#include <causeway/parallel/pipeline_talk.hpp>
+#include <causeway/parallel/pipeline_exchange.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL net::message_id pipeline_talk::on(std::uint32_t kind) const noexcept {
+CAUSEWAY_DECL net::message_id pipeline_exchange::on(std::uint32_t kind) const noexcept {
   net::message_id named = id;
   named.channel += kind;
   return named;
@@ -22,12 +22,12 @@ CAUSEWAY_DECL net::peer_index mirror_of(const collective::group_view& view) { re
 
 CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
                                          std::span<std::byte> theirs, const net::message_id& id,
-                                         const pipeline_talk& talk) {
+                                         const pipeline_exchange& exchange) {
   const net::peer_index other = mirror_of(view);
   const auto inward = view.receive(other, id, theirs);
   const auto outward = view.send(other, id, mine);
-  const auto sent = view.wait(outward, talk.options.deadline);
-  const auto got = view.wait(inward, talk.options.deadline);
+  const auto sent = view.wait(outward, exchange.options.deadline);
+  const auto got = view.wait(inward, exchange.options.deadline);
   if (!sent) return sent.error();
   if (!got) return got.error();
   if (*got != theirs.size()) {
@@ -36,12 +36,13 @@ CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span
   return {};
 }
 
-CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values, const pipeline_talk& talk) {
+CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values,
+                                         const pipeline_exchange& exchange) {
   const net::peer_index other = mirror_of(view);
-  const auto id = talk.on(table_kind + 1);
+  const auto id = exchange.on(table_kind + 1);
   const auto op = view.self() < other ? view.send(other, id, std::as_bytes(values))
                                       : view.receive(other, id, std::as_writable_bytes(values));
-  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, talk.options.deadline));
+  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, exchange.options.deadline));
   if (moved == values.size_bytes()) return {};
   return fail(errc::protocol, "rank " + std::to_string(other), "it sent parameters of another size");
 }
@@ -51,11 +52,11 @@ CAUSEWAY_DECL bool is_an_end(const collective::group_view& view) {
 }
 
 CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
-                                            const pipeline_talk& talk) {
+                                            const pipeline_exchange& exchange) {
   std::vector<double> all(view.size(), mine);
   if (view.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(view, talk.on(kind), std::as_bytes(std::span{&mine, 1}),
-                                        std::as_writable_bytes(std::span{all}), talk.options));
+    CAUSEWAY_TRY(collective::all_gather(view, exchange.on(kind), std::as_bytes(std::span{&mine, 1}),
+                                        std::as_writable_bytes(std::span{all}), exchange.options));
   }
   double sum = 0;
   for (const double value : all) sum += value;
@@ -96,7 +97,7 @@ CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
-                                          std::span<const nn::block_range> chunks, const pipeline_talk& talk) {
+                                          std::span<const nn::block_range> chunks, const pipeline_exchange& exchange) {
   if (chunks.size() != mine.chunks) {
     return fail(errc::invalid_argument, "pipeline",
                 "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
@@ -112,8 +113,8 @@ CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const pa
     own[3 + 2 * c] = chunks[c].last;
   }
   if (view.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::parts_kind), std::as_bytes(own),
-                                        std::as_writable_bytes(std::span{all}), talk.options));
+    CAUSEWAY_TRY(collective::all_gather(view, exchange.on(detail::parts_kind), std::as_bytes(own),
+                                        std::as_writable_bytes(std::span{all}), exchange.options));
   }
   // a micro-batch of each way; there is one way unless the path says otherwise
   const plan::schedule shape{view.size(), mine.chunks, 2, true, {}, mine.path};
@@ -124,56 +125,59 @@ CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const pa
 }
 
 CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
-                                              const pipeline_talk& talk) {
-  if (!from) return detail::sum_over_ranks(view, loss, detail::losses_kind, talk);
-  CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::loss_kind), *from, std::span{&loss, 1}, talk.options));
+                                              const pipeline_exchange& exchange) {
+  if (!from) return detail::sum_over_ranks(view, loss, detail::losses_kind, exchange);
+  CAUSEWAY_TRY(collective::broadcast(view, exchange.on(detail::loss_kind), *from, std::span{&loss, 1}, exchange.options));
   return loss;
 }
 
-CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk) {
-  CAUSEWAY_ASSIGN(const double sum, detail::sum_over_ranks(view, squares, detail::norm_kind, talk));
+CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares,
+                                             const pipeline_exchange& exchange) {
+  CAUSEWAY_ASSIGN(const double sum, detail::sum_over_ranks(view, squares, detail::norm_kind, exchange));
   return static_cast<float>(std::sqrt(sum));
 }
 
 CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
-                                    std::vector<float>& other, const pipeline_talk& talk) {
-  return detail::is_an_end(view) ? add_copies(view, pool, table, other, talk) : result<void>{};
+                                    std::vector<float>& other, const pipeline_exchange& exchange) {
+  return detail::is_an_end(view) ? add_copies(view, pool, table, other, exchange) : result<void>{};
 }
 
 CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
-                                      std::vector<float>& other, const pipeline_talk& talk) {
+                                      std::vector<float>& other, const pipeline_exchange& exchange) {
   other.resize(gradients.size());
   CAUSEWAY_TRY(detail::swap_mirrored(view, std::as_bytes(gradients), std::as_writable_bytes(std::span{other}),
-                                     talk.on(detail::table_kind), talk));
+                                     exchange.on(detail::table_kind), exchange));
   kernels::add(pool, gradients.data(), gradients.data(), other.data(), static_cast<std::int64_t>(gradients.size()));
   return {};
 }
 
 CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
-                                        const pipeline_talk& talk) {
+                                        const pipeline_exchange& exchange) {
   hasher h;
   h.add(std::as_bytes(parameters));
   const std::uint64_t mine = h.finish();
   std::uint64_t theirs = 0;
   CAUSEWAY_TRY(detail::swap_mirrored(view, std::as_bytes(std::span{&mine, 1}),
-                                     std::as_writable_bytes(std::span{&theirs, 1}), talk.on(detail::round_kind), talk));
+                                     std::as_writable_bytes(std::span{&theirs, 1}), exchange.on(detail::round_kind),
+                                     exchange));
   if (mine == theirs) return false;
-  CAUSEWAY_TRY(detail::copy_mirrored(view, parameters, talk));
+  CAUSEWAY_TRY(detail::copy_mirrored(view, parameters, exchange));
   return view.self() > detail::mirror_of(view);
 }
 
-CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_talk& talk) {
+CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_exchange& exchange) {
   if (!detail::is_an_end(view)) return false;
   const std::byte own{mine ? std::uint8_t{1} : std::uint8_t{0}};
   std::byte other{};
-  CAUSEWAY_TRY(detail::swap_mirrored(view, {&own, 1}, {&other, 1}, talk.on(detail::round_kind), talk));
+  CAUSEWAY_TRY(detail::swap_mirrored(view, {&own, 1}, {&other, 1}, exchange.on(detail::round_kind), exchange));
   return mine || other != std::byte{};
 }
 
-CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
-  return detail::is_an_end(view) ? detail::copy_mirrored(view, table, talk) : result<void>{};
+CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table,
+                                        const pipeline_exchange& exchange) {
+  return detail::is_an_end(view) ? detail::copy_mirrored(view, table, exchange) : result<void>{};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_PIPELINE_EXCHANGE_IPP

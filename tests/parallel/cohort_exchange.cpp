@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/parallel/cohort_talk.hpp>
+#include <causeway/parallel/cohort_exchange.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -13,7 +13,7 @@
 using namespace causeway;
 using parallel::cohort_member;
 
-TEST_CASE("cohort talk: who missed a round has what the first has that did not", "[parallel][fast]") {
+TEST_CASE("cohort exchange: who missed a round has what the first has that did not", "[parallel][fast]") {
   std::vector<std::uint64_t> numbers{0, 11, 12};
   support::run_cluster(3, [&](std::uint32_t p, environment env) {
     parallel::exchange_state state;
@@ -23,7 +23,7 @@ TEST_CASE("cohort talk: who missed a round has what the first has that did not",
   CHECK(numbers == std::vector<std::uint64_t>{11, 11, 12});
 }
 
-TEST_CASE("cohort talk: if nobody has it, it says whom to start", "[parallel][fast]") {
+TEST_CASE("cohort exchange: if nobody has it, it says whom to start", "[parallel][fast]") {
   support::run_cluster(2, [&](std::uint32_t, environment env) {
     const auto outcome = parallel::take_alike(env.transport, {.channel = 40, .step = 1}, {}, false, {});
     REQUIRE_FALSE(outcome);
@@ -32,7 +32,7 @@ TEST_CASE("cohort talk: if nobody has it, it says whom to start", "[parallel][fa
   });
 }
 
-TEST_CASE("cohort talk: what the policy keeps is stored as numbers and comes back with the same bytes",
+TEST_CASE("cohort exchange: what the policy keeps is stored as numbers and comes back with the same bytes",
           "[parallel][fast]") {
   std::vector<std::uint64_t> steps{1, 0xFFFFFFFFFFFFFFFF};
   std::uint8_t ended = 200;
@@ -47,7 +47,7 @@ TEST_CASE("cohort talk: what the policy keeps is stored as numbers and comes bac
   CHECK(ended == 200);
 }
 
-TEST_CASE("cohort talk: who is behind with an evaluation takes its outcome within its own replica only",
+TEST_CASE("cohort exchange: who is behind with an evaluation takes its outcome within its own replica only",
           "[parallel][fast]") {
   const stage::replica mine{{{1, {0, 2}}, {2, {2, 4}}}, 1};
   parallel::cluster_inventory inventory;
@@ -68,7 +68,8 @@ TEST_CASE("cohort talk: who is behind with an evaluation takes its outcome withi
   CHECK(std::isnan(known.missed));
 }
 
-TEST_CASE("cohort talk: peers that go on from the same exchange say the same of what it remembers", "[parallel][fast]") {
+TEST_CASE("cohort exchange: peers that go on from the same exchange say the same of what it remembers",
+          "[parallel][fast]") {
   std::vector<float> factors{1, 2, 3};
   parallel::exchange_state none, some;
   some.memory = [&] { return std::vector<std::span<std::byte>>{std::as_writable_bytes(std::span{factors})}; };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_PARALLEL_COHORT_TALK_HPP
-#define CAUSEWAY_PARALLEL_COHORT_TALK_HPP
+#ifndef CAUSEWAY_PARALLEL_COHORT_EXCHANGE_HPP
+#define CAUSEWAY_PARALLEL_COHORT_EXCHANGE_HPP
 
 // What peers of pipelines whose replicas take steps of their own tell each other when they meet, beside what they hold.
 
@@ -69,7 +69,7 @@ CAUSEWAY_DECL [[nodiscard]] replica_evaluations evaluations_in(const stage::repl
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/parallel/impl/cohort_talk.ipp>
+#include <causeway/parallel/impl/cohort_exchange.ipp>
 #endif
 
-#endif  // CAUSEWAY_PARALLEL_COHORT_TALK_HPP
+#endif  // CAUSEWAY_PARALLEL_COHORT_EXCHANGE_HPP

@@ -32,9 +32,9 @@ TESTED_THROUGH = [
     (r"config/version\.hpp", "tests/consumers/main.cpp"),
     (r"comm/round_(rows|state)\.hpp", "tests/comm/rounds.cpp"),
     (r"config/config\.hpp", "tests/core/result.cpp"),
-    (r"parallel/(pipeline_batch|pipeline_pass|pipeline_mailbox|stage_model)\.hpp", "tests/parallel/pipeline.cpp"),
-    (r"(parallel/swarm_(mailbox|options|peer)|train/swarm_group)\.hpp", "tests/parallel/swarm.cpp"),
-    (r"parallel/(step_group|block_ownership|part_change)\.hpp", "tests/parallel/elastic_recovery.cpp"),
+    (r"parallel/(pipeline/pipeline_(batch|pass|mailbox)|stage_model)\.hpp", "tests/parallel/pipeline.cpp"),
+    (r"(parallel/swarm/swarm_(mailbox|options|peer)|train/swarm_group)\.hpp", "tests/parallel/swarm.cpp"),
+    (r"parallel/elastic/(step_group|block_ownership|part_change)\.hpp", "tests/parallel/elastic/elastic_recovery.cpp"),
     (r"policy/(traits|archetype)\.hpp", "tests/policy/concepts.cpp"),
     (r"kernels/attention_\w+\.hpp", "tests/kernels/attention.cpp"),
     (r"kernels/packed_gemm_\w+\.hpp", "tests/kernels/packed_gemm.cpp"),
@@ -104,6 +104,8 @@ def without_comments(text):
 def check_anatomy(source, found, path):
     """Licence line, guard, a paragraph that says what this is, our namespace."""
     lines = source.lines
+    if source.name.replace("/impl/", "/").count("/") > 3:
+        found.error(path, 1, "sub-folders are one level deep: causeway/FOLDER/SUBJECT/NAME (docs/design/layers.md)")
     if not lines or not lines[0].startswith("// SPDX-License-Identifier: Apache-2.0"):
         found.error(path, 1, "the first line must be `// SPDX-License-Identifier: Apache-2.0`")
     guard = source.guard

@@ -7,7 +7,7 @@
 
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_options.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/fault/quorum.hpp>
 #include <causeway/io/file.hpp>
-#include <causeway/parallel/block_store.hpp>
+#include <causeway/parallel/elastic/block_store.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/swarm.hpp>
-#include <causeway/parallel/swarm_peer.hpp>
+#include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/parallel/tied_table.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_flow.hpp>

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "parallel/swarm_world.hpp"
+#include "parallel/swarm/swarm_world.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "parallel/elastic_world.hpp"
+#include "parallel/elastic/elastic_world.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/elastic_world.hpp"
+#include "parallel/elastic/elastic_world.hpp"
 #include "support/catch.hpp"
 #include "support/traced_pipelines.hpp"
 

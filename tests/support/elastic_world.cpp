@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "parallel/elastic_world.hpp"
+#include "parallel/elastic/elastic_world.hpp"
 
 #include <causeway/train/member.hpp>
 

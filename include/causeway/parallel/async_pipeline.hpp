@@ -18,12 +18,12 @@
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/async_pipeline_stream.hpp>
 #include <causeway/parallel/micro_batches.hpp>
-#include <causeway/parallel/pipeline_batch.hpp>
-#include <causeway/parallel/pipeline_exchange.hpp>
-#include <causeway/parallel/pipeline_mailbox.hpp>
-#include <causeway/parallel/pipeline_place.hpp>
+#include <causeway/parallel/pipeline/async_pipeline_stream.hpp>
+#include <causeway/parallel/pipeline/pipeline_batch.hpp>
+#include <causeway/parallel/pipeline/pipeline_exchange.hpp>
+#include <causeway/parallel/pipeline/pipeline_mailbox.hpp>
+#include <causeway/parallel/pipeline/pipeline_place.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>

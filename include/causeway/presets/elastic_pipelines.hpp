@@ -7,8 +7,8 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/io/storage.hpp>
+#include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
-#include <causeway/parallel/step_group.hpp>
 #include <causeway/plan/stage_costs.hpp>
 #include <causeway/plan/stage_split.hpp>
 #include <causeway/plan/templates.hpp>

@@ -13,7 +13,7 @@
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/swarm.hpp>
-#include <causeway/parallel/swarm_peer.hpp>
+#include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/routing.hpp>
 #include <causeway/stage/routing_by_chance.hpp>

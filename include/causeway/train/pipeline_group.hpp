@@ -11,7 +11,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
-#include <causeway/parallel/step_group.hpp>
+#include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/policy/traits.hpp>
 #include <causeway/train/elastic_group.hpp>
 

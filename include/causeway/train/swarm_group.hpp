@@ -17,8 +17,8 @@
 #include <causeway/membership/round_store.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/transport.hpp>
-#include <causeway/parallel/swarm_options.hpp>
-#include <causeway/parallel/swarm_shares.hpp>
+#include <causeway/parallel/swarm/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_shares.hpp>
 #include <causeway/policy/traits.hpp>
 #include <causeway/train/elastic_group.hpp>
 

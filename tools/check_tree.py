@@ -53,7 +53,7 @@ TESTED_THROUGH = [
     (r"cuda/attention_key_gradient_body\.hpp", "tests/cuda/attention_backward_bodies.cpp"),
     (r"net/(asio_(?!transport|fabric)\w+|transport_options)\.hpp", "tests/net/asio_transport.cpp"),
     (r"net/fabric(_options)?\.hpp", "tests/net/asio_fabric.cpp"),
-    (r"membership/transfer_(options|holders?|plan|manifest)\.hpp", "tests/membership/transfer_fetcher.cpp"),
+    (r"membership/transfer/transfer_(options|holders?|plan|manifest)\.hpp", "tests/membership/transfer/transfer_fetcher.cpp"),
     (r"sim/disk_\w+\.hpp", "tests/sim/disk.cpp"),
     (r"sim/(connection|options)\.hpp", "tests/sim/network.cpp"),
     (r"sim/table_text\.hpp", "tests/sim/link_table.cpp"),

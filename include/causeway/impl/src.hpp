@@ -227,16 +227,16 @@
 #include <causeway/membership/impl/suspects.ipp>
 #include <causeway/membership/impl/takeover.ipp>
 #include <causeway/membership/impl/term_limit.ipp>
-#include <causeway/membership/impl/transfer.ipp>
-#include <causeway/membership/impl/transfer_catch_up.ipp>
-#include <causeway/membership/impl/transfer_donor.ipp>
-#include <causeway/membership/impl/transfer_fetcher.ipp>
-#include <causeway/membership/impl/transfer_holder.ipp>
-#include <causeway/membership/impl/transfer_holders.ipp>
-#include <causeway/membership/impl/transfer_manifest.ipp>
-#include <causeway/membership/impl/transfer_plan.ipp>
-#include <causeway/membership/impl/transfer_time.ipp>
-#include <causeway/membership/impl/transfer_wire.ipp>
+#include <causeway/membership/transfer/impl/transfer.ipp>
+#include <causeway/membership/transfer/impl/transfer_catch_up.ipp>
+#include <causeway/membership/transfer/impl/transfer_donor.ipp>
+#include <causeway/membership/transfer/impl/transfer_fetcher.ipp>
+#include <causeway/membership/transfer/impl/transfer_holder.ipp>
+#include <causeway/membership/transfer/impl/transfer_holders.ipp>
+#include <causeway/membership/transfer/impl/transfer_manifest.ipp>
+#include <causeway/membership/transfer/impl/transfer_plan.ipp>
+#include <causeway/membership/transfer/impl/transfer_time.ipp>
+#include <causeway/membership/transfer/impl/transfer_wire.ipp>
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 9

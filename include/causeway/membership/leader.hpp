@@ -14,7 +14,7 @@
 #include <causeway/membership/proposal.hpp>
 #include <causeway/membership/roll_call.hpp>
 #include <causeway/membership/takeover.hpp>
-#include <causeway/membership/transfer_time.hpp>
+#include <causeway/membership/transfer/transfer_time.hpp>
 
 #include <algorithm>
 #include <cstdint>

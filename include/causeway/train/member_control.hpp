@@ -14,7 +14,7 @@
 #include <causeway/membership/history.hpp>
 #include <causeway/membership/protocol.hpp>
 #include <causeway/membership/state_image.hpp>
-#include <causeway/membership/transfer.hpp>
+#include <causeway/membership/transfer/transfer.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/train/write_behind.hpp>

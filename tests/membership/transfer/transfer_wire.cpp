@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/membership/transfer_wire.hpp>
+#include <causeway/membership/transfer/transfer_wire.hpp>
 
 #include <causeway/core/rng.hpp>
-#include <causeway/membership/transfer_manifest.hpp>
+#include <causeway/membership/transfer/transfer_manifest.hpp>
 
 #include <array>
 #include <numeric>

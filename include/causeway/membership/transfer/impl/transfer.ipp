@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_IPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_IPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_IPP
 
-// Bodies of membership/transfer.hpp.
+// Bodies of membership/transfer/transfer.hpp.
 
-#include <causeway/membership/transfer.hpp>
+#include <causeway/membership/transfer/transfer.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -35,4 +35,4 @@ CAUSEWAY_DECL void state_transfer::wake(time_point now) {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_IPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_IPP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_WIRE_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_WIRE_HPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_WIRE_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_WIRE_HPP
 
 // The messages of a state transfer, as control messages of a fabric; their first byte is 0x80 to 0x8F. Every answer with
 // content has a ticket, which the receiver gives back: so the sender knows what has arrived, and sends no more than fits.
@@ -126,7 +126,7 @@ static_assert(8 * max_state_parts + transfer_overhead <= net::max_post_bytes);
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/membership/impl/transfer_wire.ipp>
+#include <causeway/membership/transfer/impl/transfer_wire.ipp>
 #endif
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_WIRE_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_WIRE_HPP

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDERS_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDERS_HPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDERS_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDERS_HPP
 
 // All peers that a fetcher is connected with or was told of, and the questions about them together: who is left, who is
 // overdue next, and who could bring sooner what another was asked for.
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/error.hpp>
-#include <causeway/membership/transfer_holder.hpp>
-#include <causeway/membership/transfer_options.hpp>
-#include <causeway/membership/transfer_plan.hpp>
+#include <causeway/membership/transfer/transfer_holder.hpp>
+#include <causeway/membership/transfer/transfer_options.hpp>
+#include <causeway/membership/transfer/transfer_plan.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
 
@@ -94,7 +94,7 @@ class transfer_holders {
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/membership/impl/transfer_holders.ipp>
+#include <causeway/membership/transfer/impl/transfer_holders.ipp>
 #endif
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDERS_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDERS_HPP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_OPTIONS_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_OPTIONS_HPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_OPTIONS_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_OPTIONS_HPP
 
 // Between the state transfer and whoever drives it: how it is set up, and what it wants done.
 
@@ -49,4 +49,4 @@ struct transfer_effects {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_OPTIONS_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_OPTIONS_HPP

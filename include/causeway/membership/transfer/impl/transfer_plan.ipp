@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_PLAN_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_PLAN_IPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_PLAN_IPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_PLAN_IPP
 
-// Bodies of membership/transfer_plan.hpp.
+// Bodies of membership/transfer/transfer_plan.hpp.
 
-#include <causeway/membership/transfer_plan.hpp>
+#include <causeway/membership/transfer/transfer_plan.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -34,4 +34,4 @@ CAUSEWAY_DECL void transfer_plan::done(std::uint64_t chunk) noexcept {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_PLAN_IPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_PLAN_IPP

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_WIRE_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_WIRE_IPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_WIRE_IPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_WIRE_IPP
 
-// Bodies of membership/transfer_wire.hpp.
+// Bodies of membership/transfer/transfer_wire.hpp.
 
-#include <causeway/membership/transfer_wire.hpp>
+#include <causeway/membership/transfer/transfer_wire.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -90,4 +90,4 @@ CAUSEWAY_DECL std::vector<std::byte> encode_hashes(std::span<const std::uint64_t
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_WIRE_IPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_WIRE_IPP

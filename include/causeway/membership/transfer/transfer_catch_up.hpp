@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_CATCH_UP_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_CATCH_UP_HPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_CATCH_UP_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_CATCH_UP_HPP
 
 // For transfers that take longer than a round. The giving side keeps a copy of the state that is being fetched, and what
 // the rounds since have exchanged: the mean of each. The taking side, once it holds the old state, does those rounds again
@@ -8,9 +8,9 @@
 
 #include <causeway/core/result.hpp>
 #include <causeway/membership/state_image.hpp>
-#include <causeway/membership/transfer_donor.hpp>
-#include <causeway/membership/transfer_options.hpp>
-#include <causeway/membership/transfer_wire.hpp>
+#include <causeway/membership/transfer/transfer_donor.hpp>
+#include <causeway/membership/transfer/transfer_options.hpp>
+#include <causeway/membership/transfer/transfer_wire.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -148,7 +148,7 @@ class kept_for_us {
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/membership/impl/transfer_catch_up.ipp>
+#include <causeway/membership/transfer/impl/transfer_catch_up.ipp>
 #endif
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_CATCH_UP_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_CATCH_UP_HPP

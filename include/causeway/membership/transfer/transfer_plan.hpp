@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_PLAN_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_PLAN_HPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_PLAN_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_PLAN_HPP
 
 // Which chunks of a wanted state are still to be had, and which of them nobody is being asked for. A missing chunk is free,
 // or somebody is being asked for it, or both for a moment when an overdue request counts again.
@@ -65,7 +65,7 @@ class transfer_plan {
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/membership/impl/transfer_plan.ipp>
+#include <causeway/membership/transfer/impl/transfer_plan.ipp>
 #endif
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_PLAN_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_PLAN_HPP

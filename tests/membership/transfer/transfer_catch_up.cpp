@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/membership/transfer_catch_up.hpp>
+#include <causeway/membership/transfer/transfer_catch_up.hpp>
 
-#include <causeway/membership/transfer.hpp>
+#include <causeway/membership/transfer/transfer.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/membership/transfer_fetcher.hpp>
+#include <causeway/membership/transfer/transfer_fetcher.hpp>
 
 #include <cstdint>
 #include <map>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "membership/transfer_net.hpp"
+#include "membership/transfer/transfer_net.hpp"
 #include "support/catch.hpp"
 
 using namespace transfer_test;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_DONOR_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_DONOR_HPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_DONOR_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_DONOR_HPP
 
 // The giving side of a state transfer: answers requests out of the states that its driver offers. What was sent and not
 // acknowledged is bounded for each peer and in all, so that a peer that asks for everything and reads nothing costs little,
@@ -10,8 +10,8 @@
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/membership/state_image.hpp>
-#include <causeway/membership/transfer_options.hpp>
-#include <causeway/membership/transfer_wire.hpp>
+#include <causeway/membership/transfer/transfer_options.hpp>
+#include <causeway/membership/transfer/transfer_wire.hpp>
 #include <causeway/net/float_packing.hpp>
 
 #include <algorithm>
@@ -170,7 +170,7 @@ class donor {
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/membership/impl/transfer_donor.ipp>
+#include <causeway/membership/transfer/impl/transfer_donor.ipp>
 #endif
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_DONOR_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_DONOR_HPP

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_HPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HPP
 
 // Both sides of the state transfer as one object, for a driver that hands it the fabric's events.
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/membership/transfer_catch_up.hpp>
-#include <causeway/membership/transfer_donor.hpp>
-#include <causeway/membership/transfer_fetcher.hpp>
-#include <causeway/membership/transfer_options.hpp>
-#include <causeway/membership/transfer_wire.hpp>
+#include <causeway/membership/transfer/transfer_catch_up.hpp>
+#include <causeway/membership/transfer/transfer_donor.hpp>
+#include <causeway/membership/transfer/transfer_fetcher.hpp>
+#include <causeway/membership/transfer/transfer_options.hpp>
+#include <causeway/membership/transfer/transfer_wire.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -48,7 +48,7 @@ class state_transfer {
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/membership/impl/transfer.ipp>
+#include <causeway/membership/transfer/impl/transfer.ipp>
 #endif
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HPP

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_MANIFEST_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_MANIFEST_HPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_MANIFEST_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_MANIFEST_HPP
 
 // Puts a manifest together, piece by piece from one holder, and believes it only when it gives the wanted root. Allocates
 // by the layout of the state here, never by what a message claims.
 
 #include <causeway/core/result.hpp>
 #include <causeway/membership/state_image.hpp>
-#include <causeway/membership/transfer_wire.hpp>
+#include <causeway/membership/transfer/transfer_wire.hpp>
 #include <causeway/net/codec.hpp>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ class manifest_assembler {
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/membership/impl/transfer_manifest.ipp>
+#include <causeway/membership/transfer/impl/transfer_manifest.ipp>
 #endif
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_MANIFEST_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_MANIFEST_HPP

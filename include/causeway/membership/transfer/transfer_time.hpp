@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TIME_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_TIME_HPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_TIME_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_TIME_HPP
 
 // For how long a leader holds a round back for peers that cannot fetch the state as quickly as rounds follow each other.
 
@@ -73,7 +73,7 @@ class transfer_time {
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/membership/impl/transfer_time.ipp>
+#include <causeway/membership/transfer/impl/transfer_time.ipp>
 #endif
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TIME_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_TIME_HPP

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/membership/transfer.hpp>
+#include <causeway/membership/transfer/transfer.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
 
-#include "membership/transfer_net.hpp"
+#include "membership/transfer/transfer_net.hpp"
 #include "support/catch.hpp"
 
 using namespace transfer_test;

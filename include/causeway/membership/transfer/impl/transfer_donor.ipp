@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_DONOR_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_DONOR_IPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_DONOR_IPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_DONOR_IPP
 
-// Bodies of membership/transfer_donor.hpp.
+// Bodies of membership/transfer/transfer_donor.hpp.
 
-#include <causeway/membership/transfer_donor.hpp>
+#include <causeway/membership/transfer/transfer_donor.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -228,4 +228,4 @@ CAUSEWAY_DECL void donor::serve_one(net::peer_id to, asking_peer& peer) {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_DONOR_IPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_DONOR_IPP

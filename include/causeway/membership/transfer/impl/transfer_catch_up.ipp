@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_CATCH_UP_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_CATCH_UP_IPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_CATCH_UP_IPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_CATCH_UP_IPP
 
-// Bodies of membership/transfer_catch_up.hpp.
+// Bodies of membership/transfer/transfer_catch_up.hpp.
 
-#include <causeway/membership/transfer_catch_up.hpp>
+#include <causeway/membership/transfer/transfer_catch_up.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -174,4 +174,4 @@ CAUSEWAY_DECL void kept_for_us::send(net::peer_id to, std::uint64_t index) {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_CATCH_UP_IPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_CATCH_UP_IPP

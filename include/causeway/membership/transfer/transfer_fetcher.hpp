@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_FETCHER_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_FETCHER_HPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_FETCHER_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_FETCHER_HPP
 
 // The taking side of a state transfer: fetches what differs between the state here and a wanted one, from all its holders
 // at once. Nothing that a holder says is believed: the manifest must give the wanted root, a chunk the manifest's hash.
@@ -11,12 +11,12 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/membership/state_image.hpp>
-#include <causeway/membership/transfer_holder.hpp>
-#include <causeway/membership/transfer_holders.hpp>
-#include <causeway/membership/transfer_manifest.hpp>
-#include <causeway/membership/transfer_options.hpp>
-#include <causeway/membership/transfer_plan.hpp>
-#include <causeway/membership/transfer_wire.hpp>
+#include <causeway/membership/transfer/transfer_holder.hpp>
+#include <causeway/membership/transfer/transfer_holders.hpp>
+#include <causeway/membership/transfer/transfer_manifest.hpp>
+#include <causeway/membership/transfer/transfer_options.hpp>
+#include <causeway/membership/transfer/transfer_plan.hpp>
+#include <causeway/membership/transfer/transfer_wire.hpp>
 #include <causeway/net/float_packing.hpp>
 
 #include <algorithm>
@@ -158,7 +158,7 @@ class fetcher {
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/membership/impl/transfer_fetcher.ipp>
+#include <causeway/membership/transfer/impl/transfer_fetcher.ipp>
 #endif
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_FETCHER_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_FETCHER_HPP

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_FETCHER_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_FETCHER_IPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_FETCHER_IPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_FETCHER_IPP
 
-// Bodies of membership/transfer_fetcher.hpp.
+// Bodies of membership/transfer/transfer_fetcher.hpp.
 
-#include <causeway/membership/transfer_fetcher.hpp>
+#include <causeway/membership/transfer/transfer_fetcher.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -344,4 +344,4 @@ CAUSEWAY_DECL void fetcher::finish(status how) {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_FETCHER_IPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_FETCHER_IPP

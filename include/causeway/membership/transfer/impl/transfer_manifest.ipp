@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_MANIFEST_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_MANIFEST_IPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_MANIFEST_IPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_MANIFEST_IPP
 
-// Bodies of membership/transfer_manifest.hpp.
+// Bodies of membership/transfer/transfer_manifest.hpp.
 
-#include <causeway/membership/transfer_manifest.hpp>
+#include <causeway/membership/transfer/transfer_manifest.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -48,4 +48,4 @@ CAUSEWAY_DECL auto manifest_assembler::check() const -> outcome {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_MANIFEST_IPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_MANIFEST_IPP

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_TESTS_MEMBERSHIP_TRANSFER_NET_HPP
-#define CAUSEWAY_TESTS_MEMBERSHIP_TRANSFER_NET_HPP
+#ifndef CAUSEWAY_TESTS_MEMBERSHIP_TRANSFER_TRANSFER_NET_HPP
+#define CAUSEWAY_TESTS_MEMBERSHIP_TRANSFER_TRANSFER_NET_HPP
 
 // A network of a few peers in virtual time, just enough for a state transfer: each pair has a line with a rate and a delay
 // in each direction, messages arrive whole and in order, lines can be cut, and a filter may change or drop what passes.
 
 #include <causeway/core/rng.hpp>
-#include <causeway/membership/transfer.hpp>
+#include <causeway/membership/transfer/transfer.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -234,4 +234,4 @@ struct fetch {
 
 }  // namespace transfer_test
 
-#endif  // CAUSEWAY_TESTS_MEMBERSHIP_TRANSFER_NET_HPP
+#endif  // CAUSEWAY_TESTS_MEMBERSHIP_TRANSFER_TRANSFER_NET_HPP

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_TIME_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_TIME_IPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_TIME_IPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_TIME_IPP
 
-// Bodies of membership/transfer_time.hpp.
+// Bodies of membership/transfer/transfer_time.hpp.
 
-#include <causeway/membership/transfer_time.hpp>
+#include <causeway/membership/transfer/transfer_time.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
@@ -64,4 +64,4 @@ CAUSEWAY_DECL void transfer_time::forget(net::peer_id id, time_point now) {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_TIME_IPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_TIME_IPP

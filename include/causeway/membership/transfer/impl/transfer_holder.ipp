@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_HOLDER_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_HOLDER_IPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDER_IPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDER_IPP
 
-// Bodies of membership/transfer_holder.hpp.
+// Bodies of membership/transfer/transfer_holder.hpp.
 
-#include <causeway/membership/transfer_holder.hpp>
+#include <causeway/membership/transfer/transfer_holder.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -93,4 +93,4 @@ CAUSEWAY_DECL void transfer_holder::forget(std::uint64_t key) {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_HOLDER_IPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDER_IPP

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDER_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDER_HPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDER_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDER_HPP
 
 // What a fetcher knows about one holder of the state it wants: what was asked of it, how quickly it answers, and how far it
 // can be relied on. Requests are answered in order, so a holder is overdue when nothing at all came from it for too long.
 
 #include <causeway/core/clock.hpp>
-#include <causeway/membership/transfer_options.hpp>
+#include <causeway/membership/transfer/transfer_options.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
 
@@ -120,7 +120,7 @@ struct transfer_holder {
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/membership/impl/transfer_holder.ipp>
+#include <causeway/membership/transfer/impl/transfer_holder.ipp>
 #endif
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDER_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_HOLDER_HPP

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_HOLDERS_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_HOLDERS_IPP
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDERS_IPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDERS_IPP
 
-// Bodies of membership/transfer_holders.hpp.
+// Bodies of membership/transfer/transfer_holders.hpp.
 
-#include <causeway/membership/transfer_holders.hpp>
+#include <causeway/membership/transfer/transfer_holders.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -108,4 +108,4 @@ CAUSEWAY_DECL time_point transfer_holders::comes_at(const transfer_holder& h, co
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_HOLDERS_IPP
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDERS_IPP

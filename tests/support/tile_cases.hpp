@@ -6,6 +6,7 @@
 // packed panels is right for every height.
 
 #include <causeway/kernels/packed_gemm_blocking.hpp>
+#include <causeway/kernels/packed_gemm_finish.hpp>
 
 #include "support/catch.hpp"
 #include "support/gemm_cases.hpp"

@@ -37,9 +37,9 @@ struct round_mix {
   bool keeps_residual = false;     ///< residual
   bool residual_in_parameters = false;
   bool waits_at_once = true;       ///< merge rule
-  bool waits_a_round = false;      ///< merge_rule
-  bool own_is_fresh = false;       ///< merge_rule
-  bool keeps_steps = true;         ///< merge_rule
+  bool waits_a_round = false;      ///< merge rule
+  bool own_is_fresh = false;       ///< merge rule
+  bool keeps_steps = true;         ///< merge rule
   bool wants_mean_shared = false;  ///< outer optimizer
   bool linear_outer = true;        ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor

@@ -80,8 +80,8 @@ struct round_state {
   std::uint64_t parent = 0;
   source_vector<float> input;
   source_vector<float> at_send;
-  bool arrived =
-      false;  ///< for merge rules of a round: `late` is the mean of the round before, `own_late` this peer's part
+  /// For merge rules of a round: `late` is the mean of the round before, `own_late` this peer's part.
+  bool arrived = false;
   source_vector<float> late;
   source_vector<float> own_late;
 

@@ -32,9 +32,9 @@ TESTED_THROUGH = [
     (r"config/version\.hpp", "tests/consumers/main.cpp"),
     (r"comm/round_(rows|state)\.hpp", "tests/comm/rounds.cpp"),
     (r"config/config\.hpp", "tests/core/result.cpp"),
-    (r"parallel/(pipeline_batch|pipeline_pass|stage_mail|stage_model)\.hpp", "tests/parallel/pipeline.cpp"),
-    (r"(parallel/swarm_(mail|options|peer|table)|train/swarm_group)\.hpp", "tests/parallel/swarm.cpp"),
-    (r"parallel/(crew|block_ownership|part_change)\.hpp", "tests/parallel/elastic_recovery.cpp"),
+    (r"parallel/(pipeline/pipeline_(batch|pass|mailbox)|stage_model)\.hpp", "tests/parallel/pipeline.cpp"),
+    (r"(parallel/swarm/swarm_(mailbox|options|peer)|train/swarm_group)\.hpp", "tests/parallel/swarm.cpp"),
+    (r"parallel/elastic/(step_group|block_ownership|part_change)\.hpp", "tests/parallel/elastic/elastic_recovery.cpp"),
     (r"policy/(traits|archetype)\.hpp", "tests/policy/concepts.cpp"),
     (r"kernels/attention_\w+\.hpp", "tests/kernels/attention.cpp"),
     (r"kernels/packed_gemm_\w+\.hpp", "tests/kernels/packed_gemm.cpp"),
@@ -53,7 +53,7 @@ TESTED_THROUGH = [
     (r"cuda/attention_key_gradient_body\.hpp", "tests/cuda/attention_backward_bodies.cpp"),
     (r"net/(asio_(?!transport|fabric)\w+|transport_options)\.hpp", "tests/net/asio_transport.cpp"),
     (r"net/fabric(_options)?\.hpp", "tests/net/asio_fabric.cpp"),
-    (r"membership/transfer_(options|holders?|plan|manifest)\.hpp", "tests/membership/transfer_fetcher.cpp"),
+    (r"membership/transfer/transfer_(options|holders?|plan|manifest)\.hpp", "tests/membership/transfer/transfer_fetcher.cpp"),
     (r"sim/disk_\w+\.hpp", "tests/sim/disk.cpp"),
     (r"sim/(connection|options)\.hpp", "tests/sim/network.cpp"),
     (r"sim/table_text\.hpp", "tests/sim/link_table.cpp"),
@@ -104,6 +104,8 @@ def without_comments(text):
 def check_anatomy(source, found, path):
     """Licence line, guard, a paragraph that says what this is, our namespace."""
     lines = source.lines
+    if source.name.replace("/impl/", "/").count("/") > 3:
+        found.error(path, 1, "sub-folders are one level deep: causeway/FOLDER/SUBJECT/NAME (docs/design/layers.md)")
     if not lines or not lines[0].startswith("// SPDX-License-Identifier: Apache-2.0"):
         found.error(path, 1, "the first line must be `// SPDX-License-Identifier: Apache-2.0`")
     guard = source.guard

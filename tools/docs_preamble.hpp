@@ -25,7 +25,7 @@ extern const causeway::io::any_storage disk;
 extern causeway::member_options settings;
 extern const std::shared_ptr<causeway::member> mates;
 extern const std::string folder;
-extern const std::shared_ptr<causeway::crew_group> crew;
+extern const std::shared_ptr<causeway::pipeline_group> group;
 
 extern const std::shared_ptr<causeway::cuda::engine> engine;
 

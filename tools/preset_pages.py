@@ -64,11 +64,11 @@ RUN = {"muloco": "optim::muon<>{{.momentum = 0.9F}}", "nag_pp": "optim::nadam{}"
 HELD = {"learning_at_home": "The same type as [local_sgd](local_sgd.md), which the conformance suite and all networks hold; with "
                             "experts in `tests/presets/experts.cpp`. Hosts, clients and failures: "
                             "[expert_layer](../policies/expert_layer.md)."}
-ELSEWHERE = {"bamboo": "tests/parallel/elastic_resumed.cpp"}  # presets whose test is not in tests/presets
+ELSEWHERE = {"bamboo": "tests/parallel/elastic/elastic_resumed.cpp"}  # presets whose test is not in tests/presets
 BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::protocol_models_options{}, model);",
           **{name: "env.group = std::make_shared<swarm_group>(mates, policy.peer(), disk, folder);  // mates: the membership of the stage"
              for name in ("swarm", "diloco_swarm", "gwtf")},
-          **{name: "env.group = crew;  // a crew_group over the membership of all peers, also the options' `peers`"
+          **{name: "env.group = group;  // a pipeline_group over the membership of all peers, also the options' `peers`"
              for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree")}}
 MODELS = {"petals_finetune", "petals_lora"}  # the preset makes the model; the policies are the user's
 PARTS = "Build each peer's model with `parallel::part_of`. "

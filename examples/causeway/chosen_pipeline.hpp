@@ -6,7 +6,7 @@
 // each pair.
 
 #include <causeway/core/result.hpp>
-#include <causeway/parallel/pipeline_place.hpp>
+#include <causeway/parallel/pipeline/pipeline_place.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/adaptive_top_k.hpp>
 #include <causeway/stage/delta.hpp>

@@ -46,10 +46,10 @@ class chosen_recovery {
     if (s.parallel.recovery == "reroute") it_ = reroute{stages};
   }
 
-  causeway::result<causeway::stage::layout> arrange(const causeway::stage::gathering& g) {
+  causeway::result<causeway::stage::layout> arrange(const causeway::stage::cluster_snapshot& g) {
     return std::visit([&](auto& r) { return r.arrange(g); }, it_);
   }
-  /// Of a layout with empty seats, which `reroute` alone makes.
+  /// Of a layout with stages without a peer, which `reroute` alone makes.
   [[nodiscard]] causeway::result<causeway::plan::routed_schedule> order(const causeway::stage::layout& l) const {
     return std::get<causeway::stage::recovery::reroute>(it_).order(l);
   }

@@ -8,9 +8,9 @@
 #include <causeway/core/result.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/net/fabric.hpp>
-#include <causeway/train/crew_group.hpp>
 #include <causeway/train/member.hpp>
 #include <causeway/train/observer.hpp>
+#include <causeway/train/pipeline_group.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -45,8 +45,8 @@ struct elastic_place {
   std::shared_ptr<causeway::net::fabric> fabric{};  ///< of `group`
   std::shared_ptr<causeway::net::fabric> across{};  ///< to all stages of a swarm; else none
   std::shared_ptr<causeway::member> group{};
-  std::shared_ptr<causeway::crew_group> crew{};  ///< over `group`, in pipelines; else none
-  std::shared_ptr<noted_round> swarm{};          ///< over `group`, which is that of its stage; else none
+  std::shared_ptr<causeway::pipeline_group> pipelines{};  ///< over `group`, in pipelines; else none
+  std::shared_ptr<noted_round> swarm{};                   ///< over `group`, which is that of its stage; else none
   causeway::io::any_storage storage;
   std::string folder{};  ///< of the peer, on the storage
   session_events* events = nullptr;

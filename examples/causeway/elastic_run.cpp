@@ -42,7 +42,7 @@ causeway::result<int> run_peer(settings s, const std::string& folder, peer_folde
   CAUSEWAY_TRY(agree_on_store(s, folder));
   session_input in{s, std::move(data), folder, run_id_of(s), [] { return stop_requested().load(); }};
   CAUSEWAY_ASSIGN(const page_server page, serve_page(s, folder));
-  peer_process process{std::move(in), std::move(mine), std::move(from.connection), std::move(from.said.seats), watch};
+  peer_process process{std::move(in), std::move(mine), std::move(from.connection), std::move(from.said.assignments), watch};
   auto status = process.run(may_found);
   if (!s.quiet) (void)write_report(folder);
   return status;

@@ -84,7 +84,7 @@ class elastic_session {
   causeway::result<void> train() {
     place_.passing("joining");
     CAUSEWAY_TRY(trainer_.start());
-    if (place_.crew != nullptr) ctx().resume_at(place_.crew->words().step);
+    if (place_.pipelines != nullptr) ctx().resume_at(place_.pipelines->record().step);
     if constexpr (alone_between && !moves_blocks) restore_inner_optimizer();  // else it is the others'
     round_ = round();
     place_.events->joined(news());
@@ -155,7 +155,7 @@ class elastic_session {
       CAUSEWAY_TRY(validate());
       now.validation = summary_.validation;
     }
-    const bool saves = place_.crew == nullptr;  // pipelines do it themselves
+    const bool saves = place_.pipelines == nullptr;  // pipelines do it themselves
     if (saves && save_every_ > 0 && round_ % save_every_ == 0) CAUSEWAY_TRY(save());
     place_.events->committed(now);
     return {};

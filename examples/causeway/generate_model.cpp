@@ -4,8 +4,8 @@
 #include <causeway/io/archive.hpp>
 #include <causeway/io/checkpoint.hpp>
 #include <causeway/io/file.hpp>
-#include <causeway/parallel/block_moves.hpp>
-#include <causeway/parallel/block_store.hpp>
+#include <causeway/parallel/elastic/block_moves.hpp>
+#include <causeway/parallel/elastic/block_store.hpp>
 #include <causeway/train/checkpoint.hpp>
 
 #include <algorithm>

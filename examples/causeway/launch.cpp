@@ -144,7 +144,7 @@ causeway::result<net::membership> host_run(settings& s, std::uint64_t run_id, ch
     std::printf("waiting for %u more peers; on each other machine run\n\n%s\n", s.net.peers - 1,
                 join_lines(reachable_at(at.address(), s.net.announce), "").c_str());
     std::fflush(stdout);
-    options.progress = [](const net::gathering& g) {
+    options.progress = [](const net::rendezvous_progress& g) {
       std::printf("%u of %u peers are in\n", g.joined, g.wanted);
       std::fflush(stdout);
     };

@@ -341,7 +341,7 @@ causeway::result<int> run(std::vector<std::string> arguments, mpi_job& job) {
   stop_watch watch;
   origins from;
   CAUSEWAY_TRY(take_settings(line, s, from));
-  CAUSEWAY_TRY(settle_tokenizer(s, from));
+  CAUSEWAY_TRY(choose_tokenizer(s, from));
   auto status = act(line, std::move(s), from, watch, job);
   if (status) CAUSEWAY_TRY(job.leave(*status == interrupted));
   return status;

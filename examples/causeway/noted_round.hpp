@@ -5,8 +5,8 @@
 // A peer of a swarm whose doings are noted down: who put how many micro-batches into its stage's sum, and how long one
 // takes.
 
-#include <causeway/parallel/swarm_options.hpp>
-#include <causeway/parallel/swarm_shares.hpp>
+#include <causeway/parallel/swarm/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_shares.hpp>
 
 #include <cstddef>
 #include <cstdint>

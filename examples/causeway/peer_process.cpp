@@ -79,11 +79,11 @@ net::fabric_options fabric_options_of(const settings& s, std::uint64_t run_id, n
 }  // namespace
 
 peer_process::peer_process(session_input in, peer_folder mine, std::shared_ptr<net::fabric> door,
-                           std::vector<swarm_seat> seats, stop_watch& watch)
+                           std::vector<swarm_assignment> assignments, stop_watch& watch)
     : in_{std::move(in)},
       mine_{std::move(mine)},
       door_{std::move(door)},
-      seats_{std::move(seats)},
+      assignments_{std::move(assignments)},
       watch_{watch},
       report_{in_, mine_.path(), mine_.index()} {}
 
@@ -110,7 +110,7 @@ causeway::environment peer_process::surroundings() const {
   causeway::environment env;
   env.log = report_.log();
   env.group = place_.group;
-  if (place_.crew) env.group = place_.crew;
+  if (place_.pipelines) env.group = place_.pipelines;
   if (place_.swarm) {
     env.group = std::make_shared<causeway::swarm_group>(place_.group, place_.swarm, place_.storage, place_.folder);
   }
@@ -158,10 +158,10 @@ causeway::result<void> peer_process::open_fabric() {
 
 // One to the peers of its stage, at any port, and one to all, at the address by which others join.
 causeway::result<void> peer_process::open_swarm_fabrics() {
-  CAUSEWAY_ASSIGN(seat_, find_seat(in_.s, in_.folder, mine_, seats_));
-  CAUSEWAY_TRY(keep_stage(mine_, seat_.stage));
-  const std::string folder = stage_folder(mine_.path(), seat_.stage);
-  const std::uint64_t run = stage_run_id(in_.run_id, seat_.stage);
+  CAUSEWAY_ASSIGN(stage_, choose_stage(in_.s, in_.folder, mine_, assignments_));
+  CAUSEWAY_TRY(keep_stage(mine_, stage_.stage));
+  const std::string folder = stage_folder(mine_.path(), stage_.stage);
+  const std::uint64_t run = stage_run_id(in_.run_id, stage_.stage);
   const auto id = identity(folder, run);
   CAUSEWAY_ASSIGN(net::listener at, listen(in_.s, mine_.address(), report_.log()));
   settings near = in_.s;
@@ -174,19 +174,19 @@ causeway::result<void> peer_process::open_swarm_fabrics() {
   CAUSEWAY_ASSIGN(const auto all, open_public(std::move(at), id));
   watch_.when_patience_ends([one = mates->interrupter(), other = all->interrupter()] { one(), other(); });
   place_.fabric = watched(with_points(mates), false);
-  front_ = std::make_shared<swarm_front>(hearing(watched(all, true)), swarm_seat{seat_.stage, 0, mates->address()},
+  front_ = std::make_shared<swarm_front>(hearing(watched(all, true)), swarm_assignment{stage_.stage, 0, mates->address()},
                                          stages_of(in_.s), talk_);
   place_.across = front_;
   CAUSEWAY_TRY(write_text(folder + "/address", mates->address() + "\n"));
-  report_.opened({.id = id, .address = all->address(), .stage = seat_.stage});
+  report_.opened({.id = id, .address = all->address(), .stage = stage_.stage});
   return mine_.set_address(all->address());
 }
 
 // Others asked it to: with its stage's membership it is through.
 causeway::result<void> peer_process::move_to(std::uint32_t stage) {
-  report_.log()(causeway::severity::info, "moving from stage " + std::to_string(seat_.stage) + " to stage " +
+  report_.log()(causeway::severity::info, "moving from stage " + std::to_string(stage_.stage) + " to stage " +
                                               std::to_string(stage) + ", which needs it more");
-  seats_ = talk_.seats();
+  assignments_ = talk_.assignments();
   watch_.when_asked({});
   front_.reset();
   const auto storage = place_.storage;
@@ -198,7 +198,7 @@ causeway::result<void> peer_process::move_to(std::uint32_t stage) {
 causeway::result<void> peer_process::open_group(bool may_found) {
   CAUSEWAY_ASSIGN(const causeway::member_options options, membership(may_found));
   CAUSEWAY_ASSIGN(place_.group, causeway::member::make(place_.fabric, place_.storage, options, report_.log()));
-  if (is_pipeline(in_.s)) place_.crew = std::make_shared<causeway::crew_group>(place_.group);
+  if (is_pipeline(in_.s)) place_.pipelines = std::make_shared<causeway::pipeline_group>(place_.group);
   place_.folder = options.folder;
   place_.events = &report_;
   report_.tells([this](const told_figures& f) { door().locked([&] { talk_.tell(door(), f.encode()); }); });
@@ -229,7 +229,7 @@ causeway::result<causeway::member_options> peer_process::membership(bool may_fou
   std::string journal = journal_name(in_.s.run.branch);
   if (place_.across) {
     join_swarm(o);
-    journal = stage_journal(seat_.stage);
+    journal = stage_journal(stage_.stage);
   } else {
     CAUSEWAY_ASSIGN(o.dial, whom_to_dial(in_.s, in_.folder, mine_, may_found));
     o.other_messages = [this](net::peer_index link, std::span<const std::byte> message) {
@@ -248,11 +248,11 @@ causeway::result<causeway::member_options> peer_process::membership(bool may_fou
 }
 
 void peer_process::join_swarm(causeway::member_options& o) {
-  o.protocol.run = stage_run_id(in_.run_id, seat_.stage);
-  o.protocol.expected = founders_of(in_.s, seat_.stage);
-  o.folder = stage_folder(mine_.path(), seat_.stage);
-  o.dial = seat_.mates;
-  causeway::parallel::swarm_options swarm = swarm_options_of(in_.s, in_.run_id, seat_.stage);
+  o.protocol.run = stage_run_id(in_.run_id, stage_.stage);
+  o.protocol.expected = founders_of(in_.s, stage_.stage);
+  o.folder = stage_folder(mine_.path(), stage_.stage);
+  o.dial = stage_.mates;
+  causeway::parallel::swarm_options swarm = swarm_options_of(in_.s, in_.run_id, stage_.stage);
   if (!in_.s.net.join.empty()) swarm.dial.push_back(in_.s.net.join);
   for (const sibling& other : peers_on_disk(in_.folder)) {
     if (other.index != mine_.index() && !other.address.empty()) swarm.dial.push_back(other.address);

@@ -36,9 +36,9 @@ namespace app {
 class peer_process {
  public:
   /// `door`: a connection to the run that is let go once this peer has its own.
-  /// `seats`: what it was told there of a swarm.
+  /// `assignments`: what it was told there of a swarm.
   peer_process(session_input in, peer_folder mine, std::shared_ptr<causeway::net::fabric> door,
-               std::vector<swarm_seat> seats, stop_watch& watch);
+               std::vector<swarm_assignment> assignments, stop_watch& watch);
   peer_process(const peer_process&) = delete;
   peer_process& operator=(const peer_process&) = delete;
   ~peer_process();
@@ -67,13 +67,13 @@ class peer_process {
   session_input in_;
   peer_folder mine_;
   std::shared_ptr<causeway::net::fabric> door_;
-  std::vector<swarm_seat> seats_;
+  std::vector<swarm_assignment> assignments_;
   std::vector<std::string> reachable_;  ///< addresses at which others join, best first
   stop_watch& watch_;
   peer_report report_;
   failpoint points_{mine_.index()};
   peer_talk talk_;
-  seat_found seat_;
+  chosen_stage stage_;
   std::shared_ptr<swarm_front> front_;
   std::optional<journal_file> journal_;
   elastic_place place_{.storage = causeway::io::any_storage{causeway::io::posix_storage{}}};

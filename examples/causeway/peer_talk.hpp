@@ -27,8 +27,8 @@
 
 namespace app {
 
-/// Where a peer of a swarm sits.
-struct swarm_seat {
+/// The stage that a peer of a swarm serves.
+struct swarm_assignment {
   std::uint32_t stage = 0;
   double seconds = 0;   ///< that a micro-batch takes there; 0: not known yet
   std::string address;  ///< of the membership of its stage
@@ -36,8 +36,8 @@ struct swarm_seat {
   void write(causeway::net::byte_writer& out) const {
     out.put(stage).put(std::bit_cast<std::uint64_t>(seconds)).put_text(address);
   }
-  static swarm_seat read(causeway::net::byte_reader& in) {
-    swarm_seat s;
+  static swarm_assignment read(causeway::net::byte_reader& in) {
+    swarm_assignment s;
     s.stage = in.get<std::uint32_t>();
     s.seconds = std::bit_cast<double>(in.get<std::uint64_t>());
     if (!(s.seconds >= 0) || !std::isfinite(s.seconds)) in.refuse();
@@ -49,18 +49,18 @@ struct swarm_seat {
 
 /// What a newcomer is told.
 struct run_welcome {
-  std::uint64_t text_hash = 0;      ///< of the text and how it is cut into tokens
-  std::string settings{};           ///< TOML
-  std::vector<swarm_seat> seats{};  ///< of the peers in reach, where the run is a swarm
+  std::uint64_t text_hash = 0;                  ///< of the text and how it is cut into tokens
+  std::string settings{};                       ///< TOML
+  std::vector<swarm_assignment> assignments{};  ///< of the peers in reach, where the run is a swarm
 
   static constexpr std::size_t longest = std::size_t{64} << 10U;
-  static constexpr std::uint32_t most_seats = 1024;
+  static constexpr std::uint32_t most_assignments = 1024;
 
   [[nodiscard]] std::vector<std::byte> encode(std::byte kind) const {
-    const auto told = static_cast<std::uint32_t>(std::min<std::size_t>(seats.size(), most_seats));
+    const auto told = static_cast<std::uint32_t>(std::min<std::size_t>(assignments.size(), most_assignments));
     causeway::net::byte_writer out;
     out.put(static_cast<std::uint8_t>(kind)).put(text_hash).put_text(settings).put(told);
-    for (std::uint32_t i = 0; i < told; ++i) seats[i].write(out);
+    for (std::uint32_t i = 0; i < told; ++i) assignments[i].write(out);
     return std::move(out).take();
   }
   static causeway::result<run_welcome> decode(std::span<const std::byte> message) {
@@ -71,8 +71,8 @@ struct run_welcome {
     const auto text = in.get_bytes(longest);
     w.settings.assign(reinterpret_cast<const char*>(text.data()), text.size());
     const auto told = in.get<std::uint32_t>();
-    if (told > most_seats) in.refuse();
-    for (std::uint32_t i = 0; i < told && in.ok(); ++i) w.seats.push_back(swarm_seat::read(in));
+    if (told > most_assignments) in.refuse();
+    for (std::uint32_t i = 0; i < told && in.ok(); ++i) w.assignments.push_back(swarm_assignment::read(in));
     CAUSEWAY_TRY(in.finish("welcome"));
     return w;
   }
@@ -83,8 +83,8 @@ class peer_talk {
  public:
   static constexpr std::byte question{0x90};
   static constexpr std::byte answer{0x91};
-  static constexpr std::byte through{0x92};  ///< needs nothing any more
-  static constexpr std::byte seat{0x93};     ///< a swarm_seat: the first word of every peer of a swarm
+  static constexpr std::byte through{0x92};     ///< needs nothing any more
+  static constexpr std::byte assignment{0x93};  ///< a swarm_assignment: the first word of every peer of a swarm
 
   explicit peer_talk(run_welcome w = {}) : welcome_{std::move(w)} {}
 
@@ -102,8 +102,8 @@ class peer_talk {
   }
 
   /// What newcomers are told from now on.
-  void seats(std::vector<swarm_seat> all) { welcome_.seats = std::move(all); }
-  [[nodiscard]] const std::vector<swarm_seat>& seats() const noexcept { return welcome_.seats; }
+  void assignments(std::vector<swarm_assignment> all) { welcome_.assignments = std::move(all); }
+  [[nodiscard]] const std::vector<swarm_assignment>& assignments() const noexcept { return welcome_.assignments; }
 
   [[nodiscard]] bool somebody_is_through() const noexcept { return !through_.empty(); }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What settings must satisfy.
 
-#include <causeway/parallel/swarm_messages.hpp>
+#include <causeway/parallel/swarm/swarm_messages.hpp>
 
 #include <algorithm>
 #include <limits>

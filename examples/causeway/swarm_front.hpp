@@ -3,8 +3,9 @@
 #define CAUSEWAY_EXAMPLES_SWARM_FRONT_HPP
 
 // What the program says on the network of a swarm, before and beside what the library's peers say there. A peer's first
-// word is its seat: who says something else is a guest, which is answered, and which the swarm never sees. So every peer
-// knows where the others sit, and any of them can tell a newcomer which stage it should serve, and whom it finds there.
+// word is its assignment: who says something else is a guest, which is answered, and which the swarm never sees. So every
+// peer knows where the others sit, and any of them can tell a newcomer which stage it should serve, and whom it finds
+// there.
 
 #include <causeway/net/fabric.hpp>
 #include <causeway/net/transport.hpp>
@@ -27,7 +28,7 @@ namespace app {
 class swarm_front final : public forwarding_fabric, private causeway::net::fabric_events {
  public:
   /// `talk` must outlive it.
-  swarm_front(std::shared_ptr<fabric> over, swarm_seat mine, std::uint32_t stages, peer_talk& talk)
+  swarm_front(std::shared_ptr<fabric> over, swarm_assignment mine, std::uint32_t stages, peer_talk& talk)
       : forwarding_fabric{std::move(over)}, mine_{std::move(mine)}, stages_{stages}, talk_{talk} {}
 
   void attach(causeway::net::fabric_events* events) override {
@@ -44,7 +45,7 @@ class swarm_front final : public forwarding_fabric, private causeway::net::fabri
       if (std::abs(seconds - mine_.seconds) <= 0.1 * mine_.seconds) return;
       mine_.seconds = seconds;
       for (const auto& [link, who] : met_) {
-        if (who.seated) over_->post(link, seat_message(), false);
+        if (who.introduced) over_->post(link, assignment_message(), false);
       }
       tell_newcomers();
     });
@@ -54,17 +55,17 @@ class swarm_front final : public forwarding_fabric, private causeway::net::fabri
   struct other {
     causeway::net::peer_id id = 0;
     std::string address;
-    bool seated = false;  ///< the swarm sees it
-    swarm_seat seat;
+    bool introduced = false;  ///< the swarm sees it
+    swarm_assignment assignment;
   };
 
   void on_up(causeway::net::peer_index link, causeway::net::peer_id id, const std::string& address) override {
     met_[link] = {id, address, false, {}};
-    over_->post(link, seat_message(), false);
+    over_->post(link, assignment_message(), false);
   }
   void on_down(causeway::net::peer_index link, const causeway::error& why) override {
     const auto known = met_.extract(link);
-    if (!known || !known.mapped().seated) return;
+    if (!known || !known.mapped().introduced) return;
     tell_newcomers();
     events_->on_down(link, why);
   }
@@ -75,39 +76,39 @@ class swarm_front final : public forwarding_fabric, private causeway::net::fabri
 
   void on_control(causeway::net::peer_index link, std::span<const std::byte> message) override {
     if (message.empty()) return over_->close(link, "an empty message");
-    if (message.front() == peer_talk::seat) return take_seat(link, message);
+    if (message.front() == peer_talk::assignment) return take_assignment(link, message);
     if (message.front() >= peer_talk::question) return talk_.hear(*over_, link, message);
-    if (!met_[link].seated) return over_->close(link, "speaks before it said where it sits");
+    if (!met_[link].introduced) return over_->close(link, "speaks before it said which stage it serves");
     events_->on_control(link, message);
   }
 
-  void take_seat(causeway::net::peer_index link, std::span<const std::byte> message) {
+  void take_assignment(causeway::net::peer_index link, std::span<const std::byte> message) {
     causeway::net::byte_reader in{message.subspan(1)};
-    swarm_seat said = swarm_seat::read(in);
+    swarm_assignment said = swarm_assignment::read(in);
     if (said.stage >= stages_) in.refuse();
-    if (const auto whole = in.finish("seat"); !whole) return over_->close(link, whole.error().message);
+    if (const auto whole = in.finish("assignment"); !whole) return over_->close(link, whole.error().message);
     other& who = met_[link];
-    who.seat = std::move(said);
+    who.assignment = std::move(said);
     tell_newcomers();
-    if (!std::exchange(who.seated, true)) events_->on_up(link, who.id, who.address);
+    if (!std::exchange(who.introduced, true)) events_->on_up(link, who.id, who.address);
   }
 
-  [[nodiscard]] std::vector<std::byte> seat_message() const {
+  [[nodiscard]] std::vector<std::byte> assignment_message() const {
     causeway::net::byte_writer out;
-    out.put(static_cast<std::uint8_t>(peer_talk::seat));
+    out.put(static_cast<std::uint8_t>(peer_talk::assignment));
     mine_.write(out);
     return std::move(out).take();
   }
 
   void tell_newcomers() {
-    std::vector<swarm_seat> all{mine_};
+    std::vector<swarm_assignment> all{mine_};
     for (const auto& [link, who] : met_) {
-      if (who.seated) all.push_back(who.seat);
+      if (who.introduced) all.push_back(who.assignment);
     }
-    talk_.seats(std::move(all));
+    talk_.assignments(std::move(all));
   }
 
-  swarm_seat mine_;
+  swarm_assignment mine_;
   std::uint32_t stages_;
   peer_talk& talk_;
   causeway::net::fabric_events* events_ = nullptr;

@@ -45,12 +45,13 @@ stage_on_disk look_for_stage(const std::string& run_folder, const peer_folder& m
   return found;
 }
 
-causeway::result<std::uint32_t> which_stage(const settings& s, const peer_folder& mine, std::span<const swarm_seat> seats) {
+causeway::result<std::uint32_t> which_stage(const settings& s, const peer_folder& mine,
+                                            std::span<const swarm_assignment> assignments) {
   const std::uint32_t stages = stages_of(s);
   if (s.parallel.stage >= 0) return static_cast<std::uint32_t>(s.parallel.stage);
   if (const auto before = stage_before(mine); before && *before < stages) return *before;
   if (s.net.join.empty()) return mine.index() % stages;
-  if (const auto most = neediest(seats, stages)) return *most;
+  if (const auto most = neediest(assignments, stages)) return *most;
   return fail(errc::not_found, s.net.join, "it serves no stage yet; join when the run trains");
 }
 
@@ -89,10 +90,10 @@ causeway::result<void> keep_stage(const peer_folder& mine, std::uint32_t stage) 
   return storage.write_atomic(mine.path() + "/stage", causeway::io::produce(text));
 }
 
-causeway::result<seat_found> find_seat(const settings& s, const std::string& run_folder, const peer_folder& mine,
-                                       std::span<const swarm_seat> seats) {
-  seat_found found;
-  CAUSEWAY_ASSIGN(found.stage, which_stage(s, mine, seats));
+causeway::result<chosen_stage> choose_stage(const settings& s, const std::string& run_folder, const peer_folder& mine,
+                                            std::span<const swarm_assignment> assignments) {
+  chosen_stage found;
+  CAUSEWAY_ASSIGN(found.stage, which_stage(s, mine, assignments));
   const std::string own = stage_folder(mine.path(), found.stage);
   auto disk = look_for_stage(run_folder, mine, found.stage);
   const bool founds = may_found(s, mine, found.stage) && !disk.known;
@@ -102,8 +103,8 @@ causeway::result<seat_found> find_seat(const settings& s, const std::string& run
                 "over with --run.fresh true");
   }
   if (!founds) found.mates = std::move(disk.addresses);
-  for (const swarm_seat& seat : seats) {
-    if (seat.stage == found.stage) found.mates.push_back(seat.address);
+  for (const swarm_assignment& assignment : assignments) {
+    if (assignment.stage == found.stage) found.mates.push_back(assignment.address);
   }
   if (founds || !found.mates.empty() || fs::exists(own + "/record")) return found;
   return fail(errc::not_found, "stage " + std::to_string(found.stage),
@@ -121,15 +122,15 @@ causeway::parallel::swarm_options swarm_options_of(const settings& s, std::uint6
           .rebalance_every = std::chrono::seconds{s.parallel.rebalance_every}};
 }
 
-std::optional<std::uint32_t> neediest(std::span<const swarm_seat> seats, std::uint32_t stages) {
+std::optional<std::uint32_t> neediest(std::span<const swarm_assignment> assignments, std::uint32_t stages) {
   std::vector<load> loads(stages);
   bool all_measured = true;
-  for (const swarm_seat& seat : seats) {
-    if (seat.stage >= stages) continue;
-    load& l = loads[seat.stage];
+  for (const swarm_assignment& assignment : assignments) {
+    if (assignment.stage >= stages) continue;
+    load& l = loads[assignment.stage];
     ++l.peers;
-    all_measured = all_measured && seat.seconds > 0;
-    if (seat.seconds > 0) l.speed += 1 / seat.seconds;
+    all_measured = all_measured && assignment.seconds > 0;
+    if (assignment.seconds > 0) l.speed += 1 / assignment.seconds;
   }
   std::optional<std::uint32_t> best;
   const auto has_less = [&](const load& a, const load& b) { return all_measured ? a.speed < b.speed : a.peers < b.peers; };

@@ -7,7 +7,7 @@
 
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_options.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -33,8 +33,8 @@ namespace app {
 [[nodiscard]] std::string stage_folder(const std::string& peer_folder, std::uint32_t stage);
 [[nodiscard]] std::string stage_journal(std::uint32_t stage);
 
-/// What a peer needs to take its seat.
-struct seat_found {
+/// The stage that a peer is to serve, and whom it joins there.
+struct chosen_stage {
   std::uint32_t stage = 0;
   std::vector<std::string> mates;  ///< addresses of its stage's membership; none: this peer founds it
 };
@@ -44,14 +44,14 @@ struct seat_found {
 /// It serves this one from now on, also when it is started again.
 causeway::result<void> keep_stage(const peer_folder& mine, std::uint32_t stage);
 
-/// Where this peer is to sit: where the settings say, where it was before, by its number if a launcher started it, else
-/// where it is needed most. `seats`: those of the peers that a newcomer was told of.
-causeway::result<seat_found> find_seat(const settings& s, const std::string& run_folder, const peer_folder& mine,
-                                       std::span<const swarm_seat> seats);
+/// The stage that this peer is to serve: where the settings say, where it was before, by its number if a launcher started
+/// it, else where it is needed most. `assignments`: those of the peers that a newcomer was told of.
+causeway::result<chosen_stage> choose_stage(const settings& s, const std::string& run_folder, const peer_folder& mine,
+                                            std::span<const swarm_assignment> assignments);
 
 /// The stage with the least speed, in micro-batches a second; with the fewest peers, as long as not all have shown theirs.
 /// Stages without peers are left out: their weights are on the disks of those who had them. None: there are no others.
-[[nodiscard]] std::optional<std::uint32_t> neediest(std::span<const swarm_seat> seats, std::uint32_t stages);
+[[nodiscard]] std::optional<std::uint32_t> neediest(std::span<const swarm_assignment> assignments, std::uint32_t stages);
 
 /// What the library's peer is told of its place, but for others' addresses.
 [[nodiscard]] causeway::parallel::swarm_options swarm_options_of(const settings& s, std::uint64_t run_id,

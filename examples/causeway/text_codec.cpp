@@ -51,7 +51,7 @@ std::optional<std::string> tokenizer_beside(const std::string& path) {
 
 std::string tokenizer_file(const std::string& folder) { return folder + "/tokenizer.bpe"; }
 
-causeway::result<void> settle_tokenizer(settings& s, const origins& from) {
+causeway::result<void> choose_tokenizer(settings& s, const origins& from) {
   constexpr std::array words{"bytes", "bpe", "model", "folder"};
   if (std::find(words.begin(), words.end(), s.data.tokenizer) == words.end()) {
     std::error_code ignored;

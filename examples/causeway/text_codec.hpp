@@ -63,7 +63,7 @@ std::string tokenizer_file(const std::string& folder);
 
 /// What data.tokenizer says, taken apart: a path becomes data.tokenizer_folder, and token shards with a tokenizer beside
 /// them use that unless something else was said here (`from`).
-causeway::result<void> settle_tokenizer(settings& s, const origins& from);
+causeway::result<void> choose_tokenizer(settings& s, const origins& from);
 
 /// The tokenizer that comes from files, of data.tokenizer_folder or model.init; none if data.tokenizer names none of these
 /// or the folder is not known here.

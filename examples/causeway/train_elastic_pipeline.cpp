@@ -40,7 +40,7 @@ causeway::result<session_summary> train_local_pipeline(chosen_model model, train
       .storage = place.storage,
       .folder = block_folder(in.s),
       .store_every = in.s.train.checkpoint_every > 0 ? std::max<std::uint64_t>(1, every) : 0};
-  causeway::parallel::local_pipeline pipeline{place.crew, options, regroup{stages_wanted(in.s)},
+  causeway::parallel::local_pipeline pipeline{place.pipelines, options, regroup{stages_wanted(in.s)},
                                               chosen_schedule{in.s.parallel.schedule},
                                               forgetful_activations{in.s.parallel.codec}};
   constexpr causeway::comm_traits moves{
@@ -62,7 +62,7 @@ causeway::result<session_summary> train_elastic_pipeline(chosen_model model, tra
                                                              .folder = block_folder(in.s),
                                                              .store_every = in.s.train.checkpoint_every};
   const auto train = [&](auto recovery, auto schedule, auto gradients) {
-    causeway::parallel::elastic_pipeline pipeline{place.crew, options, std::move(recovery), std::move(schedule),
+    causeway::parallel::elastic_pipeline pipeline{place.pipelines, options, std::move(recovery), std::move(schedule),
                                                   forgetful_activations{in.s.parallel.codec}};
     auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
                                           std::move(gradients), std::move(pipeline), causeway::fault::quorum{});

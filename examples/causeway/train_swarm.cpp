@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/fault/quorum.hpp>
 #include <causeway/io/file.hpp>
-#include <causeway/parallel/block_store.hpp>
+#include <causeway/parallel/elastic/block_store.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/swarm.hpp>
-#include <causeway/parallel/swarm_peer.hpp>
+#include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/parallel/tied_table.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_flow.hpp>
@@ -74,7 +74,7 @@ class reported : public Swarm {
   /// The stage's blocks after `step`, by the first of its peers: the parameters that all of them hold, and its moments.
   causeway::result<void> save_blocks(auto& ctx, std::uint64_t step, std::span<const float> parameters) {
     if (ctx.self() != 0) return {};
-    const parallel::crew_words now{.step = step};
+    const parallel::step_record now{.step = step};
     std::vector<float> held{parameters.begin(), parameters.end()};
     const auto blocks = ctx.model().part().ranges(ctx.model().blocks()).front();
     for (std::int64_t b = blocks.first; b < blocks.last; ++b) {

@@ -34,17 +34,17 @@
 #include <causeway/membership/suspects.hpp>
 #include <causeway/membership/takeover.hpp>
 #include <causeway/membership/term_limit.hpp>
-#include <causeway/membership/transfer.hpp>
-#include <causeway/membership/transfer_catch_up.hpp>
-#include <causeway/membership/transfer_donor.hpp>
-#include <causeway/membership/transfer_fetcher.hpp>
-#include <causeway/membership/transfer_holder.hpp>
-#include <causeway/membership/transfer_holders.hpp>
-#include <causeway/membership/transfer_manifest.hpp>
-#include <causeway/membership/transfer_options.hpp>
-#include <causeway/membership/transfer_plan.hpp>
-#include <causeway/membership/transfer_time.hpp>
-#include <causeway/membership/transfer_wire.hpp>
+#include <causeway/membership/transfer/transfer.hpp>
+#include <causeway/membership/transfer/transfer_catch_up.hpp>
+#include <causeway/membership/transfer/transfer_donor.hpp>
+#include <causeway/membership/transfer/transfer_fetcher.hpp>
+#include <causeway/membership/transfer/transfer_holder.hpp>
+#include <causeway/membership/transfer/transfer_holders.hpp>
+#include <causeway/membership/transfer/transfer_manifest.hpp>
+#include <causeway/membership/transfer/transfer_options.hpp>
+#include <causeway/membership/transfer/transfer_plan.hpp>
+#include <causeway/membership/transfer/transfer_time.hpp>
+#include <causeway/membership/transfer/transfer_wire.hpp>
 
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/fault/quorum.hpp>
@@ -52,7 +52,6 @@
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/context.hpp>
 #include <causeway/train/contribution.hpp>
-#include <causeway/train/crew_group.hpp>
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/entered_attempt.hpp>
 #include <causeway/train/environment.hpp>
@@ -63,6 +62,7 @@
 #include <causeway/train/member_waits.hpp>
 #include <causeway/train/model.hpp>
 #include <causeway/train/observer.hpp>
+#include <causeway/train/pipeline_group.hpp>
 #include <causeway/train/refound.hpp>
 #include <causeway/train/site_model.hpp>
 #include <causeway/train/spare_round.hpp>

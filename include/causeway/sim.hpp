@@ -23,10 +23,10 @@
 #include <causeway/sim/mailbox.hpp>
 #include <causeway/sim/network.hpp>
 #include <causeway/sim/options.hpp>
-#include <causeway/sim/parcel.hpp>
 #include <causeway/sim/process.hpp>
 #include <causeway/sim/queue.hpp>
 #include <causeway/sim/scheduler.hpp>
+#include <causeway/sim/sent_message.hpp>
 #include <causeway/sim/table_text.hpp>
 #include <causeway/sim/transit.hpp>
 #include <causeway/sim/transport.hpp>

@@ -109,9 +109,9 @@
 #include <causeway/axis/groups.hpp>
 #include <causeway/axis/growing.hpp>
 #include <causeway/axis/hubs.hpp>
-#include <causeway/axis/landing.hpp>
 #include <causeway/axis/linked_groups.hpp>
 #include <causeway/axis/low_rank_mean.hpp>
+#include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/module_groups.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/participation.hpp>

@@ -11,7 +11,7 @@ using namespace causeway;
 namespace {
 
 double closes(const auto& arrivals, const std::vector<double>& arrived, std::size_t expected, double slack = 0) {
-  return arrivals.closes_after(axis::gathering{.arrived = arrived, .expected = expected, .slack = slack});
+  return arrivals.closes_after(axis::waiting_pushes{.arrived = arrived, .expected = expected, .slack = slack});
 }
 
 }  // namespace

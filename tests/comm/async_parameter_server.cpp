@@ -138,7 +138,7 @@ TEST_CASE("async parameter server: nobody is more than so many pushes ahead of t
   CHECK(quick(1) == Approx(12 * 0.2).margin(0.03));
 }
 
-TEST_CASE("async parameter server: what is landed later is not waited for", "[comm][fast]") {
+TEST_CASE("async parameter server: what is applied later is not waited for", "[comm][fast]") {
   const auto hub = run(
       [] {
         return comm::async_parameter_server{axis::every{4}, axis::delayed{2, 0.5F}};

@@ -145,9 +145,9 @@ TEST_CASE("round rules: peers may come and go where all hold something alike aft
   CHECK(elastic([](mix& m) { m.anchored = false; }));
   CHECK(elastic([](mix& m) { m.always = false; }));
   CHECK(elastic([](mix& m) { m.watches_movement = true; }));
-  // A row that is made a round before it lands is that of one fragment.
+  // A row that is made a round before it is applied is that of one fragment.
   CHECK_FALSE(elastic(late, fragments));
-  // What this peer landed early can be taken back exactly only where the outer step is linear.
+  // What this peer applied early can be taken back exactly only where the outer step is linear.
   CHECK_FALSE(elastic(eager, [](mix& m) { m.linear_outer = false; }));
   CHECK(elastic(delayed, [](mix& m) { m.keeps_residual = m.residual_in_parameters = true; }));
   // In groups everybody has parameters of its own; in lasting ones they are those of other models.

@@ -56,7 +56,7 @@ TEST_CASE("round turns: without faults peers that may come and go do what fixed 
   as_if_fixed<support::quadratic, optim::adamw>(des_loc);
 }
 
-TEST_CASE("round turns: rows that land a round late do so with a changing set of peers, too", "[comm][fast]") {
+TEST_CASE("round turns: rows that are applied a round late are so with a changing set of peers, too", "[comm][fast]") {
   as_if_fixed([] { return comm::rounds{axis::every{3}, axis::one_round_late{}, axis::gather_mean<>{}}; });
   as_if_fixed([] {
     presets::distro_options o;

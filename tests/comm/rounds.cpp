@@ -163,8 +163,8 @@ TEST_CASE("rounds: a fragment is first exchanged at its offset, and then every H
   CHECK(rounds == std::vector<std::uint64_t>{0, 1, 2, 3, 3, 4, 5, 6});  // 3 fragments at steps 2, 3, 4, then 6, 7, 8
 }
 
-TEST_CASE("rounds: delayed landing blends the local share", "[comm][fast]") {
-  // One peer, outer SGD(1): θ̃ is where the peer was when the exchange began; τ = 1 step later it lands half-way.
+TEST_CASE("rounds: a delayed merge blends the local share", "[comm][fast]") {
+  // One peer, outer SGD(1): θ̃ is where the peer was when the exchange began; τ = 1 step later it is applied half-way.
   const auto at = [](std::uint64_t steps, float share) {
     return train(
         1, steps, 0.1F,
@@ -177,12 +177,13 @@ TEST_CASE("rounds: delayed landing blends the local share", "[comm][fast]") {
       1, 2, 0.1F, [] { return comm::every_step<>{}; }, false)[0];
   const auto later = train(
       1, 3, 0.1F, [] { return comm::every_step<>{}; }, false)[0];
-  const auto landed = at(3, 0.25F);
-  for (std::size_t i = 0; i < sent.size(); ++i) CHECK(landed[i] == Approx(0.25F * later[i] + 0.75F * sent[i]).margin(1e-5));
+  const auto applied = at(3, 0.25F);
+  for (std::size_t i = 0; i < sent.size(); ++i)
+    CHECK(applied[i] == Approx(0.25F * later[i] + 0.75F * sent[i]).margin(1e-5));
   CHECK(distance(at(3, 1.0F), later) < 1e-6);
 }
 
-TEST_CASE("rounds: parameters that arrive later land as the axis says", "[comm][fast]") {
+TEST_CASE("rounds: parameters that arrive later are applied as the axis says", "[comm][fast]") {
   const auto at = [](std::uint64_t steps, float share) {
     return train(
         1, steps, 0.1F,
@@ -195,8 +196,9 @@ TEST_CASE("rounds: parameters that arrive later land as the axis says", "[comm][
     return train(
         1, steps, 0.1F, [] { return comm::every_step<>{}; }, false)[0];
   };
-  const auto sent = alone(2), later = alone(3), landed = at(3, 0.25F);
-  for (std::size_t i = 0; i < sent.size(); ++i) CHECK(landed[i] == Approx(0.25F * later[i] + 0.75F * sent[i]).margin(1e-5));
+  const auto sent = alone(2), later = alone(3), applied = at(3, 0.25F);
+  for (std::size_t i = 0; i < sent.size(); ++i)
+    CHECK(applied[i] == Approx(0.25F * later[i] + 0.75F * sent[i]).margin(1e-5));
 
   // A round late: nobody trains after the third step, so all end at the mean of where they were.
   const auto late = train(

@@ -1,6 +1,6 @@
 // expect: causeway-A16
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/axis/landing.hpp>
+#include <causeway/axis/merge_rule.hpp>
 
 #include "rounds.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// comm::rounds on a device by exchanges of its own: overlap, gossip, landings, residuals, regions. The bits of the CPU, and
-// no page moves.
+// comm::rounds on a device by exchanges of its own: overlap, gossip, merge rules, residuals, regions. The bits of the CPU,
+// and no page moves.
 #include <causeway/collective/aggregator.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/compress/bf16.hpp>
@@ -62,13 +62,13 @@ constexpr auto with_moments = [](const auto& side) {
   return comm::rounds{axis::every{3}, axis::parameters_and_moments{}, axis::delayed{1, 0.0F},
                       axis::gather_mean<std::remove_const_t<decltype(codec)>>{codec}};
 };
-template <class Landing>
+template <class MergeRule>
 struct some_coordinates {
-  Landing landing;
+  MergeRule merge_rule;
   template <class Side>
   auto operator()(const Side& side) const {
     const auto codec = side.wrap(compress::sparse<compress::no_transform, compress::random_k, compress::none>{});
-    return comm::rounds{axis::every{2}, axis::parameters{}, landing,
+    return comm::rounds{axis::every{2}, axis::parameters{}, merge_rule,
                         axis::gather_mean<std::remove_const_t<decltype(codec)>, collective::contributor_mean>{codec}};
   }
 };
@@ -139,7 +139,8 @@ TEST_CASE("cuda rounds: every peer's message is all that crosses for a fragment 
   const auto cuts =
       axis::strided{2}.cut(model.parameters().segments(), static_cast<std::size_t>(model.parameters().length()));
   REQUIRE(cuts);
-  // Counted from 0, fragments go at steps 9, 10 and 11, and land a step later. The norm of a step's gradient comes out.
+  // Counted from 0, fragments go at steps 9, 10 and 11, and are applied a step later. The norm of a step's gradient comes
+  // out.
   std::size_t came_out = 0, went_in = 0;
   for (const axis::fragment& cut : *cuts) {
     const std::size_t message = int8{}.encoded_size(cut.size);

@@ -108,7 +108,7 @@ TEST_CASE("ask: a host answers while it waits, and nobody is seated by it", "[ne
   options.pieces = piece_of;
   options.stop = &stop;
   std::atomic<std::uint32_t> most{0};
-  options.progress = [&](const net::gathering& g) { most = std::max(most.load(), g.joined); };
+  options.progress = [&](const net::rendezvous_progress& g) { most = std::max(most.load(), g.joined); };
   std::thread hosting{[&] { (void)net::host(std::move(*at), 2, {}, options); }};
   {
     auto there = net::inquiry::open(address, in_time());

@@ -145,18 +145,18 @@ TEST_CASE("fabric: two hundred connections made and killed leave no files, threa
       a.order.clear();
     });
   };
-  const auto settle = [&] {  // replaced links go with the heartbeat
+  const auto pass_heartbeat = [&] {  // replaced links go with the heartbeat
     a.net->locked([&] { a.net->wake_at(a.net->now() + std::chrono::milliseconds{500}); });
     const int before = a.wakes;
     REQUIRE(until(*a.net, [&] { return a.wakes > before; }));
   };
   for (int n = 1; n <= 20; ++n) cycle(n);
-  settle();
+  pass_heartbeat();
   const std::size_t files = open_files();
   const std::size_t running = threads();
   const std::size_t bytes = allocated();
   for (int n = 21; n <= 220; ++n) cycle(n);
-  settle();
+  pass_heartbeat();
   CHECK(open_files() == files);
   CHECK(threads() == running);
   CHECK(allocated() < bytes + 100'000);  // one link forgotten would cost that much

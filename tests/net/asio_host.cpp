@@ -26,7 +26,7 @@ struct running_host {
     at = listening->address();
     options.stop = &stop;
     options.transport.log = log.sink();
-    options.progress = [this](const gathering& g) {
+    options.progress = [this](const rendezvous_progress& g) {
       joined = g.joined;
       connecting = g.connecting;
     };

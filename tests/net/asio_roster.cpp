@@ -27,13 +27,13 @@ bool everybody(peer_index) { return true; }
 
 TEST_CASE("roster: peers keep their place, and only so many get one", "[net][fast]") {
   roster all{5, 1, 2};
-  CHECK(all.seat(9, everybody) == 0);
-  CHECK(all.seat(7, everybody) == 1);
-  CHECK(all.seat(9, everybody) == 0);
+  CHECK(all.place_for(9, everybody) == 0);
+  CHECK(all.place_for(7, everybody) == 1);
+  CHECK(all.place_for(9, everybody) == 0);
   CHECK(all.size() == 2);
   CHECK_FALSE(all.objection(peer(7), everybody));
   CHECK(all.objection(peer(8), everybody)->code == errc::too_large);
-  CHECK_FALSE(all.seat(8, everybody));
+  CHECK_FALSE(all.place_for(8, everybody));
   CHECK(all.objection(peer(5, 1), everybody)->message == "that is this peer itself");
   CHECK(all.objection(peer(5, 2), everybody)->message.find("two peers have the id 5") != std::string::npos);
 }
@@ -41,13 +41,13 @@ TEST_CASE("roster: peers keep their place, and only so many get one", "[net][fas
 TEST_CASE("roster: 10 000 strangers who came and went lock nobody out", "[net][fast]") {
   roster all{5, 1, 3};
   const auto first_stands = [](peer_index p) { return p == 0; };
-  all.settle(*all.seat(9, first_stands), peer(5), peer(9), 1, {});
+  all.connected(*all.place_for(9, first_stands), peer(5), peer(9), 1, {});
   for (peer_id id = 100; id < 10'100; ++id) {
     REQUIRE_FALSE(all.objection(peer(id), first_stands));
-    const auto place = all.seat(id, first_stands);
+    const auto place = all.place_for(id, first_stands);
     REQUIRE(place);
     REQUIRE(*place != 0);
-    all.settle(*place, peer(5), peer(id), id, {});
+    all.connected(*place, peer(5), peer(id), id, {});
   }
   CHECK(all.size() == 3);
   CHECK(all.find(9) == 0);
@@ -78,10 +78,10 @@ TEST_CASE("roster: what is known of a link answers for it, and for nothing later
   roster all{5, 1, 10};
   const auto them = peer(3);
   CHECK(all.wish_for(them, false).last == 0);
-  const peer_index place = *all.seat(3, everybody);
+  const peer_index place = *all.place_for(3, everybody);
   introduction us = peer(5, 1);
   us.streams = 2;
-  all.settle(place, us, them, 41, "name:50");
+  all.connected(place, us, them, 41, "name:50");
   CHECK(all[place].address == "10.0.0.1:50");
   CHECK(all[place].aliases.count("name:50") == 1);
   CHECK(all.wish_for(them, true).last == 41);
@@ -97,6 +97,6 @@ TEST_CASE("roster: what is known of a link answers for it, and for nothing later
   all[place].streams_seen |= 2;
   CHECK_FALSE(all.lacking({{3, 500, 41}, 1}).has_value());
   CHECK(all.lacking({{3, 500, 41}, 0}) == place);
-  all.settle(place, us, them, 42, {});
+  all.connected(place, us, them, 42, {});
   CHECK(all.lacking({{3, 500, 42}, 1}) == place);
 }

@@ -15,7 +15,7 @@
 
 using namespace causeway;
 using namespace causeway::net;
-using net::detail::landing;
+using net::detail::chunk_target;
 using net::detail::slot_index;
 
 namespace {
@@ -45,8 +45,8 @@ struct fixture {
 
   /// One chunk of a message whose bytes all are `fill`. False when it was parked.
   result<bool> chunk_arrives(const frame_header& h, std::byte fill) {
-    CAUSEWAY_ASSIGN(const landing spot, box.begin_chunk(h));
-    if (spot.how == landing::kind::parked) return false;
+    CAUSEWAY_ASSIGN(const chunk_target spot, box.begin_chunk(h));
+    if (spot.how == chunk_target::kind::parked) return false;
     if (std::byte* const to = box.place(spot)) std::memset(to, std::to_integer<int>(fill), h.chunk_length);
     box.end_chunk(spot);
     return true;
@@ -103,7 +103,7 @@ TEST_CASE("inbox: an early message waits for its receive, whole or half", "[net]
 TEST_CASE("inbox: a receive may be posted while an early chunk is still being read", "[net][fast]") {
   fixture f;
   const auto spot = f.box.begin_chunk(f.header(talk, 0, 100, 0));
-  REQUIRE(spot->how == landing::kind::kept);
+  REQUIRE(spot->how == chunk_target::kind::kept);
   std::vector<std::byte> buffer(100);
   const auto slot = f.receive(talk, buffer);
   std::memset(f.box.place(*spot), 4, 100);
@@ -198,7 +198,7 @@ TEST_CASE("inbox: all peers together keep only so much, and each a share of its 
   const auto fill = [](net::detail::inbox& box, std::uint64_t& sequence) {
     for (;; ++sequence) {
       const auto spot = box.begin_chunk(fixture::header(other, sequence, chunk, 0));
-      if (!spot || spot->how == landing::kind::parked) return spot.has_value();
+      if (!spot || spot->how == chunk_target::kind::parked) return spot.has_value();
       box.end_chunk(*spot);
     }
   };
@@ -415,7 +415,7 @@ class model {
   net::detail::inbox box_{operations_, 1, {.chunk = small}};
   std::size_t abort_at_;
   std::deque<attempt> attempts_;
-  std::array<landing, 2> spots_;
+  std::array<chunk_target, 2> spots_;
   std::array<int, 2> pieces_{};
   int calls_ = 0;
   bool dead_ = false;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "elastic_world.hpp"
+#include "parallel/elastic/elastic_world.hpp"
 #include "support/catch.hpp"
 
 namespace causeway {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "local_pipeline_world.hpp"
+#include "parallel/elastic/local_pipeline_world.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;

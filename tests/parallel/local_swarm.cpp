@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/swarm_world.hpp"
+#include "parallel/swarm/swarm_world.hpp"
 #include "support/catch.hpp"
 #include "support/local_seat.hpp"
 

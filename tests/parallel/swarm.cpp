@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "parallel/swarm_world.hpp"
+#include "parallel/swarm/swarm_world.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;
@@ -98,7 +98,7 @@ TEST_CASE("swarm: evaluation goes through all stages, and every peer hears what 
 }
 
 TEST_CASE("swarm: whoever is killed while the others evaluate, they get the result", "[parallel][fast]") {
-  // The driver comes back; of the others, who are killed after the first round, nobody does.
+  // The coordinator comes back; of the others, who are killed after the first round, nobody does.
   kill_during_evaluations(0, 9, 97, 1500ms);
   kill_during_evaluations(1, 0, 61, 0s);
   kill_during_evaluations(4, 0, 67, 0s);
@@ -121,7 +121,7 @@ TEST_CASE("swarm: the same seed gives the same bits at the same moments", "[para
 }
 
 TEST_CASE("swarm: whoever is killed, no micro-batch is lost or counted twice", "[parallel][fast]") {
-  // The driver and founder comes back; of the others, who are killed after the first round, nobody does.
+  // The coordinator and founder comes back; of the others, who are killed after the first round, nobody does.
   kill_at_every(0, 7, 41, 1500ms);
   kill_at_every(1, 0, 43, 0s);
   kill_at_every(4, 0, 37, 0s);

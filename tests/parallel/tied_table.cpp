@@ -3,7 +3,7 @@
 
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/optim/clip.hpp>
-#include <causeway/parallel/block_sums.hpp>
+#include <causeway/parallel/elastic/block_sums.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a lost peer's absence is to presets that train on while an exchange is under way: rows that were sent before the
-// loss, or made but not sent, count as if there had never been another peer in that exchange. Each step and each landing is
+// loss, or made but not sent, count as if there had never been another peer in that exchange. Each step and each merge is
 // made again here, by hand.
 
 #include <causeway/presets/overlapped.hpp>
@@ -62,7 +62,7 @@ doubles as_it_is(doubles row) { return row; }
 
 /// A fragment when its mean has come back: what the live values are that the last step made, what they were when the row
 /// was sent, and the shared ones after the outer step.
-struct landing {
+struct merge_rule {
   const places& part;
   const doubles& made;
   const doubles& at_send;
@@ -70,13 +70,13 @@ struct landing {
 };
 
 /// Half of the live values.
-doubles blended(const landing& l) {
+doubles blended(const merge_rule& l) {
   doubles to;
   for (std::size_t i = 0; i < l.made.size(); ++i) to.push_back(0.5 * l.made[i] + 0.5 * l.shared[i]);
   return to;
 }
 /// The step that was made meanwhile, corrected in each tensor by as much as it is long.
-doubles compensated(const landing& l) {
+doubles compensated(const merge_rule& l) {
   doubles to = l.shared;
   blocky model{4};
   for (const parameter_segment& s : model.parameters().segments()) {
@@ -99,10 +99,10 @@ doubles compensated(const landing& l) {
   return to;
 }
 
-/// Rows go out after one step and land after the next.
+/// Rows go out after one step and are applied after the next.
 struct overlapped_by_hand {
   doubles (*sent)(doubles);
-  doubles (*landed)(const landing&);
+  doubles (*applied)(const merge_rule&);
   std::vector<places> parts = fragments();
   doubles shared = support::first_parameters<blocky>();
   outer_by_hand outer{.rate = outer_rate, .momentum = outer_momentum, .nesterov = true};
@@ -114,7 +114,7 @@ struct overlapped_by_hand {
     for (std::uint32_t peer = 0; peer < 2; ++peer) next.push_back(support::stepped<blocky>(logs.at(peer)[s]));
     for (const places& part : parts) {
       const bool came = support::distance(at(part, next[0]), at(part, logs.at(0)[s + 1].before)) > 1e-4;
-      if (came) land(logs, s, part, next);
+      if (came) apply(logs, s, part, next);
     }
     for (std::uint32_t peer = 0; peer < 2; ++peer) {
       CHECK(support::distance(next[peer], logs.at(peer)[s + 1].before) < 5e-5);
@@ -122,7 +122,7 @@ struct overlapped_by_hand {
   }
 
  private:
-  void land(const support::peer_logs& logs, std::size_t s, const places& part, std::vector<doubles>& next) {
+  void apply(const support::peer_logs& logs, std::size_t s, const places& part, std::vector<doubles>& next) {
     REQUIRE(s > 0);
     const std::size_t present = s < logs.at(2).size() ? 3 : 2;  // who was lost made no step after it had a row to send
     ++(present == 3 ? with_three : with_two);
@@ -137,7 +137,7 @@ struct overlapped_by_hand {
     }
     for (std::size_t i = 0; i < mean.size(); ++i) shared[part[i]] += outer.step(part[i], mean[i]);
     for (std::uint32_t peer = 0; peer < 2; ++peer) {
-      const doubles to = landed({part, at(part, next[peer]), at_send[peer], at(part, shared)});
+      const doubles to = applied({part, at(part, next[peer]), at_send[peer], at(part, shared)});
       for (std::size_t i = 0; i < to.size(); ++i) next[peer][part[i]] = to[i];
     }
   }
@@ -162,7 +162,7 @@ TEST_CASE("absence: of a lost peer Streaming DiLoCo's fragments under way have n
   const auto policy = [] {
     return make(presets::streaming_diloco_options{.local_steps = 6, .blocks_in_fragment = 2, .overlap_steps = 1});
   };
-  check_overlapped(policy, {.sent = four_bits, .landed = blended});
+  check_overlapped(policy, {.sent = four_bits, .applied = blended});
 }
 
 TEST_CASE("absence: of a lost peer CoCoDC's fragments have nothing, and what was trained meanwhile is corrected alike",
@@ -170,7 +170,7 @@ TEST_CASE("absence: of a lost peer CoCoDC's fragments have nothing, and what was
   const auto policy = [] {
     return make(presets::cocodc_options{.local_steps = 6, .blocks_in_fragment = 2, .overlap_steps = 1});
   };
-  check_overlapped(policy, {.sent = as_it_is, .landed = compensated});
+  check_overlapped(policy, {.sent = as_it_is, .applied = compensated});
 }
 
 TEST_CASE("absence: a lost peer's last row is in nobody's eager update, and own rows are taken back as they were given",
@@ -189,7 +189,7 @@ TEST_CASE("absence: a lost peer's last row is in nobody's eager update, and own 
   doubles shared = support::first_parameters<quadratic>();
   std::vector<doubles> own(3, doubles(size)), row(3), given(3, doubles(size)), from(3, shared);
   for (std::size_t k = 0; k < all; ++k) {
-    INFO("landing " << k);
+    INFO("merge rule " << k);
     const std::size_t present = k < before ? 3 : 2;
     for (std::size_t i = 0; i < size && k > 0; ++i) {
       double mean = 0;

@@ -108,8 +108,8 @@ std::string page() {
          "peer is\nkilled at every call of its network in turn, and while one joins at every round, with the loss that it "
          "has "
          "without faults\n(`tests/presets/elastic.cpp`, "
-         "`tests/parallel/local_swarm_rounds.cpp`,\n`tests/parallel/local_pipeline_rounds.cpp`, "
-         "`tests/parallel/elastic_gradients.cpp`). "
+         "`tests/parallel/swarm/local_swarm_rounds.cpp`,\n`tests/parallel/elastic/local_pipeline_rounds.cpp`, "
+         "`tests/parallel/elastic/elastic_gradients.cpp`). "
       << allowed() << " of " << std::size(communication) * std::size(places)
       << " compile. [One step](../design/one_step.md) says what will\n"
          "become of the rest.\n\n| |";

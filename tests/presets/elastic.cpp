@@ -200,7 +200,7 @@ struct all_presets {
     (*this).template operator()<support::blocky>("streaming_diloco", [] {
       return make(presets::streaming_diloco_options{.local_steps = 6, .blocks_in_fragment = 2, .overlap_steps = 1});
     });
-    // The next fragment is due before the last one has landed.
+    // The next fragment is due before the last one has been applied.
     (*this).template operator()<support::blocky>("streaming_diloco", [] {
       return make(presets::streaming_diloco_options{.local_steps = 6, .blocks_in_fragment = 2, .overlap_steps = 5});
     });
@@ -256,7 +256,7 @@ struct all_presets {
       elastic_check<support::quadratic, optim::sgd, decltype(waits)>{waits, 200, 8}.at_every_call(0);
     }
   }
-  /// Two policies of one's own: parameters whole, a round within a round, and rows that are made before they land.
+  /// Two policies of one's own: parameters whole, a round within a round, and rows that are made before they are applied.
   void stacks() {
     (*this)("parameters and diloco", [] {
       return comm::stacked{comm::rounds{axis::every{2}, axis::parameters{}, axis::gather_mean<>{}},

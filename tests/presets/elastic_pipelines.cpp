@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "parallel/elastic_world.hpp"
+#include "parallel/elastic/elastic_world.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;
@@ -21,9 +21,9 @@ void check_survives(std::uint32_t victim, Change change) {
   o.layers = 6;
   o.victim = victim;
   o.dies_at = 220;
-  const auto make = [&](std::shared_ptr<crew_group> crew, const parallel::elastic_pipeline_options& e) {
+  const auto make = [&](std::shared_ptr<pipeline_group> group, const parallel::elastic_pipeline_options& e) {
     Options options;
-    options.peers = std::move(crew);
+    options.peers = std::move(group);
     options.micro_batches = e.micro_batches;
     change(options);
     return presets::make(options);

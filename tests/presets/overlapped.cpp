@@ -14,7 +14,7 @@ using support::check_communication_policy;
 
 TEST_CASE("presets: overlapped systems have their papers' options", "[presets][fast]") {
   CHECK(make(presets::streaming_diloco_options{}).trigger().local_steps == 100);
-  CHECK(make(presets::streaming_diloco_options{}).landing().local_share == 0.5F);
+  CHECK(make(presets::streaming_diloco_options{}).merge_rule().local_share == 0.5F);
   CHECK(presets::streaming_diloco_options{}.outer_learning_rate == 0.4F);
   STATIC_REQUIRE(presets::streaming_diloco::traits.identical_replicas);
   STATIC_REQUIRE_FALSE(presets::eager_diloco::traits.identical_replicas);

@@ -235,7 +235,7 @@ TEST_CASE("presets: clients of petals_finetune share a task with a communication
     moved += m * m;
   }
   CHECK(apart > 0);                       // other blocks of 8 bits
-  CHECK(std::sqrt(apart / moved) < 0.2);  // without rounding: tests/parallel/tuned_model.cpp
+  CHECK(std::sqrt(apart / moved) < 0.2);  // without rounding: tests/parallel/serving/tuned_model.cpp
 }
 
 TEST_CASE("presets: petals_lora without a source, a fabric or a rank that works is refused", "[presets][fast]") {

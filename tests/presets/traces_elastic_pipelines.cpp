@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/elastic_world.hpp"
+#include "parallel/elastic/elastic_world.hpp"
 #include "support/catch.hpp"
 #include "support/traced_pipelines.hpp"
 
@@ -51,10 +51,10 @@ class elastic_replay {
         auto& me = world_.at(h);
         const auto layout = me.layouts.find(step);
         if (layout == me.layouts.end()) continue;
-        const stage::seat* const seat = layout->second.find(me.id);
-        if (seat == nullptr) continue;
+        const stage::assignment* const assignment = layout->second.find(me.id);
+        if (assignment == nullptr) continue;
         const auto& have = step == options_.steps && me.finished ? me.parameters : after_[{h, step}];
-        for (const auto& range : seat->held()) {
+        for (const auto& range : assignment->held()) {
           for (std::int64_t b = range.first; b < range.last; ++b, ++seen) {
             for (const char* const part : {".matrix", ".vector"}) {
               const std::string name = "block" + std::to_string(b) + part;
@@ -90,13 +90,13 @@ class elastic_replay {
     return o;
   }
   support::any_elastic_world::peer_maker maker() {
-    return [this](const support::elastic_world_options&, const std::shared_ptr<crew_group>& crew, environment env,
+    return [this](const support::elastic_world_options&, const std::shared_ptr<pipeline_group>& group, environment env,
                   const parallel::elastic_pipeline_options& e) -> std::unique_ptr<support::elastic_peer> {
       Options options;
-      options.peers = crew;
+      options.peers = group;
       options.micro_batches = e.micro_batches;
       change_(options);
-      env.group = crew;
+      env.group = group;
       trainer_options to;
       to.learning_rate = optim::constant{trace_.learning_rate()};
       to.clip_norm = 0;
@@ -142,7 +142,7 @@ TEST_CASE("traces: Bamboo", "[presets][trace][fast]") {
 
 TEST_CASE("traces: Bamboo's redundancy", "[presets][trace][fast]") {
   const support::trace t{"bamboo"};
-  stage::gathering g;
+  stage::cluster_snapshot g;
   g.layers = 6;
   g.micro_batches = 6;
   for (std::uint64_t id = 1; id <= 3; ++id) g.peers.push_back({.id = id, .holds = {{0, 6}}});
@@ -150,13 +150,13 @@ TEST_CASE("traces: Bamboo's redundancy", "[presets][trace][fast]") {
   const auto layout = recovery.arrange(g);
   REQUIRE(layout);
   REQUIRE(layout->replicas.size() == 1);
-  const auto& seats = layout->replicas[0].seats;
-  REQUIRE(seats.size() == 3);
+  const auto& assignments = layout->replicas[0].assignments;
+  REQUIRE(assignments.size() == 3);
   for (std::size_t r = 0; r < 3; ++r) {
     const auto next = static_cast<std::size_t>(t.numbers("successor")[r]);
     for (std::size_t other = 0; other < 3; ++other) {
-      for (std::int64_t b = seats[other].computes.first; b < seats[other].computes.last; ++b) {
-        CHECK(seats[r].holds(b) == (other == r || other == next));
+      for (std::int64_t b = assignments[other].computes.first; b < assignments[other].computes.last; ++b) {
+        CHECK(assignments[r].holds(b) == (other == r || other == next));
       }
     }
   }
@@ -195,16 +195,16 @@ TEST_CASE("traces: Oobleck's plan", "[presets][trace][fast]") {
 TEST_CASE("traces: ReCycle", "[presets][trace][fast]") {
   const support::trace t{"recycle"};
   check_as_unsplit<presets::recycle_options>(t, [](auto& o) { o.stages = 2; });
-  // Three pipelines of three stages, and nobody where peer 6 was: places among those who have a seat, row after row.
+  // Three pipelines of three stages, and nobody where peer 6 was: places among those who are assigned, row after row.
   stage::layout l;
   for (std::uint64_t r = 0; r < 3; ++r) {
     l.replicas.push_back({{{3 * r + 1, {0, 2}}, {3 * r + 2, {2, 4}}, {3 * r + 3, {4, 6}}}, 3});
   }
-  l.replicas[1].seats[2].peer = stage::nobody;
-  const auto seated = l.seated();
+  l.replicas[1].assignments[2].peer = stage::nobody;
+  const auto assigned = l.assigned();
   std::vector<float> routes;
   for (const auto& route : l.routes()) {
-    for (const auto place : route) routes.push_back(static_cast<float>((seated[place] - 1) / 3));
+    for (const auto place : route) routes.push_back(static_cast<float>((assigned[place] - 1) / 3));
   }
   CHECK(routes == t.numbers("routes"));
 }
@@ -268,9 +268,9 @@ TEST_CASE("traces: CheckFree", "[presets][trace][fast]") {
   // Host 1 has the stage between; the fourth is spare.
   elastic_replay<presets::checkfree_options, decltype(stages)> run{
       t, {.hosts = 4, .victim = 1, .dies_at = UINT64_MAX}, stages};
-  const auto* const seat = run.world().last_seat(1);
-  REQUIRE(seat != nullptr);
-  CHECK((seat->computes == nn::block_range{2, 4}));
+  const auto* const assignment = run.world().last_assignment(1);
+  REQUIRE(assignment != nullptr);
+  CHECK((assignment->computes == nn::block_range{2, 4}));
   CHECK(static_cast<float>(run.world().at(1).layouts.rbegin()->first) == t.numbers("lost_after")[0]);
   CHECK(support::errors_of(run.world(), 4).empty());
   CHECK(run.world().finished() == 3);

@@ -188,12 +188,12 @@ class LocalSteps(Swarms):
             made = {(line["round"], line["step"]) for lines in peers for line in lines}
             self.assertEqual(made, {(k, H * k) for k in range(1, len(made) + 1)})
 
-    def driver(self):
+    def coordinator(self):
         """The peer of stage 0 that was the last to say so."""
         said = []
         for peer in (0, 2, 4):
             with open(os.path.join(self.folder(peer), "log.txt"), errors="replace") as f:
-                said += [(float(line.split()[0]), peer) for line in f if "driving the swarm" in line]
+                said += [(float(line.split()[0]), peer) for line in f if "coordinating the swarm" in line]
         return max(said)[1]
 
     def test_alone_in_its_stage_a_peer_learns_what_it_does_with_a_step_of_all(self):
@@ -209,7 +209,7 @@ class LocalSteps(Swarms):
     def test_killed_peers_come_back_one_joins_and_every_micro_batch_counts_once(self):
         p = self.start_swarm("--peers", "6", "--restart", "true", *LONG, *LOCAL)
         self.until(lambda: all(self.is_in(i, 3) for i in range(6)), p)
-        before = {victim: (self.pid(victim), self.round(victim)) for victim in (self.driver(), 3)}  # one of each stage
+        before = {victim: (self.pid(victim), self.round(victim)) for victim in (self.coordinator(), 3)}  # one of each stage
         for pid, _ in before.values():
             os.kill(pid, signal.SIGKILL)
         self.until(lambda: all(self.pid(i) != pid and self.is_in(i, last + 3) for i, (pid, last) in before.items()), p)

@@ -23,7 +23,7 @@ struct box {
   }
 
   void arrive(net::peer_index link, const net::message_id& id, const std::string& text, bool aborted = false) {
-    auto message = sim::detail::parcel_ptr{new sim::detail::parcel};
+    auto message = sim::detail::sent_message_ptr{new sim::detail::sent_message};
     message->id = id;
     message->bytes = bytes_of(text);
     message->wire_bytes = text.size() + 80;

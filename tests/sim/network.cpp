@@ -11,8 +11,8 @@
 using namespace cluster;
 using sim::detail::content;
 using sim::detail::end_ref;
-using sim::detail::parcel;
-using sim::detail::parcel_ptr;
+using sim::detail::sent_message;
+using sim::detail::sent_message_ptr;
 
 namespace {
 
@@ -28,7 +28,7 @@ struct recorder final : sim::detail::socket_owner {
     REQUIRE(why.code == errc::unreachable);
     note("refused " + std::to_string(tag));
   }
-  void on_message(end_ref e, parcel_ptr message) override {
+  void on_message(end_ref e, sent_message_ptr message) override {
     end = e;
     note(text_of(message->bytes));
   }
@@ -78,7 +78,7 @@ struct two_hosts {
     start = events.now().since_start;
   }
   void say(end_ref from, const std::string& what, std::uint32_t operation = UINT32_MAX) {
-    auto message = parcel_ptr{new parcel};
+    auto message = sent_message_ptr{new sent_message};
     message->bytes = bytes_of(what);
     message->operation = operation;
     net.send(from, std::move(message));

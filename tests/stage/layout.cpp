@@ -8,15 +8,17 @@
 namespace causeway {
 namespace {
 
+using stage::assignment;
 using stage::layout;
 using stage::replica;
-using stage::seat;
 
-layout two_replicas() { return {{replica{{seat{1, {0, 2}}, seat{2, {2, 5}}}, 3}, replica{{seat{7, {0, 5}}}, 1}}}; }
+layout two_replicas() {
+  return {{replica{{assignment{1, {0, 2}}, assignment{2, {2, 5}}}, 3}, replica{{assignment{7, {0, 5}}}, 1}}};
+}
 
 }  // namespace
 
-TEST_CASE("layout: who holds a block, and where a peer sits", "[stage][fast]") {
+TEST_CASE("layout: who holds a block, and what a peer is assigned", "[stage][fast]") {
   const layout l = two_replicas();
   REQUIRE(l.check(5, 4));
   CHECK((l.holders(0) == std::vector<std::uint64_t>{1, 7}));
@@ -32,45 +34,45 @@ TEST_CASE("layout: who holds a block, and where a peer sits", "[stage][fast]") {
 
 TEST_CASE("layout: what is kept besides what is computed counts as held", "[stage][fast]") {
   layout l = two_replicas();
-  l.replicas[0].seats[0].keeps = {{0, 5}};
+  l.replicas[0].assignments[0].keeps = {{0, 5}};
   REQUIRE(l.check(5, 4));
   CHECK((l.holders(4) == std::vector<std::uint64_t>{1, 2, 7}));
-  l.replicas[0].seats[0].keeps = {{0, 1}};
+  l.replicas[0].assignments[0].keeps = {{0, 1}};
   CHECK(l.check(5, 4).error().message.find("does not hold") != std::string::npos);
 }
 
-TEST_CASE("layout: gaps, overlaps, two seats and lost micro-batches are found", "[stage][fast]") {
+TEST_CASE("layout: gaps, overlaps, two assignments of a peer and lost micro-batches are found", "[stage][fast]") {
   const auto broken = [](auto&& change) {
     layout l = two_replicas();
     change(l);
     return !l.check(5, 4);
   };
   CHECK_FALSE(broken([](layout&) {}));
-  CHECK(broken([](layout& l) { l.replicas[0].seats[1].computes.first = 3; }));
-  CHECK(broken([](layout& l) { l.replicas[0].seats[1].computes.first = 1; }));
-  CHECK(broken([](layout& l) { l.replicas[1].seats[0].computes.last = 4; }));
-  CHECK(broken([](layout& l) { l.replicas[1].seats[0].peer = 2; }));
+  CHECK(broken([](layout& l) { l.replicas[0].assignments[1].computes.first = 3; }));
+  CHECK(broken([](layout& l) { l.replicas[0].assignments[1].computes.first = 1; }));
+  CHECK(broken([](layout& l) { l.replicas[1].assignments[0].computes.last = 4; }));
+  CHECK(broken([](layout& l) { l.replicas[1].assignments[0].peer = 2; }));
   CHECK(broken([](layout& l) { l.replicas[1].micro_batches = 2; }));
   CHECK(broken([](layout& l) { l.replicas.clear(); }));
 }
 
-TEST_CASE("layout: an empty seat is of no peer, and its micro-batches take a detour", "[stage][fast]") {
+TEST_CASE("layout: a stage without a peer is nobody's, and its micro-batches take a detour", "[stage][fast]") {
   layout l{{{{{5, {0, 2}}, {6, {2, 5}}}, 2}, {{{7, {0, 2}}, {stage::nobody, {2, 5}}}, 2}, {{{8, {0, 2}}, {9, {2, 5}}}, 1}}};
   REQUIRE(l.check(5, 5));
-  CHECK(l.has_empty_seats());
-  CHECK((l.seated() == std::vector<std::uint64_t>{5, 6, 7, 8, 9}));
+  CHECK(l.has_unassigned());
+  CHECK((l.assigned() == std::vector<std::uint64_t>{5, 6, 7, 8, 9}));
   CHECK((l.holders(2) == std::vector<std::uint64_t>{6, 9}));
   CHECK((l.routes() == std::vector<std::vector<std::uint32_t>>{{0, 1}, {2, 1}, {3, 4}, {0, 1}, {2, 4}}));
-  CHECK_FALSE(two_replicas().has_empty_seats());
+  CHECK_FALSE(two_replicas().has_unassigned());
 }
 
-TEST_CASE("layout: seats may be empty only where somebody has the stage, and replicas are alike", "[stage][fast]") {
+TEST_CASE("layout: a replica may lack a peer only where somebody has the stage, and replicas are alike", "[stage][fast]") {
   layout l{{{{{5, {0, 2}}, {6, {2, 5}}}, 2}, {{{7, {0, 2}}, {stage::nobody, {2, 5}}}, 2}}};
   REQUIRE(l.check(5, 4));
   layout unlike = l;
-  unlike.replicas[1].seats[0].computes.last = unlike.replicas[1].seats[1].computes.first = 3;
+  unlike.replicas[1].assignments[0].computes.last = unlike.replicas[1].assignments[1].computes.first = 3;
   CHECK(unlike.check(5, 4).error().message.find("alike") != std::string::npos);
-  l.replicas[0].seats[1].peer = stage::nobody;
+  l.replicas[0].assignments[1].peer = stage::nobody;
   CHECK(l.check(5, 4).error().message.find("nobody") != std::string::npos);
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "gatherings.hpp"
+#include "cluster_snapshots.hpp"
 #include "support/catch.hpp"
 
 namespace causeway {
@@ -19,8 +19,8 @@ TEST_CASE("morph: the shape follows the number of peers, the global batch stays"
     const auto made = policy.arrange(newcomers(4, 8, n));
     REQUIRE(made);
     CHECK(made->check(4, 8));
-    CHECK(made->replicas[0].seats.size() >= 2);
-    CHECK(made->replicas.size() * made->replicas[0].seats.size() <= n);
+    CHECK(made->replicas[0].assignments.size() >= 2);
+    CHECK(made->replicas.size() * made->replicas[0].assignments.size() <= n);
   }
   CHECK(policy.arrange(newcomers(4, 8, 1)).error().code == errc::out_of_memory);
 }

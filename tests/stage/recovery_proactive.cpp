@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "gatherings.hpp"
+#include "cluster_snapshots.hpp"
 #include "support/catch.hpp"
 
 namespace causeway {
@@ -30,15 +30,15 @@ proactive_options simple() {
 }
 
 /// What a run knows that trains on D pipelines of P even stages, with spare peers behind them.
-stage::gathering running(std::uint32_t micro_batches, std::uint32_t replicas, std::uint32_t stages, std::size_t peers,
-                         const std::vector<std::size_t>& history) {
+stage::cluster_snapshot running(std::uint32_t micro_batches, std::uint32_t replicas, std::uint32_t stages,
+                                std::size_t peers, const std::vector<std::size_t>& history) {
   std::vector<stage::present_peer> all;
   const auto row = stage::even_cut(layers, stages);
   for (std::uint32_t r = 0; r < replicas; ++r) {
     for (const nn::block_range& range : row) all.push_back({all.size() + 1, {range}, r, range});
   }
   while (all.size() < peers) all.push_back({all.size() + 1, {}});
-  stage::gathering g = gathered(layers, micro_batches, std::move(all));
+  stage::cluster_snapshot g = snapshot_of(layers, micro_batches, std::move(all));
   g.step = 100;
   g.state = 77;
   g.history.replicas = replicas;
@@ -49,10 +49,10 @@ stage::gathering running(std::uint32_t micro_batches, std::uint32_t replicas, st
 
 plan::pipeline_shape shape_of(const result<stage::layout>& made) {
   REQUIRE(made);
-  return {made->replicas.size(), made->replicas[0].seats.size()};
+  return {made->replicas.size(), made->replicas[0].assignments.size()};
 }
 
-plan::pipeline_shape of_morph(const stage::gathering& g) {
+plan::pipeline_shape of_morph(const stage::cluster_snapshot& g) {
   stage::recovery::morph_options o;
   o.calibration = {{1}, std::vector<plan::cut_point>(layers, {{1.0 / 3}, {2.0 / 3}, 0, 1, 0}), 0, {}, {}};
   o.device_memory = 3;
@@ -112,10 +112,10 @@ TEST_CASE("proactive: between plans the shape stays while all of its peers do", 
   g.step = 101;
   const auto made = policy.arrange(g);
   CHECK(shape_of(made) == plan::pipeline_shape{2, 3});
-  for (std::uint64_t id = 1; id <= 6; ++id) {  // in their seats
-    const stage::seat* const seat = made->find(id);
-    REQUIRE(seat != nullptr);
-    CHECK(seat->computes == g.peers[id - 1].computes);
+  for (std::uint64_t id = 1; id <= 6; ++id) {  // as assigned
+    const stage::assignment* const assignment = made->find(id);
+    REQUIRE(assignment != nullptr);
+    CHECK(assignment->computes == g.peers[id - 1].computes);
   }
   g.peers.erase(g.peers.begin() + 2);
   CHECK_FALSE(shape_of(policy.arrange(g)) == plan::pipeline_shape{2, 3});
@@ -131,8 +131,8 @@ TEST_CASE("proactive: the same facts give the same layout on a peer that has jus
     const auto a = old.arrange(g), b = proactive{o}.arrange(g);
     REQUIRE(shape_of(a) == shape_of(b));
     for (std::size_t r = 0; r < a->replicas.size(); ++r) {
-      for (std::size_t s = 0; s < a->replicas[r].seats.size(); ++s) {
-        CHECK(a->replicas[r].seats[s].peer == b->replicas[r].seats[s].peer);
+      for (std::size_t s = 0; s < a->replicas[r].assignments.size(); ++s) {
+        CHECK(a->replicas[r].assignments[s].peer == b->replicas[r].assignments[s].peer);
       }
     }
   }

@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "gatherings.hpp"
+#include "cluster_snapshots.hpp"
 #include "support/catch.hpp"
 
 namespace causeway {
 namespace {
 
-bool all_held(const stage::gathering& g) {
+bool all_held(const stage::cluster_snapshot& g) {
   for (std::int64_t b = 0; b < g.layers; ++b) {
     if (!g.somebody_holds(b)) return false;
   }
@@ -39,7 +39,7 @@ TEST_CASE("redundant: whoever is lost, a neighbour computes its stage without an
     REQUIRE(mended);
     REQUIRE(mended->check(8, 4));
     REQUIRE(mended->replicas.size() == 1);
-    for (const auto& s : mended->replicas[0].seats) {
+    for (const auto& s : mended->replicas[0].assignments) {
       for (const auto& p : g.peers) CHECK((p.id != s.peer || p.holds_all(s.computes)));
     }
   }
@@ -49,7 +49,7 @@ TEST_CASE("redundant: two neighbours lost at once leave a block that nobody has,
   const auto made = stage::recovery::redundant{4}.arrange(newcomers(8, 4, 4));
   REQUIRE(made);
   std::vector<std::uint64_t> ids;
-  for (const auto& s : made->replicas[0].seats) ids.push_back(s.peer);
+  for (const auto& s : made->replicas[0].assignments) ids.push_back(s.peer);
   CHECK(all_held(after_losing(*made, 8, 4, {ids[0], ids[2]})));
   CHECK(all_held(after_losing(*made, 8, 4, {ids[1], ids[3]})));
   CHECK_FALSE(all_held(after_losing(*made, 8, 4, {ids[2], ids[3]})));
@@ -59,15 +59,15 @@ TEST_CASE("redundant: newcomers that fill all gaps bring whole pipelines back", 
   stage::recovery::redundant policy{2};
   const auto made = policy.arrange(newcomers(4, 4, 4));
   REQUIRE(made);
-  auto g = after_losing(*made, 4, 4, {made->replicas[1].seats[0].peer});
+  auto g = after_losing(*made, 4, 4, {made->replicas[1].assignments[0].peer});
   const auto mended = policy.arrange(g);
   REQUIRE(mended);
-  CHECK(mended->replicas[1].seats.size() == 1);
+  CHECK(mended->replicas[1].assignments.size() == 1);
   g.peers.push_back({99, {}});
   const auto whole = policy.arrange(g);
   REQUIRE(whole);
   REQUIRE(whole->check(4, 4));
-  CHECK(whole->replicas[1].seats.size() == 2);
+  CHECK(whole->replicas[1].assignments.size() == 2);
 }
 
 }  // namespace causeway

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "gatherings.hpp"
+#include "cluster_snapshots.hpp"
 #include "support/catch.hpp"
 
 namespace causeway {
@@ -15,15 +15,15 @@ namespace {
 using stage::recovery::redundant_forward;
 
 // The peers of a layout after some are gone, in the middle of a step that all had begun.
-stage::gathering in_the_middle(const stage::layout& l, std::int64_t layers, std::uint32_t micro_batches,
-                               const std::vector<std::uint64_t>& gone, std::uint64_t name = 7) {
+stage::cluster_snapshot in_the_middle(const stage::layout& l, std::int64_t layers, std::uint32_t micro_batches,
+                                      const std::vector<std::uint64_t>& gone, std::uint64_t name = 7) {
   auto g = after_losing(l, layers, micro_batches, gone);
   for (auto& p : g.peers) {
     stage::layout::place at;
-    const stage::seat* const seat = l.find(p.id, &at);
+    const stage::assignment* const assignment = l.find(p.id, &at);
     p.begun = {name, static_cast<std::uint32_t>(l.replicas.size()),
-               static_cast<std::uint32_t>(l.replicas[at.replica].seats.size()), static_cast<std::uint32_t>(at.rank),
-               seat->held()};
+               static_cast<std::uint32_t>(l.replicas[at.replica].assignments.size()), static_cast<std::uint32_t>(at.rank),
+               assignment->held()};
   }
   return g;
 }
@@ -35,31 +35,31 @@ TEST_CASE("redundant forward: every block is on two peers, the first stage on th
     const auto made = redundant_forward{stages}.arrange(newcomers(12, 4, static_cast<std::uint64_t>(stages)));
     REQUIRE(made);
     REQUIRE(made->check(12, 4));
-    const auto& seats = made->replicas[0].seats;
-    for (std::size_t s = 0; s < seats.size(); ++s) {
+    const auto& assignments = made->replicas[0].assignments;
+    for (std::size_t s = 0; s < assignments.size(); ++s) {
       for (std::int64_t b = 0; b < 12; ++b) {
-        const auto& next = seats[stage::successor(s, seats.size())].computes;
-        const bool keeps = nn::model_part{seats[s].computes}.holds(b) || nn::model_part{next}.holds(b);
-        CHECK(seats[s].holds(b) == keeps);
+        const auto& next = assignments[stage::successor(s, assignments.size())].computes;
+        const bool keeps = nn::model_part{assignments[s].computes}.holds(b) || nn::model_part{next}.holds(b);
+        CHECK(assignments[s].holds(b) == keeps);
       }
     }
   }
-  CHECK(redundant_forward{1}.arrange(newcomers(12, 4, 1))->replicas[0].seats[0].held() ==
+  CHECK(redundant_forward{1}.arrange(newcomers(12, 4, 1))->replicas[0].assignments[0].held() ==
         std::vector<nn::block_range>{{0, 12}});
 }
 
-TEST_CASE("redundant forward: a step goes on where it was, with empty seats for who is lost", "[stage][fast]") {
+TEST_CASE("redundant forward: a step goes on where it was, with nobody in the place of who is lost", "[stage][fast]") {
   redundant_forward policy{4};
   const auto made = policy.arrange(newcomers(8, 5, 8)).value();
-  const auto& seats = made.replicas[1].seats;
+  const auto& assignments = made.replicas[1].assignments;
   for (std::size_t lost = 0; lost < 4; ++lost) {
     for (const bool another : {false, true}) {  // besides, one that is neither its shadow nor its successor
-      std::vector<std::uint64_t> gone{seats[lost].peer};
-      if (another) gone.push_back(seats[(lost + 2) % 4].peer);
+      std::vector<std::uint64_t> gone{assignments[lost].peer};
+      if (another) gone.push_back(assignments[(lost + 2) % 4].peer);
       const auto g = in_the_middle(made, 8, 5, gone);
       CHECK(policy.resumes(g));
       auto want = made;
-      for (auto& s : want.replicas[1].seats) {
+      for (auto& s : want.replicas[1].assignments) {
         if (std::find(gone.begin(), gone.end(), s.peer) != gone.end()) s.peer = stage::nobody, s.keeps.clear();
       }
       const auto on = policy.arrange(g);
@@ -67,36 +67,36 @@ TEST_CASE("redundant forward: a step goes on where it was, with empty seats for 
       CHECK(on->check(8, 5));
       CHECK(*on == want);
     }
-    const auto both = in_the_middle(made, 8, 5, {seats[lost].peer, seats[stage::shadow_of(lost, 4)].peer});
+    const auto both = in_the_middle(made, 8, 5, {assignments[lost].peer, assignments[stage::shadow_of(lost, 4)].peer});
     CHECK_FALSE(policy.resumes(both));
     const auto anew = policy.arrange(both);
     REQUIRE(anew);
     CHECK(anew->replicas.size() == 1);  // six peers make one pipeline of four
-    CHECK_FALSE(anew->has_empty_seats());
+    CHECK_FALSE(anew->has_unassigned());
   }
 }
 
 TEST_CASE("redundant forward: between steps all are laid out anew", "[stage][fast]") {
   redundant_forward policy{3};
   const auto made = policy.arrange(newcomers(6, 4, 3)).value();
-  for (const auto& lost : made.replicas[0].seats) {
+  for (const auto& lost : made.replicas[0].assignments) {
     const auto g = after_losing(made, 6, 4, {lost.peer});
     CHECK_FALSE(policy.resumes(g));
     const auto two = policy.arrange(g);  // whoever is lost: two peers have all three stages
     REQUIRE(two);
     REQUIRE(two->check(6, 4));
-    CHECK(two->seated().size() == 2);
-    CHECK_FALSE(two->has_empty_seats());
+    CHECK(two->assigned().size() == 2);
+    CHECK_FALSE(two->has_unassigned());
     auto more = g;
     more.peers.push_back({99, {}});
-    CHECK(policy.arrange(more)->seated().size() == 3);
+    CHECK(policy.arrange(more)->assigned().size() == 3);
   }
 }
 
 TEST_CASE("redundant forward: who has not begun that step is spare in it", "[stage][fast]") {
   redundant_forward policy{3};
   const auto made = policy.arrange(newcomers(6, 4, 3)).value();
-  auto g = in_the_middle(made, 6, 4, {made.replicas[0].seats[1].peer});
+  auto g = in_the_middle(made, 6, 4, {made.replicas[0].assignments[1].peer});
   auto other = g.peers[0];
   other.id = 50;
   other.begun.name = 8;  // of another layout, alone with it
@@ -107,13 +107,13 @@ TEST_CASE("redundant forward: who has not begun that step is spare in it", "[sta
   CHECK(policy.resumes(g));
   CHECK(on->find(50) == nullptr);
   CHECK(on->find(99) == nullptr);
-  CHECK(on->seated().size() == 2);
+  CHECK(on->assigned().size() == 2);
 }
 
 TEST_CASE("redundant forward: what peers say against each other is no step to go on with", "[stage][fast]") {
   redundant_forward policy{3};
   const auto made = policy.arrange(newcomers(6, 4, 6)).value();
-  const auto good = in_the_middle(made, 6, 4, {made.replicas[0].seats[1].peer});
+  const auto good = in_the_middle(made, 6, 4, {made.replicas[0].assignments[1].peer});
   REQUIRE(policy.resumes(good));
   const auto refused = [&](auto&& change) {
     auto g = good;

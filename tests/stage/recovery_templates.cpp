@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "gatherings.hpp"
+#include "cluster_snapshots.hpp"
 #include "support/catch.hpp"
 
 namespace causeway {
@@ -28,9 +28,9 @@ TEST_CASE("templates: with f + 1 pipelines every block outlives f peers, whichev
     REQUIRE(made);
     REQUIRE(made->check(6, 12));
     CHECK(made->replicas.size() >= 2);
-    std::size_t seats = 0;
-    for (const auto& r : made->replicas) seats += r.seats.size();
-    CHECK(seats == n);  // nobody is idle
+    std::size_t assignments = 0;
+    for (const auto& r : made->replicas) assignments += r.assignments.size();
+    CHECK(assignments == n);  // nobody is idle
     for (std::uint64_t gone = 1; gone <= n; ++gone) {
       const auto g = after_losing(*made, 6, 12, {gone});
       for (std::int64_t b = 0; b < 6; ++b) CHECK(g.somebody_holds(b));
@@ -42,15 +42,15 @@ TEST_CASE("templates: peers that remain keep most of what they have", "[stage][f
   auto policy = policy_for(1, 5);
   const auto made = policy.arrange(newcomers(6, 12, 5));
   REQUIRE(made);
-  const auto g = after_losing(*made, 6, 12, {made->replicas[0].seats[0].peer});
+  const auto g = after_losing(*made, 6, 12, {made->replicas[0].assignments[0].peer});
   const auto next = policy.arrange(g);
   REQUIRE(next);
   std::int64_t kept = 0, all = 0;
   for (const auto& p : g.peers) {
-    const auto* seat = next->find(p.id);
-    REQUIRE(seat != nullptr);
-    kept += p.overlap(seat->computes);
-    all += seat->computes.size();
+    const auto* assignment = next->find(p.id);
+    REQUIRE(assignment != nullptr);
+    kept += p.overlap(assignment->computes);
+    all += assignment->computes.size();
   }
   CHECK(2 * kept > all);
 }

@@ -25,7 +25,7 @@ TEST_CASE("run history: the newest intervals are kept, in order", "[stage][fast]
 TEST_CASE("run history: a step is noted, and every interval who was there", "[stage][fast]") {
   stage::layout l;
   l.replicas.resize(2);
-  l.replicas[0].seats.resize(3);
+  l.replicas[0].assignments.resize(3);
   stage::run_history h;
   h.took_step(1, 0, {}, 6);  // nobody looks back
   CHECK(h == stage::run_history{});

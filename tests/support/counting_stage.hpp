@@ -6,7 +6,7 @@
 
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/parallel/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_options.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "parallel/elastic_world.hpp"
+#include "parallel/elastic/elastic_world.hpp"
 
 #include <causeway/train/member.hpp>
 
@@ -58,7 +58,7 @@ void any_elastic_world::boot(std::uint32_t host) {
 
 void any_elastic_world::run(causeway::duration end) { world_.run_until(causeway::time_point{end}); }
 
-const causeway::stage::seat* any_elastic_world::last_seat(std::uint32_t host) const {
+const causeway::stage::assignment* any_elastic_world::last_assignment(std::uint32_t host) const {
   const auto& r = results_[host];
   return r.layouts.empty() ? nullptr : r.layouts.rbegin()->second.find(r.id);
 }
@@ -126,16 +126,16 @@ void any_elastic_world::live(causeway::sim::process& p) {
   const auto id = member_identity(p.storage(), "member", 4711, fresh);
   me.id = id;
   const auto address = [this](std::uint32_t h) { return world_.address(h); };
-  auto group = member::make(fabric(p, id), p.storage(), member_options_of(options_, host, founds, address), p.log());
-  if (!group) {
-    me.error = group.error().text();
+  auto below = member::make(fabric(p, id), p.storage(), member_options_of(options_, host, founds, address), p.log());
+  if (!below) {
+    me.error = below.error().text();
     return;
   }
-  const auto crew = std::make_shared<crew_group>(*group);
+  const auto group = std::make_shared<pipeline_group>(*below);
   environment env;
   env.clock = p.clock();
   env.log = p.log();
-  const auto peer = make_(options_, crew, std::move(env), pipeline_options(p));
+  const auto peer = make_(options_, group, std::move(env), pipeline_options(p));
   const auto outcome = train(p, *peer, me);
   if (!outcome) me.error = outcome.error().text();
   if (!outcome) return;

@@ -9,7 +9,7 @@
 #include <causeway/fault/quorum.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/parallel/swarm.hpp>
-#include <causeway/parallel/swarm_peer.hpp>
+#include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/train/member.hpp>

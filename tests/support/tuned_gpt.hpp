@@ -6,8 +6,8 @@
 // one place, on one tape, to compare with.
 
 #include <causeway/optim/adamw.hpp>
-#include <causeway/parallel/block_server.hpp>
-#include <causeway/parallel/tuned_model.hpp>
+#include <causeway/parallel/serving/block_server.hpp>
+#include <causeway/parallel/serving/tuned_model.hpp>
 #include <causeway/sim/world.hpp>
 
 #include <algorithm>

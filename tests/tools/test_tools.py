@@ -124,6 +124,13 @@ class CheckTree(WithTree):
         self.tree.add("net/high.hpp", ['#include "low.hpp"'])
         self.refused("never relative")
 
+    def test_a_folder_may_have_sub_folders_one_level_deep(self):
+        self.tree.add("core/words/low.hpp", ["#include <causeway/core/low.hpp>"])
+        self.tree.add("net/high.hpp", ["#include <causeway/core/words/low.hpp>"])
+        self.assertEqual(self.tree.check().returncode, 0)
+        self.tree.add("core/words/long/low.hpp", ["#include <vector>"])
+        self.refused("include/causeway/core/words/long/low.hpp:1", "one level deep")
+
     def test_the_guard_follows_from_the_path(self):
         self.tree.add("core/low.hpp", guard="LOW_HPP")
         self.refused("the guard must be CAUSEWAY_CORE_LOW_HPP")

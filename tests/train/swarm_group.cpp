@@ -33,7 +33,7 @@ struct lone_stage final : elastic_group {
     ++exchanges;
     return {};
   }
-  result<verdict> settle(const result<void>&, bool) override { return judged; }
+  result<verdict> decide(const result<void>&, bool) override { return judged; }
   void leave() override { left = true; }
   [[nodiscard]] std::uint64_t round() const override { return 2; }
   [[nodiscard]] std::uint64_t parent() const override { return 0; }
@@ -159,20 +159,20 @@ TEST_CASE("swarm group: gradients of a step that others have finished are thrown
   g.stage->judged = verdict::retry;
   const auto entry = g.group.enter(1, 0);
   REQUIRE_FALSE(entry);
-  CHECK(g.group.settle(entry.error(), false).value() == verdict::commit);
-  CHECK(g.group.settle(entry.error(), false).value() == verdict::retry);  // once
+  CHECK(g.group.decide(entry.error(), false).value() == verdict::commit);
+  CHECK(g.group.decide(entry.error(), false).value() == verdict::retry);  // once
   CHECK(g.swarm->commits == std::vector<bool>{true, true});               // when it opened, and now
   g.stage->judged = verdict::commit;
-  CHECK(g.group.settle({}, true).value() == verdict::commit);
+  CHECK(g.group.decide({}, true).value() == verdict::commit);
   CHECK(g.swarm->commits.back() == false);  // its own step
 }
 
 TEST_CASE("swarm group: who is asked to move leaves its stage after a commit", "[train][fast]") {
   group_of_one g;
-  REQUIRE(g.group.settle({}, true));
+  REQUIRE(g.group.decide({}, true));
   CHECK_FALSE(g.stage->left);
   g.swarm->to = 2;
-  REQUIRE(g.group.settle({}, true));
+  REQUIRE(g.group.decide({}, true));
   CHECK(g.stage->left);
 }
 
@@ -180,7 +180,7 @@ TEST_CASE("swarm group: who comes to values that are not finite goes back to the
           "[train][fast]") {
   group_of_one g;
   g.stage->judged = verdict::retry;
-  const auto spoilt = [&] { return g.group.settle(fail(errc::non_finite, "swarm", "the loss is not finite"), false); };
+  const auto spoilt = [&] { return g.group.decide(fail(errc::non_finite, "swarm", "the loss is not finite"), false); };
   for (int i = 1; i <= 3; ++i) {
     const auto judged = spoilt();
     REQUIRE(judged);
@@ -201,10 +201,10 @@ TEST_CASE("swarm group: nobody votes for parameters that are not finite", "[trai
   swarm_group group{stage, swarm};
   thread_pool pool{1};
   REQUIRE(group.open({{std::as_writable_bytes(std::span{parameters})}, {}}, pool));
-  CHECK(group.settle({}, true));
+  CHECK(group.decide({}, true));
   parameters[1] = std::numeric_limits<float>::infinity();
   stage->judged = verdict::retry;
-  const auto judged = group.settle({}, true);
+  const auto judged = group.decide({}, true);
   REQUIRE(!judged);  // there is no disk
   CHECK(judged.error().text().find("start it again") != std::string::npos);
   CHECK(swarm->thrown_away == 1);

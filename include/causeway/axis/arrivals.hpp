@@ -19,20 +19,20 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 /// The pushes of one fragment that a hub has not applied yet; there is at least one.
-struct gathering {
+struct waiting_pushes {
   std::span<const double> arrived;  ///< seconds after the first, ascending; so the first is 0
   std::size_t expected = 1;         ///< peers that may still push, or have
   double slack = 0;                 ///< seconds: τ·t_step − t_sync, the least of those who have pushed
 };
 
-/// `closes_after(gathering)`: seconds after the first arrival at which the pushes are applied; infinite while too few are
-/// there. When all expected peers are there, nobody is waited for, whatever it says. `merges`: they become one, weighted by
-/// samples times samples a step; else they are applied in the order in which they came. `most_ahead`: pushes of a fragment
-/// that a peer may have made more than the slowest one; who has made so many is answered when the slowest has caught up
-/// (Gaia's mirror clock, Hsieh et al. 2017, section 4.3: an update of clock c is known everywhere before clock c + DS).
-/// Peers that are done or lost hold nobody up.
+/// `closes_after(waiting_pushes)`: seconds after the first arrival at which the pushes are applied; infinite while too few
+/// are there. When all expected peers are there, nobody is waited for, whatever it says. `merges`: they become one,
+/// weighted by samples times samples a step; else they are applied in the order in which they came. `most_ahead`: pushes of
+/// a fragment that a peer may have made more than the slowest one; who has made so many is answered when the slowest has
+/// caught up (Gaia's mirror clock, Hsieh et al. 2017, section 4.3: an update of clock c is known everywhere before clock c
+/// + DS). Peers that are done or lost hold nobody up.
 template <class A>
-concept Arrivals = A::decides == part::participation&& requires(const A& a, const gathering& g) {
+concept Arrivals = A::decides == part::participation&& requires(const A& a, const waiting_pushes& g) {
   { a.most_ahead } -> std::convertible_to<std::uint32_t>;
   { a.check(std::uint32_t{}) } -> std::same_as<result<void>>;
   { a.closes_after(g) } -> std::same_as<double>;
@@ -52,7 +52,7 @@ struct one_by_one {
   std::uint32_t most_ahead = no_bound;  ///< at least 1
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t) const;
-  [[nodiscard]] double closes_after(const gathering&) const noexcept { return grace_seconds; }
+  [[nodiscard]] double closes_after(const waiting_pushes&) const noexcept { return grace_seconds; }
 };
 
 /// Waits for K pushes, then as long as overlap leaves time for free: clamp(γ·(τ·t_step − t_quorum − t_sync), 0, cap), where
@@ -73,7 +73,7 @@ struct quorum {
   std::uint32_t most_batch = 0;
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
-  CAUSEWAY_DECL [[nodiscard]] double closes_after(const gathering& g) const noexcept;
+  CAUSEWAY_DECL [[nodiscard]] double closes_after(const waiting_pushes& g) const noexcept;
 };
 
 static_assert(Arrivals<one_by_one> && Arrivals<quorum>);

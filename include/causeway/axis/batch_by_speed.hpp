@@ -30,7 +30,7 @@ struct batch_by_speed_options {
 /// have one: whole_parts in proportion to v. Before the first exchange all parts are alike. After every exchange all peers
 /// tell each other their speeds (8 bytes each). Who feeds the trainer asks `sequences()` before each step:
 /// `batcher.at(first, t.comm().trigger().sequences())`. What is measured is time: a run repeats to the bit only on a clock
-/// that does. Groups, landings that mix this peer's fresh row in, and exchanges without weights are errors (A15).
+/// that does. Groups, merge rules that mix this peer's fresh row in, and exchanges without weights are errors (A15).
 class batch_by_speed {
  public:
   static constexpr part decides = part::trigger;

@@ -42,8 +42,9 @@ struct gradient {
 };
 
 /// The gradient at θ − η·sign(x), where x is the row that this peer sent in the step before, with its residual, and η that
-/// step's learning rate: about where the parameters will be once it has landed. They are put back before anything else is
-/// done (DisTrO in Psyche, `error_correction`). For landings of a round; in the first step x is 0. One more buffer.
+/// step's learning rate: about where the parameters will be once it has been applied. They are put back before anything
+/// else is done (DisTrO in Psyche, `error_correction`). For merge rules of a round; in the first step x is 0. One more
+/// buffer.
 struct gradient_ahead : gradient {
   static constexpr bool looks_ahead = true;
 };

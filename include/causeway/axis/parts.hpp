@@ -28,7 +28,7 @@ enum class part : std::uint8_t {
   residual,       ///< what becomes of what a lossy codec left out
   participation,  ///< who contributes
   outer,          ///< what the mean does to the shared parameters
-  landing,        ///< when the result is waited for, and what the live parameters become
+  merge_rule,     ///< when the result is waited for, and what the live parameters become
 };
 
 namespace detail {

@@ -10,7 +10,7 @@
 #include <causeway/axis/every.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/hubs.hpp>
-#include <causeway/axis/landing.hpp>
+#include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/residual.hpp>
@@ -56,7 +56,7 @@ class arrival_rules {
   using fragments_type = given<axis::part::fragments, axis::whole>;
   using residual_type = given<axis::part::residual, axis::no_residual>;
   using outer_type = given<axis::part::outer, axis::outer<optim::delayed_nesterov>>;
-  using landing_type = given<axis::part::landing, axis::blocking>;
+  using merge_rule_type = given<axis::part::merge_rule, axis::blocking>;
   using hubs_type = detail::fitting<a12, given_hubs, axis::star>;
   using arrivals_type = detail::fitting<a12, given_arrivals, axis::one_by_one>;
   using push_type = detail::fitting<a12, given_push, axis::push<>>;
@@ -76,7 +76,7 @@ class arrival_rules {
 
  private:
   static constexpr bool a13 = std::is_same_v<given<axis::part::content, axis::pseudo_gradient>, axis::pseudo_gradient> &&
-                              landing_type::waits != axis::waiting::a_round &&
+                              merge_rule_type::waits != axis::waiting::a_round &&
                               residual_type::keeps != axis::keeping::in_parameters && !outer_type::wants_mean_shared &&
                               !trigger_type::watches_movement && !detail::gives_batches<trigger_type> &&
                               !push_type::codec_type::traits.shared_support;
@@ -93,7 +93,7 @@ class arrival_rules {
       "axis::star or axis::regions, axis::push, axis::one_by_one or axis::quorum. docs/reference/rules.md#a12");
   static_assert(
       a13,
-      "causeway-A13: a push is an exchange of its own: there is no round that a content, landing, residual, mask, "
+      "causeway-A13: a push is an exchange of its own: there is no round that a content, merge rule, residual, mask, "
       "gossip step or growing trigger could share with other peers. docs/reference/rules.md#a13");
 };
 

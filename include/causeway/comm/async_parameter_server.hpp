@@ -10,7 +10,7 @@
 // nothing to train on calls finish at once, and then does nothing else.
 
 #include <causeway/axis/fragments.hpp>
-#include <causeway/axis/landing.hpp>
+#include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/collective/sum.hpp>
 #include <causeway/comm/arrival_rules.hpp>
@@ -44,7 +44,7 @@ struct tiers_for<Outer, std::tuple<Upper...>> {
 }  // namespace detail
 
 /// Peer m, after H inner steps: pushes Δ_m = (what it pulled) − θ_m; the hub: θ ← outer(θ, Δ_m) in the order in which
-/// pushes arrive, and answers with θ; m lands it at once, or τ inner steps later.
+/// pushes arrive, and answers with θ; m applies it at once, or τ inner steps later.
 ///
 /// `async_parameter_server<>` is Async Local-SGD (Liu et al. 2024): every, whole, star, push, no_residual, one_by_one,
 /// outer<delayed_nesterov>{0.7}, blocking. Give axis values in any order. The period of delayed_nesterov should be about
@@ -59,7 +59,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   using typename laws::arrivals_type;
   using typename laws::fragments_type;
   using typename laws::hubs_type;
-  using typename laws::landing_type;
+  using typename laws::merge_rule_type;
   using typename laws::outer_type;
   using typename laws::push_type;
   using typename laws::residual_type;
@@ -187,16 +187,17 @@ class async_parameter_server : arrival_rules<Axes...> {
         push_{laws::template taken<axis::part::exchange, push_type>(values)},
         residual_{laws::template taken<axis::part::residual, residual_type>(values)},
         arrivals_{laws::template taken<axis::part::participation, arrivals_type>(values)},
-        landing_{laws::template taken<axis::part::landing, landing_type>(values)},
+        merge_rule_{laws::template taken<axis::part::merge_rule, merge_rule_type>(values)},
         outer_{laws::template taken<axis::part::outer, outer_type>(values)},
         tiers_{std::tuple_cat(std::tuple<outer_type>{outer_}, hubs_.outers())} {}
 
   result<void> check(auto& ctx) const {
     CAUSEWAY_TRY(hubs_.check(ctx.peers()));
     CAUSEWAY_TRY(arrivals_.check(ctx.peers()));
-    if constexpr (landing_type::waits == axis::waiting::some_steps) {
-      if (landing_.steps < 1) {
-        return fail(errc::invalid_argument, "landing", "a result that is landed after 0 inner steps; use axis::blocking");
+    if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
+      if (merge_rule_.steps < 1) {
+        return fail(errc::invalid_argument, "merge rule",
+                    "a result that is applied after 0 inner steps; use axis::blocking");
       }
     }
     return {};
@@ -228,18 +229,18 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   result<void> visit(auto& ctx, std::size_t f) {
     detail::hub_leg& leg = legs()[f];
-    if (leg.pending && leg.waited >= landing_.steps) CAUSEWAY_TRY(complete(ctx, f));
+    if (leg.pending && leg.waited >= merge_rule_.steps) CAUSEWAY_TRY(complete(ctx, f));
     if (leg.pending || leg.since < leg.due_after) return {};
     CAUSEWAY_TRY(push(ctx, f, true));
     leg.due_after = trigger_.next(f, cuts_.size());
-    return landing_type::waits == axis::waiting::at_once ? complete(ctx, f) : result<void>{};
+    return merge_rule_type::waits == axis::waiting::at_once ? complete(ctx, f) : result<void>{};
   }
 
   result<void> push(auto& ctx, std::size_t f, bool wants_answer) {
     detail::hub_leg& leg = legs()[f];
     local_.resize(cuts_[f].size);
     axis::gather(cuts_[f], ctx.parameters(), local_);
-    if constexpr (landing_type::keeps_departure) leg.at_send = local_;
+    if constexpr (merge_rule_type::keeps_departure) leg.at_send = local_;
     CAUSEWAY_TRY(tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer));
     // The hub finds that, too, and says so; but until then this peer goes on computing, if it may.
     leg.spoilt = !collective::finite_values(local_);
@@ -247,7 +248,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {};
   }
 
-  /// Waits for the answer, and lands it.
+  /// Waits for the answer, and applies it.
   result<void> complete(auto& ctx, std::size_t f) {
     detail::hub_leg& leg = legs()[f];
     CAUSEWAY_TRY(tiers_.client().poll(terms_of(ctx)));
@@ -260,12 +261,12 @@ class async_parameter_server : arrival_rules<Axes...> {
         CAUSEWAY_TRY(serve(ctx));
       }
     }
-    CAUSEWAY_TRY(land(ctx, f));
+    CAUSEWAY_TRY(apply(ctx, f));
     ctx.commit_round(std::span<const float>{});
     return {};
   }
 
-  result<void> land(auto& ctx, std::size_t f) {
+  result<void> apply(auto& ctx, std::size_t f) {
     detail::hub_leg& leg = legs()[f];
     if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
     local_.resize(cuts_[f].size);
@@ -273,14 +274,14 @@ class async_parameter_server : arrival_rules<Axes...> {
     if (leg.fresh || leg.spoilt || leg.unsound) {
       local_ = leg.answer;
       leg.since = 0;
-    } else if (landing_type::waits == axis::waiting::at_once && leg.since > 0) {  // it was not waited for any longer
-      CAUSEWAY_TRY(axis::replayed{}.land(ctx.rows(), cuts_[f].matrices, local_, leg.answer, leg.at_send));
+    } else if (merge_rule_type::waits == axis::waiting::at_once && leg.since > 0) {  // it was not waited for any longer
+      CAUSEWAY_TRY(axis::replayed{}.apply(ctx.rows(), cuts_[f].matrices, local_, leg.answer, leg.at_send));
     } else {
-      CAUSEWAY_TRY(landing_.land(ctx.rows(), cuts_[f].matrices, local_, leg.answer, leg.at_send));
+      CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), cuts_[f].matrices, local_, leg.answer, leg.at_send));
     }
     axis::scatter(cuts_[f], local_, ctx.parameters());
     axis::scatter(cuts_[f], leg.answer, tiers_.client().anchor());
-    tiers_.client().landed(leg);
+    tiers_.client().applied(leg);
     ctx.parameters_changed();
     return {};
   }
@@ -303,7 +304,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     }
     record_.found(cuts_, ctx.parameters(), outer_);
     auto alone = net::any_transport{};
-    CAUSEWAY_TRY(tiers_.seat(terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
+    CAUSEWAY_TRY(tiers_.set_peers(terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
     tiers_.server().dissolve();
     ctx.contribution().gather(hubs_.record_samples, true);
     schedule();
@@ -330,7 +331,7 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   result<void> visit_lines(auto& ctx, std::size_t f) {
     detail::hub_leg& leg = legs()[f];
-    if (leg.pending && leg.answered && leg.waited >= landing_.steps) CAUSEWAY_TRY(land(ctx, f));
+    if (leg.pending && leg.answered && leg.waited >= merge_rule_.steps) CAUSEWAY_TRY(apply(ctx, f));
     if (leg.pending || leg.since < leg.due_after) return {};
     gather_local(ctx, f);
     leg.spoilt = !collective::finite_values(local_);
@@ -339,11 +340,11 @@ class async_parameter_server : arrival_rules<Axes...> {
         tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx, *record_.lines()), f, local_, true));
     if (leg.spoilt) give_up(ctx);
     leg.due_after = trigger_.next(f, cuts_.size());
-    return landing_type::waits == axis::waiting::at_once ? await_answer(ctx, f) : result<void>{};
+    return merge_rule_type::waits == axis::waiting::at_once ? await_answer(ctx, f) : result<void>{};
   }
 
-  /// Lands the answer that this peer waits for. Without it where a record is due, or the answer is overdue: then it lands
-  /// when it comes.
+  /// Applies the answer that this peer waits for. Without it where a record is due, or the answer is overdue: then it is
+  /// applied when it comes.
   result<void> await_answer(auto& ctx, std::size_t f) {
     const detail::hub_leg& leg = legs()[f];
     const time_point begin = ctx.clock().now();
@@ -362,7 +363,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     }
     if (!leg.answered) return {};
     answers_.observe(ctx.clock().now() - begin);
-    return land(ctx, f);
+    return apply(ctx, f);
   }
 
   result<void> make_record(auto& ctx) {
@@ -439,7 +440,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   [[nodiscard]] std::vector<detail::hub_leg>& legs() noexcept { return tiers_.client().legs(); }
 
   [[nodiscard]] rules_type rules() const {
-    return {trigger_, arrivals_, codec_type{push_.codec}, push_.aggregator, static_cast<double>(landing_.steps)};
+    return {trigger_, arrivals_, codec_type{push_.codec}, push_.aggregator, static_cast<double>(merge_rule_.steps)};
   }
 
   [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const { return terms_of(ctx, ctx.transport()); }
@@ -482,7 +483,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   push_type push_;
   residual_type residual_;
   arrivals_type arrivals_;
-  landing_type landing_;
+  merge_rule_type merge_rule_;
   outer_type outer_;
   std::vector<axis::fragment> cuts_;
   detail::hub_record<outer_type> record_;  // before the tiers, whose lines lead over its transport

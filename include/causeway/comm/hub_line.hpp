@@ -37,7 +37,7 @@ struct push_header {
   hub_word word = hub_word::push;
   std::uint32_t fragment = 0;
   std::uint64_t number = 0;   ///< of this client's pushes of this fragment, from 1
-  std::uint64_t samples = 0;  ///< trained on since the last answer was landed
+  std::uint64_t samples = 0;  ///< trained on since the last answer was applied
   double speed = 0;           ///< inner steps a second of computing; 0: unknown
   double sync_seconds = 0;    ///< from the push before to its answer, without the time that it lay at the hub
   std::uint32_t wants_answer = 1;

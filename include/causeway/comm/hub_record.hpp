@@ -121,9 +121,9 @@ class hub_record {
     tier.hang_up();  // the lines of an attempt end with it
     CAUSEWAY_TRY(outcome);
     CAUSEWAY_TRY(ctx.left_exchange(std::span<const float>{}));
-    land(ctx, tier, claims, hub.peer);
+    apply(ctx, tier, claims, hub.peer);
     lines_ = std::make_unique<net::any_transport>(ctx.lasting_transport());
-    return tier.seat(terms_on(*lines_), hub.peer, names_, copy_.shared, most);
+    return tier.set_peers(terms_on(*lines_), hub.peer, names_, copy_.shared, most);
   }
 
  private:
@@ -171,7 +171,7 @@ class hub_record {
   template <class Flush>
   result<void> talk(auto& ctx, auto& tier, const auto& rules, std::size_t most, const hub_terms& terms, net::peer_index hub,
                     const Flush& flush) {
-    CAUSEWAY_TRY(tier.seat(terms, hub, names_, copy_.shared, most));
+    CAUSEWAY_TRY(tier.set_peers(terms, hub, names_, copy_.shared, most));
     if (tier.is_hub()) tier.server().tell_taken();
     CAUSEWAY_ASSIGN(const auto taken, tier.hear_taken(terms));
     tier.client().resume_from(taken, pushed_, terms);
@@ -194,7 +194,7 @@ class hub_record {
     return {};
   }
 
-  void land(auto& ctx, auto& tier, std::span<const hub_claim> claims, net::peer_index hub) {
+  void apply(auto& ctx, auto& tier, std::span<const hub_claim> claims, net::peer_index hub) {
     copy_parts(next_, copy_.state());
     copy_.steps = common_steps(claims, copy_.steps);
     room_ = {};

@@ -77,7 +77,7 @@ struct hub_rules {
   const Arrivals& arrivals;
   Codec codec;
   const Aggregator& aggregator;
-  double landing_steps = 0;  ///< τ
+  double merge_steps = 0;  ///< τ
 
   /// Inner steps before a client's next push; 0: it knows by itself.
   [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const {

@@ -76,13 +76,13 @@ class hub_tier<Outer, Upper...> {
   // ---- among peers that come and go, where this is the only level: comm/hub_record.hpp --------------------------------
 
   /// From now on the peers of the transport, called so, talk to `hub` over it; `values`: what is pulled at first.
-  result<void> seat(const hub_terms& terms, net::peer_index hub, std::span<const std::uint64_t> names,
-                    std::span<const float> values, std::size_t most_bytes) {
+  result<void> set_peers(const hub_terms& terms, net::peer_index hub, std::span<const std::uint64_t> names,
+                         std::span<const float> values, std::size_t most_bytes) {
     CAUSEWAY_TRY(client_.open(terms, 0, hub, values));
     is_hub_ = hub == terms.transport.self();
     if (!is_hub_) return {};
     own_ = terms.transport.self();
-    server_.seat(terms, names, most_bytes);
+    server_.set_clients(terms, names, most_bytes);
     return {};
   }
   void hang_up() {
@@ -231,7 +231,7 @@ class hub_tier<Outer, Upper...> {
         upper_.client().anchor()[i] = own;
       }
     }
-    upper_.client().landed(leg);
+    upper_.client().applied(leg);
     leg.since = 0;
   }
 

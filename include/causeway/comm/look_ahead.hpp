@@ -2,7 +2,8 @@
 #ifndef CAUSEWAY_COMM_LOOK_AHEAD_HPP
 #define CAUSEWAY_COMM_LOOK_AHEAD_HPP
 
-// Gradients where a peer expects the parameters to be once the row that it sent last has landed (axis::gradient_ahead).
+// Gradients where a peer expects the parameters to be once the row that it sent last has been applied
+// (axis::gradient_ahead).
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>

@@ -112,7 +112,7 @@ class parameter_server {
 
   /// From now on the clients are these, by name, in the order of the transport. Who was one before is known still: what it
   /// pushed is not taken twice. Nothing may wait (`close`).
-  void seat(const hub_terms& terms, std::span<const std::uint64_t> names, std::size_t most_bytes) {
+  void set_clients(const hub_terms& terms, std::span<const std::uint64_t> names, std::size_t most_bytes) {
     std::vector<hub_client> before = std::exchange(clients_, {});
     peers_.clear();
     for (const std::uint64_t name : names) {
@@ -175,7 +175,7 @@ class parameter_server {
   /// Takes what a client says, and applies what is due: this peer's own words come this way.
   void hear(const auto& rules, const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
     take_in(terms, c, bytes);
-    settle(rules, terms);
+    apply_due(rules, terms);
   }
 
   /// Takes in all that has arrived, and applies what is due: pushes that are found together are merged together, where
@@ -194,7 +194,7 @@ class parameter_server {
         if (const auto sent = clients_[c].line->sweep(); !sent) lose(terms, c, sent.error());
       }
     }
-    settle(rules, terms);
+    apply_due(rules, terms);
   }
 
   /// Whether no client will push any more, and all pushes are applied.
@@ -456,7 +456,7 @@ class parameter_server {
 
   // ---- pushes --------------------------------------------------------------------------------------------------------
 
-  void settle(const auto& rules, const hub_terms& terms) {
+  void apply_due(const auto& rules, const hub_terms& terms) {
     for (std::size_t f = 0; f < batches_.size(); ++f) {
       if (!batches_[f].empty() && is_due(rules, terms, f)) apply(rules, terms, f);
       answer_all(rules, terms, f);
@@ -470,7 +470,7 @@ class parameter_server {
     for (const waiting_push& w : batch) arrived.push_back(seconds(w.since - first));
     const std::size_t expected = expected_for(f);
     if (batch.size() >= expected) return true;
-    const axis::gathering g{.arrived = arrived, .expected = expected, .slack = slack_of(rules, batch)};
+    const axis::waiting_pushes g{.arrived = arrived, .expected = expected, .slack = slack_of(rules, batch)};
     return seconds(terms.now() - first) >= rules.arrivals.closes_after(g);
   }
 
@@ -514,7 +514,7 @@ class parameter_server {
     double least = std::numeric_limits<double>::infinity();
     for (const waiting_push& w : batch) {
       const hub_client& c = clients_[w.client];
-      least = std::min(least, c.speed > 0 ? rules.landing_steps / c.speed - c.sync_seconds : 0.0);
+      least = std::min(least, c.speed > 0 ? rules.merge_steps / c.speed - c.sync_seconds : 0.0);
     }
     return least;
   }

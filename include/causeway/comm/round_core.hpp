@@ -11,7 +11,7 @@
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/groups.hpp>
-#include <causeway/axis/landing.hpp>
+#include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
@@ -45,7 +45,7 @@ struct round_core {
   using residual_type = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
   using participation_type = axis::pick<axis::part::participation, axis::everyone, Axes...>;
   using outer_type = axis::pick<axis::part::outer, axis::outer<>, Axes...>;
-  using landing_type = axis::pick<axis::part::landing, axis::blocking, Axes...>;
+  using merge_rule_type = axis::pick<axis::part::merge_rule, axis::blocking, Axes...>;
   using state = detail::round_state<recipe_type, outer_type, group_type>;
   using rows_type = detail::round_rows<state, Axes...>;
   using laws = round_rules<Axes...>;
@@ -62,10 +62,10 @@ struct round_core {
   // The exchange keeps something from round to round that must be equal on all peers, and is this round's only once it is
   // over.
   static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
-  static constexpr bool overlaps = landing_type::waits == axis::waiting::some_steps;
-  static constexpr bool lands_late = landing_type::waits == axis::waiting::a_round;
+  static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
+  static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
-      landing_type::keeps_departure && laws::mix.anchored && !rows_type::keeps_in_parameters;
+      merge_rule_type::keeps_departure && laws::mix.anchored && !rows_type::keeps_in_parameters;
 
   template <class... Given>
   explicit round_core(std::tuple<Given...> values)
@@ -76,7 +76,7 @@ struct round_core {
         participation{axis::take<axis::part::participation, participation_type>(values)},
         outer{axis::take<axis::part::outer, outer_type>(values)},
         rows{axis::take<axis::part::residual, residual_type>(values),
-             axis::take<axis::part::landing, landing_type>(values)} {}
+             axis::take<axis::part::merge_rule, merge_rule_type>(values)} {}
 
   // ---- at the start -----------------------------------------------------------------------------------------------------
 
@@ -111,9 +111,9 @@ struct round_core {
       }
     }
     if constexpr (!overlaps) return {};
-    if (rows.landing().steps >= 1 && rows.landing().steps < trigger.next(0, 1)) return {};
-    return fail(errc::invalid_argument, "landing",
-                "a result that is waited for " + std::to_string(rows.landing().steps) + " inner steps, in a round of " +
+    if (rows.merge_rule().steps >= 1 && rows.merge_rule().steps < trigger.next(0, 1)) return {};
+    return fail(errc::invalid_argument, "merge rule",
+                "a result that is waited for " + std::to_string(rows.merge_rule().steps) + " inner steps, in a round of " +
                     std::to_string(trigger.next(0, 1)) + "; it must be at least 1 and less than the round");
   }
 
@@ -203,7 +203,7 @@ struct round_core {
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
     if (ctx.elastic()) return ctx.exchange_id(channel, first_part + s.part);
-    const bool at_once = landing_type::waits == axis::waiting::at_once;
+    const bool at_once = merge_rule_type::waits == axis::waiting::at_once;
     return {.channel = channel,
             .step = s.number * states.size() + s.part,
             .parent = at_once && laws::identical ? ctx.parent() : s.parent};
@@ -281,11 +281,11 @@ struct round_core {
                               : static_cast<float>(members.size()) / static_cast<float>(s.terms.contributors);
   }
   /// The result is there: use it.
-  result<void> land(auto& ctx, state& s) {
+  result<void> apply(auto& ctx, state& s) {
     CAUSEWAY_ASSIGN(const double movement, rows.movement(ctx, s));
     const axis::exchange_report report{
         .fragment = s.part, .steps = s.since, .movement = movement, .compute_seconds = s.compute_seconds};
-    CAUSEWAY_TRY(rows.land(ctx, s));
+    CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);
     return trigger.exchanged(ctx, report);
   }

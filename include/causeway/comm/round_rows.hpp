@@ -8,7 +8,7 @@
 
 #include <causeway/axis/content.hpp>
 #include <causeway/axis/fragments.hpp>
-#include <causeway/axis/landing.hpp>
+#include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
@@ -37,14 +37,15 @@ class round_rows {
   using content_type = axis::pick<axis::part::content, axis::pseudo_gradient, Axes...>;
   using residual_type = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
   using participation_type = axis::pick<axis::part::participation, axis::everyone, Axes...>;
-  using landing_type = axis::pick<axis::part::landing, axis::blocking, Axes...>;
+  using merge_rule_type = axis::pick<axis::part::merge_rule, axis::blocking, Axes...>;
 
  public:
   static constexpr bool keeps_in_parameters = residual_type::keeps == axis::keeping::in_parameters;
 
-  round_rows(residual_type residual, landing_type landing) : residual_{std::move(residual)}, landing_{std::move(landing)} {}
+  round_rows(residual_type residual, merge_rule_type merge_rule)
+      : residual_{std::move(residual)}, merge_rule_{std::move(merge_rule)} {}
 
-  [[nodiscard]] const landing_type& landing() const noexcept { return landing_; }
+  [[nodiscard]] const merge_rule_type& merge_rule() const noexcept { return merge_rule_; }
   [[nodiscard]] source_vector<float>& anchor() noexcept { return anchor_; }
   [[nodiscard]] const source_vector<float>& anchor() const noexcept { return anchor_; }
   /// What the inner optimizer subtracted, summed; or gradients that are being gathered.
@@ -82,7 +83,8 @@ class round_rows {
     }
     ctx.parameters_changed();
   }
-  /// The same for a peer without any: those of the peers that it met are its own now, before what they have to say lands.
+  /// The same for a peer without any: those of the peers that it met are its own now, before what they have to say is
+  /// applied.
   result<void> take_shared(auto& ctx, state& s) {
     if constexpr (content_type::with_anchor) {
       const auto theirs = std::span{s.row}.subspan(s.size());
@@ -93,7 +95,7 @@ class round_rows {
     }
     return {};
   }
-  /// Where this peer's own part lands early and peers come and go: the shared parameters, alike on all peers, take the
+  /// Where this peer's own part is applied early and peers come and go: the shared parameters, alike on all peers, take the
   /// means a round late; its own part, fresh less late, goes through an optimizer of its own. The outer step is linear, so
   /// that the sum of the two is what one step would have made. Nothing of its own is there yet.
   void found_own(state& s) {
@@ -103,9 +105,9 @@ class round_rows {
     s.own_outer->reset(static_cast<std::int64_t>(anchor_.size()));
     s.own_late.assign(anchor_.size(), 0.0F);
   }
-  /// Before `land`: means ← row, where something came.
+  /// Before `apply`: means ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s) { return note_mean(ctx, s, means_[s.tensor]); }
-  /// After `land`, where other policies land on the live parameters, too: alike ← what all hold alike of these now.
+  /// After `apply`, where other policies are applied to the live parameters, too: alike ← what all hold alike of these now.
   result<void> note_alike(auto& ctx, const state& s, std::span<float> alike) {
     if (s.tensor > 0) return {};
     if constexpr (content_type::anchored && keeps_in_parameters) {
@@ -120,8 +122,8 @@ class round_rows {
       return note_mean(ctx, s, alike);
     }
   }
-  /// What `land` changes, where results are waited for at once.
-  void visit_landing(auto& ctx, auto& ar) {
+  /// What `apply` changes, where results are waited for at once.
+  void visit_applied(auto& ctx, auto& ar) {
     for (const std::span<float> tensor : tensors(ctx)) ar.view(tensor);
     if constexpr (content_type::anchored) ar(anchor_);
     if constexpr (content_type::sums_updates) ar(updates_);
@@ -196,7 +198,7 @@ class round_rows {
     return 0.0;
   }
   /// `row` is the mean: use it.
-  result<void> land(auto& ctx, state& s) {
+  result<void> apply(auto& ctx, state& s) {
     if constexpr (content_type::anchored) {
       if (s.terms.contributors > 0)
         CAUSEWAY_TRY(move_shared(ctx, s, std::span{s.row}.first(s.size()), std::span{s.row}.subspan(s.size())));
@@ -204,10 +206,10 @@ class round_rows {
       CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       if constexpr (keeps_in_parameters) {
-        if (landing_type::waits == axis::waiting::at_once) CAUSEWAY_TRY(add_sent(ctx, s, local));
+        if (merge_rule_type::waits == axis::waiting::at_once) CAUSEWAY_TRY(add_sent(ctx, s, local));
         if (s.terms.contributors > 0) CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, room(moved_, local.size())));
       } else {
-        CAUSEWAY_TRY(landing_.land(ctx.rows(), s.cut->matrices, local, shared, s.at_send));
+        CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), s.cut->matrices, local, shared, s.at_send));
       }
       CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
       if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
@@ -234,7 +236,7 @@ class round_rows {
     return put_back(ctx, s, shared, anchor_);
   }
 
-  /// Undoes take_out_sent, if that was done since the last landing. Among peers that come and go what is sent depends on
+  /// Undoes take_out_sent, if that was done since the last merge. Among peers that come and go what is sent depends on
   /// who takes part: before the row is made or sent again.
   result<void> put_back_sent(auto& ctx, state& s) {
     if (!std::exchange(s.taken_out, false)) return {};
@@ -267,27 +269,27 @@ class round_rows {
     return ctx.rows().add(s.own_late, -1.0F, s.next_residual);
   }
 
-  /// Tensors become what the landing makes of their mean and what happened to them meanwhile, where something came.
+  /// Tensors become what the merge rule makes of their mean and what happened to them meanwhile, where something came.
   result<void> replace(auto& ctx, state& s) {
     if (participation_type::keeps_local && !s.terms.contributes) return {};
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
     if (s.counts.empty() || s.terms.members.size() == 1) {
-      CAUSEWAY_TRY(land_mean(ctx.rows(), s, local));
+      CAUSEWAY_TRY(apply_mean(ctx.rows(), s, local));
     } else {
-      const auto landed = room(moved_, local.size());
-      CAUSEWAY_TRY(ctx.rows().copy(landed, local));
-      CAUSEWAY_TRY(land_mean(ctx.rows(), s, landed));
-      CAUSEWAY_TRY(take_over(ctx.rows(), local, landed, s.counts));
+      const auto applied = room(moved_, local.size());
+      CAUSEWAY_TRY(ctx.rows().copy(applied, local));
+      CAUSEWAY_TRY(apply_mean(ctx.rows(), s, applied));
+      CAUSEWAY_TRY(take_over(ctx.rows(), local, applied, s.counts));
     }
     return put_back(ctx, s, local, live(ctx, s));
   }
 
-  /// With the mean of the round before, and for an eager landing this peer's own part of this one.
+  /// With the mean of the round before, and for an eager merge rule this peer's own part of this one.
   result<void> land_late(auto& ctx, state& s) {
     const auto rows = ctx.rows();
     const auto mean = room(mean_, s.size());
     CAUSEWAY_TRY(s.arrived ? rows.copy(mean, s.late) : rows.zero(mean));
-    if constexpr (landing_type::own_is_fresh) {
+    if constexpr (merge_rule_type::own_is_fresh) {
       if (!own_.empty()) return land_own(ctx, s, mean);
       const float share = 1.0F / static_cast<float>(s.terms.contributors);
       CAUSEWAY_TRY(rows.add(mean, share, s.input));  // what it sent of it
@@ -295,10 +297,10 @@ class round_rows {
       if (s.arrived) CAUSEWAY_TRY(rows.add(mean, -share, s.own_late));
     }
     if constexpr (content_type::anchored) {
-      if (s.arrived || landing_type::own_is_fresh) CAUSEWAY_TRY(move_shared(ctx, s, mean, {}));
+      if (s.arrived || merge_rule_type::own_is_fresh) CAUSEWAY_TRY(move_shared(ctx, s, mean, {}));
       CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-      if constexpr (!keeps_in_parameters) CAUSEWAY_TRY(landing_.land(ctx.rows(), s.cut->matrices, local, shared, {}));
+      if constexpr (!keeps_in_parameters) CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), s.cut->matrices, local, shared, {}));
       if (keeps_in_parameters && s.arrived) CAUSEWAY_TRY(rows.add(local, 1.0F, room(moved_, local.size())));
       CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
       if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
@@ -335,7 +337,7 @@ class round_rows {
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
     CAUSEWAY_ASSIGN(const auto before, opened(ctx, s, anchor_, shared_));
     CAUSEWAY_TRY(rows.add(local, -1.0F, before));
-    if constexpr (landing_type::own_is_fresh) {
+    if constexpr (merge_rule_type::own_is_fresh) {
       const float share = 1.0F / static_cast<float>(s.terms.contributors);
       CAUSEWAY_TRY(rows.add(s.row, -share, s.input));
       CAUSEWAY_TRY(rows.add(s.row, share, s.next_residual));
@@ -363,13 +365,13 @@ class round_rows {
     ctx.parameters_changed();
     return {};
   }
-  result<void> land_mean(const auto& rows, const state& s, std::span<float> local) const {
-    if constexpr (landing_type::waits == axis::waiting::at_once || content_type::before_inner_step) {
+  result<void> apply_mean(const auto& rows, const state& s, std::span<float> local) const {
+    if constexpr (merge_rule_type::waits == axis::waiting::at_once || content_type::before_inner_step) {
       return rows.copy(local, s.row);
-    } else if constexpr (landing_type::waits == axis::waiting::some_steps) {
-      return landing_.land(rows, s.cut->matrices, local, s.row, s.input);
+    } else if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
+      return merge_rule_.apply(rows, s.cut->matrices, local, s.row, s.input);
     } else {
-      return axis::replayed{}.land(rows, s.cut->matrices, local, s.row, s.input);  // a round's steps lie between
+      return axis::replayed{}.apply(rows, s.cut->matrices, local, s.row, s.input);  // a round's steps lie between
     }
   }
   /// See found_own. A fragment is all there is.
@@ -388,7 +390,7 @@ class round_rows {
     }
     CAUSEWAY_TRY(rows.copy(base_, anchor_));
     CAUSEWAY_TRY(rows.add(base_, 1.0F, own_));
-    CAUSEWAY_TRY(landing_.land(rows, s.cut->matrices, ctx.parameters(), base_, {}));
+    CAUSEWAY_TRY(merge_rule_.apply(rows, s.cut->matrices, ctx.parameters(), base_, {}));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
     ctx.parameters_changed();
     return {};
@@ -430,7 +432,7 @@ class round_rows {
   }
 
   residual_type residual_;
-  landing_type landing_;
+  merge_rule_type merge_rule_;
 
   source_vector<float> anchor_;  ///< the shared parameters
   source_vector<float> updates_;

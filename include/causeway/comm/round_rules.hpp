@@ -10,7 +10,7 @@
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/groups.hpp>
-#include <causeway/axis/landing.hpp>
+#include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
@@ -36,10 +36,10 @@ struct round_mix {
   bool shared_support = false;     ///< exchange: all peers send the same coordinates
   bool keeps_residual = false;     ///< residual
   bool residual_in_parameters = false;
-  bool waits_at_once = true;       ///< landing
-  bool waits_a_round = false;      ///< landing
-  bool own_is_fresh = false;       ///< landing
-  bool keeps_steps = true;         ///< landing
+  bool waits_at_once = true;       ///< merge rule
+  bool waits_a_round = false;      ///< merge rule
+  bool own_is_fresh = false;       ///< merge rule
+  bool keeps_steps = true;         ///< merge rule
   bool wants_mean_shared = false;  ///< outer optimizer
   bool linear_outer = true;        ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
@@ -168,7 +168,7 @@ struct round_rules {
   using residual_axis = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
   using participation_axis = axis::pick<axis::part::participation, axis::everyone, Axes...>;
   using outer_axis = axis::pick<axis::part::outer, axis::outer<>, Axes...>;
-  using landing_axis = axis::pick<axis::part::landing, axis::blocking, Axes...>;
+  using merge_rule_axis = axis::pick<axis::part::merge_rule, axis::blocking, Axes...>;
 
  public:
   static constexpr round_mix mix{.anchored = content_axis::anchored,
@@ -186,10 +186,10 @@ struct round_rules {
                                  .shared_support = axis::message_traits<exchange_axis>().shared_support,
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
                                  .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,
-                                 .waits_at_once = landing_axis::waits == axis::waiting::at_once,
-                                 .waits_a_round = landing_axis::waits == axis::waiting::a_round,
-                                 .own_is_fresh = landing_axis::own_is_fresh,
-                                 .keeps_steps = landing_axis::keeps_steps,
+                                 .waits_at_once = merge_rule_axis::waits == axis::waiting::at_once,
+                                 .waits_a_round = merge_rule_axis::waits == axis::waiting::a_round,
+                                 .own_is_fresh = merge_rule_axis::own_is_fresh,
+                                 .keeps_steps = merge_rule_axis::keeps_steps,
                                  .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
                                  .linear_outer = optim::is_linear<outer_axis>,
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
@@ -210,7 +210,7 @@ struct round_rules {
       "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
       "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
   static_assert(rules::a3(mix),
-                "causeway-A3: this landing lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
+                "causeway-A3: this merge rule lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
                 "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
   static_assert(rules::a4(mix),
                 "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
@@ -247,10 +247,11 @@ struct round_rules {
   static_assert(rules::a15(mix),
                 "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
                 "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
-  static_assert(rules::a16(mix),
-                "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this landing "
-                "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
-                "docs/reference/rules.md#a16");
+  static_assert(
+      rules::a16(mix),
+      "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
+      "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
+      "docs/reference/rules.md#a16");
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::comm

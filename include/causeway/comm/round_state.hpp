@@ -63,7 +63,7 @@ struct round_state {
   std::size_t part = 0;                          ///< its number among the fragments
   std::vector<compress::matrix_range> matrices;  ///< of a whole row: the fragment's, once for each vector in it
   Outer outer;
-  std::optional<Outer> own_outer;  ///< of this peer's own part, where peers come and go and it lands early
+  std::optional<Outer> own_outer;  ///< of this peer's own part, where peers come and go and it is applied early
   Group group_axis;
   std::uint32_t since = 0;     ///< inner steps since the last exchange
   std::uint64_t samples = 0;   ///< trained on in them, where peers are fixed
@@ -80,7 +80,8 @@ struct round_state {
   std::uint64_t parent = 0;
   source_vector<float> input;
   source_vector<float> at_send;
-  bool arrived = false;  ///< for landings of a round: `late` is the mean of the round before, `own_late` this peer's part
+  /// For merge rules of a round: `late` is the mean of the round before, `own_late` this peer's part.
+  bool arrived = false;
   source_vector<float> late;
   source_vector<float> own_late;
 

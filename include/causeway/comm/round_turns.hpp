@@ -4,12 +4,12 @@
 
 // The order of things in comm::rounds where peers come and go. When each fragment is due is part of what all hold alike, so
 // that it does not matter how many steps a peer has made. The fragments that are due first are a turn: its exchange is one
-// attempt of the membership, and the membership's record is made when it lands. One turn is under way at a time.
+// attempt of the membership, and the membership's record is made when it is applied. One turn is under way at a time.
 //
-// Where a result is waited for until the next turn, the row that is made when one turn lands goes out with the attempt
-// after it, and lands with the next.
+// Where a result is waited for until the next turn, the row that is made when one turn is applied goes out with the attempt
+// after it, and is applied with the next.
 
-#include <causeway/axis/landing.hpp>
+#include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/parts.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/core/result.hpp>
@@ -52,7 +52,7 @@ class round_turns {
   using due_list = std::vector<state*>;
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
-  static constexpr bool lands_late = Core::lands_late;
+  static constexpr bool applies_late = Core::applies_late;
   static constexpr bool own_parameters = Core::own_parameters;
   static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && overlaps;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
@@ -78,8 +78,8 @@ class round_turns {
   /// The first turns of a run.
   void found(Core& c) {
     for (state& s : c.states) {
-      if (lands_late) s.due_at += c.period(s);
-      if constexpr (Core::landing_type::own_is_fresh) c.rows.found_own(s);
+      if (applies_late) s.due_at += c.period(s);
+      if constexpr (Core::merge_rule_type::own_is_fresh) c.rows.found_own(s);
     }
     choose_next(c);
   }
@@ -88,15 +88,15 @@ class round_turns {
   result<void> visit(auto& ctx, Core& c) {
     const due_list due = turn(c);
     const state& one = *due.front();
-    if (lands_late && c.at < one.due_at) return before_landing(ctx, c, due);
-    if (lands_late) return exchange(ctx, c);
+    if (applies_late && c.at < one.due_at) return before_apply(ctx, c, due);
+    if (applies_late) return exchange(ctx, c);
     if (!one.pending) {
       if (c.at < one.due_at) return {};
       return overlaps ? depart(ctx, c, due) : exchange(ctx, c);
     }
     const bool others_wait = !due_between(c, one.due_at + 1, c.at).empty();  // they depart in the next step
-    if (others_wait || one.waited >= c.rows.landing().steps) return exchange(ctx, c);
-    if (2 * one.waited < c.rows.landing().steps || !is_under_way(ctx, one)) return {};
+    if (others_wait || one.waited >= c.rows.merge_rule().steps) return exchange(ctx, c);
+    if (2 * one.waited < c.rows.merge_rule().steps || !is_under_way(ctx, one)) return {};
     for (state* s : due) {
       if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
     }
@@ -114,7 +114,7 @@ class round_turns {
     }
     ctx.in_parts(parts(ctx, due));
     CAUSEWAY_TRY(receive(ctx, c, due));
-    CAUSEWAY_TRY(land(ctx, c, due));
+    CAUSEWAY_TRY(apply(ctx, c, due));
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, *due.front());
   }
 
@@ -186,13 +186,13 @@ class round_turns {
     for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
     return {};
   }
-  /// Calls `then` with the live parameters as they will be once what was received has landed, and takes it back. Only where
-  /// nothing lands a round late. Memory meanwhile: what lands, again.
+  /// Calls `then` with the live parameters as they will be once what was received has been applied, and takes it back. Only
+  /// where nothing is applied a round late. Memory meanwhile: what is applied, again.
   template <class Then>
   result<void> ahead(auto& ctx, Core& c, const due_list& due, Then&& then) {
     if (due.empty()) return then();
     membership::image_collector changing;
-    c.rows.visit_landing(ctx, changing);
+    c.rows.visit_applied(ctx, changing);
     for (state* s : due) changing(s->outer);
     const memory_as_it_was before{changing.parts()};
     result<void> outcome = land_rows(ctx, c, due);
@@ -201,11 +201,11 @@ class round_turns {
     ctx.parameters_changed();
     return outcome;
   }
-  /// What was received lands, for good. `alike`: where several policies share the live parameters, what all peers hold
+  /// What was received is applied, for good. `alike`: where several policies share the live parameters, what all peers hold
   /// alike of these, which follows.
-  result<void> land(auto& ctx, Core& c, const due_list& due, std::span<float> alike = {}) {
+  result<void> apply(auto& ctx, Core& c, const due_list& due, std::span<float> alike = {}) {
     if (due.empty()) return {};
-    landed_ = true;
+    applied_ = true;
     if constexpr (keeps_means) {
       if (ends_alike(ctx)) {
         CAUSEWAY_TRY(end_alike(ctx, c));
@@ -214,12 +214,12 @@ class round_turns {
       }
     }
     for (state* s : due) s->taken_out = false;
-    if constexpr (lands_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
+    if constexpr (applies_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
     if constexpr (own_parameters) CAUSEWAY_TRY(take_own(ctx, c, due));
     for (state* s : due) {
-      if (lands_late) continue;
+      if (applies_late) continue;
       if constexpr (keeps_means && !own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
-      CAUSEWAY_TRY(c.land(ctx, *s));
+      CAUSEWAY_TRY(c.apply(ctx, *s));
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
     end(c, due);
@@ -234,8 +234,8 @@ class round_turns {
   /// Another policy's turn, due after `step`, was committed with the one record that both have.
   void passed(std::uint64_t step) noexcept { committed_at_ = moved_from_ = step; }
 
-  /// Whether a turn landed since this was asked last.
-  [[nodiscard]] bool landed() noexcept { return std::exchange(landed_, false); }
+  /// Whether a turn was applied since this was asked last.
+  [[nodiscard]] bool applied() noexcept { return std::exchange(applied_, false); }
 
   /// What all hold alike was replaced. What was under way is not for this round any more: it goes out with
   /// the next, as a row that is made already, or as part of the progress that is still there.
@@ -243,18 +243,18 @@ class round_turns {
     for (state& s : c.states) {
       s.cancel();
       s.begun = false;
-      s.pending = s.pending && lands_late && keeps_progress;
+      s.pending = s.pending && applies_late && keeps_progress;
       if (takes_out && keeps_progress && !s.pending) (void)c.rows.put_back_sent(ctx, s);
       if (keeps_progress) continue;
       s.restart();
       s.arrived = false;
       s.residual.clear();  // of rows that are gone
       s.taken_out = false;
-      if constexpr (Core::landing_type::own_is_fresh) c.rows.found_own(s);
+      if constexpr (Core::merge_rule_type::own_is_fresh) c.rows.found_own(s);
     }
     sent_in_ = 0;
     ++adoptions_;
-    if (lands_late && !keeps_progress) ctx.contribution().open();
+    if (applies_late && !keeps_progress) ctx.contribution().open();
     if (keeps_progress) {
       c.at += committed_at_ - moved_from_;  // as many steps away from the next round as before
       if constexpr (Core::content_type::before_inner_step) ctx.resume_at(committed_at_, true);
@@ -267,17 +267,17 @@ class round_turns {
   }
 
  private:
-  [[nodiscard]] static std::uint64_t delay(const Core& c) { return overlaps ? c.rows.landing().steps : 0; }
+  [[nodiscard]] static std::uint64_t delay(const Core& c) { return overlaps ? c.rows.merge_rule().steps : 0; }
   result<void> compose(auto& ctx, Core& c, state& s) {
     if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, s));
     CAUSEWAY_TRY(c.rows.compose(ctx, s));
     return Core::notes_departure ? c.rows.note_departure(ctx, s) : result<void>{};
   }
 
-  /// What `land` does to rows, and nothing else.
+  /// What `apply` does to rows, and nothing else.
   result<void> land_rows(auto& ctx, Core& c, const due_list& due) {
     if (ends_alike(ctx)) return ctx.rows().copy(ctx.parameters(), c.rows.updates());
-    for (state* s : due) CAUSEWAY_TRY(c.rows.land(ctx, *s));
+    for (state* s : due) CAUSEWAY_TRY(c.rows.apply(ctx, *s));
     if (!Core::content_type::anchored || !ctx.is_last_exchange()) return {};
     return ctx.rows().copy(ctx.parameters(), c.rows.anchor());
   }
@@ -303,7 +303,7 @@ class round_turns {
       ctx.contribution().resume();
     }
   }
-  /// Before a row lands: what it is to land on. Who had nothing takes what came, if anything did.
+  /// Before a row is applied: what it is applied to. Who had nothing takes what came, if anything did.
   result<void> take_own(auto& ctx, Core& c, const due_list& due) {
     ctx.contribution().passed();
     for (state* s : due) {
@@ -331,9 +331,9 @@ class round_turns {
     return s.pending && sent_in_ != 0 && sent_in_ == ctx.attempt();
   }
 
-  /// The way to a turn that lands late: the first row of a run is made a round before, later ones when the turn before
-  /// lands.
-  result<void> before_landing(auto& ctx, Core& c, due_list due) {
+  /// The way to a turn that is applied late: the first row of a run is made a round before, later ones when the turn before
+  /// is applied.
+  result<void> before_apply(auto& ctx, Core& c, due_list due) {
     const state& one = *due.front();
     const bool first = c.outer_steps == 0 && c.at + c.period(one) >= one.due_at;
     if (!one.pending && !first) return {};
@@ -349,7 +349,7 @@ class round_turns {
     return {};
   }
 
-  /// Lands with what `came`, and makes the rows of the next turn.
+  /// Applies what `came`, and makes the rows of the next turn.
   result<void> make_rows(auto& ctx, Core& c, const due_list& due, bool came) {
     for (state* s : due) {
       if (came) CAUSEWAY_TRY(c.rows.keep_late(ctx, *s));
@@ -385,7 +385,7 @@ class round_turns {
   result<void> send(auto& ctx, Core& c, due_list& due) {
     for (;;) {
       const std::uint64_t adopted = adoptions_;
-      if (lands_late && !due.front()->pending) CAUSEWAY_TRY(make_rows(ctx, c, due, false));
+      if (applies_late && !due.front()->pending) CAUSEWAY_TRY(make_rows(ctx, c, due, false));
       CAUSEWAY_TRY(prepare(ctx, c, due));
       if (adoptions_ == adopted) return launch(ctx, c, due);
       due = turn(c);
@@ -417,7 +417,7 @@ class round_turns {
   void end(Core& c, const due_list& due) {
     committed_at_ = moved_from_ = due.front()->due_at;
     for (state* s : due) {
-      if (!lands_late && !std::exchange(s->pending, false)) s->restart();
+      if (!applies_late && !std::exchange(s->pending, false)) s->restart();
       s->due_at += c.period(*s);
     }
     choose_next(c);
@@ -431,10 +431,10 @@ class round_turns {
   }
 
   std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after
-  std::uint64_t moved_from_ = 0;    ///< the same, when this peer landed it or took it over
+  std::uint64_t moved_from_ = 0;    ///< the same, when this peer applied it or took it over
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
   std::uint64_t adoptions_ = 0;     ///< of the others' state, by this peer
-  bool landed_ = false;
+  bool applied_ = false;
   std::uint8_t ended_ = 0;  ///< the run's last record is there: all hold the same, and a mean is what they hold
 };
 

@@ -3,7 +3,7 @@
 #define CAUSEWAY_COMM_ROUNDS_HPP
 
 // Exchanges in rounds, composed of axes: trigger, content, fragments, group, exchange (topology, codec, aggregator),
-// residual, participation, outer optimizer, landing. presets/ has the published systems as such compositions;
+// residual, participation, outer optimizer, merge rule. presets/ has the published systems as such compositions;
 // docs/policies/rounds.md explains the axes, docs/reference/rules.md which of them go together.
 //
 // Invariant: all peers begin and end the exchanges of a fragment in the same order. What a hook that fails has done stays
@@ -28,7 +28,7 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
 /// For each fragment that its trigger finds due: row ← content; row ← β·residual + η·row; mean over the group, through the
-/// exchange; the outer optimizer moves the shared parameters; the landing says what the live ones become.
+/// exchange; the outer optimizer moves the shared parameters; the merge rule says what the live ones become.
 ///
 /// `rounds<>` is DiLoCo with H = 500: every, pseudo_gradient, whole, all_peers, all_reduce, no_residual, everyone,
 /// outer<nesterov>{0.7}, blocking. Give axis values in any order: `rounds{axis::every{100}, axis::strided{}, ...}`.
@@ -44,7 +44,7 @@ class rounds : round_rules<Axes...> {
   using trigger_type = typename core_type::trigger_type;
   using recipe_type = typename core_type::recipe_type;
   using content_type = typename core_type::content_type;
-  using landing_type = typename core_type::landing_type;
+  using merge_rule_type = typename core_type::merge_rule_type;
   static constexpr bool accumulates = core_type::accumulates;
   static constexpr bool chooses = core_type::chooses;
   static constexpr bool overlaps = core_type::overlaps;
@@ -63,13 +63,13 @@ class rounds : round_rules<Axes...> {
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
                                       .own_parameters = laws::own_parameters,
                                       .gathers_samples = accumulates,
-                                      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
+                                      .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version = 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
-  /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that land a round late, rows that
-  /// leave the live parameters when they are sent, and peers with parameters of their own.
-  static constexpr bool takes_turns = laws::elastic && !core_type::lands_late && !content_type::before_inner_step &&
+  /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
+  /// that leave the live parameters when they are sent, and peers with parameters of their own.
+  static constexpr bool takes_turns = laws::elastic && !core_type::applies_late && !content_type::before_inner_step &&
                                       !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters;
 
   rounds() : rounds(std::tuple<>{}) {}
@@ -77,7 +77,7 @@ class rounds : round_rules<Axes...> {
 
   [[nodiscard]] const trigger_type& trigger() const noexcept { return core_.trigger; }
   [[nodiscard]] const recipe_type& exchange() const noexcept { return core_.recipe; }
-  [[nodiscard]] const landing_type& landing() const noexcept { return core_.rows.landing(); }
+  [[nodiscard]] const merge_rule_type& merge_rule() const noexcept { return core_.rows.merge_rule(); }
   /// The shared parameters: what to evaluate and export, where the live ones differ from peer to peer.
   [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return core_.rows.anchor(); }
 
@@ -100,10 +100,11 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
-  /// Gradients where this peer expects the parameters to be once its last row has landed.
+  /// Gradients where this peer expects the parameters to be once its last row has been applied.
   template <class F>
   result<double> compute(auto& ctx, F&& pass) requires looks_ahead {
-    static_assert(landing_type::waits == axis::waiting::a_round, "gradient_ahead is for results that land a round late");
+    static_assert(merge_rule_type::waits == axis::waiting::a_round,
+                  "gradient_ahead is for results that are applied a round late");
     return detail::at_look_ahead(ctx, core_.states, before_pass_, pass);
   }
 
@@ -123,7 +124,7 @@ class rounds : round_rules<Axes...> {
 
   result<void> after_inner_step(auto& ctx) {
     if constexpr (content_type::before_inner_step) {
-      if (ctx.elastic() && !turns_.landed()) return {};
+      if (ctx.elastic() && !turns_.applied()) return {};
       return !accumulates || core_.gathered == 0 ? core_.commit(ctx, core_.states[0]) : result<void>{};
     } else {
       return count_and_exchange(ctx);
@@ -183,7 +184,7 @@ class rounds : round_rules<Axes...> {
     core_.gathered = 0;
     if constexpr (content_type::before_inner_step) {
       CAUSEWAY_TRY(ctx.inner_step());
-      (void)turns_.landed();
+      (void)turns_.applied();
       CAUSEWAY_TRY(core_.commit(ctx, core_.states[0]));
     }
     ctx.resume_at(core_.at);
@@ -320,14 +321,14 @@ class rounds : round_rules<Axes...> {
 
   result<void> visit(auto& ctx, state& s) {
     if constexpr (overlaps) {
-      if (s.pending && s.waited >= core_.rows.landing().steps) CAUSEWAY_TRY(complete(ctx, s));
+      if (s.pending && s.waited >= core_.rows.merge_rule().steps) CAUSEWAY_TRY(complete(ctx, s));
       // Half-way the first phase should be over; then the second has as long.
-      if (s.pending && !s.turned && 2 * s.waited >= core_.rows.landing().steps) CAUSEWAY_TRY(s.turn(ctx));
-    } else if constexpr (landing_type::waits == axis::waiting::a_round) {
+      if (s.pending && !s.turned && 2 * s.waited >= core_.rows.merge_rule().steps) CAUSEWAY_TRY(s.turn(ctx));
+    } else if constexpr (merge_rule_type::waits == axis::waiting::a_round) {
       if (s.pending && !s.turned && core_.at + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, s));
     }
     if (!is_due(s)) return {};
-    if constexpr (landing_type::waits == axis::waiting::at_once) {
+    if constexpr (merge_rule_type::waits == axis::waiting::at_once) {
       return exchange_now(ctx, s);
     } else if constexpr (overlaps) {
       return depart(ctx, s);
@@ -367,14 +368,14 @@ class rounds : round_rules<Axes...> {
     s.due_at = core_.at + core_.period(s);
   }
 
-  /// Takes the result of the round before, sends this round's row, and lands with what there is.
+  /// Takes the result of the round before, sends this round's row, and applies what there is.
   result<void> relay(auto& ctx, state& s) {
     if (s.pending) {
       if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
       if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
       CAUSEWAY_TRY(core_.finish(ctx, s));
       if constexpr (replaces) {  // before they are sent again, or what was set right is set right twice
-        CAUSEWAY_TRY(core_.land(ctx, s));
+        CAUSEWAY_TRY(core_.apply(ctx, s));
       } else {
         CAUSEWAY_TRY(core_.rows.keep_late(ctx, s));
         core_.close(ctx, s);
@@ -394,7 +395,7 @@ class rounds : round_rules<Axes...> {
 
   result<void> complete(auto& ctx, state& s) {
     if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
-    if constexpr (landing_type::waits == axis::waiting::a_round && !replaces) return complete_late(ctx, s);
+    if constexpr (merge_rule_type::waits == axis::waiting::a_round && !replaces) return complete_late(ctx, s);
     return arrive(ctx, s);
   }
 
@@ -403,11 +404,11 @@ class rounds : round_rules<Axes...> {
     return s.turn(ctx);
   }
 
-  /// Waits for the result and lands.
+  /// Waits for the result and applies it.
   result<void> arrive(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
     CAUSEWAY_TRY(core_.finish(ctx, s));
-    CAUSEWAY_TRY(core_.land(ctx, s));
+    CAUSEWAY_TRY(core_.apply(ctx, s));
     if (!std::exchange(s.pending, false)) restart(s);
     return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
   }

@@ -32,7 +32,7 @@ struct hub_leg {
   std::uint32_t due_after = 0;  ///< as many between two pushes
   std::uint32_t waited = 0;     ///< inner steps since the push that is pending
   std::uint64_t number = 0;     ///< of the last push
-  std::uint64_t samples = 0;    ///< trained on since the last answer was landed
+  std::uint64_t samples = 0;    ///< trained on since the last answer was applied
   std::uint32_t steps = 0;      ///< in so many inner steps
   std::uint32_t timed = 0;      ///< inner steps computed since the last push, whatever became of what came before
   double compute_seconds = 0;   ///< in these
@@ -50,7 +50,7 @@ struct hub_leg {
   time_point sent_at{};
 
   /// No push is under way any more.
-  void settle() noexcept { pending = answered = fresh = spoilt = unsound = false; }
+  void end_push() noexcept { pending = answered = fresh = spoilt = unsound = false; }
 
   void serialize(auto& ar) {
     ar(since, due_after, waited, number, samples, steps, timed, compute_seconds, pending, fresh, answered, answer_steps);
@@ -144,7 +144,7 @@ class server_client {
   CAUSEWAY_DECL result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
 
   /// The answer for fragment f was used.
-  CAUSEWAY_DECL void landed(hub_leg& leg);
+  CAUSEWAY_DECL void applied(hub_leg& leg);
 
   void serialize(auto& ar) {
     std::uint64_t count = legs_.size();

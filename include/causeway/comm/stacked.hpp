@@ -33,8 +33,8 @@ inline constexpr bool takes_turns<P> = P::takes_turns;
 /// rounds. Bytes, rounds and state: the sum. A hook that failed goes on where it stopped.
 ///
 /// Peers may come and go if both policies are comm::rounds that let them (rounds::takes_turns): see comm/stacked_turns.hpp.
-/// That takes 4 more bytes a value, and in a turn of both, while it lasts, what the first one lands on again. Rows count by
-/// the samples since the last record, of whichever policy.
+/// That takes 4 more bytes a value, and in a turn of both, while it lasts, what the first one is applied to again. Rows
+/// count by the samples since the last record, of whichever policy.
 template <class First, class Second>
 class stacked {
   static_assert(!detail::looks_ahead<First> && !detail::looks_ahead<Second>,

@@ -4,12 +4,12 @@
 
 // The order of things where two policies of comm::rounds exchange among peers that come and go. What is due first is a
 // turn, of one of them or of both; a turn is one attempt of the membership and one record, and the last turn of a run is of
-// everything. In a turn of both the second policy's rows are made of parameters that the first one's results have landed
-// on, as among fixed peers. These have not landed yet: nothing that all hold alike moves before all exchanges of the
-// attempt went through. So they land, the rows are made, and it is taken back.
+// everything. In a turn of both the second policy's rows are made of parameters that the first one's results have been
+// applied to, as among fixed peers. These have not been applied yet: nothing that all hold alike moves before all exchanges
+// of the attempt went through. So they are applied, the rows are made, and it is taken back.
 //
-// A row that is made before its result is wanted waits until then, and is sent in the turn in which it lands. So what peers
-// hold is what it is among fixed ones, and the exchange overlaps with nothing.
+// A row that is made before its result is wanted waits until then, and is sent in the turn in which it is applied. So what
+// peers hold is what it is among fixed ones, and the exchange overlaps with nothing.
 //
 // Both policies move the live parameters. What all hold alike of these is a row of its own: where a newcomer begins, and
 // what the progress of a peer that missed a turn is moved along with.
@@ -56,7 +56,7 @@ class stacked_turns {
     CAUSEWAY_TRY(first.talk(ctx, a));
     if (!b.empty()) CAUSEWAY_TRY(first.turns.ahead(ctx, first.core, a, [&] { return second.prepare(ctx, b); }));
     CAUSEWAY_TRY(second.talk(ctx, b));
-    return land(ctx, first, a, second, b, step);
+    return apply(ctx, first, a, second, b, step);
   }
 
   result<void> catch_up(auto& ctx, auto first, auto second) {
@@ -89,10 +89,10 @@ class stacked_turns {
     }
   }
 
-  result<void> land(auto& ctx, auto first, const auto& a, auto second, const auto& b, std::uint64_t step) {
-    CAUSEWAY_TRY(first.turns.land(ctx, first.core, a, alike_));
+  result<void> apply(auto& ctx, auto first, const auto& a, auto second, const auto& b, std::uint64_t step) {
+    CAUSEWAY_TRY(first.turns.apply(ctx, first.core, a, alike_));
     CAUSEWAY_TRY(first.set_aside(ctx, step));
-    CAUSEWAY_TRY(second.turns.land(ctx, second.core, b, alike_));
+    CAUSEWAY_TRY(second.turns.apply(ctx, second.core, b, alike_));
     CAUSEWAY_TRY(second.set_aside(ctx, step));
     first.turns.passed(step);
     second.turns.passed(step);

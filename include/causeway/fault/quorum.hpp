@@ -24,7 +24,7 @@ class quorum {
   static constexpr std::uint32_t state_version = 1;
 
   result<void> begin_step(auto&) { return {}; }
-  result<verdict> end_step(auto& ctx, const result<void>& outcome) { return ctx.settle(outcome); }
+  result<verdict> end_step(auto& ctx, const result<void>& outcome) { return ctx.decide(outcome); }
 
   void serialize(auto&) {}
 };

@@ -85,7 +85,7 @@ class follower {
   CAUSEWAY_DECL void lose_leader();
 
   /// In a public function of the protocol, at its end: tells the leader what changed, drops what a promise ended.
-  CAUSEWAY_DECL void settle();
+  CAUSEWAY_DECL void report_changes();
 
   void say() { report_due_ = true; }
 

@@ -14,7 +14,7 @@
 #include <causeway/membership/proposal.hpp>
 #include <causeway/membership/roll_call.hpp>
 #include <causeway/membership/takeover.hpp>
-#include <causeway/membership/transfer_time.hpp>
+#include <causeway/membership/transfer/transfer_time.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -161,7 +161,7 @@ class leader {
   CAUSEWAY_DECL void go_with(const std::vector<net::peer_id>& who);
 
   /// Counts for those that this attempt begins without.
-  CAUSEWAY_DECL void settle_absent(const std::vector<net::peer_id>& who);
+  CAUSEWAY_DECL void count_absent(const std::vector<net::peer_id>& who);
 
   // -- during an attempt
 

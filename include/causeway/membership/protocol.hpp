@@ -163,7 +163,7 @@ class protocol {
   /// Every event ends here: lets time pass, lets everybody decide, delivers what we said to ourselves, tells the trainer.
   CAUSEWAY_DECL void finish();
 
-  CAUSEWAY_DECL void settle();
+  CAUSEWAY_DECL void after_event();
 
   CAUSEWAY_DECL void elect();
 

@@ -161,7 +161,7 @@ class link {
   /// A control message, or the reason why the other side ends the link.
   CAUSEWAY_DECL bool begin_control(stream& s, const frame_header& h);
 
-  CAUSEWAY_DECL bool read_content(stream& s, const landing& spot, std::size_t length);
+  CAUSEWAY_DECL bool read_content(stream& s, const chunk_target& spot, std::size_t length);
 
   /// `n` more bytes are in their place. False when the stream must not be read on.
   CAUSEWAY_DECL bool advance_chunk(stream& s, std::size_t n);

@@ -23,8 +23,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
-/// How far the gathering of peers is.
-struct gathering {
+/// How many of the peers are in.
+struct rendezvous_progress {
   std::uint32_t joined = 0;  ///< peers that are in, ourselves included
   std::uint32_t wanted = 0;  ///< 0 while a joiner has not reached the host
   bool connecting = false;   ///< everybody is in; the links are being made
@@ -41,7 +41,7 @@ struct rendezvous_options {
   time_point deadline = no_deadline;
   duration link_patience = std::chrono::seconds{60};  ///< how long no link may be made before those without are given up
   const std::atomic<bool>* stop = nullptr;            ///< set it to give up (errc::cancelled)
-  std::function<void(const gathering&)> progress{};
+  std::function<void(const rendezvous_progress&)> progress{};
   transport_options transport{};
   piece_source pieces{};  ///< what a host tells those who ask what run this is; none: they are refused
 };

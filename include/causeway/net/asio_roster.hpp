@@ -32,7 +32,7 @@ class roster {
     std::uint64_t serial = 0;  ///< of its last connection
     std::string address;
     std::set<std::string> aliases;   ///< addresses that we dialled and found it at
-    std::uint64_t settled = 0;       ///< when its last connection was made, counted in connections
+    std::uint64_t connected_at = 0;  ///< when its last connection was made, counted in connections
     std::uint32_t streams = 1;       ///< for data
     std::uint64_t streams_seen = 0;  ///< one bit for each
     bool told = false;               ///< on_up was the last that was told of it
@@ -76,7 +76,7 @@ class roster {
 
   /// The place of a peer; if it has none a new one, or that of whoever is gone the longest. Null when all are taken.
   template <class Alive>
-  std::optional<peer_index> seat(peer_id id, Alive alive) {
+  std::optional<peer_index> place_for(peer_id id, Alive alive) {
     if (const auto known = find(id)) return known;
     auto peer = static_cast<peer_index>(places_.size());
     if (places_.size() >= most_peers_) {
@@ -94,8 +94,8 @@ class roster {
   }
 
   /// A connection became the link of a place.
-  CAUSEWAY_DECL void settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
-                            const std::string& dialled);
+  CAUSEWAY_DECL void connected(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
+                               const std::string& dialled);
 
   /// The place whose link lacks this stream.
   CAUSEWAY_DECL [[nodiscard]] std::optional<peer_index> lacking(const stream_request& which) const;
@@ -107,7 +107,7 @@ class roster {
   [[nodiscard]] std::optional<peer_index> longest_gone(Alive alive) const {
     std::optional<peer_index> oldest;
     for (peer_index p = 0; p < places_.size(); ++p) {
-      if (!alive(p) && (!oldest || places_[p].settled < places_[*oldest].settled)) oldest = p;
+      if (!alive(p) && (!oldest || places_[p].connected_at < places_[*oldest].connected_at)) oldest = p;
     }
     return oldest;
   }
@@ -119,7 +119,7 @@ class roster {
   std::map<peer_id, peer_index> numbers_;
   std::map<peer_id, standing> choices_;  // connections that we chose and that are about to be taken
   std::uint64_t last_serial_ = 0;
-  std::uint64_t settled_ = 0;
+  std::uint64_t connections_ = 0;
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail

@@ -121,7 +121,7 @@ struct stream {
   std::size_t begin = 0;
   std::size_t end = 0;
   bool in_chunk = false;
-  landing spot;
+  chunk_target spot;
   std::size_t chunk_left = 0;
   std::optional<frame_header> parked;   ///< a chunk that the inbox has no room for yet
   std::optional<std::uint64_t> digest;  ///< of the chunk that is being read

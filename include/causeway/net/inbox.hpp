@@ -30,7 +30,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 
 /// The chunk that a stream is reading. It names no address: `inbox::place` tells where the next bytes go, because the
 /// receive may end, and its buffer go, while the chunk is still coming in.
-struct landing {
+struct chunk_target {
   enum class kind : std::uint8_t { user_buffer, kept, discard, parked };
   kind how = kind::parked;  ///< parked: no room, read nothing more from this stream
   std::uint64_t sequence = 0;
@@ -57,13 +57,13 @@ class inbox {
   inbox& operator=(const inbox&) = delete;
 
   /// A chunk's header came in. An error means that the peer broke the protocol and must be dropped.
-  CAUSEWAY_DECL result<landing> begin_chunk(const frame_header& h);
+  CAUSEWAY_DECL result<chunk_target> begin_chunk(const frame_header& h);
 
   /// Where the bytes of a chunk belong, now; null when nobody wants them any more. To be asked before each piece of it.
-  CAUSEWAY_DECL [[nodiscard]] std::byte* place(const landing& spot) const;
+  CAUSEWAY_DECL [[nodiscard]] std::byte* place(const chunk_target& spot) const;
 
   /// All bytes of a chunk came, and are where `place` said.
-  CAUSEWAY_DECL void end_chunk(const landing& spot);
+  CAUSEWAY_DECL void end_chunk(const chunk_target& spot);
 
   /// The sender gave a message up after `chunk_offset` bytes of it. Its receive ends, and its buffer is the caller's again.
   /// The notice may overtake chunks, and other streams may be in the middle of some: the message is kept until all of them
@@ -136,14 +136,14 @@ class inbox {
 
   CAUSEWAY_DECL result<void> check_chunk(const message& m, const frame_header& h) const;
 
-  CAUSEWAY_DECL result<void> keep_chunk(message& m, const frame_header& h, landing& spot);
+  CAUSEWAY_DECL result<void> keep_chunk(message& m, const frame_header& h, chunk_target& spot);
 
   /// All peers together keep more than `times` the budget, and this one more than its share.
   CAUSEWAY_DECL [[nodiscard]] bool crowded(std::size_t after, std::size_t times) const;
   CAUSEWAY_DECL void keep(std::size_t bytes);
   CAUSEWAY_DECL void free(std::size_t bytes);
 
-  CAUSEWAY_DECL void settle_kept(message& m, std::uint64_t offset);
+  CAUSEWAY_DECL void mark_filled(message& m, std::uint64_t offset);
 
   CAUSEWAY_DECL void copy_if_filled(const message& m, const kept_chunk& chunk);
 

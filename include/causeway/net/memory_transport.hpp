@@ -43,7 +43,7 @@ class memory_hub {
  public:
   CAUSEWAY_DECL memory_hub(std::uint32_t peers, memory_options options);
 
-  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
+  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(peers_.size()); }
 
   CAUSEWAY_DECL operation start(peer_index self, peer_index other, const message_id& id, std::span<const std::byte> out,
                                 std::span<std::byte> in, bool is_send);
@@ -93,8 +93,8 @@ class memory_hub {
     std::vector<std::byte> bytes;
   };
 
-  struct seat {
-    bool alive = true;  // a peer counts as alive before it has taken its seat, so that threads may start in any order
+  struct peer_state {
+    bool alive = true;  // a peer counts as alive before it has joined, so that threads may start in any order
     bool taken = false;
     operation last = 0;
     std::uint64_t operations = 0;
@@ -111,9 +111,9 @@ class memory_hub {
   // The parent is not part of the match: a message about another parent must be refused, not overlooked.
   CAUSEWAY_DECL static bool matches(const message_id& a, const message_id& b);
 
-  CAUSEWAY_DECL static const fault* planned_fault(const seat& s);
+  CAUSEWAY_DECL static const fault* planned_fault(const peer_state& s);
 
-  CAUSEWAY_DECL static operation refuse(seat& me, peer_index other, const char* why);
+  CAUSEWAY_DECL static operation refuse(peer_state& me, peer_index other, const char* why);
 
   CAUSEWAY_DECL void begin_send(peer_index self, pending& op);
 
@@ -136,7 +136,7 @@ class memory_hub {
 
   memory_options options_;
   mutable std::mutex mutex_;
-  std::deque<seat> seats_;  // not a vector: a seat does not move
+  std::deque<peer_state> peers_;  // not a vector: an element does not move
 };
 
 }  // namespace detail

@@ -18,12 +18,12 @@
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/async_pipeline_stream.hpp>
 #include <causeway/parallel/micro_batches.hpp>
-#include <causeway/parallel/pipeline_batch.hpp>
-#include <causeway/parallel/pipeline_place.hpp>
-#include <causeway/parallel/pipeline_talk.hpp>
-#include <causeway/parallel/stage_mail.hpp>
+#include <causeway/parallel/pipeline/async_pipeline_stream.hpp>
+#include <causeway/parallel/pipeline/pipeline_batch.hpp>
+#include <causeway/parallel/pipeline/pipeline_exchange.hpp>
+#include <causeway/parallel/pipeline/pipeline_mailbox.hpp>
+#include <causeway/parallel/pipeline/pipeline_place.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
@@ -126,7 +126,7 @@ class async_pipeline {
     return evaluate_batch(
         ctx, view, chunks_, pieces(), b,
         {.channel = evaluation_channel, .step = ctx.step(), .seed = place_.replica, .deadline = deadline(ctx)},
-        talk(ctx, ctx.step()));
+        exchange(ctx, ctx.step()));
   }
 
   void serialize(auto& ar) {
@@ -165,7 +165,7 @@ class async_pipeline {
     ctx.form_group(place_.group);
     auto view = view_of(ctx);
     // A peer that was stopped in an exchange has the step behind it, but for that.
-    return agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), 1, ctx.step() + moved_}, chunks_, talk(ctx, 0));
+    return agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), 1, ctx.step() + moved_}, chunks_, exchange(ctx, 0));
   }
 
   [[nodiscard]] result<void> check_options() const {
@@ -188,8 +188,8 @@ class async_pipeline {
   [[nodiscard]] collective::group_view view_of(auto& ctx) const { return {ctx.world(), place_.pipeline}; }
 
   // `step`: on which the stages agree; 0 before they do.
-  [[nodiscard]] pipeline_talk talk(auto& ctx, std::uint64_t step) const {
-    pipeline_talk t{{.channel = first_channel + 4, .step = step}, ctx.exchange_options()};
+  [[nodiscard]] pipeline_exchange exchange(auto& ctx, std::uint64_t step) const {
+    pipeline_exchange t{{.channel = first_channel + 4, .step = step}, ctx.exchange_options()};
     t.options.deadline = deadline(ctx);
     return t;
   }
@@ -218,7 +218,7 @@ class async_pipeline {
   stream_type<Context>& stream_of(Context& ctx, const batch& b) {
     if (!stream_) {
       shape_ = shape_of(ctx, b);
-      const typename async_mail<Codec>::options mail{
+      const typename async_pipeline_mailbox<Codec>::options mailbox{
           .channel = first_channel, .seed = place_.replica, .shape = shape_, .late = std::size_t{1} + options_.ahead};
       const stream_setup setup{.rank = place_.rank,
                                .ranks = place_.ranks(),
@@ -229,7 +229,7 @@ class async_pipeline {
                                .shape = shape_,
                                .grad_scale = 1.0F / static_cast<float>(b.tokens()),
                                .stashing = options_.stashing};
-      stream_ = std::make_unique<stream_type<Context>>(view_of(ctx), mail, setup);
+      stream_ = std::make_unique<stream_type<Context>>(view_of(ctx), mailbox, setup);
     }
     return static_cast<stream_type<Context>&>(*stream_);
   }

@@ -18,21 +18,21 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/block_sums.hpp>
-#include <causeway/parallel/cohort_talk.hpp>
-#include <causeway/parallel/cohorts.hpp>
-#include <causeway/parallel/crew.hpp>
-#include <causeway/parallel/crew_facts.hpp>
-#include <causeway/parallel/crew_turns.hpp>
-#include <causeway/parallel/interpolated_blocks.hpp>
+#include <causeway/parallel/elastic/assigned_work.hpp>
+#include <causeway/parallel/elastic/block_sums.hpp>
+#include <causeway/parallel/elastic/cohort_exchange.hpp>
+#include <causeway/parallel/elastic/cohorts.hpp>
+#include <causeway/parallel/elastic/interpolated_blocks.hpp>
+#include <causeway/parallel/elastic/peer_inventory.hpp>
+#include <causeway/parallel/elastic/pipeline_peer.hpp>
+#include <causeway/parallel/elastic/resumable_step.hpp>
+#include <causeway/parallel/elastic/shared_blocks.hpp>
+#include <causeway/parallel/elastic/step_group.hpp>
+#include <causeway/parallel/elastic/step_turns.hpp>
+#include <causeway/parallel/elastic/unsound_steps.hpp>
 #include <causeway/parallel/micro_batches.hpp>
-#include <causeway/parallel/pipeline_peer.hpp>
-#include <causeway/parallel/resumable_step.hpp>
-#include <causeway/parallel/seat_work.hpp>
-#include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/tied_table.hpp>
-#include <causeway/parallel/unsound_steps.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/layout.hpp>
@@ -71,7 +71,7 @@ struct elastic_pipeline_options {
 
 /// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which
 /// layout: the same optimisation problem for any number of peers. Every peer is given the same global batch, as a function
-/// of trainer.context().step(). Needs an environment whose group is a crew_group, the same object here, fault::quorum,
+/// of trainer.context().step(). Needs an environment whose group is a pipeline_group, the same object here, fault::quorum,
 /// and an inner optimizer whose state can be divided (optim::Divisible). The trainer stays where it is once it started.
 ///
 /// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
@@ -97,7 +97,7 @@ class elastic_pipeline {
       .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .by_blocks = true};
   static constexpr std::uint32_t state_version = 2;
 
-  explicit elastic_pipeline(std::shared_ptr<crew> peers = nullptr, elastic_pipeline_options options = {},
+  explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
                             Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
       : peer_{std::move(peers)},
         options_{std::move(options)},
@@ -114,14 +114,14 @@ class elastic_pipeline {
     CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
     whole_ = b;
     for (;;) {
-      if (peer_.words().step > ctx.step()) return finished_by_others(ctx);
+      if (peer_.record().step > ctx.step()) return finished_by_others(ctx);
       const auto begun = begin_attempt();
       const auto done = begun ? attempt(ctx) : begun;
       if (done) return loss_ / static_cast<double>(b.tokens());
       if (!complete_) return done.error();
       CAUSEWAY_TRY(peer_.group->failed(done.error()));  // a gradient that others may have voted for is kept
-      if (taken()) return peer_.words().loss / static_cast<double>(b.tokens());
-      if (begun || begun.error().code != errc::cancelled || peer_.words().step != ctx.step()) continue;
+      if (taken()) return peer_.record().loss / static_cast<double>(b.tokens());
+      if (begun || begun.error().code != errc::cancelled || peer_.record().step != ctx.step()) continue;
       complete_ = false;  // the trainer clears the gradients
       return done.error();
     }
@@ -130,7 +130,7 @@ class elastic_pipeline {
   /// Of the whole model. The run takes the step here: what follows needs nobody else.
   result<float> norm(auto& ctx) {
     while (!taken()) {
-      if (peer_.words().step > ctx.step()) return finished_by_others(ctx);
+      if (peer_.record().step > ctx.step()) return finished_by_others(ctx);
       if (!proposes_) {
         CAUSEWAY_TRY(begin_attempt());
         CAUSEWAY_TRY(attempt(ctx));
@@ -139,17 +139,17 @@ class elastic_pipeline {
       }
     }
     complete_ = proposes_ = false;
-    exchanged_at_ = peer_.words().state;
+    exchanged_at_ = peer_.record().state;
     if (by_policy()) take_table(ctx);
     kept_.forget();
-    peer_.held.moved_to(peer_.words().state, std::move(squares_.of));
-    return static_cast<float>(peer_.words().norm);
+    peer_.held.moved_to(peer_.record().state, std::move(squares_.of));
+    return static_cast<float>(peer_.record().norm);
   }
 
   /// A disk that fails costs the copy, not the step.
   result<void> after_step(auto& ctx) {
-    const crew_words& words = peer_.words();
-    if (options_.store_every > 0 && (words.step == 1 || words.step % options_.store_every == 0)) {
+    const step_record& record = peer_.record();
+    if (options_.store_every > 0 && (record.step == 1 || record.step % options_.store_every == 0)) {
       const auto saved = save_blocks(ctx);
       if (!saved) ctx.log()(severity::warning, "blocks were not saved: " + saved.error().text());
     }
@@ -164,14 +164,14 @@ class elastic_pipeline {
     CAUSEWAY_TRY(check_batch(name, b, pieces));
     for (;;) {
       const auto begun = begin_attempt();
-      if (peer_.words().step != ctx.step()) {
-        ctx.resume_at(peer_.words().step);
+      if (peer_.record().step != ctx.step()) {
+        ctx.resume_at(peer_.record().step);
         return fail(errc::cancelled, "evaluation", "the others are at step " + std::to_string(ctx.step()));
       }
       const auto sum = begun ? try_to_evaluate(ctx, b, static_cast<std::uint32_t>(pieces)) : result<double>{begun.error()};
       if (!sum) {
         CAUSEWAY_TRY(peer_.group->failed(sum.error()));
-        if (!begun && begun.error().code == errc::cancelled && peer_.words().step == ctx.step()) return begun.error();
+        if (!begun && begun.error().code == errc::cancelled && peer_.record().step == ctx.step()) return begun.error();
         continue;
       }
       turns_.came_to(*sum);
@@ -211,7 +211,7 @@ class elastic_pipeline {
                   std::string{Recovery::name} + " has an order of its own, 1F1B; use stage::one_f_one_b");
     }
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
-    peer_.held.seated(computes_, replica_);
+    peer_.held.assigned(computes_, replica_);
     peer_.group->exchange_by(
         {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
     return {};
@@ -231,8 +231,8 @@ class elastic_pipeline {
   // may be the others' word, when a peer was lost before it had told its own to all. Others may have taken the step in
   // another attempt, whose sums are rounded otherwise: that is another state.
   [[nodiscard]] bool taken() const {
-    const crew_words& now = peer_.words();
-    return complete_ && now == next_words(now.loss, now.norm);
+    const step_record& now = peer_.record();
+    return complete_ && now == next_record(now.loss, now.norm);
   }
 
   result<void> propose() {
@@ -245,15 +245,15 @@ class elastic_pipeline {
   void name_attempt() {
     hasher h;
     for (const auto& [id, index] : peer_.index_of) h.add_value(id).add_value(index);
-    add_layout(h, peer_.layout).add_value(kept_.agreed()).add_value(peer_.words().state);
-    next_ = {peer_.words().step + 1, h.finish(), 0, peer_.words().history, 0};
+    add_layout(h, peer_.layout).add_value(kept_.agreed()).add_value(peer_.record().state);
+    next_ = {peer_.record().step + 1, h.finish(), 0, peer_.record().history, 0};
     next_.history.took_step(next_.step, recovery_.interval(), peer_.layout, peer_.attempt.transport->size());
     complete_ = true;
   }
 
   // What the run holds alike after the step of that attempt.
-  [[nodiscard]] crew_words next_words(double loss, double norm) const {
-    crew_words next = next_;
+  [[nodiscard]] step_record next_record(double loss, double norm) const {
+    step_record next = next_;
     next.loss = loss;
     next.norm = norm;
     next.state = mix(next_.state, std::bit_cast<std::uint64_t>(norm));
@@ -264,19 +264,19 @@ class elastic_pipeline {
   result<void> attempt(auto& ctx) {
     proposes_ = false;
     if (taken()) {  // the attempt just begun is the next step's
-      loss_ = peer_.words().loss;
+      loss_ = peer_.record().loss;
       return {};
     }
     complete_ = computed_ = false;
     codec_.begin_step();
-    if (peer_.words().step != ctx.step()) return finished_by_others(ctx);
-    CAUSEWAY_ASSIGN(const auto facts, meet(ctx, true));
-    CAUSEWAY_TRY(assemble(ctx, *facts));
+    if (peer_.record().step != ctx.step()) return finished_by_others(ctx);
+    CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, true));
+    CAUSEWAY_TRY(assemble(ctx, *inventory));
     auto done = compute(ctx);
     if (done) done = check_sound(loss_, ctx.own_norm());
     if (!done) return leave_to_others(ctx, done.error());
     own_loss_ = loss_;
-    if (by_policy()) return meet_for_exchange(ctx, *facts);
+    if (by_policy()) return meet_for_exchange(ctx, *inventory);
     CAUSEWAY_TRY(sum_gradients(ctx));
     name_attempt();
     CAUSEWAY_TRY(tell_sums(ctx));
@@ -293,7 +293,7 @@ class elastic_pipeline {
   // It goes to their step at once: who is behind when they have ended would wait for their next attempt for ever.
   error finished_by_others(auto& ctx) {
     complete_ = false;
-    ctx.resume_at(peer_.words().step);
+    ctx.resume_at(peer_.record().step);
     peer_.group->finished_by_others();
     return fail(errc::cancelled, "step", "the others have finished it");
   }
@@ -310,16 +310,16 @@ class elastic_pipeline {
   // The sum of the losses. Not a number: there is none to be had.
   result<double> try_to_evaluate(auto& ctx, const batch& b, std::uint32_t pieces) {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
-    CAUSEWAY_ASSIGN(const auto facts, meet(ctx, false));
-    if (!facts) return missed_;
-    auto made = recovery_.arrange(facts->gathered);
-    if (!made || !lost_runs(facts->gathered).empty()) return none;  // the step will wait for peers, or mend it
-    CAUSEWAY_TRY(take_seat(ctx, *facts, std::move(*made)));
+    CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, false));
+    if (!inventory) return missed_;
+    auto made = recovery_.arrange(inventory->snapshot);
+    if (!made || !lost_runs(inventory->snapshot).empty()) return none;  // the step will wait for peers, or mend it
+    CAUSEWAY_TRY(take_assignment(ctx, *inventory, std::move(*made)));
     stage::layout shared_out = peer_.layout;
     const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
     for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
-    const auto own = peer_.seat == nullptr ? result<double>{0.0}
-                                           : peer_.forward_only(ctx, shared_out, peer_.place, b, pieces, meeting());
+    const auto own = peer_.assignment == nullptr ? result<double>{0.0}
+                                                 : peer_.forward_only(ctx, shared_out, peer_.place, b, pieces, meeting());
     const auto sound = own ? check_sound(*own, 0) : result<void>{own.error()};
     if (!sound) return leave_to_others(ctx, sound.error());
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::sums_channel, *own, meetings_));
@@ -330,66 +330,67 @@ class elastic_pipeline {
 
   // What all peers of the attempt hold, once all are at the same turn. None: the others are past this peer's, and told it
   // what it missed.
-  result<std::optional<crew_facts>> meet(auto& ctx, bool trains) {
+  result<std::optional<cluster_inventory>> meet(auto& ctx, bool trains) {
     const std::int64_t layers = ctx.model().blocks();
-    crew_member own = peer_.described(layers, ctx.log());
-    if (trains) own.peer.begun = kept_.described(peer_.words(), ctx.model().part().ranges(layers));
-    turns_.at(peer_.words().state);
+    peer_inventory own = peer_.described(layers, ctx.log());
+    if (trains) own.peer.begun = kept_.described(peer_.record(), ctx.model().part().ranges(layers));
+    turns_.at(peer_.record().state);
     own.turn = turns_.now(trains);
     const auto ours = pipeline_peer::agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
     for (;;) {
       ++meetings_;
-      CAUSEWAY_ASSIGN(crew_facts facts, peer_.gather(named(pipeline_peer::facts_channel), own, ours, peer_.how(ctx)));
-      if (own.turn.order() < furthest(facts.turns)) {
-        missed_ = missed(own.turn, facts.turns);
-        return std::optional<crew_facts>{};
+      CAUSEWAY_ASSIGN(cluster_inventory inventory,
+                      peer_.gather(named(pipeline_peer::inventory_channel), own, ours, peer_.how(ctx)));
+      if (own.turn.order() < furthest(inventory.turns)) {
+        missed_ = missed(own.turn, inventory.turns);
+        return std::optional<cluster_inventory>{};
       }
-      const auto with_us = [&](const crew_turn& t) { return t.order() == own.turn.order(); };
-      if (!std::all_of(facts.turns.begin(), facts.turns.end(), with_us)) continue;  // the others come after
-      return std::optional{std::move(facts)};
+      const auto with_us = [&](const step_turn& t) { return t.order() == own.turn.order(); };
+      if (!std::all_of(inventory.turns.begin(), inventory.turns.end(), with_us)) continue;  // the others come after
+      return std::optional{std::move(inventory)};
     }
   }
 
-  result<void> assemble(auto& ctx, const crew_facts& facts) {
-    auto made = recovery_.arrange(facts.gathered);
+  result<void> assemble(auto& ctx, const cluster_inventory& inventory) {
+    auto made = recovery_.arrange(inventory.snapshot);
     if (!made) return peer_.wait_for_more(ctx.log(), this_step(ctx), made.error());
-    if constexpr (keeps_work) resumes_ = recovery_.resumes(facts.gathered);
-    for (const nn::block_range& r : lost_runs(facts.gathered)) {
-      const bool between = r.first > 0 && r.last < facts.gathered.layers;
+    if constexpr (keeps_work) resumes_ = recovery_.resumes(inventory.snapshot);
+    for (const nn::block_range& r : lost_runs(inventory.snapshot)) {
+      const bool between = r.first > 0 && r.last < inventory.snapshot.layers;
       if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
-      return go_back(ctx, facts, missing(r));
+      return go_back(ctx, inventory, missing(r));
     }
-    return take_seat(ctx, facts, std::move(*made));
+    return take_assignment(ctx, inventory, std::move(*made));
   }
   [[nodiscard]] static std::string this_step(auto& ctx) { return "step " + std::to_string(ctx.step() + 1); }
 
   // Who left has saved what it held; with what is here that may be the state of now.
-  result<void> go_back(auto& ctx, const crew_facts& facts, const error& why) {
+  result<void> go_back(auto& ctx, const cluster_inventory& inventory, const error& why) {
     shared_blocks blocks{ctx, peer_.group->state()};
     const auto ours = [&](std::int64_t b) {
-      return peer_.saved.savers.is_first(facts.gathered.holders(b), peer_.identity());
+      return peer_.saved.savers.is_first(inventory.snapshot.holders(b), peer_.identity());
     };
-    const auto kept = peer_.saved.save_if(blocks, peer_.held, peer_.words(), ours);
+    const auto kept = peer_.saved.save_if(blocks, peer_.held, peer_.record(), ours);
     if (!kept) ctx.log()(severity::warning, kept.error().text());
     CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, this_step(ctx), why));
-    exchanged_at_ = alike ? peer_.words().state : 0;
+    exchanged_at_ = alike ? peer_.record().state : 0;
     if (alike) peer_.group->state().begin_anew();
-    ctx.resume_at(peer_.words().step);
+    ctx.resume_at(peer_.record().step);
     peer_.group->finished_by_others();
-    return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(peer_.words().step));
+    return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(peer_.record().step));
   }
 
-  result<void> take_seat(auto& ctx, const crew_facts& facts, stage::layout made) {
+  result<void> take_assignment(auto& ctx, const cluster_inventory& inventory, stage::layout made) {
     peer_.layout = std::move(made);
-    CAUSEWAY_TRY(peer_.layout.check(facts.gathered.layers, facts.gathered.micro_batches));
+    CAUSEWAY_TRY(peer_.layout.check(inventory.snapshot.layers, inventory.snapshot.micro_batches));
     if (by_policy()) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name));
     shared_blocks blocks{ctx, peer_.group->state()};
-    const bool ready = peer_.sit_down(ctx.model().blocks(), ctx.model().part());
+    const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
     if (!ready) kept_.forget();
-    CAUSEWAY_TRY(peer_.fetch(blocks, facts, ready, meetings_));
-    computes_ = peer_.seat != nullptr ? peer_.seat->computes : nn::block_range{};
+    CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, meetings_));
+    computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
     replica_ = static_cast<std::uint32_t>(peer_.place.replica);
-    peer_.held.seated(computes_, replica_);
+    peer_.held.assigned(computes_, replica_);
     return {};
   }
 
@@ -398,7 +399,7 @@ class elastic_pipeline {
   result<void> compute(auto& ctx) {
     if constexpr (keeps_work) return go_on(ctx);
     double tokens = static_cast<double>(whole_.tokens());
-    if (by_policy() && peer_.seat != nullptr) {  // its pipeline's own mean: they are weighed when they are exchanged
+    if (by_policy() && peer_.assignment != nullptr) {  // its pipeline's own mean: they are weighed when they are exchanged
       const std::uint32_t own = peer_.layout.replicas[peer_.place.replica].micro_batches;
       tokens *= own / static_cast<double>(options_.micro_batches);
     }
@@ -413,21 +414,24 @@ class elastic_pipeline {
     const auto micro_batches = static_cast<std::uint32_t>(options_.micro_batches);
     const stage::layout& l = peer_.layout;
     const std::size_t r = peer_.place.replica;
-    const bool sits = peer_.seat != nullptr;
-    const kept_talk talk{*peer_.attempt.transport, peer_.index_of, named(pipeline_peer::progress_channel), peer_.how(ctx),
-                         peer_.boundaries(ctx.step(), meeting())};
+    const bool is_assigned = peer_.assignment != nullptr;
+    const step_exchange exchange{*peer_.attempt.transport, peer_.index_of, named(pipeline_peer::progress_channel),
+                                 peer_.how(ctx), peer_.boundaries(ctx.step(), meeting())};
     if (resumes_) {
       ++resumed_attempts_;
-      CAUSEWAY_TRY(kept_.resume(talk, sits, micro_batches));
+      CAUSEWAY_TRY(kept_.resume(exchange, is_assigned, micro_batches));
     } else {
-      kept_.template begin<tape>(peer_.words(), l, sits ? &peer_.place : nullptr);
+      kept_.template begin<tape>(peer_.record(), l, is_assigned ? &peer_.place : nullptr);
     }
     std::vector<std::uint64_t> dropout;
-    if (sits) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
-    const seat_batch share{
-        whole_, micro_batches, sits ? peer_.seat->computes : nn::block_range{}, 1.0F / static_cast<float>(whole_.tokens()),
-        true,   dropout};
-    CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, l, codec_, share, talk, recovery_.repeats_all()));
+    if (is_assigned) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
+    const assigned_batch share{whole_,
+                               micro_batches,
+                               is_assigned ? peer_.assignment->computes : nn::block_range{},
+                               1.0F / static_cast<float>(whole_.tokens()),
+                               true,
+                               dropout};
+    CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, l, codec_, share, exchange, recovery_.repeats_all()));
     return {};
   }
 
@@ -448,7 +452,7 @@ class elastic_pipeline {
       loss_ += loss;
       sum_of_squares += squares;
     }
-    told_ = next_words(loss_, std::sqrt(sum_of_squares));
+    told_ = next_record(loss_, std::sqrt(sum_of_squares));
     return {};
   }
 
@@ -482,22 +486,22 @@ class elastic_pipeline {
   }
   // Of this peer's pipeline: the peers at its first and its last stage, if this is one of them and they are two.
   [[nodiscard]] std::vector<std::uint64_t> ends_of_pipeline() const {
-    if (peer_.seat == nullptr) return {};
-    const auto& seats = peer_.layout.replicas[peer_.place.replica].seats;
-    if (seats.size() < 2 || (peer_.place.rank > 0 && peer_.place.rank + 1 < seats.size())) return {};
-    return {seats.front().peer, seats.back().peer};
+    if (peer_.assignment == nullptr) return {};
+    const auto& assignments = peer_.layout.replicas[peer_.place.replica].assignments;
+    if (assignments.size() < 2 || (peer_.place.rank > 0 && peer_.place.rank + 1 < assignments.size())) return {};
+    return {assignments.front().peer, assignments.back().peer};
   }
 
   // Everybody has its pipeline's gradient. Who did not take part in the run's last step takes what the policy keeps alike;
   // what an exchange remembers counts where all who hold the same blocks have the same.
-  result<void> meet_for_exchange(auto& ctx, const crew_facts& facts) {
-    const crew_state& kept = peer_.group->state();
+  result<void> meet_for_exchange(auto& ctx, const cluster_inventory& inventory) {
+    const exchange_state& kept = peer_.group->state();
     const auto own = described_for_exchange(own_loss_, exchanged_at_, kept);
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own, meetings_));
     if (const auto taken = bring_up(ctx, all, own); !taken) {
-      return taken.error().code == errc::not_found ? go_back(ctx, facts, taken.error()) : taken;
+      return taken.error().code == errc::not_found ? go_back(ctx, inventory, taken.error()) : taken;
     }
-    const crew_entry entry = peer_.entry();
+    const exchange_entry entry = peer_.entry();
     const auto as_ours = [&](net::peer_index holder) { return all[holder].memory == own.memory; };
     if (!std::all_of(entry.holders.begin(), entry.holders.end(), as_ours)) CAUSEWAY_TRY(kept.forget());
     loss_ = 0;
@@ -508,28 +512,28 @@ class elastic_pipeline {
   }
 
   result<void> bring_up(auto& ctx, std::span<const exchange_share> all, const exchange_share& own) {
-    const auto has = [&](const exchange_share& s) { return s.state == peer_.words().state; };
+    const auto has = [&](const exchange_share& s) { return s.state == peer_.record().state; };
     if (std::all_of(all.begin(), all.end(), has)) return {};
-    const crew_state& kept = peer_.group->state();
+    const exchange_state& kept = peer_.group->state();
     CAUSEWAY_TRY(take_alike(*peer_.attempt.transport, named(pipeline_peer::alike_channel), kept, has(own), peer_.how(ctx)));
     if (has(own)) return {};
     kept.begin_anew();
-    ctx.resume_at(peer_.words().step, true);  // the step under way counts
-    exchanged_at_ = peer_.words().state;
+    ctx.resume_at(peer_.record().step, true);  // the step under way counts
+    exchanged_at_ = peer_.record().state;
     return {};
   }
 
   // In an attempt that is another than the one whose gradient the policy has, that is computed again, and the policy's row
   // made again.
-  result<crew_entry> enter(auto& ctx) {
-    if (!by_policy()) return crew_entry{};
+  result<exchange_entry> enter(auto& ctx) {
+    if (!by_policy()) return exchange_entry{};
     if (!taken()) {
-      if (peer_.words().step > ctx.step()) return finished_by_others(ctx);
+      if (peer_.record().step > ctx.step()) return finished_by_others(ctx);
       CAUSEWAY_TRY(begin_attempt());
     }
     if (taken()) {
       known_ = true;
-      return crew_entry{.known = mean_};
+      return exchange_entry{.known = mean_};
     }
     if (computed_) return peer_.entry();
     CAUSEWAY_TRY(attempt(ctx));
@@ -562,7 +566,7 @@ class elastic_pipeline {
 
   batch whole_;
   std::uint64_t meetings_ = 0;  // in this attempt
-  crew_turns turns_;
+  step_turns turns_;
   double missed_ = 0;  // an evaluation that others are through with
   double loss_ = 0, own_loss_ = 0;
   block_squares squares_;
@@ -570,10 +574,10 @@ class elastic_pipeline {
   bool computed_ = false;           // this attempt's gradient, which the policy is to exchange
   std::vector<float> mean_;         // what that came to
   bool known_ = false;              // it is given out as what the run has
-  nn::block_range computes_{};      // here, when this peer sat down last
+  nn::block_range computes_{};      // here, in the last layout
   std::uint32_t replica_ = 0;
-  crew_words next_;        // after the step of the last complete attempt, without loss and norm
-  crew_words told_;        // likewise with them: what this peer would propose
+  step_record next_;       // after the step of the last complete attempt, without loss and norm
+  step_record told_;       // likewise with them: what this peer would propose
   bool complete_ = false;  // the gradients are those of the whole batch
   bool proposes_ = false;  // and the attempt that made them so is under way
   std::uint64_t resumed_attempts_ = 0;

@@ -3,8 +3,8 @@
 #define CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
 
 // Pipelines whose peers come and go, and whose replicas take steps of their own: DiLoCo between whole pipelines. A round is
-// one attempt of the membership, and the exchange at its end is voted on before anything lands. When a peer is lost, the
-// attempt is called off and begun again: replicas that are whole go on where they were, with their own progress; the
+// one attempt of the membership, and the exchange at its end is voted on before anything is applied. When a peer is lost,
+// the attempt is called off and begun again: replicas that are whole go on where they were, with their own progress; the
 // others' peers begin the round anew, if they make a replica together, or rest until the next.
 
 #include <causeway/collective/group_view.hpp>
@@ -19,15 +19,15 @@
 #include <causeway/net/deadline.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/cohort_talk.hpp>
-#include <causeway/parallel/cohorts.hpp>
-#include <causeway/parallel/crew.hpp>
-#include <causeway/parallel/interpolated_blocks.hpp>
+#include <causeway/parallel/elastic/cohort_exchange.hpp>
+#include <causeway/parallel/elastic/cohorts.hpp>
+#include <causeway/parallel/elastic/interpolated_blocks.hpp>
+#include <causeway/parallel/elastic/pipeline_peer.hpp>
+#include <causeway/parallel/elastic/shared_blocks.hpp>
+#include <causeway/parallel/elastic/step_group.hpp>
+#include <causeway/parallel/elastic/unsound_steps.hpp>
 #include <causeway/parallel/micro_batches.hpp>
-#include <causeway/parallel/pipeline_peer.hpp>
-#include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/stage_model.hpp>
-#include <causeway/parallel/unsound_steps.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/layout.hpp>
@@ -74,10 +74,10 @@ struct local_pipeline_options {
 /// - if no replica is whole, the round begins anew, laid out for who is there.
 ///
 /// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
-/// begins anew. Needs an environment whose group is a crew_group, the same object here, fault::quorum, an inner optimizer
-/// whose state can be divided (optim::Divisible), a recovery whose replicas are cut alike (regroup, morph, proactive), and
-/// a policy with comm_traits::moves_with_blocks (rule C7). Untied embeddings. The trainer stays where it is once it
-/// started.
+/// begins anew. Needs an environment whose group is a pipeline_group, the same object here, fault::quorum, an inner
+/// optimizer whose state can be divided (optim::Divisible), a recovery whose replicas are cut alike (regroup, morph,
+/// proactive), and a policy with comm_traits::moves_with_blocks (rule C7). Untied embeddings. The trainer stays where it is
+/// once it started.
 ///
 /// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
 /// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
@@ -94,7 +94,7 @@ class local_pipeline {
   static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .moves_blocks = true};
   static constexpr std::uint32_t state_version = 1;
 
-  explicit local_pipeline(std::shared_ptr<crew> peers = nullptr, local_pipeline_options options = {},
+  explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
       : peer_{std::move(peers)},
         options_{std::move(options)},
@@ -170,7 +170,8 @@ class local_pipeline {
        progress_.slot, computes_.first, computes_.last);
   }
 
-  /// Of the last attempt: replicas in their slots, without seats where nobody trains; and the peers that took part in it.
+  /// Of the last attempt: replicas in their slots, without assignments where nobody trains; and the peers that took part in
+  /// it.
   [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
   [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
   /// Blocks that this peer has received since it was built.
@@ -187,7 +188,7 @@ class local_pipeline {
   result<void> begin(auto& ctx) {
     CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
-    peer_.held.seated(computes_, progress_.slot);
+    peer_.held.assigned(computes_, progress_.slot);
     peer_.group->exchange_by(
         {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
     return check_untied(ctx);
@@ -202,44 +203,44 @@ class local_pipeline {
 
   // ---- who takes part, once in an attempt -------------------------------------------------------------------------------
 
-  // Success: this peer knows its seat, and has what it needs there. `begins_anew_`: at the round's beginning, and the step
-  // under way, if one is, ends with that.
+  // Success: this peer knows its assignment, and has what it needs there. `begins_anew_`: at the round's beginning, and the
+  // step under way, if one is, ends with that.
   result<void> gather(auto& ctx, bool ends_step) {
     begins_anew_ = false;
     CAUSEWAY_ASSIGN(const bool another, peer_.begin_attempt());
     if (gathered_ && !another) return {};
     gathered_ = false;
-    CAUSEWAY_ASSIGN(const crew_facts facts, meet(ctx));
-    CAUSEWAY_ASSIGN(const auto members, members_of(ctx, facts));
+    CAUSEWAY_ASSIGN(const cluster_inventory inventory, meet(ctx));
+    CAUSEWAY_ASSIGN(const auto members, members_of(ctx, inventory));
     if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
-    auto made = arrange_cohorts(recovery_, facts.gathered, members, peer_.words().state);
+    auto made = arrange_cohorts(recovery_, inventory.snapshot, members, peer_.record().state);
     if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
-    if (!lost_runs(facts.gathered).empty()) return go_back(ctx, missing(lost_runs(facts.gathered).front()));
+    if (!lost_runs(inventory.snapshot).empty()) return go_back(ctx, missing(lost_runs(inventory.snapshot).front()));
     peer_.layout = std::move(made->layout);
-    const auto seated = take_seat(ctx, facts, members, made->names);
+    const auto assigned = take_assignment(ctx, inventory, members, made->names);
     if (begins_anew_ && ends_step) peer_.group->finished_by_others();
-    return seated;
+    return assigned;
   }
 
-  result<crew_facts> meet(auto& ctx) {
-    const crew_member own = peer_.described(ctx.model().blocks(), ctx.log());
+  result<cluster_inventory> meet(auto& ctx) {
+    const peer_inventory own = peer_.described(ctx.model().blocks(), ctx.log());
     const auto ours = pipeline_peer::agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
-    return peer_.gather(peer_.named(pipeline_peer::facts_channel), own, ours, peer_.how(ctx));
+    return peer_.gather(peer_.named(pipeline_peer::inventory_channel), own, ours, peer_.how(ctx));
   }
 
-  // By place in facts.gathered.peers.
-  result<std::vector<cohort_member>> members_of(auto& ctx, const crew_facts& facts) {
+  // By place in inventory.snapshot.peers.
+  result<std::vector<cohort_member>> members_of(auto& ctx, const cluster_inventory& inventory) {
     cohort_member own = progress_;
-    if (spoilt_ || (own.steps == 0 && ctx.step() != peer_.words().step)) own.evaluated = 0;  // the step begins anew
+    if (spoilt_ || (own.steps == 0 && ctx.step() != peer_.record().step)) own.evaluated = 0;  // the step begins anew
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::progress_channel, own));
     std::vector<cohort_member> members;
-    for (const net::peer_index i : facts.index_of) members.push_back(all[i]);
+    for (const net::peer_index i : inventory.index_of) members.push_back(all[i]);
     return members;
   }
 
   // Where somebody missed a round, or has just come.
   result<void> bring_up(auto& ctx, std::span<const cohort_member> members) {
-    const std::uint64_t state = peer_.words().state;
+    const std::uint64_t state = peer_.record().state;
     const auto has = [state](const cohort_member& m) { return m.state == state; };
     if (std::all_of(members.begin(), members.end(), has)) return {};
     return take_alike(*peer_.attempt.transport, peer_.named(pipeline_peer::alike_channel), peer_.group->state(),
@@ -252,22 +253,23 @@ class local_pipeline {
     CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, "the round", why));
     spoilt_ = true;  // whatever this peer has moved is of another state
     progress_ = {};
-    if (alike) progress_.state = peer_.words().state;
-    return fail(errc::cancelled, "round", "the run went back to step " + std::to_string(peer_.words().step));
+    if (alike) progress_.state = peer_.record().state;
+    return fail(errc::cancelled, "round", "the run went back to step " + std::to_string(peer_.record().step));
   }
 
-  result<void> take_seat(auto& ctx, const crew_facts& facts, std::span<const cohort_member> members,
-                         const std::vector<std::uint64_t>& names) {
-    const bool ready = peer_.sit_down(ctx.model().blocks(), ctx.model().part());
-    const bool sat = peer_.seat != nullptr;
-    const bool goes_on = sat && progress_.cohort != 0 && names[peer_.place.replica] == progress_.cohort;
+  result<void> take_assignment(auto& ctx, const cluster_inventory& inventory, std::span<const cohort_member> members,
+                               const std::vector<std::uint64_t>& names) {
+    const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
+    const bool was_assigned = peer_.assignment != nullptr;
+    const bool goes_on = was_assigned && progress_.cohort != 0 && names[peer_.place.replica] == progress_.cohort;
     if (!goes_on) progress_.cohort = 0;  // for good, whatever comes of this attempt
     shared_blocks blocks{ctx, peer_.group->state()};
-    CAUSEWAY_TRY(peer_.fetch(blocks, facts, ready));
+    CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
     CAUSEWAY_TRY(check_untied(ctx));
     gathered_ = true;
     known_evaluations_ = {};
-    if (sat) known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], facts, members, progress_);
+    if (was_assigned)
+      known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_);
     return goes_on ? catch_up(members) : begin_anew(ctx, blocks);
   }
 
@@ -288,29 +290,29 @@ class local_pipeline {
 
   // A new replica, or none: from the shared parameters.
   result<void> begin_anew(auto& ctx, auto& blocks) {
-    const crew_words& words = peer_.words();
-    const bool anew = progress_.state != words.state || progress_.steps > 0 || ctx.step() != words.step || spoilt_;
+    const step_record& record = peer_.record();
+    const bool anew = progress_.state != record.state || progress_.steps > 0 || ctx.step() != record.step || spoilt_;
     given_up_steps_ += progress_.steps;
     complete_ = told_ = spoilt_ = false;
-    progress_ = {.state = words.state, .evaluated = anew ? 0 : progress_.evaluated};
-    computes_ = peer_.seat != nullptr ? peer_.seat->computes : nn::block_range{};
-    peer_.held.seated(computes_, static_cast<std::uint32_t>(peer_.place.replica));
-    if (peer_.seat != nullptr) {
+    progress_ = {.state = record.state, .evaluated = anew ? 0 : progress_.evaluated};
+    computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
+    peer_.held.assigned(computes_, static_cast<std::uint32_t>(peer_.place.replica));
+    if (peer_.assignment != nullptr) {
       progress_.slots = static_cast<std::uint32_t>(peer_.layout.replicas.size());
       progress_.slot = static_cast<std::uint32_t>(peer_.place.replica);
-      progress_.cohort = mix(words.state, mix(peer_.attempt.round, peer_.attempt.attempt), progress_.slot + 1);
+      progress_.cohort = mix(record.state, mix(peer_.attempt.round, peer_.attempt.attempt), progress_.slot + 1);
     }
     blocks.begin_from_shared();
     if (!anew) return {};
     peer_.group->state().begin_anew();
     begins_anew_ = true;
-    return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(words.step));
+    return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(record.step));
   }
 
   // ---- a step -----------------------------------------------------------------------------------------------------------
 
   result<double> step(auto& ctx, const batch& b) {
-    if (peer_.seat == nullptr) {
+    if (peer_.assignment == nullptr) {
       progress_.evaluated = 0;
       ctx.skip_inner_step();
       return 0.0;
@@ -354,7 +356,7 @@ class local_pipeline {
 
   [[nodiscard]] collective::group_view mates() {
     std::vector<net::peer_index> peers;
-    for (const stage::seat& s : peer_.layout.replicas[peer_.place.replica].seats)
+    for (const stage::assignment& s : peer_.layout.replicas[peer_.place.replica].assignments)
       peers.push_back(peer_.index_of.at(s.peer));
     return collective::group_view{*peer_.attempt.transport, std::move(peers)};
   }
@@ -367,7 +369,7 @@ class local_pipeline {
 
   // Of this peer's replica alone.
   result<double> loss_of(auto& ctx, const batch& b, std::uint32_t pieces) {
-    if (peer_.seat == nullptr) return none;
+    if (peer_.assignment == nullptr) return none;
     if (progress_.evaluated < known_evaluations_.through_with) return std::exchange(known_evaluations_.missed, none);
     stage::layout alone{{peer_.layout.replicas[peer_.place.replica]}};
     alone.replicas.front().micro_batches = pieces;
@@ -382,9 +384,9 @@ class local_pipeline {
   // ---- the exchange -----------------------------------------------------------------------------------------------------
 
   // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
-  result<crew_entry> enter(auto& ctx) {
-    const crew_words& words = peer_.words();
-    if (!mean_.empty() && words.state == mean_of_ && words.state != progress_.state) return land_known(words);
+  result<exchange_entry> enter(auto& ctx) {
+    const step_record& record = peer_.record();
+    if (!mean_.empty() && record.state == mean_of_ && record.state != progress_.state) return apply_known(record);
     CAUSEWAY_TRY(gather_all(ctx));
     return peer_.entry();
   }
@@ -393,7 +395,7 @@ class local_pipeline {
   result<void> gather_all(auto& ctx) {
     for (;;) {
       CAUSEWAY_TRY(gather(ctx, true));
-      const crew_attempt before = peer_.attempt;
+      const step_attempt before = peer_.attempt;
       collective::collective_options options = peer_.how(ctx);
       options.deadline = round_times_.count() > 0 ? ctx.clock().now() + 2 * round_times_.patience() : no_deadline;
       CAUSEWAY_ASSIGN(const auto all, of_all(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel),
@@ -404,16 +406,16 @@ class local_pipeline {
   }
 
   // Others voted for what this peer has the mean of.
-  result<crew_entry> land_known(const crew_words& words) {
-    landed(words);
+  result<exchange_entry> apply_known(const step_record& record) {
+    applied(record);
     known_ = true;
-    return crew_entry{.known = mean_};
+    return exchange_entry{.known = mean_};
   }
 
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
     if (std::exchange(known_, false)) return {};
     mean_.assign(mean.begin(), mean.end());
-    crew_words next = peer_.words();
+    step_record next = peer_.record();
     hasher h;
     for (const auto& [id, index] : peer_.index_of) h.add_value(id).add_value(index);
     h.add_value(next.state).add_value(peer_.attempt.round).add_value(peer_.attempt.attempt);
@@ -426,17 +428,17 @@ class local_pipeline {
       return fail(errc::protocol, "round", "the peers of an exchange are at different steps");
     }
     CAUSEWAY_TRY(peer_.group->propose(next));
-    if (peer_.words() != next) return fail(errc::cancelled, "round", "the others have finished it");
+    if (peer_.record() != next) return fail(errc::cancelled, "round", "the others have finished it");
     round_times_.observe(ctx.clock().now() - round_began_);
     round_began_ = ctx.clock().now();
-    landed(next);
+    applied(next);
     return {};
   }
 
-  // The run has the round, and so has this peer: its mean lands now.
-  void landed(const crew_words& words) {
-    peer_.held.moved_to(words.state, {});
-    progress_ = {.state = words.state};
+  // The run has the round, and so has this peer: its mean is applied now.
+  void applied(const step_record& record) {
+    peer_.held.moved_to(record.state, {});
+    progress_ = {.state = record.state};
     gathered_ = false;
     const std::uint64_t round = peer_.attempt.round;
     saves_ = options_.store_every > 0 && (round == 1 || round % options_.store_every == 0);
@@ -450,7 +452,7 @@ class local_pipeline {
   Recovery recovery_;
   Schedule order_;
   Codec codec_;
-  bool saves_ = false;     // when what was exchanged has landed
+  bool saves_ = false;     // when what was exchanged has been applied
   bool gathered_ = false;  // in the attempt under way
   nn::block_range computes_{};
   cohort_member progress_;    // of this peer

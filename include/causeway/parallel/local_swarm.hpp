@@ -18,7 +18,7 @@
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/swarm.hpp>
-#include <causeway/parallel/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_options.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/tensor/batch.hpp>

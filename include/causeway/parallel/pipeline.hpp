@@ -16,14 +16,14 @@
 #include <causeway/net/deadline.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/embedding_base.hpp>
 #include <causeway/parallel/micro_batches.hpp>
-#include <causeway/parallel/pipeline_batch.hpp>
-#include <causeway/parallel/pipeline_pass.hpp>
-#include <causeway/parallel/pipeline_place.hpp>
-#include <causeway/parallel/pipeline_talk.hpp>
-#include <causeway/parallel/random_routes.hpp>
-#include <causeway/parallel/stage_mail.hpp>
+#include <causeway/parallel/pipeline/embedding_base.hpp>
+#include <causeway/parallel/pipeline/pipeline_batch.hpp>
+#include <causeway/parallel/pipeline/pipeline_exchange.hpp>
+#include <causeway/parallel/pipeline/pipeline_mailbox.hpp>
+#include <causeway/parallel/pipeline/pipeline_pass.hpp>
+#include <causeway/parallel/pipeline/pipeline_place.hpp>
+#include <causeway/parallel/pipeline/random_routes.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/schedule_cursor.hpp>
@@ -85,7 +85,7 @@ class pipeline {
     auto loss = options_.random_routes
                     ? run_routed(ctx, view, b, scale, dropout)
                     : run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                                mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
+                                boundaries_on(ctx, first_channel, base_.empty() ? nullptr : &base_), exchange(ctx));
     if (loss) batch_times_.observe(ctx.clock().now() - begin);
     return loss;
   }
@@ -95,7 +95,7 @@ class pipeline {
     auto view = view_of(ctx);
     if (!completed_) CAUSEWAY_TRY(complete_gradients(ctx, view));
     completed_ = true;
-    return norm_of_pipeline(view, squares(ctx), talk(ctx));
+    return norm_of_pipeline(view, squares(ctx), exchange(ctx));
   }
 
   /// What this step taught the codec counts from now on. After a round of either, first and last rank hold the same tied
@@ -104,14 +104,14 @@ class pipeline {
   result<void> after_step(auto& ctx) {
     if (has_copies() && place_.replicas() > 1 && ctx.round() != round_) {
       auto view = view_of(ctx);
-      CAUSEWAY_ASSIGN(const bool moved, align_copies(view, ctx.parameters(), talk(ctx)));
+      CAUSEWAY_ASSIGN(const bool moved, align_copies(view, ctx.parameters(), exchange(ctx)));
       if (moved) ctx.parameters_changed();
     }
     if (has_tied_table(ctx)) {
       auto view = view_of(ctx);
-      CAUSEWAY_ASSIGN(const bool moved, at_either_end(view, ctx.round() != round_, talk(ctx)));
+      CAUSEWAY_ASSIGN(const bool moved, at_either_end(view, ctx.round() != round_, exchange(ctx)));
       if (moved) {
-        CAUSEWAY_TRY(copy_to_last(view, tied(ctx, ctx.parameters()), talk(ctx)));
+        CAUSEWAY_TRY(copy_to_last(view, tied(ctx, ctx.parameters()), exchange(ctx)));
         ctx.parameters_changed();
       }
     }
@@ -125,8 +125,8 @@ class pipeline {
     const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
     CAUSEWAY_TRY(check_batch(name, b, pieces));
     auto view = view_of(ctx);
-    return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b, mail(ctx, evaluation_channel),
-                          talk(ctx), schedule_.path);
+    return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b, boundaries_on(ctx, evaluation_channel),
+                          exchange(ctx), schedule_.path);
   }
 
   void serialize(auto& ar) { codec_.serialize(ar); }
@@ -153,7 +153,7 @@ class pipeline {
                                 chunks_, {{.channel = first_channel + 4}, ctx.exchange_options()}));
     round_ = ctx.round();
     if constexpr (stage::UsesBase<Codec>) {
-      if (place_.ranks() > 1) return base_.share(view, ctx.pool(), ctx.model(), codec_, talk(ctx));
+      if (place_.ranks() > 1) return base_.share(view, ctx.pool(), ctx.model(), codec_, exchange(ctx));
     }
     return {};
   }
@@ -174,13 +174,14 @@ class pipeline {
 
   [[nodiscard]] collective::group_view view_of(auto& ctx) const { return {ctx.world(), place_.pipeline}; }
 
-  [[nodiscard]] pipeline_talk talk(auto& ctx) const {
-    pipeline_talk t{{.channel = first_channel + 4, .step = ctx.step()}, ctx.exchange_options()};
+  [[nodiscard]] pipeline_exchange exchange(auto& ctx) const {
+    pipeline_exchange t{{.channel = first_channel + 4, .step = ctx.step()}, ctx.exchange_options()};
     t.options.deadline = deadline(ctx);
     return t;
   }
 
-  [[nodiscard]] batch_talk mail(auto& ctx, std::uint32_t channel, const embedding_base* base = nullptr) const {
+  [[nodiscard]] boundary_options boundaries_on(auto& ctx, std::uint32_t channel,
+                                               const embedding_base* base = nullptr) const {
     return {channel, ctx.step(), place_.replica, window_, deadline(ctx), base};
   }
   // No wait is longer than a batch has ever taken, with room for a peer that saves a checkpoint; before the first, a day.
@@ -215,19 +216,19 @@ class pipeline {
     batch routed = b;
     if (place_.rank + 1 == ranks) {
       collective::group_view last_stages{ctx.world(), place_.group};
-      CAUSEWAY_TRY(swap_targets(last_stages, routes, ranks, schedule_.micro_batches, b, routed_targets_, talk(ctx)));
+      CAUSEWAY_TRY(swap_targets(last_stages, routes, ranks, schedule_.micro_batches, b, routed_targets_, exchange(ctx)));
       routed.targets = routed_targets_;
     }
     std::vector<net::peer_index> everybody(ctx.world().size());
     std::iota(everybody.begin(), everybody.end(), net::peer_index{0});
     collective::group_view all{ctx.world(), std::move(everybody)};
-    batch_talk boundaries = mail(ctx, first_channel);
+    boundary_options boundaries = boundaries_on(ctx, first_channel);
     boundaries.seed = 0;  // both sides of a boundary must have the same
     boundaries.routes = &peers;
     CAUSEWAY_ASSIGN(const double sum,
                     pass_batch(ctx, all, codec_, *cursor_, {schedule_, place_.rank, chunks_, routed, scale, true, dropout},
                                boundaries));
-    CAUSEWAY_ASSIGN(const double loss, loss_of_pipeline(view, sum, loss_rank(schedule_), talk(ctx)));
+    CAUSEWAY_ASSIGN(const double loss, loss_of_pipeline(view, sum, loss_rank(schedule_), exchange(ctx)));
     return loss / static_cast<double>(b.tokens());
   }
 
@@ -268,9 +269,9 @@ class pipeline {
   }
 
   result<void> complete_gradients(auto& ctx, collective::group_view& view) {
-    if (has_copies()) return add_copies(view, ctx.pool(), ctx.gradients(), other_end_, talk(ctx));
+    if (has_copies()) return add_copies(view, ctx.pool(), ctx.gradients(), other_end_, exchange(ctx));
     if (!has_tied_table(ctx)) return {};
-    return add_ends(view, ctx.pool(), tied(ctx, ctx.gradients()), other_end_, talk(ctx));
+    return add_ends(view, ctx.pool(), tied(ctx, ctx.gradients()), other_end_, exchange(ctx));
   }
 
   // The squared norm of this rank's gradient; a tied table counts on the first rank only, the second copy of a stage

@@ -14,7 +14,7 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/stage_model.hpp>
-#include <causeway/parallel/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_options.hpp>
 #include <causeway/parallel/tied_table.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>

@@ -9,7 +9,7 @@
 #include <causeway/config/config.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/block_moves.hpp>
+#include <causeway/parallel/elastic/block_moves.hpp>
 #include <causeway/stage/layout.hpp>
 #include <causeway/tensor/parameters.hpp>
 

@@ -59,7 +59,7 @@ struct context {
   void resume_at(std::uint64_t step, bool going_on = false);
   void commit_round();
 
-  result<verdict> settle(const result<void>&);
+  result<verdict> decide(const result<void>&);
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::archetype

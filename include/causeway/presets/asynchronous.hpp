@@ -12,7 +12,7 @@
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/hubs.hpp>
-#include <causeway/axis/landing.hpp>
+#include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/collective/norm_aggregators.hpp>

@@ -8,8 +8,8 @@
 #include <causeway/axis/every.hpp>
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/global_samples.hpp>
-#include <causeway/axis/landing.hpp>
 #include <causeway/axis/low_rank_mean.hpp>
+#include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/collective/norm_aggregators.hpp>

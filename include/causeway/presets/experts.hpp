@@ -8,8 +8,8 @@
 #include <causeway/axis/outer.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/optim/sgd.hpp>
-#include <causeway/parallel/expert_gpt.hpp>
-#include <causeway/parallel/expert_host.hpp>
+#include <causeway/parallel/experts/expert_gpt.hpp>
+#include <causeway/parallel/experts/expert_host.hpp>
 
 #include <cstdint>
 

@@ -8,7 +8,7 @@
 #include <causeway/axis/every.hpp>
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/fragments.hpp>
-#include <causeway/axis/landing.hpp>
+#include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/compress/e3m0.hpp>

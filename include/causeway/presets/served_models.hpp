@@ -10,9 +10,9 @@
 #include <causeway/net/fabric.hpp>
 #include <causeway/nn/adapters.hpp>
 #include <causeway/nn/gpt.hpp>
-#include <causeway/parallel/block_server.hpp>
-#include <causeway/parallel/block_server_directory.hpp>
-#include <causeway/parallel/tuned_model.hpp>
+#include <causeway/parallel/serving/block_server.hpp>
+#include <causeway/parallel/serving/block_server_directory.hpp>
+#include <causeway/parallel/serving/tuned_model.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/frozen_blocks.hpp>
 

@@ -13,7 +13,7 @@
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/swarm.hpp>
-#include <causeway/parallel/swarm_peer.hpp>
+#include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/routing.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
@@ -82,7 +82,7 @@ CAUSEWAY_DECL [[nodiscard]] comm::periodic<> rounds_of(const diloco_swarm_option
 
 /// GWTF (Go With The Flow: Blagoev et al. 2025): paths of a whole step at once, so that peers carry what they can in its
 /// time and the sum of computation and measured link delays is least. The paper's peers find a flow among themselves, by
-/// exchanges that lower its largest cost; here the driver, which knows all of them, computes the least sum.
+/// exchanges that lower its largest cost; here the coordinator, which knows all of them, computes the least sum.
 ///
 /// Formula:
 ///   paths of all micro-batches: least Σ of ((c_i + c_j)/2 + delay_ij), each peer within its capacity;

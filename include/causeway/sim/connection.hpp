@@ -10,8 +10,8 @@
 #include <causeway/core/error.hpp>
 #include <causeway/sim/links.hpp>
 #include <causeway/sim/options.hpp>
-#include <causeway/sim/parcel.hpp>
 #include <causeway/sim/queue.hpp>
+#include <causeway/sim/sent_message.hpp>
 
 #include <array>
 #include <cstddef>
@@ -22,8 +22,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace d
 
 struct piece {
   std::uint64_t bytes = 0;
-  duration spread{0};  ///< from its first bit to its last
-  parcel_ptr last;     ///< the message, if this is its last piece
+  duration spread{0};     ///< from its first bit to its last
+  sent_message_ptr last;  ///< the message, if this is its last piece
 };
 
 /// One end of a connection: which one, and which side. Never names a later connection.
@@ -45,7 +45,7 @@ class socket_owner {
   /// A dial succeeded: `end` is ours. `tag` is what the dial was given.
   virtual void on_connected(end_ref end, std::uint64_t tag) = 0;
   virtual void on_refused(std::uint64_t tag, const error& why) = 0;
-  virtual void on_message(end_ref end, parcel_ptr message) = 0;
+  virtual void on_message(end_ref end, sent_message_ptr message) = 0;
   virtual void on_closed(end_ref end, const error& why) = 0;
   /// The last piece of a message is on the wire. Comes at any time, also from inside a call of ours.
   virtual void on_sent(end_ref end, std::uint32_t operation) = 0;
@@ -59,11 +59,11 @@ struct flow {
   host_index to = no_host;
   link* there = nullptr;
   link* back = nullptr;
-  std::array<queue<parcel_ptr>, lanes> waiting;
-  queue<piece> wire;     ///< between uplink and downlink, in the order of arrival
-  queue<piece> held;     ///< arrived where the line is a black hole
-  queue<piece> landing;  ///< in the downlink
-  queue<piece> unread;   ///< in the kernel of a stopped process
+  std::array<queue<sent_message_ptr>, lanes> waiting;
+  queue<piece> wire;      ///< between uplink and downlink, in the order of arrival
+  queue<piece> held;      ///< arrived where the line is a black hole
+  queue<piece> arriving;  ///< in the downlink
+  queue<piece> unread;    ///< in the kernel of a stopped process
   state now = state::idle;
   bool paused = false;     ///< the receiver has no room for data
   bool releasing = false;  ///< an event will let `held` out

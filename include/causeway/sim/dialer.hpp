@@ -66,7 +66,7 @@ class dialer {
 
   void failed(std::uint64_t tag, const error& why) { end_dial(tag, why); }
 
-  CAUSEWAY_DECL bool heard(end_ref end, const parcel& message);
+  CAUSEWAY_DECL bool heard(end_ref end, const sent_message& message);
 
   CAUSEWAY_DECL bool closed(end_ref end, const error& why);
 
@@ -94,13 +94,13 @@ class dialer {
 
   CAUSEWAY_DECL void say(end_ref end, content what);
 
-  CAUSEWAY_DECL static std::string text_of(const parcel& message);
+  CAUSEWAY_DECL static std::string text_of(const sent_message& message);
 
-  CAUSEWAY_DECL void hear_hello(end_ref end, const parcel& message);
+  CAUSEWAY_DECL void hear_hello(end_ref end, const sent_message& message);
 
   CAUSEWAY_DECL void accept(const greeting& g);
 
-  CAUSEWAY_DECL void hear_welcome(end_ref end, const parcel& message);
+  CAUSEWAY_DECL void hear_welcome(end_ref end, const sent_message& message);
 
   /// The other side prefers its own dial to ours: that one will come.
   CAUSEWAY_DECL void hear_refusal(end_ref end);

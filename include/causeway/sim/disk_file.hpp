@@ -40,7 +40,7 @@ class disk_file {
   CAUSEWAY_DECL void crash(const disk_choice& choose, std::size_t page_bytes, std::size_t sector_bytes);
 
   /// Nothing differs from the platter.
-  CAUSEWAY_DECL void settle();
+  CAUSEWAY_DECL void mark_durable();
 
   void flip(std::uint64_t bit) { bytes_[bit / 8] ^= std::byte{1} << (bit % 8); }
 

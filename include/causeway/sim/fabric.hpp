@@ -72,21 +72,21 @@ class fabric final : public net::fabric,
   CAUSEWAY_INLINE result<std::size_t> wait(net::operation op, time_point deadline) override;
 
   /// Depends on virtual time alone: messages arrive while the process waits or computes, never between two looks.
-  [[nodiscard]] bool done(net::operation op) const override { return mail_.ended(op); }
+  [[nodiscard]] bool done(net::operation op) const override { return mailbox_.ended(op); }
 
   CAUSEWAY_INLINE void locked(const std::function<void()>& what) override;
 
   CAUSEWAY_INLINE result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
   [[nodiscard]] traffic stats() const override { return counters_; }
-  [[nodiscard]] std::string describe_waits() const override { return mail_.describe(now()); }
+  [[nodiscard]] std::string describe_waits() const override { return mailbox_.describe(now()); }
 
   // ---- beyond the contract ---------------------------------------------------------------------------------------------
 
   /// What errors call the peer of a link; "peer <link>" otherwise.
   CAUSEWAY_DECL void rename(net::peer_index link, std::string name);
   /// Bytes of messages that came before anybody asked for them.
-  [[nodiscard]] std::size_t kept_bytes() const noexcept { return mail_.kept_bytes(); }
+  [[nodiscard]] std::size_t kept_bytes() const noexcept { return mailbox_.kept_bytes(); }
 
   CAUSEWAY_INLINE void clock_changed() override;
 
@@ -120,7 +120,7 @@ class fabric final : public net::fabric,
 
   void on_refused(std::uint64_t tag, const error& why) override { dialer_.failed(tag, why); }
 
-  CAUSEWAY_INLINE void on_message(detail::end_ref end, detail::parcel_ptr message) override;
+  CAUSEWAY_INLINE void on_message(detail::end_ref end, detail::sent_message_ptr message) override;
 
   CAUSEWAY_INLINE void on_closed(detail::end_ref end, const error& why) override;
 
@@ -189,7 +189,7 @@ class fabric final : public net::fabric,
   time_point aside_until_;
   std::shared_ptr<char> here_ = std::make_shared<char>();  ///< gone when this object or its process is
   traffic counters_;
-  detail::mailbox mail_{counters_};
+  detail::mailbox mailbox_{counters_};
   bool any_paused_ = false;
   detail::slot_index waiting_ = net::detail::no_slot;
   const std::function<bool()>* done_ = nullptr;

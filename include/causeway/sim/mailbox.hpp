@@ -61,7 +61,7 @@ class mailbox {
 
   // ---- messages --------------------------------------------------------------------------------------------------------
 
-  CAUSEWAY_DECL void arrived(net::peer_index link, parcel_ptr message);
+  CAUSEWAY_DECL void arrived(net::peer_index link, sent_message_ptr message);
 
   // ---- ends ------------------------------------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class mailbox {
     for (box& b : links_) {
       std::erase_if(b.open, [&](slot_index slot) { return over.contains(operations_[slot].id.epoch); });
       std::erase_if(b.given_up, [&](const net::message_id& id) { return over.contains(id.epoch); });
-      std::erase_if(b.kept, [&](const parcel_ptr& m) {
+      std::erase_if(b.kept, [&](const sent_message_ptr& m) {
         if (!over.contains(m->id.epoch)) return false;
         kept_bytes_ -= cost(*m);
         return true;
@@ -109,10 +109,10 @@ class mailbox {
     std::string name;
     std::vector<slot_index> open;  ///< receives without a message, oldest first
     std::vector<net::message_id> given_up;
-    std::vector<parcel_ptr> kept;
+    std::vector<sent_message_ptr> kept;
   };
 
-  static std::size_t cost(const parcel& m) { return message_cost + m.bytes.size(); }
+  static std::size_t cost(const sent_message& m) { return message_cost + m.bytes.size(); }
 
   CAUSEWAY_DECL static bool matches(const net::message_id& a, const net::message_id& b);
 
@@ -125,7 +125,7 @@ class mailbox {
 
   CAUSEWAY_DECL bool take_kept(slot_index slot);
 
-  CAUSEWAY_DECL void deliver(const parcel& message, slot_index slot);
+  CAUSEWAY_DECL void deliver(const sent_message& message, slot_index slot);
 
   template <class F>
   void for_each_unfinished(F&& visit) {

@@ -45,7 +45,7 @@ class network {
   void cancel_dial(std::uint64_t number) { forget(number); }
 
   /// Lost where the connection is over.
-  CAUSEWAY_DECL void send(end_ref e, parcel_ptr message);
+  CAUSEWAY_DECL void send(end_ref e, sent_message_ptr message);
 
   /// Ends a connection from one side. That side hears no more of it; the other does.
   CAUSEWAY_DECL void close(end_ref e, const std::string& why, bool with_goodbye);
@@ -104,7 +104,7 @@ class network {
 
   CAUSEWAY_DECL void conclude(std::uint64_t number, const error& why);
 
-  CAUSEWAY_DECL void delivered(end_ref e, parcel_ptr message);
+  CAUSEWAY_DECL void delivered(end_ref e, sent_message_ptr message);
 
   /// The smallest change of the last value, whatever its type.
   CAUSEWAY_DECL static void alter(std::vector<std::byte>& bytes);

@@ -71,7 +71,7 @@ class transit {
 
   [[nodiscard]] link_map& links() noexcept { return links_; }
   [[nodiscard]] rng& random() noexcept { return random_; }
-  [[nodiscard]] parcel_stock& stock() noexcept { return stock_; }
+  [[nodiscard]] message_pool& pool() noexcept { return pool_; }
   [[nodiscard]] machine& at(host_index host) { return machines_[host]; }
   [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(machines_.size()); }
 
@@ -114,7 +114,7 @@ class transit {
   /// Whether the host has no descriptor left for another connection.
   CAUSEWAY_DECL [[nodiscard]] bool is_full(host_index host);
 
-  CAUSEWAY_DECL void send(end_ref e, parcel_ptr message);
+  CAUSEWAY_DECL void send(end_ref e, sent_message_ptr message);
 
   /// Gives up a message whose last piece is not on the wire yet. The receiver is told if it has seen a part of it.
   CAUSEWAY_DECL void abort(end_ref e, std::uint32_t operation);
@@ -146,7 +146,7 @@ class transit {
   CAUSEWAY_DECL duration flight_time(const link& l);
 
   /// A whole message came to the end `e` (the receiver's), or a goodbye.
-  std::function<void(end_ref, parcel_ptr)> on_delivery;
+  std::function<void(end_ref, sent_message_ptr)> on_delivery;
 
  private:
   CAUSEWAY_DECL void enter(machine& m, end_ref e);
@@ -155,7 +155,7 @@ class transit {
 
   CAUSEWAY_DECL std::uint32_t free_slot();
 
-  CAUSEWAY_DECL static queue<parcel_ptr>* next_lane(flow& f);
+  CAUSEWAY_DECL static queue<sent_message_ptr>* next_lane(flow& f);
 
   CAUSEWAY_DECL void refresh(flow& f);
 
@@ -174,7 +174,7 @@ class transit {
 
   CAUSEWAY_DECL void arrive(end_ref e);
 
-  CAUSEWAY_DECL void land(flow& f, end_ref e, piece p);
+  CAUSEWAY_DECL void enter_downlink(flow& f, end_ref e, piece p);
 
   CAUSEWAY_DECL void release(end_ref e);
 
@@ -190,7 +190,7 @@ class transit {
   scheduler& events_;
   link_map links_;
   rng random_;
-  parcel_stock stock_;  // before all that holds parcels
+  message_pool pool_;  // before all that holds messages
   std::deque<machine> machines_;
   std::deque<connection> connections_;  // they stay where they are
   std::vector<std::uint32_t> free_;

@@ -47,7 +47,7 @@ class world {
 
   CAUSEWAY_DECL host_index add_host(host_options options = {});
 
-  [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
+  [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(hosts_.size()); }
   [[nodiscard]] const host_options& options_of(host_index host) { return core_.net.at(host).options; }
   /// Where the first fabric of a host's process is dialled.
   [[nodiscard]] std::string address(host_index host) { return detail::address_text(core_.net, host, 1); }
@@ -59,8 +59,8 @@ class world {
   CAUSEWAY_DECL [[nodiscard]] link_options link(host_index from, host_index to);
   void set_speed(host_index host, double speed) { core_.net.at(host).options.speed = speed; }
   /// The host's disk, from its next process on. None was set: an io::memory_storage.
-  void set_storage(host_index host, io::any_storage disk) { seats_[host].disk = std::move(disk); }
-  [[nodiscard]] io::any_storage storage(host_index host) { return seats_[host].disk; }
+  void set_storage(host_index host, io::any_storage disk) { hosts_[host].disk = std::move(disk); }
+  [[nodiscard]] io::any_storage storage(host_index host) { return hosts_[host].disk; }
   CAUSEWAY_DECL void set_log(world_log log);
 
   // ---- processes -------------------------------------------------------------------------------------------------------
@@ -82,9 +82,9 @@ class world {
   /// SIGCONT: what came meanwhile happens first.
   CAUSEWAY_DECL void resume(host_index host);
 
-  [[nodiscard]] bool alive(host_index host) const { return seats_[host].running != nullptr; }
+  [[nodiscard]] bool alive(host_index host) const { return hosts_[host].running != nullptr; }
   [[nodiscard]] bool stopped(host_index host) { return core_.net.at(host).frozen != 0; }
-  [[nodiscard]] std::uint32_t incarnation(host_index host) const { return seats_[host].incarnations; }
+  [[nodiscard]] std::uint32_t incarnation(host_index host) const { return hosts_[host].incarnations; }
   /// The process whose code is running right now; nullptr in the script and in handlers of fabrics.
   [[nodiscard]] process* running() noexcept { return core_.running; }
 
@@ -149,7 +149,7 @@ class world {
   [[nodiscard]] detail::core& shared() noexcept { return core_; }
 
  private:
-  struct seat {
+  struct host_state {
     program main;
     std::unique_ptr<process> running;
     std::uint32_t incarnations = 0;
@@ -179,7 +179,7 @@ class world {
   void change_clock(host_index host, std::uint64_t what, F f) {
     core_.events.record({event_kind::fault, host, what});
     f(core_.net.at(host).clock);
-    if (seats_[host].running) seats_[host].running->clock_changed();
+    if (hosts_[host].running) hosts_[host].running->clock_changed();
   }
 
   /// Processes are started and ended between events, never inside of one.
@@ -192,10 +192,10 @@ class world {
   CAUSEWAY_DECL void step();
 
   /// Lets every process run that can.
-  CAUSEWAY_DECL void settle();
+  CAUSEWAY_DECL void run_ready();
 
   detail::core core_;
-  std::deque<seat> seats_;
+  std::deque<host_state> hosts_;
   bool ended_ = false;
 };
 

@@ -50,7 +50,7 @@ CAUSEWAY_DECL [[nodiscard]] std::int64_t worst_served(std::span<const double> th
 namespace detail {
 
 /// Puts spans[i] where the others leave most to be done; whether that is another place.
-CAUSEWAY_DECL bool settle_span(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums);
+CAUSEWAY_DECL bool move_to_worst_served(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums);
 
 }  // namespace detail
 

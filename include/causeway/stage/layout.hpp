@@ -21,11 +21,11 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
-/// In the place of a peer: the seat is empty.
+/// In the place of a peer: nobody is assigned.
 inline constexpr std::uint64_t nobody = 0;
 
-/// One peer's place.
-struct seat {
+/// Who computes a stage of one replica, and what it keeps besides.
+struct assignment {
   std::uint64_t peer = nobody;
   nn::block_range computes;
   /// Rising and apart, `computes` within one of them: what else it keeps up to date, for when another peer is lost. None:
@@ -34,18 +34,18 @@ struct seat {
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> held() const;
   CAUSEWAY_DECL [[nodiscard]] bool holds(std::int64_t block) const;
-  friend bool operator==(const seat&, const seat&) = default;
+  friend bool operator==(const assignment&, const assignment&) = default;
 };
 
 /// One whole pipeline.
 struct replica {
-  std::vector<seat> seats;          ///< in the order of the model
-  std::uint32_t micro_batches = 0;  ///< its share of the global batch
+  std::vector<assignment> assignments;  ///< in the order of the model
+  std::uint32_t micro_batches = 0;      ///< its share of the global batch
 
   friend bool operator==(const replica&, const replica&) = default;
 };
 
-/// Peers without a seat are spare.
+/// Peers without an assignment are spare.
 struct layout {
   std::vector<replica> replicas;
 
@@ -53,33 +53,33 @@ struct layout {
     std::size_t replica = 0, rank = 0;
   };
   /// Where a peer is; nullptr: spare.
-  CAUSEWAY_DECL [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const;
+  CAUSEWAY_DECL [[nodiscard]] const assignment* find(std::uint64_t peer, place* at = nullptr) const;
   /// The peers that hold a block, in the order of replicas and ranks.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
   /// The number of the first micro-batch of a replica.
   CAUSEWAY_DECL [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
 
-  /// Those who have a seat, in the order of replicas and ranks.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> seated() const;
-  CAUSEWAY_DECL [[nodiscard]] bool has_empty_seats() const;
-  /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `seated()`.
-  /// Micro-batches go to the pipelines in turn; where one has an empty seat, to the others' peers of that stage in turn.
-  /// Precondition: `check` finds nothing wrong, and all replicas are cut alike.
+  /// Those who have an assignment, in the order of replicas and ranks.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> assigned() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_unassigned() const;
+  /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `assigned()`.
+  /// Micro-batches go to the pipelines in turn; where one has nobody for a stage, to the others' peers of that stage in
+  /// turn. Precondition: `check` finds nothing wrong, and all replicas are cut alike.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
 
   friend bool operator==(const layout&, const layout&) = default;
 
-  /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat. Where seats
-  /// are empty, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes every
-  /// stage.
+  /// Every replica computes every block once, every micro-batch has one replica, every peer at most one assignment. Where a
+  /// stage has nobody, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes
+  /// every stage.
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
 
  private:
   static constexpr std::uint32_t empty = UINT32_MAX;
 
-  // Where each empty seat has another of its pipeline that keeps its stage, that one does it; else micro-batches go to
+  // Where each stage without a peer has another of its pipeline that keeps it, that one does it; else micro-batches go to
   // other pipelines, which must be cut alike.
-  CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one);
+  CAUSEWAY_DECL [[nodiscard]] static bool is_kept_in(const replica& r, const assignment& empty_one);
   CAUSEWAY_DECL [[nodiscard]] result<void> check_detours() const;
 };
 

@@ -41,7 +41,7 @@ struct begun_step {
 struct present_peer {
   std::uint64_t id = 0;
   std::vector<nn::block_range> holds;  ///< in the newest state; rising and apart
-  /// Its seat in the last attempt that it took part in; `computes` is empty without one.
+  /// Its assignment in the last attempt that it took part in; `computes` is empty without one.
   std::uint32_t replica = 0;
   nn::block_range computes{};
   /// Squared norms of the last step's gradient, of every block that it holds, in their order; none before it took one.
@@ -55,7 +55,7 @@ struct present_peer {
 };
 
 /// What all peers of an attempt know.
-struct gathering {
+struct cluster_snapshot {
   std::int64_t layers = 0;
   std::uint32_t micro_batches = 0;  ///< of the global batch
   std::vector<present_peer> peers;  ///< by rising id
@@ -82,19 +82,19 @@ struct recovery_traits {
   bool keeps_work = false;  ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
 };
 
-/// - `arrange(gathering)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
+/// - `arrange(snapshot)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
 ///   waits for more.
-/// - `interval()`: steps from one entry of gathering::history to the next; 0: the policy does not look back.
+/// - `interval()`: steps from one entry of cluster_snapshot::history to the next; 0: the policy does not look back.
 template <class R>
-concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const gathering& g) {
+concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const cluster_snapshot& g) {
   { R::name } -> std::convertible_to<std::string_view>;
   { R::traits } -> std::convertible_to<recovery_traits>;
   { r.arrange(g) } -> std::same_as<result<layout>>;
   { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
 };
 
-/// A policy whose layouts may have empty seats: `order(layout)` is what all peers do then, by their places in
-/// layout::seated.
+/// A policy whose layouts may have stages without a peer: `order(layout)` is what all peers do then, by their places in
+/// layout::assigned.
 template <class R>
 concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
   { r.order(l) } -> std::same_as<result<plan::routed_schedule>>;
@@ -102,25 +102,26 @@ concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
 
 /// A policy with `keeps_work`: an attempt goes on where the last one failed, if enough of its peers are there. A rank then
 /// has a shadow (`shadow_of`), which repeats its forwards and takes its place.
-/// - `resumes(gathering)`: whether `arrange` gives the layout of the step that was begun, with empty seats for who is lost.
+/// - `resumes(snapshot)`: whether `arrange` gives the layout of the step that was begun, without those who are lost.
 /// - `repeats_all()`: a shadow repeats every forward; else only in idle time.
 template <class R>
-concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r, const gathering& g) {
+concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r, const cluster_snapshot& g) {
   { r.resumes(g) } -> std::same_as<bool>;
   { r.repeats_all() } -> std::same_as<bool>;
 };
 
-/// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
-/// overlap, ties to whoever sat there, then by the order of rows and ids. Precondition: at least as many peers as ranges.
-CAUSEWAY_DECL [[nodiscard]] layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
-                                              std::span<const std::uint32_t> micro_batches, const gathering& g);
+/// Assignments for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the
+/// greatest overlap, ties to whoever was assigned it, then by the order of rows and ids. Precondition: at least as many
+/// peers as ranges.
+CAUSEWAY_DECL [[nodiscard]] layout assign_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                                std::span<const std::uint32_t> micro_batches, const cluster_snapshot& g);
 
 namespace recovery {
 
 CAUSEWAY_DECL [[nodiscard]] error too_few(std::size_t peers, std::int64_t needed);
 
-/// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's seat goes to a
-/// spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
+/// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's assignment goes to
+/// a spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
 class regroup {
  public:
   static constexpr std::string_view name = "regroup";
@@ -131,7 +132,7 @@ class regroup {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
 
  private:
   std::int64_t stages_;
@@ -151,7 +152,7 @@ class neighbour_init {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g) { return even_.arrange(g); }
+  result<layout> arrange(const cluster_snapshot& g) { return even_.arrange(g); }
 
  private:
   regroup even_;

@@ -80,20 +80,21 @@ class proactive {
 
   [[nodiscard]] std::uint64_t interval() const noexcept { return options_.interval; }
 
-  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
 
  private:
-  CAUSEWAY_DECL [[nodiscard]] result<plan::recovery_job> job_for(const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] result<plan::recovery_job> job_for(const cluster_snapshot& g) const;
 
   // Of the last step; none before the first, and where the history is of another run.
-  CAUSEWAY_DECL [[nodiscard]] plan::pipeline_shape last_shape(const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] plan::pipeline_shape last_shape(const cluster_snapshot& g) const;
 
   CAUSEWAY_DECL static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages);
 
-  // Whether every seat of so many pipelines has its peer.
-  CAUSEWAY_DECL static bool stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas);
+  // Whether every stage of so many pipelines has its peer.
+  CAUSEWAY_DECL static bool stands(const cluster_snapshot& g, const std::vector<nn::block_range>& row,
+                                   std::size_t replicas);
 
-  CAUSEWAY_DECL [[nodiscard]] result<plan::pipeline_shape> planned(const gathering& g, const plan::recovery_job& job,
+  CAUSEWAY_DECL [[nodiscard]] result<plan::pipeline_shape> planned(const cluster_snapshot& g, const plan::recovery_job& job,
                                                                    const plan::pipeline_shape& now) const;
 
   CAUSEWAY_DECL [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job,

@@ -45,25 +45,26 @@ class redundant {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
 
  private:
   // The pipelines as they were, with neighbours in the place of who is gone; none if one of them cannot be mended.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<layout> mended(const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<layout> mended(const cluster_snapshot& g) const;
 
-  CAUSEWAY_DECL [[nodiscard]] std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row,
-                                                                      std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<std::vector<assignment>> mended(const std::vector<const present_peer*>& row,
+                                                                            std::int64_t layers) const;
 
   // Who becomes the first may fetch the lost first stage, which the last has.
   CAUSEWAY_DECL [[nodiscard]] bool can_have(const present_peer& p, const nn::block_range& r,
                                             const present_peer& last) const;
 
   // Whether whole pipelines can be made of as many as there are, where now peers do two stages.
-  CAUSEWAY_DECL [[nodiscard]] bool can_fill(const layout& standing, const gathering& g) const;
+  CAUSEWAY_DECL [[nodiscard]] bool can_fill(const layout& standing, const cluster_snapshot& g) const;
 
   CAUSEWAY_DECL [[nodiscard]] layout with_shadows(layout l) const;
 
-  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s, const std::vector<seat>& seats) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s,
+                                                                   const std::vector<assignment>& assignments) const;
 
   std::int64_t stages_;
   first_stage first_;

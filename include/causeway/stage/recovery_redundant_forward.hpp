@@ -64,23 +64,24 @@ class redundant_forward {
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
   [[nodiscard]] bool repeats_all() const noexcept { return repeat_ == repeat_forwards::all; }
 
-  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
 
-  [[nodiscard]] bool resumes(const gathering& g) const { return resumed(g).has_value(); }
+  [[nodiscard]] bool resumes(const cluster_snapshot& g) const { return resumed(g).has_value(); }
 
  private:
   using row = std::vector<const present_peer*>;  // [stage]: nullptr where it is lost
 
-  // The layout in which most of those who are there have begun the step, with empty seats for who is lost. None: nobody
-  // has, or a stage is gone with its shadow.
-  CAUSEWAY_DECL [[nodiscard]] static std::optional<layout> resumed(const gathering& g);
+  // The layout in which most of those who are there have begun the step, with nobody in the place of who is lost. None:
+  // nobody has, or a stage is gone with its shadow.
+  CAUSEWAY_DECL [[nodiscard]] static std::optional<layout> resumed(const cluster_snapshot& g);
 
-  CAUSEWAY_DECL [[nodiscard]] static std::uint64_t most_begun(const gathering& g);
+  CAUSEWAY_DECL [[nodiscard]] static std::uint64_t most_begun(const cluster_snapshot& g);
 
   // False: what it says does not go with what the others say.
   CAUSEWAY_DECL static bool put(std::vector<row>& rows, const present_peer& p);
 
-  CAUSEWAY_DECL [[nodiscard]] static std::optional<std::vector<seat>> seats_of(const row& r, std::int64_t layers);
+  CAUSEWAY_DECL [[nodiscard]] static std::optional<std::vector<assignment>> assignments_of(const row& r,
+                                                                                           std::int64_t layers);
 
   repeat_forwards repeat_;
   redundant anew_;

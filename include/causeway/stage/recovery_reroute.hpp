@@ -30,9 +30,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
-/// Pipelines of `stages` even stages. Spare peers fill empty seats; where losses leave one stage two peers more than
-/// another, a peer changes over (the paper's failure normalization). A stage that no pipeline has any more, or peers enough
-/// for another pipeline: all are laid out anew as by `regroup`.
+/// Pipelines of `stages` even stages. Spare peers take stages without a peer; where losses leave one stage two peers more
+/// than another, a peer changes over (the paper's failure normalization). A stage that no pipeline has any more, or peers
+/// enough for another pipeline: all are laid out anew as by `regroup`.
 ///
 /// Memory: a peer keeps the activations of at most `stages` micro-batches, as many as one of the first stage does in 1F1B.
 class reroute {
@@ -46,9 +46,9 @@ class reroute {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
 
-  /// What all peers of a layout with empty seats do: their places are those of layout::seated.
+  /// What all peers of a layout with stages without a peer do: their places are those of layout::assigned.
   CAUSEWAY_DECL [[nodiscard]] result<plan::routed_schedule> order(const layout& l) const;
 
   /// What its forwards and backwards take, by the costs.
@@ -57,19 +57,19 @@ class reroute {
  private:
   using grid = std::vector<std::vector<std::uint64_t>>;  // [replica][stage]: peer
 
-  // Pipelines of which somebody is left, with those who sat there and have what they compute. Others are spare.
-  CAUSEWAY_DECL static grid last_seats(const gathering& g, const std::vector<nn::block_range>& row,
-                                       std::vector<const present_peer*>& spare);
+  // Pipelines of which somebody is left, with those who were assigned to them and have what they compute. Others are spare.
+  CAUSEWAY_DECL static grid last_assignments(const cluster_snapshot& g, const std::vector<nn::block_range>& row,
+                                             std::vector<const present_peer*>& spare);
 
   // Who holds most of what is missing goes first.
-  CAUSEWAY_DECL static void fill(grid& seats, const std::vector<nn::block_range>& row,
+  CAUSEWAY_DECL static void fill(grid& assignments, const std::vector<nn::block_range>& row,
                                  std::vector<const present_peer*>& spare);
 
-  CAUSEWAY_DECL static std::size_t filled(const grid& seats, std::size_t stage);
-  CAUSEWAY_DECL [[nodiscard]] bool has_all_stages(const grid& seats) const;
+  CAUSEWAY_DECL static std::size_t filled(const grid& assignments, std::size_t stage);
+  CAUSEWAY_DECL [[nodiscard]] bool has_all_stages(const grid& assignments) const;
 
   // Until no stage has two peers more than another.
-  CAUSEWAY_DECL void even_out(grid& seats) const;
+  CAUSEWAY_DECL void even_out(grid& assignments) const;
 
   CAUSEWAY_DECL [[nodiscard]] result<plan::routed_step> step_of(const layout& l) const;
 

@@ -45,7 +45,7 @@ class templates {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  CAUSEWAY_DECL result<layout> arrange(const gathering& g);
+  CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
 
  private:
   templates_options options_;

@@ -223,7 +223,7 @@ class training_context {
   }
 
   /// The parameters as they stand are what all peers hold now: the next exchange will be based on them. Where peers come
-  /// and go, they are a candidate until the fault policy has settled the step.
+  /// and go, they are a candidate until the fault policy has decided on the step.
   void commit_round() { commit_round(std::span<const float>{parameters()}); }
 
   /// The same where it is other values that all peers hold alike; none if the peers do not hold the same.
@@ -328,14 +328,14 @@ class training_context {
   }
 
   /// What became of an attempted step among peers that come and go. Blocks until the others have judged it too.
-  result<verdict> settle(const result<void>& outcome) {
+  result<verdict> decide(const result<void>& outcome) {
     if (!elastic()) {
       return fail(errc::invalid_argument, "fault policy",
                   "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
     }
     if (outcome && !candidate_) return verdict::commit;
     if (std::exchange(unusable_, false) && !outcome) return sit_out(outcome.error());
-    CAUSEWAY_ASSIGN(const verdict judged, env_.group->settle(outcome, candidate_));
+    CAUSEWAY_ASSIGN(const verdict judged, env_.group->decide(outcome, candidate_));
     entered_ = candidate_ = false;
     if (judged == verdict::commit) contribution_.committed(env_.group->contributed());
     return judged;
@@ -482,7 +482,7 @@ class training_context {
 
   [[nodiscard]] bool can_sit_out() const { return elastic() && env_.group->can_sit_out(); }
 
-  /// This peer gives up what it computed since the last commit: `settle` sees to it.
+  /// This peer gives up what it computed since the last commit: `decide` sees to it.
   [[nodiscard]] error unusable(const std::string& what) {
     unusable_ = true;
     return fail(errc::non_finite, "this peer's contribution", what);
@@ -586,7 +586,7 @@ class training_context {
   bool resumed_ = false;                    // step_ was set during the step under way
   bool entered_ = false;                    // into the exchange under way
   std::size_t parts_ = 1, parts_left_ = 1;  // of it
-  bool candidate_ = false;                  // the shared state is that of a round which is not settled yet
+  bool candidate_ = false;                  // the shared state is that of a round which is not decided on yet
   detail::contribution contribution_;
 
   std::span<float> updates_;

@@ -111,7 +111,7 @@ class elastic_group {
   /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
   [[nodiscard]] virtual net::any_transport lasting() { return {}; }
 
-  /// This peer goes. It takes part until the others do without it; then `enter` or `settle` ends with errc::cancelled.
+  /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
   virtual void leave() {}
 
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
@@ -121,7 +121,7 @@ class elastic_group {
 
   /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
   /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
-  virtual result<verdict> settle(const result<void>& outcome, bool candidate) = 0;
+  virtual result<verdict> decide(const result<void>& outcome, bool candidate) = 0;
 
   /// Whether `sit_out` may be called.
   [[nodiscard]] virtual bool can_sit_out() const { return false; }
@@ -137,7 +137,7 @@ class elastic_group {
   [[nodiscard]] virtual std::uint64_t parent() const = 0;
   [[nodiscard]] virtual std::uint64_t state_hash() const = 0;
 
-  /// Samples that the last settle put into a commit, out of those given to `enter`.
+  /// Samples that the last `decide` put into a commit, out of those given to `enter`.
   [[nodiscard]] virtual std::uint64_t contributed() const = 0;
 
   /// Up to `count` sample numbers that the ledger gave this peer, after the first `skipped` of them.

@@ -76,7 +76,7 @@ class member final : public elastic_group {
 
   CAUSEWAY_INLINE result<void> exchanged(std::span<const float> mean) override;
 
-  CAUSEWAY_INLINE result<verdict> settle(const result<void>& outcome, bool candidate) override;
+  CAUSEWAY_INLINE result<verdict> decide(const result<void>& outcome, bool candidate) override;
 
   [[nodiscard]] bool can_sit_out() const override { return true; }
 
@@ -210,7 +210,7 @@ class member final : public elastic_group {
   held_samples samples_;           // as of held_
   std::uint64_t uncommitted_ = 0;  // trained on since the last commit
   std::uint64_t contributed_ = 0;
-  bool lost_progress_ = false;  // in `enter`, to be said by `settle`
+  bool lost_progress_ = false;  // in `enter`, to be said by `decide`
 
   detail::entered_attempt attempt_;
   std::shared_ptr<const membership::kept_bytes> mean_;  // of the exchange that went through last, if others need it

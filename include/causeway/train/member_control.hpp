@@ -14,7 +14,7 @@
 #include <causeway/membership/history.hpp>
 #include <causeway/membership/protocol.hpp>
 #include <causeway/membership/state_image.hpp>
-#include <causeway/membership/transfer.hpp>
+#include <causeway/membership/transfer/transfer.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/train/write_behind.hpp>
@@ -228,7 +228,7 @@ class member_control final : net::fabric_events, membership::effects, membership
   CAUSEWAY_DECL void record(membership::event e);
 
   // After every event: data of attempts that are over is refused, a fetch learns who can help, the next wake-up is set.
-  CAUSEWAY_DECL void settle();
+  CAUSEWAY_DECL void after_event();
 
   std::shared_ptr<net::fabric> fabric_;
   io::any_storage storage_;

@@ -89,7 +89,7 @@ class member_waits {
   // False: something else is to be done first. Nobody wakes this peer for that, so it looks.
   CAUSEWAY_DECL result<bool> await_change_or_call(const situation& before);
 
-  static bool settled_in(situation::kind is) { return is != situation::kind::joining && is != situation::kind::no_quorum; }
+  static bool joined_in(situation::kind is) { return is != situation::kind::joining && is != situation::kind::no_quorum; }
 
   /// This peer has had a committed state: it waits for longer before it gives up.
   void note_inside() noexcept { inside_ = true; }

@@ -17,8 +17,8 @@
 #include <causeway/membership/round_store.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/transport.hpp>
-#include <causeway/parallel/swarm_options.hpp>
-#include <causeway/parallel/swarm_shares.hpp>
+#include <causeway/parallel/swarm/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_shares.hpp>
 #include <causeway/policy/traits.hpp>
 #include <causeway/train/elastic_group.hpp>
 
@@ -65,7 +65,7 @@ class swarm_group final : public elastic_group {
 
   CAUSEWAY_INLINE result<void> exchanged(std::span<const float> sum) override;
 
-  CAUSEWAY_INLINE result<verdict> settle(const result<void>& outcome, bool candidate) override;
+  CAUSEWAY_INLINE result<verdict> decide(const result<void>& outcome, bool candidate) override;
 
  private:
   // What a sum was made of, and where it leads from.
@@ -116,7 +116,7 @@ class swarm_group final : public elastic_group {
   round_entry entry_;
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
   bool leaves_ = false;
-  bool replaced_ = false;  // the shared state was, since the last settle
+  bool replaced_ = false;  // the shared state was, since the last `decide`
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI

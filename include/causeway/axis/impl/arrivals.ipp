@@ -21,7 +21,7 @@ CAUSEWAY_DECL result<void> quorum::check(std::uint32_t peers) const {
               "`most_ahead` at least 1");
 }
 
-CAUSEWAY_DECL double quorum::closes_after(const gathering& g) const noexcept {
+CAUSEWAY_DECL double quorum::closes_after(const waiting_pushes& g) const noexcept {
   const std::size_t enough = std::clamp<std::size_t>(g.expected, 1, least);
   if (g.arrived.size() < enough) return std::numeric_limits<double>::infinity();
   const double quorum_after = g.arrived[enough - 1];

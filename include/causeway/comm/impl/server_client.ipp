@@ -76,7 +76,7 @@ CAUSEWAY_DECL void server_client::resume_from(std::span<const std::uint64_t> tak
       leg.since = std::max(leg.since, std::uint32_t{1});  // there is something to push again
     }
     leg.number = taken[f];
-    leg.settle();
+    leg.end_push();
   }
 }
 
@@ -99,7 +99,7 @@ CAUSEWAY_DECL void server_client::take_back(std::span<const float> pushed, std::
     leg.samples = work.samples;
     leg.steps = work.steps;
     leg.number = 0;
-    leg.settle();
+    leg.end_push();
   }
   for (std::size_t i = 0; i < anchor_.size(); ++i) {
     live[i] += shared[i] - anchor_[i] - (pushed.empty() ? 0.0F : pushed[i]);
@@ -112,7 +112,7 @@ CAUSEWAY_DECL void server_client::begin_from(std::span<const float> shared) {
   for (hub_leg& leg : legs_) {
     leg.since = leg.waited = leg.steps = 0;
     leg.samples = 0;
-    leg.settle();
+    leg.end_push();
   }
 }
 
@@ -158,8 +158,8 @@ CAUSEWAY_DECL result<void> server_client::hear(const hub_terms& terms, std::span
   return {};
 }
 
-CAUSEWAY_DECL void server_client::landed(hub_leg& leg) {
-  leg.settle();
+CAUSEWAY_DECL void server_client::applied(hub_leg& leg) {
+  leg.end_push();
   leg.samples = leg.steps = 0;
   if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
 }

@@ -207,7 +207,7 @@ CAUSEWAY_DECL void follower::lose_leader() {
   leaderless_since_ = t_.now;
 }
 
-CAUSEWAY_DECL void follower::settle() {
+CAUSEWAY_DECL void follower::report_changes() {
   if (end_attempt()) say();
   if (unplaced_ && unplaced_->who.at < floor()) unplaced_.reset();
   if (adopting_ && adopting_->at < floor()) adopting_.reset();

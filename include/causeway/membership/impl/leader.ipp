@@ -398,7 +398,7 @@ CAUSEWAY_DECL void leader::go_with(const std::vector<net::peer_id>& who) {
   }
   m.proposal = propose(t_, m.who);
   t_.say_places(m);
-  settle_absent(who);
+  count_absent(who);
   blame_.begin_exchange(next_, who);
   attempt_.begin_exchange(next_, m.proposal, who, t_.now);
   barrier_ = next_ = next_.next();
@@ -406,7 +406,7 @@ CAUSEWAY_DECL void leader::go_with(const std::vector<net::peer_id>& who) {
   t_.post_all(who, m);
 }
 
-CAUSEWAY_DECL void leader::settle_absent(const std::vector<net::peer_id>& who) {
+CAUSEWAY_DECL void leader::count_absent(const std::vector<net::peer_id>& who) {
   const std::set<net::peer_id> in{who.begin(), who.end()};
   for (auto& [id, p] : t_.peers) {
     const bool takes_part = in.contains(id);

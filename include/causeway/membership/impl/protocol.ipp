@@ -270,16 +270,16 @@ CAUSEWAY_DECL void protocol::finish() {
   if (started_ && !stopped()) {
     leader_.wake();
     if (follower_.check_silence()) leader_.touch();
-    settle();
+    after_event();
   }
   refresh();
   const time_point next = stopped() || !started_ ? no_deadline : std::max(next_wake(), t_.now + shortest_wait);
   if (std::exchange(asked_wake_, next) != next) t_.out->wake_at(next);
 }
 
-CAUSEWAY_DECL void protocol::settle() {
+CAUSEWAY_DECL void protocol::after_event() {
   for (int turn = 0; turn < 64 && !stopped(); ++turn) {
-    follower_.settle();
+    follower_.report_changes();
     while (!t_.to_self.empty()) {
       const detail::message m = std::move(t_.to_self.front());
       t_.to_self.pop_front();
@@ -288,7 +288,7 @@ CAUSEWAY_DECL void protocol::settle() {
     while (const auto commit = evidence_.believed()) {
       if (follower_.learn(*commit)) learned();
     }
-    follower_.settle();  // what we told ourselves may have ended an attempt
+    follower_.report_changes();  // what we told ourselves may have ended an attempt
     elect();
     if (leader_.decide()) candidate_.renew();
     finder_.wake();

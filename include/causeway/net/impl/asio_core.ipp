@@ -252,7 +252,7 @@ CAUSEWAY_INLINE std::uint64_t fabric_core::choose(const introduction& them, cons
 CAUSEWAY_INLINE void fabric_core::take(const introduction& us, const introduction& them, std::uint64_t serial,
                                        const std::string& dialled, tcp::socket socket) {
   if (!peers_.claim(them.id, serial)) return;
-  const auto place = peers_.seat(them.id, [this](peer_index p) { return is_alive(p); });
+  const auto place = peers_.place_for(them.id, [this](peer_index p) { return is_alive(p); });
   if (!place) return;  // others were quicker; it dials again
   const peer_index peer = *place;
   if (is_alive(peer)) {
@@ -260,7 +260,7 @@ CAUSEWAY_INLINE void fabric_core::take(const introduction& us, const introductio
     links_[peer]->lose(
         fail(errc::peer_lost, name_of(them.id), restarted ? "its program was started anew" : "it made a new connection"));
   }
-  peers_.settle(peer, us, them, serial, dialled);
+  peers_.connected(peer, us, them, serial, dialled);
   std::error_code failure;
   const tcp::endpoint remote = socket.remote_endpoint(failure);
   open_link(peer, us, them, std::move(socket));

@@ -365,10 +365,10 @@ CAUSEWAY_DECL bool link::take_header(stream& s, const frame_header& h) {
 }
 
 CAUSEWAY_DECL bool link::begin_chunk(stream& s, const frame_header& h) {
-  auto spot =
-      closing_ ? result<landing>{landing{.how = landing::kind::discard, .length = h.chunk_length}} : inbox_.begin_chunk(h);
+  auto spot = closing_ ? result<chunk_target>{chunk_target{.how = chunk_target::kind::discard, .length = h.chunk_length}}
+                       : inbox_.begin_chunk(h);
   if (!spot) return reject(std::move(spot).error());
-  if (spot->how == landing::kind::parked) {
+  if (spot->how == chunk_target::kind::parked) {
     s.parked = h;
     return false;
   }
@@ -389,10 +389,10 @@ CAUSEWAY_DECL bool link::begin_control(stream& s, const frame_header& h) {
   }
   s.control = {std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}, h.chunk_length};
   s.control_kind = h.kind;
-  return read_content(s, {.how = landing::kind::kept, .length = h.chunk_length}, h.chunk_length);
+  return read_content(s, {.how = chunk_target::kind::kept, .length = h.chunk_length}, h.chunk_length);
 }
 
-CAUSEWAY_DECL bool link::read_content(stream& s, const landing& spot, std::size_t length) {
+CAUSEWAY_DECL bool link::read_content(stream& s, const chunk_target& spot, std::size_t length) {
   s.spot = spot;
   s.chunk_left = length;
   s.in_chunk = true;

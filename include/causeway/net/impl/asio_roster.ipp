@@ -47,13 +47,13 @@ CAUSEWAY_DECL bool roster::claim(peer_id id, std::uint64_t serial) {
   return true;
 }
 
-CAUSEWAY_DECL void roster::settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
-                                  const std::string& dialled) {
+CAUSEWAY_DECL void roster::connected(peer_index peer, const introduction& us, const introduction& them,
+                                     std::uint64_t serial, const std::string& dialled) {
   place& p = places_[peer];
   if (p.incarnation != them.incarnation) p.aliases.clear();
   if (!dialled.empty() && p.aliases.size() < most_aliases) p.aliases.insert(dialled);
   p.incarnation = them.incarnation;
-  p.settled = ++settled_;
+  p.connected_at = ++connections_;
   p.serial = serial;
   p.address = endpoint{them.host, them.port}.text();
   p.streams = std::min(us.streams, them.streams);

@@ -16,26 +16,26 @@ CAUSEWAY_DECL inbox::inbox(operation_table& operations, std::string name, const 
 
 CAUSEWAY_DECL void inbox::retire_if_complete(message_map::iterator at) { retire_if_complete(at, frontier_); }
 
-CAUSEWAY_DECL result<landing> inbox::begin_chunk(const frame_header& h) {
+CAUSEWAY_DECL result<chunk_target> inbox::begin_chunk(const frame_header& h) {
   CAUSEWAY_ASSIGN(message* const m, announce(h));
   CAUSEWAY_TRY(check_chunk(*m, h));
-  landing spot{landing::kind::discard, h.sequence, h.chunk_offset, h.chunk_length};
+  chunk_target spot{chunk_target::kind::discard, h.sequence, h.chunk_offset, h.chunk_length};
   if (m->slot != no_slot) {
-    spot.how = landing::kind::user_buffer;
+    spot.how = chunk_target::kind::user_buffer;
   } else if (!m->discard) {
     CAUSEWAY_TRY(keep_chunk(*m, h, spot));
   }
-  if (spot.how == landing::kind::parked) return spot;
+  if (spot.how == chunk_target::kind::parked) return spot;
   m->mark_seen(h.chunk_offset / limits_.chunk);
   m->coming += h.chunk_length;
   return spot;
 }
 
-CAUSEWAY_DECL std::byte* inbox::place(const landing& spot) const {
+CAUSEWAY_DECL std::byte* inbox::place(const chunk_target& spot) const {
   const auto found = messages_.find(spot.sequence);
-  if (spot.how == landing::kind::discard || found == messages_.end()) return nullptr;
+  if (spot.how == chunk_target::kind::discard || found == messages_.end()) return nullptr;
   const message& m = found->second;
-  if (spot.how == landing::kind::user_buffer) {
+  if (spot.how == chunk_target::kind::user_buffer) {
     return m.slot == no_slot ? nullptr : (*operations_)[m.slot].target + spot.offset;
   }
   const auto kept =
@@ -43,13 +43,13 @@ CAUSEWAY_DECL std::byte* inbox::place(const landing& spot) const {
   return kept == m.kept.end() ? nullptr : kept->bytes.get();
 }
 
-CAUSEWAY_DECL void inbox::end_chunk(const landing& spot) {
+CAUSEWAY_DECL void inbox::end_chunk(const chunk_target& spot) {
   const auto found = messages_.find(spot.sequence);
   CAUSEWAY_EXPECT(found != messages_.end());
   message& m = found->second;
   m.coming -= spot.length;
   m.received += spot.length;
-  if (spot.how == landing::kind::kept) settle_kept(m, spot.offset);
+  if (spot.how == chunk_target::kind::kept) mark_filled(m, spot.offset);
   if (m.slot != no_slot) (*operations_)[m.slot].moved = m.received;
   retire_if_complete(found);
 }
@@ -201,10 +201,10 @@ CAUSEWAY_DECL result<void> inbox::check_chunk(const message& m, const frame_head
   return {};
 }
 
-CAUSEWAY_DECL result<void> inbox::keep_chunk(message& m, const frame_header& h, landing& spot) {
+CAUSEWAY_DECL result<void> inbox::keep_chunk(message& m, const frame_header& h, chunk_target& spot) {
   const std::size_t after = kept_ + h.chunk_length;
   if ((after > limits_.pause_at || crowded(after, 1)) && open_.empty()) {
-    spot.how = landing::kind::parked;
+    spot.how = chunk_target::kind::parked;
     return {};
   }
   // A receive is open and its message may be behind this one: read on beyond the limit rather than wait for ever.
@@ -212,7 +212,7 @@ CAUSEWAY_DECL result<void> inbox::keep_chunk(message& m, const frame_header& h, 
   if (crowded(after, 2)) return broken("it sent what nobody asked for, when others had used up the memory for that");
   m.kept.push_back({h.chunk_offset, h.chunk_length, false, std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}});
   keep(h.chunk_length);
-  spot.how = landing::kind::kept;
+  spot.how = chunk_target::kind::kept;
   return {};
 }
 
@@ -230,7 +230,7 @@ CAUSEWAY_DECL void inbox::free(std::size_t bytes) {
   if (limits_.shared != nullptr) limits_.shared->give(bytes);
 }
 
-CAUSEWAY_DECL void inbox::settle_kept(message& m, std::uint64_t offset) {
+CAUSEWAY_DECL void inbox::mark_filled(message& m, std::uint64_t offset) {
   for (kept_chunk& chunk : m.kept) {
     if (chunk.offset != offset) continue;
     chunk.filled = true;

@@ -11,12 +11,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 CAUSEWAY_DECL void memory_hub::pending::end(result<std::size_t> outcome) { done.emplace(std::move(outcome)); }
 
 CAUSEWAY_DECL memory_hub::memory_hub(std::uint32_t peers, memory_options options)
-    : options_{std::move(options)}, seats_(peers) {}
+    : options_{std::move(options)}, peers_(peers) {}
 
 CAUSEWAY_DECL operation memory_hub::start(peer_index self, peer_index other, const message_id& id,
                                           std::span<const std::byte> out, std::span<std::byte> in, bool is_send) {
   const std::lock_guard lock{mutex_};
-  seat& me = seats_[self];
+  peer_state& me = peers_[self];
   if (peer_index{self} == other || other >= size()) return refuse(me, other, "no such peer, or the peer itself");
   const fault* planned = planned_fault(me);
   ++me.operations;
@@ -36,7 +36,7 @@ CAUSEWAY_DECL operation memory_hub::start(peer_index self, peer_index other, con
 
 CAUSEWAY_DECL result<std::size_t> memory_hub::wait(peer_index self, operation wanted, time_point deadline) {
   std::unique_lock lock{mutex_};
-  seat& me = seats_[self];
+  peer_state& me = peers_[self];
   for (;;) {
     const auto op = std::find_if(me.started.begin(), me.started.end(), [&](auto& p) { return p.number == wanted; });
     if (op == me.started.end()) {
@@ -60,7 +60,7 @@ CAUSEWAY_DECL result<std::size_t> memory_hub::wait(peer_index self, operation wa
 
 CAUSEWAY_DECL bool memory_hub::done(peer_index self, operation wanted) const {
   const std::lock_guard lock{mutex_};
-  const auto& started = seats_[self].started;
+  const auto& started = peers_[self].started;
   const auto op = std::find_if(started.begin(), started.end(), [&](auto& p) { return p.number == wanted; });
   return op == started.end() || op->done.has_value();
 }
@@ -72,7 +72,7 @@ CAUSEWAY_DECL void memory_hub::lost(peer_index peer) {
 
 CAUSEWAY_DECL void memory_hub::join(peer_index peer) {
   const std::lock_guard lock{mutex_};
-  seat& s = seats_[peer];
+  peer_state& s = peers_[peer];
   CAUSEWAY_EXPECT(!s.taken);
   if (!s.alive) {  // a restart
     s.kept.clear();
@@ -86,37 +86,37 @@ CAUSEWAY_DECL void memory_hub::join(peer_index peer) {
 CAUSEWAY_DECL void memory_hub::leave(peer_index peer) {
   const std::lock_guard lock{mutex_};
   lose(peer);
-  seats_[peer].started.clear();
-  seats_[peer].taken = false;
+  peers_[peer].started.clear();
+  peers_[peer].taken = false;
 }
 
 CAUSEWAY_DECL traffic memory_hub::stats(peer_index self) const {
   const std::lock_guard lock{mutex_};
-  return seats_[self].counters;
+  return peers_[self].counters;
 }
 
 CAUSEWAY_DECL std::uint64_t memory_hub::operations(peer_index peer) const {
   const std::lock_guard lock{mutex_};
-  return seats_[peer].operations;
+  return peers_[peer].operations;
 }
 
 CAUSEWAY_DECL void memory_hub::plan(peer_index peer, std::uint64_t nth, effect what, errc code) {
   const std::lock_guard lock{mutex_};
-  seats_[peer].faults.push_back({nth, what, code});
+  peers_[peer].faults.push_back({nth, what, code});
 }
 
 CAUSEWAY_DECL bool memory_hub::matches(const message_id& a, const message_id& b) {
   return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
 }
 
-CAUSEWAY_DECL auto memory_hub::planned_fault(const seat& s) -> const fault* {
+CAUSEWAY_DECL auto memory_hub::planned_fault(const peer_state& s) -> const fault* {
   for (const fault& f : s.faults) {
     if (f.nth == s.operations) return &f;
   }
   return nullptr;
 }
 
-CAUSEWAY_DECL operation memory_hub::refuse(seat& me, peer_index other, const char* why) {
+CAUSEWAY_DECL operation memory_hub::refuse(peer_state& me, peer_index other, const char* why) {
   pending op{++me.last, other, {}, {}, {}, false};
   op.end(fail(errc::invalid_argument, name(other), why));
   me.started.push_back(std::move(op));
@@ -125,7 +125,7 @@ CAUSEWAY_DECL operation memory_hub::refuse(seat& me, peer_index other, const cha
 
 CAUSEWAY_DECL void memory_hub::begin_send(peer_index self, pending& op) {
   if (!op.open()) return;
-  seat& to = seats_[op.other];
+  peer_state& to = peers_[op.other];
   if (!to.alive) return op.end(fail(errc::peer_lost, name(op.other), "the connection to it has ended"));
   for (pending& r : to.started) {
     if (r.is_send || !r.open() || r.other != self || !matches(r.id, op.id)) continue;
@@ -139,7 +139,7 @@ CAUSEWAY_DECL void memory_hub::begin_send(peer_index self, pending& op) {
 
 CAUSEWAY_DECL void memory_hub::begin_receive(peer_index self, pending& op) {
   if (!op.open()) return;
-  seat& me = seats_[self];
+  peer_state& me = peers_[self];
   const auto kept = std::find_if(me.kept.begin(), me.kept.end(),
                                  [&](const message& m) { return m.from == op.other && matches(m.id, op.id); });
   if (kept != me.kept.end()) {
@@ -149,27 +149,27 @@ CAUSEWAY_DECL void memory_hub::begin_receive(peer_index self, pending& op) {
     admit_senders(self);
     return;
   }
-  for (pending& s : seats_[op.other].started) {  // senders that found no room
+  for (pending& s : peers_[op.other].started) {  // senders that found no room
     if (!s.is_send || !s.open() || s.other != self || !matches(s.id, op.id)) continue;
     deliver(op.other, s.id, s.out, self, op);
     count_sent(op.other, s.out.size());
     s.end(s.out.size());
-    seats_[op.other].changed.notify_all();
+    peers_[op.other].changed.notify_all();
     return;
   }
-  if (!seats_[op.other].alive) op.end(fail(errc::peer_lost, name(op.other), "the connection to it has ended"));
+  if (!peers_[op.other].alive) op.end(fail(errc::peer_lost, name(op.other), "the connection to it has ended"));
 }
 
 CAUSEWAY_DECL void memory_hub::deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes,
                                        peer_index to, pending& receive) {
   count_received(to, bytes.size());
-  seats_[to].changed.notify_all();
+  peers_[to].changed.notify_all();
   if (id.parent != receive.id.parent) {
-    ++seats_[to].counters.frames_rejected;
+    ++peers_[to].counters.frames_rejected;
     return receive.end(fail(errc::wrong_parent, name(from), "its message is based on another committed state than ours"));
   }
   if (bytes.size() > receive.in.size()) {
-    ++seats_[to].counters.frames_rejected;
+    ++peers_[to].counters.frames_rejected;
     return receive.end(fail(errc::too_large, name(from),
                             "it sent " + std::to_string(bytes.size()) + " bytes where at most " +
                                 std::to_string(receive.in.size()) + " are expected"));
@@ -179,45 +179,45 @@ CAUSEWAY_DECL void memory_hub::deliver(peer_index from, const message_id& id, st
 }
 
 CAUSEWAY_DECL void memory_hub::keep_if_room(peer_index self, pending& op) {
-  seat& to = seats_[op.other];
+  peer_state& to = peers_[op.other];
   if (to.kept_size + op.out.size() > options_.kept_bytes) return;
-  for (const pending& s : seats_[self].started) {  // must not overtake an earlier send that waits for room
+  for (const pending& s : peers_[self].started) {  // must not overtake an earlier send that waits for room
     if (s.number < op.number && s.is_send && s.open() && s.other == op.other && matches(s.id, op.id)) return;
   }
   to.kept.push_back({self, op.id, {op.out.begin(), op.out.end()}});
   to.kept_size += op.out.size();
   count_sent(self, op.out.size());
   op.end(op.out.size());
-  seats_[self].changed.notify_all();
+  peers_[self].changed.notify_all();
 }
 
 CAUSEWAY_DECL void memory_hub::admit_senders(peer_index receiver) {
   for (peer_index p = 0; p < size(); ++p) {
-    for (pending& s : seats_[p].started) {
+    for (pending& s : peers_[p].started) {
       if (s.is_send && s.open() && s.other == receiver) keep_if_room(p, s);
     }
   }
 }
 
 CAUSEWAY_DECL void memory_hub::count_sent(peer_index from, std::size_t payload) {
-  seats_[from].counters.bytes_sent += payload + options_.header_bytes;
-  ++seats_[from].counters.frames_sent;
+  peers_[from].counters.bytes_sent += payload + options_.header_bytes;
+  ++peers_[from].counters.frames_sent;
 }
 
 CAUSEWAY_DECL void memory_hub::count_received(peer_index to, std::size_t payload) {
-  seats_[to].counters.bytes_received += payload + options_.header_bytes;
-  ++seats_[to].counters.frames_received;
+  peers_[to].counters.bytes_received += payload + options_.header_bytes;
+  ++peers_[to].counters.frames_received;
 }
 
 CAUSEWAY_DECL void memory_hub::lose(peer_index peer) {
-  seats_[peer].alive = false;
+  peers_[peer].alive = false;
   for (peer_index p = 0; p < size(); ++p) {
-    for (pending& op : seats_[p].started) {
+    for (pending& op : peers_[p].started) {
       if (op.done || (p != peer && op.other != peer)) continue;
       const peer_index gone = p == peer ? p : op.other;
       op.end(fail(errc::peer_lost, name(gone), "the connection to it has ended"));
     }
-    seats_[p].changed.notify_all();
+    peers_[p].changed.notify_all();
   }
 }
 

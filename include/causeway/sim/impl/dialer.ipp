@@ -66,7 +66,7 @@ CAUSEWAY_DECL void dialer::connected(end_ref end, std::uint64_t tag) {
   say(end, content::hello);
 }
 
-CAUSEWAY_DECL bool dialer::heard(end_ref end, const parcel& message) {
+CAUSEWAY_DECL bool dialer::heard(end_ref end, const sent_message& message) {
   switch (message.what) {
     case content::hello: hear_hello(end, message); return true;
     case content::welcome: hear_welcome(end, message); return true;
@@ -104,17 +104,17 @@ CAUSEWAY_DECL void dialer::detach(outgoing& o) {
 }
 
 CAUSEWAY_DECL void dialer::say(end_ref end, content what) {
-  parcel_ptr message = net_.wires().stock().make(what, lane::control);
+  sent_message_ptr message = net_.wires().pool().make(what, lane::control);
   message->from_id = id_;
   for (const char c : address_) message->bytes.push_back(static_cast<std::byte>(c));
   net_.send(end, std::move(message));
 }
 
-CAUSEWAY_DECL std::string dialer::text_of(const parcel& message) {
+CAUSEWAY_DECL std::string dialer::text_of(const sent_message& message) {
   return {reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size()};
 }
 
-CAUSEWAY_DECL void dialer::hear_hello(end_ref end, const parcel& message) {
+CAUSEWAY_DECL void dialer::hear_hello(end_ref end, const sent_message& message) {
   greeting g{end, message.from_id, text_of(message)};
   if (open_) {
     accept(g);
@@ -136,7 +136,7 @@ CAUSEWAY_DECL void dialer::accept(const greeting& g) {
   owner_.met(g.end, g.id, g.address);
 }
 
-CAUSEWAY_DECL void dialer::hear_welcome(end_ref end, const parcel& message) {
+CAUSEWAY_DECL void dialer::hear_welcome(end_ref end, const sent_message& message) {
   const auto dialled = find(end);
   if (dialled == dials_.end()) return net_.close(end, "not wanted any more", false);
   detach(dialled->second);

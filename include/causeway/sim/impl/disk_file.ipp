@@ -45,10 +45,10 @@ CAUSEWAY_DECL void disk_file::crash(const disk_choice& choose, std::size_t page_
   bytes_.resize(std::max(length, bytes_.size()));
   for (const auto& [page, before] : pages_) spoil(page * page_bytes, page_bytes, sector_bytes, before, choose);
   bytes_.resize(length);
-  settle();
+  mark_durable();
 }
 
-CAUSEWAY_DECL void disk_file::settle() {
+CAUSEWAY_DECL void disk_file::mark_durable() {
   pages_.clear();
   lengths_.clear();
   durable_length_ = bytes_.size();

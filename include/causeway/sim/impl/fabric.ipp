@@ -21,7 +21,7 @@ CAUSEWAY_DECL fabric::fabric(process& owner, net::peer_id id, std::uint32_t firs
 
 CAUSEWAY_INLINE std::string fabric::address() const { return address_; }
 
-CAUSEWAY_DECL void fabric::rename(net::peer_index link, std::string name) { mail_.rename(link, std::move(name)); }
+CAUSEWAY_DECL void fabric::rename(net::peer_index link, std::string name) { mailbox_.rename(link, std::move(name)); }
 
 CAUSEWAY_INLINE fabric::~fabric() {
   if (process_ == nullptr) return;
@@ -88,7 +88,7 @@ CAUSEWAY_INLINE void fabric::wake_at(time_point when) {
 }
 
 CAUSEWAY_INLINE void fabric::cancel_before(std::uint32_t epoch) {
-  mail_.cancel_before(epoch, [this](detail::slot_index slot) { stop_send(slot); });
+  mailbox_.cancel_before(epoch, [this](detail::slot_index slot) { stop_send(slot); });
   look_at_room();
   look_at_waiting();
 }
@@ -113,30 +113,30 @@ CAUSEWAY_INLINE void fabric::aside(std::function<void()> work, std::function<voi
 
 CAUSEWAY_INLINE net::operation fabric::send(net::peer_index link, const net::message_id& id,
                                             std::span<const std::byte> bytes) {
-  const detail::slot_index slot = mail_.start_send(link, id, bytes.size(), now(), is_up(link));
-  if (!mail_.done(slot)) {
-    detail::parcel_ptr message = core_.net.wires().stock().make(detail::content::data, detail::lane::data);
+  const detail::slot_index slot = mailbox_.start_send(link, id, bytes.size(), now(), is_up(link));
+  if (!mailbox_.done(slot)) {
+    detail::sent_message_ptr message = core_.net.wires().pool().make(detail::content::data, detail::lane::data);
     message->id = id;
     message->operation = slot;
     message->bytes.assign(bytes.begin(), bytes.end());
     core_.net.send(links_[link].end, std::move(message));
   }
-  return mail_.handle(slot);
+  return mailbox_.handle(slot);
 }
 
 CAUSEWAY_INLINE net::operation fabric::receive(net::peer_index link, const net::message_id& id,
                                                std::span<std::byte> buffer) {
-  const detail::slot_index slot = mail_.start_receive(link, id, buffer, now(), is_up(link));
+  const detail::slot_index slot = mailbox_.start_receive(link, id, buffer, now(), is_up(link));
   look_at_room();
-  return mail_.handle(slot);
+  return mailbox_.handle(slot);
 }
 
 CAUSEWAY_INLINE result<std::size_t> fabric::wait(net::operation op, time_point deadline) {
-  const detail::slot_index slot = mail_.find(op);
+  const detail::slot_index slot = mailbox_.find(op);
   if (slot == net::detail::no_slot) {
     return fail(errc::invalid_argument, "fabric", "waited for an operation that is not under way");
   }
-  while (!mail_.done(slot)) {
+  while (!mailbox_.done(slot)) {
     if (now() >= deadline)
       return give_up(slot, errc::timeout, "no answer before the deadline; raise it or look at that peer");
     waiting_ = slot;
@@ -144,7 +144,7 @@ CAUSEWAY_INLINE result<std::size_t> fabric::wait(net::operation op, time_point d
     waiting_ = net::detail::no_slot;
     if (why == wake_reason::dying) return give_up(slot, errc::cancelled, "this process is being ended");
   }
-  return mail_.release(slot);
+  return mailbox_.release(slot);
 }
 
 CAUSEWAY_INLINE void fabric::locked(const std::function<void()>& what) {
@@ -186,7 +186,7 @@ CAUSEWAY_INLINE void fabric::process_ended(bool killed) {
   events_ = nullptr;
   done_ = nullptr;
   waiting_ = net::detail::no_slot;
-  mail_.fail_everything(fail(errc::peer_lost, "fabric", "this peer's process has ended"));
+  mailbox_.fail_everything(fail(errc::peer_lost, "fabric", "this peer's process has ended"));
   process_ = nullptr;
 }
 
@@ -196,12 +196,12 @@ CAUSEWAY_DECL std::string fabric::take_port(std::uint32_t port) {
   return detail::address_text(core_.net, host_, port);
 }
 
-CAUSEWAY_INLINE void fabric::on_message(detail::end_ref end, detail::parcel_ptr message) {
+CAUSEWAY_INLINE void fabric::on_message(detail::end_ref end, detail::sent_message_ptr message) {
   if (dialer_.heard(end, *message)) return;
   const auto link = by_end_.find(end.value);
   if (link == by_end_.end() || links_[link->second].closing) return;
   if (message->what == detail::content::data) {
-    mail_.arrived(link->second, std::move(message));
+    mailbox_.arrived(link->second, std::move(message));
     look_at_room();
     look_at_waiting();
   } else {
@@ -219,7 +219,7 @@ CAUSEWAY_INLINE void fabric::on_closed(detail::end_ref end, const error& why) {
 }
 
 CAUSEWAY_INLINE void fabric::on_sent(detail::end_ref, std::uint32_t operation) {
-  if (mail_.sent(operation, core_.options.header_bytes)) look_at_waiting();
+  if (mailbox_.sent(operation, core_.options.header_bytes)) look_at_waiting();
 }
 
 CAUSEWAY_INLINE bool fabric::connected_to(net::peer_id id) {
@@ -232,7 +232,7 @@ CAUSEWAY_INLINE void fabric::met(detail::end_ref end, net::peer_id id, const std
   if (link == links_.size()) {
     links_.emplace_back().id = id;
     by_id_[id] = link;
-    mail_.add_link(net::detail::peer_name(link));
+    mailbox_.add_link(net::detail::peer_name(link));
   }
   if (links_[link].up) take_down(link, "it has connected anew");
   peer& p = links_[link];
@@ -259,11 +259,11 @@ CAUSEWAY_DECL net::peer_index fabric::find_link(net::peer_id id) const {
 
 CAUSEWAY_DECL void fabric::take_down(net::peer_index link, const std::string& reason) {
   peer& p = links_[link];
-  const error why = fail(errc::peer_lost, mail_.name(link), reason);
+  const error why = fail(errc::peer_lost, mailbox_.name(link), reason);
   by_end_.erase(p.end.value);
   p.up = false;
   core_.net.close(p.end, reason, false);
-  mail_.fail_link(link, why);
+  mailbox_.fail_link(link, why);
   look_at_waiting();
   if (events_ != nullptr) events_->on_down(link, why);
 }
@@ -300,7 +300,7 @@ CAUSEWAY_DECL void fabric::post_now(const peer& to, std::vector<std::byte> messa
   counters_.bytes_sent += message.size() + core_.options.header_bytes;
   ++counters_.frames_sent;
   const detail::lane way = bulk ? detail::lane::bulk : detail::lane::control;
-  detail::parcel_ptr p = core_.net.wires().stock().make(detail::content::control, way);
+  detail::sent_message_ptr p = core_.net.wires().pool().make(detail::content::control, way);
   if (message.size() <= p->bytes.capacity()) {
     p->bytes.assign(message.begin(), message.end());  // there is room already: better kept
   } else {
@@ -324,11 +324,11 @@ CAUSEWAY_DECL void fabric::repeat(peer& p) {
 
 CAUSEWAY_DECL void fabric::look_at_room() {
   if (process_ == nullptr) return;
-  const bool full = mail_.kept_bytes() >= core_.options.kept_bytes;
+  const bool full = mailbox_.kept_bytes() >= core_.options.kept_bytes;
   if (!full && !any_paused_) return;
   any_paused_ = full;
   for (net::peer_index link = 0; link < links_.size(); ++link) {
-    const bool pause = full && !mail_.wants_anything(link);
+    const bool pause = full && !mailbox_.wants_anything(link);
     if (links_[link].up && std::exchange(links_[link].paused, pause) != pause) {
       core_.net.wires().pause(links_[link].end, pause);
     }
@@ -336,12 +336,12 @@ CAUSEWAY_DECL void fabric::look_at_room() {
 }
 
 CAUSEWAY_DECL void fabric::stop_send(detail::slot_index slot) {
-  if (process_ != nullptr) core_.net.wires().abort(links_[mail_.at(slot).peer].end, slot);
+  if (process_ != nullptr) core_.net.wires().abort(links_[mailbox_.at(slot).peer].end, slot);
 }
 
 CAUSEWAY_DECL result<std::size_t> fabric::give_up(detail::slot_index slot, errc code, const char* why) {
-  if (mail_.at(slot).is_send) stop_send(slot);
-  return mail_.give_up(slot, code, why);
+  if (mailbox_.at(slot).is_send) stop_send(slot);
+  return mailbox_.give_up(slot, code, why);
 }
 
 CAUSEWAY_DECL void fabric::later(std::function<void()> what) {
@@ -356,7 +356,7 @@ CAUSEWAY_DECL void fabric::later(std::function<void()> what) {
 }
 
 CAUSEWAY_DECL void fabric::look_at_waiting() {
-  if (waiting_ != net::detail::no_slot && mail_.done(waiting_)) process_->wake();
+  if (waiting_ != net::detail::no_slot && mailbox_.done(waiting_)) process_->wake();
 }
 
 CAUSEWAY_DECL void fabric::after_event() {

@@ -54,7 +54,7 @@ CAUSEWAY_DECL result<std::size_t> mailbox::give_up(slot_index slot, errc code, c
   return operations_.release(slot);
 }
 
-CAUSEWAY_DECL void mailbox::arrived(net::peer_index link, parcel_ptr message) {
+CAUSEWAY_DECL void mailbox::arrived(net::peer_index link, sent_message_ptr message) {
   box& b = links_[link];
   counters_.bytes_received += message->wire_bytes;
   ++counters_.frames_received;
@@ -142,16 +142,17 @@ CAUSEWAY_DECL slot_index mailbox::lose(slot_index slot) {
 CAUSEWAY_DECL bool mailbox::take_kept(slot_index slot) {
   const net::detail::pending_operation& op = operations_[slot];
   box& b = links_[op.peer];
-  const auto kept = std::find_if(b.kept.begin(), b.kept.end(), [&](const parcel_ptr& m) { return matches(m->id, op.id); });
+  const auto kept =
+      std::find_if(b.kept.begin(), b.kept.end(), [&](const sent_message_ptr& m) { return matches(m->id, op.id); });
   if (kept == b.kept.end()) return false;
-  const parcel_ptr message = std::move(*kept);
+  const sent_message_ptr message = std::move(*kept);
   b.kept.erase(kept);
   kept_bytes_ -= cost(*message);
   deliver(*message, slot);
   return true;
 }
 
-CAUSEWAY_DECL void mailbox::deliver(const parcel& message, slot_index slot) {
+CAUSEWAY_DECL void mailbox::deliver(const sent_message& message, slot_index slot) {
   net::detail::pending_operation& op = operations_[slot];
   const std::string& from = links_[op.peer].name;
   if (message.aborted) return operations_.finish(slot, fail(errc::cancelled, from, "it gave up sending this message"));

@@ -10,7 +10,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace d
 
 CAUSEWAY_DECL network::network(const world_options& options, scheduler& events)
     : options_{options}, events_{events}, transit_{options, events} {
-  transit_.on_delivery = [this](end_ref e, parcel_ptr message) { delivered(e, std::move(message)); };
+  transit_.on_delivery = [this](end_ref e, sent_message_ptr message) { delivered(e, std::move(message)); };
 }
 
 CAUSEWAY_DECL void network::listen(host_index host, std::uint32_t port, socket_owner* owner) {
@@ -49,7 +49,7 @@ CAUSEWAY_DECL std::uint64_t network::dial(host_index from, socket_owner* owner, 
   return number;
 }
 
-CAUSEWAY_DECL void network::send(end_ref e, parcel_ptr message) {
+CAUSEWAY_DECL void network::send(end_ref e, sent_message_ptr message) {
   const connection* const c = transit_.find(e);
   if (c != nullptr && c->ends[e.side()].open) transit_.send(e, std::move(message));
 }
@@ -61,7 +61,7 @@ CAUSEWAY_DECL void network::close(end_ref e, const std::string& why, bool with_g
   if (!c->broken && !c->silent && c->ends[e.other().side()].open) {
     c->why = why;
     if (with_goodbye) {
-      transit_.send(e, transit_.stock().make(content::goodbye, lane::bulk));
+      transit_.send(e, transit_.pool().make(content::goodbye, lane::bulk));
     } else {
       c->broken = true;
       transit_.clear(*c);
@@ -209,7 +209,7 @@ CAUSEWAY_DECL void network::conclude(std::uint64_t number, const error& why) {
   transit_.dispatch(done.from, [done, why] { done.owner->on_refused(done.tag, why); });
 }
 
-CAUSEWAY_DECL void network::delivered(end_ref e, parcel_ptr message) {
+CAUSEWAY_DECL void network::delivered(end_ref e, sent_message_ptr message) {
   connection* const c = transit_.find(e);
   if (c == nullptr) return;
   connection::end& end = c->ends[e.side()];

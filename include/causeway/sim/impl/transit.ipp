@@ -54,7 +54,7 @@ CAUSEWAY_INLINE void transit::free_if_over(end_ref e) {
 CAUSEWAY_DECL void transit::clear(connection& c) {
   for (flow& f : c.flows) {
     for (auto& q : f.waiting) q.clear();
-    for (auto* const q : {&f.wire, &f.held, &f.landing, &f.unread}) q->clear();
+    for (auto* const q : {&f.wire, &f.held, &f.arriving, &f.unread}) q->clear();
   }
 }
 
@@ -62,7 +62,7 @@ CAUSEWAY_DECL void transit::lose_data(connection& c) {
   for (flow& f : c.flows) {
     f.waiting[static_cast<std::size_t>(lane::data)].clear();
     f.waiting[static_cast<std::size_t>(lane::bulk)].clear();
-    for (auto* const q : {&f.wire, &f.held, &f.landing, &f.unread}) {
+    for (auto* const q : {&f.wire, &f.held, &f.arriving, &f.unread}) {
       q->erase_if([](piece& p) {
         if (p.last && p.last->way != lane::control) p.last.reset();
         return false;
@@ -89,7 +89,7 @@ CAUSEWAY_DECL bool transit::is_full(host_index host) {
   return most != 0 && connections_of(host) >= most;
 }
 
-CAUSEWAY_DECL void transit::send(end_ref e, parcel_ptr message) {
+CAUSEWAY_DECL void transit::send(end_ref e, sent_message_ptr message) {
   connection* const c = find(e);
   if (c == nullptr || c->broken) return;
   flow& f = c->flows[e.side()];
@@ -102,7 +102,7 @@ CAUSEWAY_DECL void transit::abort(end_ref e, std::uint32_t operation) {
   connection* const c = find(e);
   if (c == nullptr) return;
   for (auto& q : c->flows[e.side()].waiting) {
-    q.erase_if([&](parcel_ptr& p) {
+    q.erase_if([&](sent_message_ptr& p) {
       if (p->operation != operation) return false;
       if (p->sent == 0) return true;
       p->aborted = true;
@@ -187,7 +187,7 @@ CAUSEWAY_DECL std::uint32_t transit::free_slot() {
   return slot;
 }
 
-CAUSEWAY_DECL queue<parcel_ptr>* transit::next_lane(flow& f) {
+CAUSEWAY_DECL queue<sent_message_ptr>* transit::next_lane(flow& f) {
   for (std::size_t l = 0; l < (f.paused ? 1 : lanes); ++l) {
     if (!f.waiting[l].empty()) return &f.waiting[l];
   }
@@ -254,8 +254,8 @@ CAUSEWAY_DECL void transit::serve(host_index host) {
 }
 
 CAUSEWAY_DECL void transit::transmit(connection& c, flow& f, end_ref e) {
-  queue<parcel_ptr>& from = *next_lane(f);
-  parcel& message = *from.front();
+  queue<sent_message_ptr>& from = *next_lane(f);
+  sent_message& message = *from.front();
   // On a slow line a piece is what it carries in a quarter of a second, so that news can pass between pieces.
   const double quick = std::min(static_cast<double>(options_.piece_bytes), std::max(1.0, f.cap / 4));
   const std::uint64_t bytes = std::min(static_cast<std::uint64_t>(quick), message.wire_bytes - message.sent);
@@ -301,16 +301,16 @@ CAUSEWAY_DECL void transit::arrive(end_ref e) {
   piece p = f.wire.pop();
   if (c->silent) return;
   if (f.there->blocked() || !f.held.empty()) return f.held.push(std::move(p));
-  land(f, e, std::move(p));
+  enter_downlink(f, e, std::move(p));
 }
 
-CAUSEWAY_DECL void transit::land(flow& f, end_ref e, piece p) {
+CAUSEWAY_DECL void transit::enter_downlink(flow& f, end_ref e, piece p) {
   machine& m = machines_[f.to];
   const time_point begin = std::max(events_.now(), m.down_free);
   m.down_free = begin + transfer_time(static_cast<double>(p.bytes), m.options.down_bytes_per_s);
   f.last_delivery = std::max({m.down_free, events_.now() + p.spread, f.last_delivery});
   const std::uint64_t bytes = p.bytes;
-  f.landing.push(std::move(p));
+  f.arriving.push(std::move(p));
   events_.at(f.last_delivery, {event_kind::deliver, f.to, bytes}, [this, e] { deliver(e); });
 }
 
@@ -319,7 +319,7 @@ CAUSEWAY_DECL void transit::release(end_ref e) {
   if (c == nullptr || c->broken) return;
   flow& f = c->flows[e.side()];
   f.releasing = false;
-  while (!f.there->blocked() && !f.held.empty()) land(f, e, f.held.pop());
+  while (!f.there->blocked() && !f.held.empty()) enter_downlink(f, e, f.held.pop());
   if (!machines_[f.to].frozen) acknowledge(f, e, std::exchange(f.unacknowledged, 0));
 }
 
@@ -327,8 +327,8 @@ CAUSEWAY_DECL void transit::deliver(end_ref e) {
   connection* const c = find(e);
   if (c == nullptr || c->broken) return;
   flow& f = c->flows[e.side()];
-  if (f.landing.empty()) return;
-  piece p = f.landing.pop();
+  if (f.arriving.empty()) return;
+  piece p = f.arriving.pop();
   if (!machines_[f.to].frozen) return take(f, e, std::move(p));
   f.unread_bytes += p.bytes;
   if (f.unread_bytes + std::min<std::uint64_t>(f.window, options_.socket_buffer) > options_.socket_buffer) {

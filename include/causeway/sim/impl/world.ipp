@@ -15,15 +15,15 @@ CAUSEWAY_DECL void world::set_log(world_log log) { core_.log = std::move(log); }
 CAUSEWAY_DECL void world::after(duration delay, std::function<void()> what) { at(now() + delay, std::move(what)); }
 
 CAUSEWAY_INLINE world::~world() {
-  for (host_index h = 0; h < seats_.size(); ++h) end_process(h, true);
+  for (host_index h = 0; h < hosts_.size(); ++h) end_process(h, true);
 }
 
 CAUSEWAY_DECL host_index world::add_host(host_options options) {
-  const auto host = static_cast<host_index>(seats_.size());
+  const auto host = static_cast<host_index>(hosts_.size());
   if (options.name.empty()) options.name = "host-" + std::to_string(host);
   CAUSEWAY_EXPECT(options.name.find(':') == std::string::npos);
   core_.net.add_host(options);
-  seats_.emplace_back();
+  hosts_.emplace_back();
   return host;
 }
 
@@ -36,7 +36,7 @@ CAUSEWAY_DECL link_options world::link(host_index from, host_index to) {
 }
 
 CAUSEWAY_DECL void world::boot(host_index host, program main) {
-  seats_[host].main = std::move(main);
+  hosts_[host].main = std::move(main);
   restart(host);
 }
 
@@ -57,7 +57,7 @@ CAUSEWAY_DECL void world::power_off(host_index host) {
 
 CAUSEWAY_DECL void world::ask_to_stop(host_index host) {
   soon(host, 4, [this, host] {
-    if (seats_[host].running) seats_[host].running->ask_to_stop();
+    if (hosts_[host].running) hosts_[host].running->ask_to_stop();
   });
 }
 
@@ -147,7 +147,7 @@ CAUSEWAY_DECL void world::at(time_point when, std::function<void()> what) {
 
 CAUSEWAY_DECL bool world::run_until(time_point end) {
   ended_ = false;
-  settle();
+  run_ready();
   while (!ended_ && core_.events.next_time() <= end) step();
   if (!ended_) core_.events.advance_to(end);
   return !core_.events.empty();
@@ -155,9 +155,9 @@ CAUSEWAY_DECL bool world::run_until(time_point end) {
 
 CAUSEWAY_DECL bool world::run() {
   ended_ = false;
-  settle();
+  run_ready();
   while (!ended_ && !core_.events.empty()) step();
-  for (const seat& s : seats_) {
+  for (const host_state& s : hosts_) {
     if (s.running) return false;
   }
   return true;
@@ -165,7 +165,7 @@ CAUSEWAY_DECL bool world::run() {
 
 CAUSEWAY_DECL void world::go_on(host_index host, unsigned causes) {
   core_.net.wires().thaw(host, causes);
-  seat& s = seats_[host];
+  host_state& s = hosts_[host];
   if (s.running && may_run(host) && std::exchange(s.overdue, false)) s.running->make_ready();
 }
 
@@ -188,7 +188,7 @@ CAUSEWAY_DECL void world::soon(host_index host, std::uint64_t what, std::functio
 }
 
 CAUSEWAY_DECL void world::start(host_index host) {
-  seat& s = seats_[host];
+  host_state& s = hosts_[host];
   CAUSEWAY_EXPECT(s.main != nullptr);
   end_process(host, true);
   core_.net.power_on(host);
@@ -198,7 +198,7 @@ CAUSEWAY_DECL void world::start(host_index host) {
 }
 
 CAUSEWAY_DECL void world::end_process(host_index host, bool killed) {
-  seat& s = seats_[host];
+  host_state& s = hosts_[host];
   if (!s.running) return;
   core_.net.at(host).backlog.clear();
   if (killed) s.running->kill();
@@ -213,16 +213,16 @@ CAUSEWAY_DECL void world::end_process(host_index host, bool killed) {
 
 CAUSEWAY_DECL void world::step() {
   core_.events.run_next();
-  settle();
+  run_ready();
 }
 
-CAUSEWAY_DECL void world::settle() {
+CAUSEWAY_DECL void world::run_ready() {
   while (!core_.ready.empty()) {
     process* const next = core_.ready.front();
     core_.ready.erase(core_.ready.begin());
     const host_index host = next->host();
     if (!may_run(host)) {
-      seats_[host].overdue = true;
+      hosts_[host].overdue = true;
       next->not_ready();
       continue;
     }

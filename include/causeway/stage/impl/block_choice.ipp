@@ -41,7 +41,7 @@ CAUSEWAY_DECL std::int64_t worst_served(std::span<const double> throughputs, std
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
-CAUSEWAY_DECL bool settle_span(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums) {
+CAUSEWAY_DECL bool move_to_worst_served(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums) {
   served_span& s = spans[i];
   add_throughput(sums, s.blocks, -s.throughput * (1 + nothing));
   const std::int64_t at = worst_served(sums, s.blocks.size());
@@ -67,12 +67,12 @@ CAUSEWAY_DECL std::optional<std::int64_t> better_place(std::vector<served_span> 
   std::vector<double> without = sums;
   detail::add_throughput(without, mine.blocks, -mine.throughput * (1 + detail::nothing));
   if (before > 0 && detail::least(without) <= 0) return std::nullopt;
-  if (!detail::settle_span(spans, place, sums)) return std::nullopt;
+  if (!detail::move_to_worst_served(spans, place, sums)) return std::nullopt;
   const std::int64_t moved_to = spans[place].blocks.first;
   bool anybody = true;
   for (std::size_t round = 0; anybody && round < spans.size(); ++round) {
     anybody = false;
-    for (std::size_t i = 0; i < spans.size(); ++i) anybody = detail::settle_span(spans, i, sums) || anybody;
+    for (std::size_t i = 0; i < spans.size(); ++i) anybody = detail::move_to_worst_served(spans, i, sums) || anybody;
   }
   const double after = detail::least(sums);
   if (!(after > 0) || before >= quality * after) return std::nullopt;

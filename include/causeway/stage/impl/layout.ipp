@@ -8,21 +8,21 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
-CAUSEWAY_DECL std::vector<nn::block_range> seat::held() const {
+CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
   return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
 }
 
-CAUSEWAY_DECL bool seat::holds(std::int64_t block) const {
+CAUSEWAY_DECL bool assignment::holds(std::int64_t block) const {
   const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
   return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
 }
 
-CAUSEWAY_DECL const seat* layout::find(std::uint64_t peer, place* at) const {
+CAUSEWAY_DECL const assignment* layout::find(std::uint64_t peer, place* at) const {
   for (std::size_t r = 0; r < replicas.size(); ++r) {
-    for (std::size_t s = 0; s < replicas[r].seats.size(); ++s) {
-      if (replicas[r].seats[s].peer != peer) continue;
+    for (std::size_t s = 0; s < replicas[r].assignments.size(); ++s) {
+      if (replicas[r].assignments[s].peer != peer) continue;
       if (at != nullptr) *at = {r, s};
-      return &replicas[r].seats[s];
+      return &replicas[r].assignments[s];
     }
   }
   return nullptr;
@@ -31,7 +31,7 @@ CAUSEWAY_DECL const seat* layout::find(std::uint64_t peer, place* at) const {
 CAUSEWAY_DECL std::vector<std::uint64_t> layout::holders(std::int64_t block) const {
   std::vector<std::uint64_t> all;
   for (const replica& r : replicas) {
-    for (const seat& s : r.seats) {
+    for (const assignment& s : r.assignments) {
       if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
     }
   }
@@ -44,20 +44,20 @@ CAUSEWAY_DECL std::uint32_t layout::first_micro_batch(std::size_t of) const {
   return sum;
 }
 
-CAUSEWAY_DECL std::vector<std::uint64_t> layout::seated() const {
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::assigned() const {
   std::vector<std::uint64_t> all;
   for (const replica& r : replicas) {
-    for (const seat& s : r.seats) {
+    for (const assignment& s : r.assignments) {
       if (s.peer != nobody) all.push_back(s.peer);
     }
   }
   return all;
 }
 
-CAUSEWAY_DECL bool layout::has_empty_seats() const {
-  std::size_t seats = 0;
-  for (const replica& r : replicas) seats += r.seats.size();
-  return seated().size() < seats;
+CAUSEWAY_DECL bool layout::has_unassigned() const {
+  std::size_t assignments = 0;
+  for (const replica& r : replicas) assignments += r.assignments.size();
+  return assigned().size() < assignments;
 }
 
 CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
@@ -65,7 +65,7 @@ CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
   std::uint32_t next = 0;
   for (const replica& r : replicas) {
     auto& row = place_of.emplace_back();
-    for (const seat& s : r.seats) row.push_back(s.peer != nobody ? next++ : empty);
+    for (const assignment& s : r.assignments) row.push_back(s.peer != nobody ? next++ : empty);
   }
   std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
   std::vector<std::size_t> turn(place_of.front().size());
@@ -84,7 +84,7 @@ CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micr
   std::vector<std::uint64_t> peers;
   for (const replica& r : replicas) {
     std::int64_t next = 0;
-    for (const seat& s : r.seats) {
+    for (const assignment& s : r.assignments) {
       if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
       CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
       if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
@@ -94,28 +94,30 @@ CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micr
     if (next != layers) return wrong("a replica does not compute each block once");
   }
   std::sort(peers.begin(), peers.end());
-  if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two seats");
+  if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two assignments");
   if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
     return wrong("the replicas' micro-batches are not those of the global batch");
-  return has_empty_seats() ? check_detours() : result<void>{};
+  return has_unassigned() ? check_detours() : result<void>{};
 }
 
-CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const seat& empty_one) {
-  return std::any_of(r.seats.begin(), r.seats.end(),
-                     [&](const seat& s) { return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes); });
+CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const assignment& empty_one) {
+  return std::any_of(r.assignments.begin(), r.assignments.end(), [&](const assignment& s) {
+    return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes);
+  });
 }
 
 CAUSEWAY_DECL result<void> layout::check_detours() const {
   const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
-    return std::all_of(r.seats.begin(), r.seats.end(), [&](const seat& s) { return s.peer != nobody || is_kept_in(r, s); });
+    return std::all_of(r.assignments.begin(), r.assignments.end(),
+                       [&](const assignment& s) { return s.peer != nobody || is_kept_in(r, s); });
   });
   if (all_kept) return {};
   for (const replica& r : replicas) {
-    const auto& first = replicas.front().seats;
-    const bool alike = std::equal(r.seats.begin(), r.seats.end(), first.begin(), first.end(),
-                                  [](const seat& a, const seat& b) { return a.computes == b.computes; });
-    if (!alike) return fail(errc::invalid_argument, "layout", "seats are empty, but replicas are not cut alike");
-    for (const seat& s : r.seats) {
+    const auto& first = replicas.front().assignments;
+    const bool alike = std::equal(r.assignments.begin(), r.assignments.end(), first.begin(), first.end(),
+                                  [](const assignment& a, const assignment& b) { return a.computes == b.computes; });
+    if (!alike) return fail(errc::invalid_argument, "layout", "stages have nobody, but replicas are not cut alike");
+    for (const assignment& s : r.assignments) {
       if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
     }
   }

@@ -28,14 +28,14 @@ CAUSEWAY_DECL double present_peer::squares_of(std::int64_t block) const {
   return 0;
 }
 
-CAUSEWAY_DECL std::size_t gathering::first_holder(std::int64_t block) const {
+CAUSEWAY_DECL std::size_t cluster_snapshot::first_holder(std::int64_t block) const {
   const auto found = std::find_if(peers.begin(), peers.end(), [&](const present_peer& p) {
     return p.overlap({block, block + 1}) == 1;
   });
   return static_cast<std::size_t>(found - peers.begin());
 }
 
-CAUSEWAY_DECL std::vector<std::uint64_t> gathering::holders(std::int64_t block) const {
+CAUSEWAY_DECL std::vector<std::uint64_t> cluster_snapshot::holders(std::int64_t block) const {
   std::vector<std::uint64_t> ids;
   for (const present_peer& p : peers) {
     if (p.overlap({block, block + 1}) == 1) ids.push_back(p.id);
@@ -43,34 +43,34 @@ CAUSEWAY_DECL std::vector<std::uint64_t> gathering::holders(std::int64_t block) 
   return ids;
 }
 
-CAUSEWAY_DECL layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
-                                std::span<const std::uint32_t> micro_batches, const gathering& g) {
-  struct open_seat {
+CAUSEWAY_DECL layout assign_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                  std::span<const std::uint32_t> micro_batches, const cluster_snapshot& g) {
+  struct open_stage {
     std::size_t replica, rank;
   };
   layout made;
-  std::vector<open_seat> open;
+  std::vector<open_stage> open;
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    made.replicas.push_back({std::vector<seat>(rows[r].size()), micro_batches[r]});
+    made.replicas.push_back({std::vector<assignment>(rows[r].size()), micro_batches[r]});
     for (std::size_t s = 0; s < rows[r].size(); ++s) open.push_back({r, s});
   }
   CAUSEWAY_EXPECT(open.size() <= g.peers.size());
   std::vector<const present_peer*> free;
   for (const present_peer& p : g.peers) free.push_back(&p);
   while (!open.empty()) {
-    std::size_t best_seat = 0, best_peer = 0;
+    std::size_t best_stage = 0, best_peer = 0;
     std::pair<std::int64_t, bool> best{-1, false};
     for (std::size_t i = 0; i < open.size(); ++i) {
       const nn::block_range& range = rows[open[i].replica][open[i].rank];
       for (std::size_t p = 0; p < free.size(); ++p) {
-        const bool sat = free[p]->computes == range && free[p]->replica == open[i].replica;
-        const std::pair fit{free[p]->overlap(range), sat};
-        if (fit > best) best = fit, best_seat = i, best_peer = p;
+        const bool was_assigned = free[p]->computes == range && free[p]->replica == open[i].replica;
+        const std::pair fit{free[p]->overlap(range), was_assigned};
+        if (fit > best) best = fit, best_stage = i, best_peer = p;
       }
     }
-    const open_seat at = open[best_seat];
-    made.replicas[at.replica].seats[at.rank] = {free[best_peer]->id, rows[at.replica][at.rank]};
-    open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_seat));
+    const open_stage at = open[best_stage];
+    made.replicas[at.replica].assignments[at.rank] = {free[best_peer]->id, rows[at.replica][at.rank]};
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_stage));
     free.erase(free.begin() + static_cast<std::ptrdiff_t>(best_peer));
   }
   return made;
@@ -86,7 +86,7 @@ CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed) {
                   "; the run goes on when more are there");
 }
 
-CAUSEWAY_DECL result<layout> regroup::arrange(const gathering& g) {
+CAUSEWAY_DECL result<layout> regroup::arrange(const cluster_snapshot& g) {
   if (stages_ < 1 || stages_ > g.layers) {
     return fail(errc::invalid_argument, "regroup",
                 std::to_string(g.layers) + " blocks do not make " + std::to_string(stages_) + " stages");
@@ -94,7 +94,7 @@ CAUSEWAY_DECL result<layout> regroup::arrange(const gathering& g) {
   const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(stages_), g.micro_batches);
   if (most == 0) return too_few(g.peers.size(), stages_);
   const std::vector rows(most, even_cut(g.layers, stages_));
-  return seat_peers(rows, even_shares(g.micro_batches, most), g);
+  return assign_peers(rows, even_shares(g.micro_batches, most), g);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery

@@ -10,7 +10,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 
 CAUSEWAY_DECL morph::morph(morph_options options) : options_{std::move(options)} {}
 
-CAUSEWAY_DECL result<layout> morph::arrange(const gathering& g) {
+CAUSEWAY_DECL result<layout> morph::arrange(const cluster_snapshot& g) {
   plan::varuna_calibration calibration = options_.calibration;
   if (calibration.points.empty()) {
     calibration.sizes = {1};
@@ -29,7 +29,7 @@ CAUSEWAY_DECL result<layout> morph::arrange(const gathering& g) {
     row.push_back({static_cast<std::int64_t>(plan.split.first_block[s]), static_cast<std::int64_t>(plan.split.end(s))});
   }
   const std::size_t replicas = std::min<std::size_t>(plan.replicas, g.micro_batches);
-  return seat_peers(std::vector(replicas, row), even_shares(g.micro_batches, replicas), g);
+  return assign_peers(std::vector(replicas, row), even_shares(g.micro_batches, replicas), g);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery

@@ -36,17 +36,17 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 
 CAUSEWAY_DECL proactive::proactive(proactive_options options) : options_{std::move(options)} {}
 
-CAUSEWAY_DECL result<layout> proactive::arrange(const gathering& g) {
+CAUSEWAY_DECL result<layout> proactive::arrange(const cluster_snapshot& g) {
   CAUSEWAY_ASSIGN(const plan::recovery_job job, job_for(g));
   plan::pipeline_shape shape = last_shape(g);
   if (g.step % options_.interval == 0 || !stands(g, row_of(job, shape.stages), shape.replicas)) {
     CAUSEWAY_ASSIGN(shape, planned(g, job, shape));
   }
   const std::vector rows(shape.replicas, row_of(job, shape.stages));
-  return seat_peers(rows, even_shares(g.micro_batches, shape.replicas), g);
+  return assign_peers(rows, even_shares(g.micro_batches, shape.replicas), g);
 }
 
-CAUSEWAY_DECL result<plan::recovery_job> proactive::job_for(const gathering& g) const {
+CAUSEWAY_DECL result<plan::recovery_job> proactive::job_for(const cluster_snapshot& g) const {
   plan::recovery_job job = options_.job;
   if (job.model.blocks.empty()) {
     job.model.blocks.assign(static_cast<std::size_t>(g.layers), plan::block_cost{1, 1, 1, 0});
@@ -62,7 +62,7 @@ CAUSEWAY_DECL result<plan::recovery_job> proactive::job_for(const gathering& g) 
   return job;
 }
 
-CAUSEWAY_DECL plan::pipeline_shape proactive::last_shape(const gathering& g) const {
+CAUSEWAY_DECL plan::pipeline_shape proactive::last_shape(const cluster_snapshot& g) const {
   const plan::pipeline_shape s{g.history.replicas, g.history.stages};
   const bool known = s.instances() <= options_.most_peers && s.stages <= static_cast<std::size_t>(g.layers);
   return known ? s : plan::pipeline_shape{};
@@ -79,16 +79,17 @@ CAUSEWAY_DECL std::vector<nn::block_range> proactive::row_of(const plan::recover
   return row;
 }
 
-CAUSEWAY_DECL bool proactive::stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas) {
+CAUSEWAY_DECL bool proactive::stands(const cluster_snapshot& g, const std::vector<nn::block_range>& row,
+                                     std::size_t replicas) {
   std::set<std::pair<std::uint32_t, std::int64_t>> filled;
   for (const present_peer& p : g.peers) {
-    const bool sits = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
-    if (sits && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
+    const bool is_assigned = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
+    if (is_assigned && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
   }
   return !row.empty() && replicas > 0 && filled.size() == row.size() * replicas;
 }
 
-CAUSEWAY_DECL result<plan::pipeline_shape> proactive::planned(const gathering& g, const plan::recovery_job& job,
+CAUSEWAY_DECL result<plan::pipeline_shape> proactive::planned(const cluster_snapshot& g, const plan::recovery_job& job,
                                                               const plan::pipeline_shape& now) const {
   detail::shape_speeds speeds{job, options_.device_memory};
   const std::size_t there = std::min(g.peers.size(), options_.most_peers);

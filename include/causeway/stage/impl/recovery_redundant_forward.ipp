@@ -8,12 +8,12 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
-CAUSEWAY_DECL result<layout> redundant_forward::arrange(const gathering& g) {
+CAUSEWAY_DECL result<layout> redundant_forward::arrange(const cluster_snapshot& g) {
   if (auto begun = resumed(g)) return std::move(*begun);
   return anew_.arrange(g);
 }
 
-CAUSEWAY_DECL std::optional<layout> redundant_forward::resumed(const gathering& g) {
+CAUSEWAY_DECL std::optional<layout> redundant_forward::resumed(const cluster_snapshot& g) {
   const std::uint64_t wanted = most_begun(g);
   std::vector<row> rows;
   for (const present_peer& p : g.peers) {
@@ -25,15 +25,15 @@ CAUSEWAY_DECL std::optional<layout> redundant_forward::resumed(const gathering& 
   layout made;
   const auto shares = even_shares(g.micro_batches, rows.size());
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    auto seats = seats_of(rows[r], g.layers);
-    if (!seats) return std::nullopt;
-    made.replicas.push_back({std::move(*seats), shares[r]});
+    auto assignments = assignments_of(rows[r], g.layers);
+    if (!assignments) return std::nullopt;
+    made.replicas.push_back({std::move(*assignments), shares[r]});
   }
   if (!made.check(g.layers, g.micro_batches)) return std::nullopt;
   return made;
 }
 
-CAUSEWAY_DECL std::uint64_t redundant_forward::most_begun(const gathering& g) {
+CAUSEWAY_DECL std::uint64_t redundant_forward::most_begun(const cluster_snapshot& g) {
   std::map<std::uint64_t, std::size_t> count;
   for (const present_peer& p : g.peers) count[p.begun.name] += p.begun.name != 0 ? 1 : 0;
   const auto most = std::max_element(count.begin(), count.end(), [](auto& a, auto& b) { return a.second < b.second; });
@@ -49,22 +49,23 @@ CAUSEWAY_DECL bool redundant_forward::put(std::vector<row>& rows, const present_
   return true;
 }
 
-CAUSEWAY_DECL std::optional<std::vector<seat>> redundant_forward::seats_of(const row& r, std::int64_t layers) {
-  std::vector<seat> seats;
+CAUSEWAY_DECL std::optional<std::vector<assignment>> redundant_forward::assignments_of(const row& r, std::int64_t layers) {
+  std::vector<assignment> assignments;
   for (std::size_t s = 0; s < r.size(); ++s) {
     if (r[s] != nullptr) {
-      seats.push_back({r[s]->id, r[s]->computes, r[s]->begun.keeps});
+      assignments.push_back({r[s]->id, r[s]->computes, r[s]->begun.keeps});
       continue;
     }
     const present_peer* const shadow = r[shadow_of(s, r.size())];
     const present_peer* const next = s + 1 < r.size() ? r[s + 1] : nullptr;
     if (shadow == nullptr || (next == nullptr && s + 1 < r.size())) return std::nullopt;
-    const nn::block_range lost{s > 0 ? seats.back().computes.last : 0, next != nullptr ? next->computes.first : layers};
+    const nn::block_range lost{s > 0 ? assignments.back().computes.last : 0,
+                               next != nullptr ? next->computes.first : layers};
     if (!nn::model_part{shadow->begun.keeps}.holds(lost)) return std::nullopt;
-    seats.push_back({nobody, lost});
+    assignments.push_back({nobody, lost});
   }
-  if (seats.empty()) return std::nullopt;
-  return seats;
+  if (assignments.empty()) return std::nullopt;
+  return assignments;
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery

@@ -10,7 +10,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 
 CAUSEWAY_DECL templates::templates(templates_options options) : options_{std::move(options)} {}
 
-CAUSEWAY_DECL result<layout> templates::arrange(const gathering& g) {
+CAUSEWAY_DECL result<layout> templates::arrange(const cluster_snapshot& g) {
   if (!set_) {
     plan::model_cost model = options_.model;
     if (model.blocks.empty()) model.blocks.assign(static_cast<std::size_t>(g.layers), plan::block_cost{1, 1, 1, 0});
@@ -32,7 +32,7 @@ CAUSEWAY_DECL result<layout> templates::arrange(const gathering& g) {
     }
     shares.push_back(static_cast<std::uint32_t>(choice.micro_batches[i]));
   }
-  return seat_peers(rows, shares, g);
+  return assign_peers(rows, shares, g);
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery

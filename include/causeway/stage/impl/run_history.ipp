@@ -11,7 +11,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
   if (interval == 0) return;
   replicas = static_cast<std::uint32_t>(l.replicas.size());
-  stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
+  stages = static_cast<std::uint32_t>(l.replicas.front().assignments.size());
   if (steps % interval == 0) add_interval(peers);
 }
 

@@ -142,7 +142,7 @@ CAUSEWAY_DECL void member::keep_mean(std::span<const float> mean) {
   mean_of_ = attempt_.view().round;
 }
 
-CAUSEWAY_INLINE result<verdict> member::settle(const result<void>& outcome, bool candidate) {
+CAUSEWAY_INLINE result<verdict> member::decide(const result<void>& outcome, bool candidate) {
   contributed_ = 0;
   attempt_.forget_overdue();
   if (!outcome) locked([&] { control_->exchanging(false); });
@@ -358,7 +358,7 @@ CAUSEWAY_DECL result<verdict> member::restore() {
 CAUSEWAY_DECL result<void> member::take_newest() {
   for (;;) {
     CAUSEWAY_ASSIGN(const situation now,
-                    waits_.await([](const situation& s) { return detail::member_waits::settled_in(s.is); }));
+                    waits_.await([](const situation& s) { return detail::member_waits::joined_in(s.is); }));
     if (now.is == situation::kind::failed || now.is == situation::kind::left) return now.gone();
     if (now.is == situation::kind::fetch) {
       CAUSEWAY_TRY(fetch(now, false));

@@ -79,48 +79,48 @@ CAUSEWAY_DECL void member_control::begin(const std::optional<named_round>& store
     protocol_.join(options_.dial, fabric_->now());
     if (stored) protocol_.holds(stored->round, stored->hash, fabric_->now());
   }
-  settle();
+  after_event();
 }
 
 CAUSEWAY_DECL void member_control::ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
   protocol_.ready(round, parent, samples, fabric_->now());
-  settle();
+  after_event();
 }
 
 CAUSEWAY_DECL void member_control::announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
   protocol_.announce(round, parent, samples, fabric_->now());
-  settle();
+  after_event();
 }
 
 CAUSEWAY_DECL bool member_control::completed(membership::ballot at) {
   const bool in_time = protocol_.completed(at, fabric_->now());
-  settle();
+  after_event();
   return in_time;
 }
 
 CAUSEWAY_DECL void member_control::voted(membership::ballot at, std::uint64_t round, std::uint64_t hash) {
   protocol_.voted(at, round, hash, fabric_->now());
-  settle();
+  after_event();
 }
 
 CAUSEWAY_DECL void member_control::failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects) {
   protocol_.failed(at, why, suspects, fabric_->now());
-  settle();
+  after_event();
 }
 
 CAUSEWAY_DECL void member_control::unusable(membership::ballot at) {
   protocol_.unusable(at, fabric_->now());
-  settle();
+  after_event();
 }
 
 CAUSEWAY_DECL void member_control::holds(std::uint64_t round, std::uint64_t hash) {
   protocol_.holds(round, hash, fabric_->now());
-  settle();
+  after_event();
 }
 
 CAUSEWAY_DECL void member_control::leave() {
   protocol_.leave(fabric_->now());
-  settle();
+  after_event();
 }
 
 CAUSEWAY_DECL std::vector<std::byte> member_control::record_of(std::uint64_t round, std::uint64_t hash) const {
@@ -200,7 +200,7 @@ CAUSEWAY_DECL void member_control::add_mean(std::uint64_t round, std::shared_ptr
 
 CAUSEWAY_DECL void member_control::exchanging(bool yes) {
   transfer_.giving.busy(yes, fabric_->now());
-  settle();
+  after_event();
 }
 
 CAUSEWAY_DECL void member_control::start_fetch(std::uint64_t round, std::uint64_t hash,
@@ -209,13 +209,13 @@ CAUSEWAY_DECL void member_control::start_fetch(std::uint64_t round, std::uint64_
   transfer_.kept.end();
   if (keep) transfer_.kept.begin({round, hash}, holders());
   transfer_.taking.start({round, hash}, holders(), image, fabric_->now());
-  settle();
+  after_event();
 }
 
 CAUSEWAY_DECL void member_control::start_mean(std::uint64_t round, std::uint64_t root,
                                               const membership::state_image& image) {
   transfer_.taking.start({round | membership::mean_bit, root}, transfer_.kept.keepers(), image, fabric_->now());
-  settle();
+  after_event();
 }
 
 CAUSEWAY_DECL void member_control::ask_for_time(const membership::transfer_need& needs) {
@@ -298,7 +298,7 @@ CAUSEWAY_DECL detail::write_behind::outlets member_control::outlets() {
           .failed =
               [this] {
                 protocol_.disk_failed(fabric_->now());
-                settle();
+                after_event();
               },
           .now = [this] { return fabric_->now(); }};
 }
@@ -322,20 +322,20 @@ CAUSEWAY_INLINE void member_control::on_up(net::peer_index link, net::peer_id id
   peers_[link] = id;
   protocol_.peer_up(id, address, fabric_->now());
   transfer_.peer_up(id, fabric_->now());
-  settle();
+  after_event();
 }
 
 CAUSEWAY_INLINE void member_control::on_down(net::peer_index link, const error& why) {
   const net::peer_id id = peers_[link];
   protocol_.peer_down(id, why.message, fabric_->now());
   transfer_.peer_down(id, fabric_->now());
-  settle();
+  after_event();
 }
 
 CAUSEWAY_INLINE void member_control::on_unreachable(const std::string& address, const error& why) {
   refused_ = address;
   protocol_.unreachable(address, why.message, fabric_->now());
-  settle();
+  after_event();
 }
 
 CAUSEWAY_INLINE void member_control::on_control(net::peer_index link, std::span<const std::byte> message) {
@@ -351,7 +351,7 @@ CAUSEWAY_INLINE void member_control::on_control(net::peer_index link, std::span<
   } else {
     protocol_.malformed(from, "a message that nobody here reads", fabric_->now());
   }
-  settle();
+  after_event();
 }
 
 CAUSEWAY_INLINE void member_control::on_wake() {
@@ -365,7 +365,7 @@ CAUSEWAY_INLINE void member_control::on_wake() {
     transfer_.taking.wake(now);
   }
   if (transfer_.giving.next_wake() <= now) transfer_.giving.wake(now);
-  settle();
+  after_event();
 }
 
 CAUSEWAY_INLINE void member_control::drop(net::peer_id peer, const std::string& why) {
@@ -429,7 +429,7 @@ CAUSEWAY_DECL void member_control::record(membership::event e) {
   behind_.note(e);
 }
 
-CAUSEWAY_DECL void member_control::settle() {
+CAUSEWAY_DECL void member_control::after_event() {
   if (behind_.must_resign()) protocol_.resign(fabric_->now());
   const auto& s = protocol_.now_what();
   const bool goal_moved = transfer_.taking.goal().root != s.hash;  // then these hold something else

@@ -54,7 +54,7 @@ CAUSEWAY_INLINE result<void> swarm_group::exchanged(std::span<const float> sum) 
   return stage_->exchanged({});
 }
 
-CAUSEWAY_INLINE result<verdict> swarm_group::settle(const result<void>& outcome, bool candidate) {
+CAUSEWAY_INLINE result<verdict> swarm_group::decide(const result<void>& outcome, bool candidate) {
   if (!outcome && outcome.error().code == errc::non_finite) return mend(outcome.error());
   if (outcome && candidate && !is_sound()) {
     return mend(fail(errc::non_finite, "this peer", "its parameters are not finite after the step"));
@@ -63,7 +63,7 @@ CAUSEWAY_INLINE result<verdict> swarm_group::settle(const result<void>& outcome,
 }
 
 CAUSEWAY_DECL result<verdict> swarm_group::judge(const result<void>& outcome, bool candidate) {
-  CAUSEWAY_ASSIGN(const verdict judged, stage_->settle(outcome, candidate));
+  CAUSEWAY_ASSIGN(const verdict judged, stage_->decide(outcome, candidate));
   if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
   if (judged == verdict::commit && outcome) spoilt_ = 0;
   // Gradients of a step that others have finished are worth nothing on top of it.

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
+
+// Pipelines whose replicas take steps of their own between two exchanges. The peers of a replica are a cohort: they share
+// one copy of local progress, which is worth something as long as all of them are there. A round begins with a layout; each
+// replica of it is a slot, with its share of every global batch until the round is over. A cohort that is whole keeps its
+// slot, whoever else comes or goes. Who belongs to none is laid out anew from the shared parameters, into slots that are
+// empty, and makes those slots' part of the round from its beginning.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/stage/layout.hpp>
+#include <causeway/stage/recovery.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What a peer says of its local progress. A regular value without padding: it travels as it is.
+struct cohort_member {
+  std::uint64_t state = 0;      ///< names what its shared parameters are of, as step_record::state
+  std::uint64_t cohort = 0;     ///< names its own; 0: none
+  std::uint64_t steps = 0;      ///< that it has taken since the last exchange
+  double norm = 0;              ///< of the gradient of the last of them, over the whole model
+  double loss = 0;              ///< of that, over the replica's tokens
+  double evaluation = 0;        ///< what the last evaluation came to
+  std::uint32_t slots = 0;      ///< of the round
+  std::uint32_t slot = 0;       ///< its cohort's
+  std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
+};
+
+/// Who trains in which slot.
+struct cohort_layout {
+  stage::layout layout;              ///< [slot]; without assignments: nobody does, in this round
+  std::vector<std::uint64_t> names;  ///< [slot] of cohorts that go on; 0: it begins, or there is none
+};
+
+/// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what cluster_snapshot::peers[p]
+/// says. `state`: of the run.
+CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_snapshot& g,
+                                                           std::span<const cohort_member> members, std::uint64_t state);
+
+/// The ranges of a replica's stages.
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> cut_of(const stage::replica& r);
+
+/// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
+/// communication policy must have rows of one length.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery);
+
+/// Those who hold the same stage, and how much each has in what they exchange: its replica's part of all micro-batches.
+struct stage_holders {
+  std::vector<std::uint64_t> peers;
+  std::vector<double> shares;
+};
+CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
+
+namespace detail {
+
+/// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
+CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
+                                                                     std::span<const std::size_t> places);
+
+/// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
+CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,
+                                                               const cohort_layout& standing);
+
+/// Puts replicas of `more` into empty slots, if they are cut like the others.
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
+
+}  // namespace detail
+
+/// Whole cohorts, and new ones of who is left, as `recovery` lays them out. Errors: those of the recovery, where no cohort
+/// is whole.
+template <stage::Recovery Recovery>
+result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_snapshot& g,
+                                      std::span<const cohort_member> members, std::uint64_t state) {
+  cohort_layout made = standing_cohorts(g, members, state);
+  if (made.layout.replicas.empty()) {
+    CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
+    CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
+    made.names.assign(made.layout.replicas.size(), 0);
+    return made;
+  }
+  const stage::cluster_snapshot rest = detail::free_peers(g, made);
+  if (rest.micro_batches == 0 || rest.peers.empty()) return made;
+  if (const auto more = recovery.arrange(rest)) detail::fill_slots(made, *more);
+  return made;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/elastic/impl/cohorts.ipp>
+#endif
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
+
+// Bodies of parallel/elastic/cohorts.hpp.
+
+#include <causeway/parallel/elastic/cohorts.hpp>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+namespace detail {
+
+CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
+                                                       std::span<const std::size_t> places) {
+  std::vector<stage::assignment> assignments;
+  for (const std::size_t p : places) assignments.push_back({g.peers[p].id, g.peers[p].computes});
+  std::sort(assignments.begin(), assignments.end(),
+            [](const auto& a, const auto& b) { return a.computes.first < b.computes.first; });
+  std::int64_t next = 0;
+  for (const stage::assignment& s : assignments) {
+    if (s.computes.first != next || s.computes.size() < 1) return {};
+    next = s.computes.last;
+  }
+  return next == g.layers ? assignments : std::vector<stage::assignment>{};
+}
+
+CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g, const cohort_layout& standing) {
+  stage::cluster_snapshot rest = g;
+  std::erase_if(rest.peers, [&](const stage::present_peer& p) { return standing.layout.find(p.id) != nullptr; });
+  const auto& slots = standing.layout.replicas;
+  rest.micro_batches = static_cast<std::uint32_t>(
+      std::count_if(slots.begin(), slots.end(), [](const stage::replica& r) { return r.assignments.empty(); }));
+  return rest;
+}
+
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
+  auto& slots = into.layout.replicas;
+  const auto stands =
+      std::find_if(slots.begin(), slots.end(), [](const stage::replica& r) { return !r.assignments.empty(); });
+  const auto cut = cut_of(*stands);
+  auto next = more.replicas.begin();
+  for (stage::replica& slot : slots) {
+    if (!slot.assignments.empty()) continue;
+    while (next != more.replicas.end() && cut_of(*next) != cut) ++next;
+    if (next == more.replicas.end()) return;
+    slot.assignments = (next++)->assignments;
+  }
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, std::span<const cohort_member> members,
+                                             std::uint64_t state) {
+  std::map<std::uint64_t, std::vector<std::size_t>> places;
+  for (std::size_t p = 0; p < members.size(); ++p) {
+    if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
+  }
+  cohort_layout made;
+  for (const auto& [name, of] : places) {
+    auto assignments = detail::whole_row(g, of);
+    const cohort_member& one = members[of.front()];
+    const bool fits = one.slot < one.slots && one.slots <= g.micro_batches;
+    if (assignments.empty() || !fits) continue;
+    auto& slots = made.layout.replicas;
+    if (slots.empty()) {
+      for (const std::uint32_t share : stage::even_shares(g.micro_batches, one.slots)) slots.push_back({{}, share});
+      made.names.assign(slots.size(), 0);
+    }
+    if (one.slots != slots.size() || !slots[one.slot].assignments.empty()) continue;
+    slots[one.slot].assignments = std::move(assignments);
+    made.names[one.slot] = name;
+  }
+  return made;
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
+  std::vector<nn::block_range> cut;
+  for (const stage::assignment& s : r.assignments) cut.push_back(s.computes);
+  return cut;
+}
+
+CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
+  stage_holders all;
+  double sum = 0;
+  for (const stage::replica& r : l.replicas) {
+    if (r.assignments.empty()) continue;
+    all.peers.push_back(r.assignments[rank].peer);
+    all.shares.push_back(r.micro_batches);
+    sum += r.micro_batches;
+  }
+  for (double& share : all.shares) share /= sum;
+  return all;
+}
+
+CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery) {
+  for (const stage::replica& r : l.replicas) {
+    const bool plain = std::all_of(r.assignments.begin(), r.assignments.end(),
+                                   [](const stage::assignment& s) { return s.peer != stage::nobody && s.keeps.empty(); });
+    if (plain && cut_of(r) == cut_of(l.replicas.front())) continue;
+    return fail(
+        errc::unsupported, std::string{recovery},
+        "where a communication policy exchanges rows between replicas they must be cut alike, with one stage for each "
+        "peer; use regroup, or morph or proactive");
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
+
+// Bodies of parallel/elastic/pipeline_peer.hpp.
+
+#include <causeway/parallel/elastic/pipeline_peer.hpp>
+
+#include <causeway/parallel/micro_batches.hpp>
+
+#include <utility>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elastic, std::int64_t micro_batches,
+                                                std::uint32_t chunks) const {
+  if (group == nullptr || !elastic) {
+    return fail(errc::invalid_argument, std::string{who},
+                "it needs a membership: give it and environment::group the same pipeline_group");
+  }
+  CAUSEWAY_TRY(check_micro_batches(who, micro_batches));
+  if (chunks == 1) return {};
+  return fail(errc::unsupported, std::string{who}, "a rank has one chunk here; use another schedule");
+}
+
+CAUSEWAY_DECL void pipeline_peer::begin(const nn::model_part& part, std::int64_t layers,
+                                        const std::optional<io::any_storage>& storage, const std::string& folder) {
+  if (storage) saved.savers.begin(block_store{*storage, folder});
+  held.begin(part, layers, saved.savers.store());
+}
+
+CAUSEWAY_DECL result<bool> pipeline_peer::begin_attempt() {
+  const std::uint32_t before = attempt.attempt;
+  const std::uint64_t round = attempt.round;
+  CAUSEWAY_ASSIGN(attempt, group->begin_attempt());
+  return attempt.attempt != before || attempt.round != round;
+}
+
+CAUSEWAY_DECL net::message_id pipeline_peer::named(channel kind, std::uint64_t number) const {
+  return {.channel = collective::channels::state + kind, .step = mix(attempt.round, number), .parent = attempt.parent};
+}
+
+CAUSEWAY_DECL peer_inventory pipeline_peer::described(std::int64_t layers, const log_sink& log) {
+  peer_inventory own{held.described(record(), layers), {}};
+  own.peer.id = identity();
+  own.storage = saved.savers.identity(mix(identity(), attempt.parent), log);
+  return own;
+}
+
+CAUSEWAY_DECL result<cluster_inventory> pipeline_peer::gather(const net::message_id& id, const peer_inventory& own,
+                                                              const pipeline_agreement& ours,
+                                                              const collective::collective_options& options) {
+  CAUSEWAY_ASSIGN(cluster_inventory inventory, gather_inventory(*attempt.transport, id, own, ours, options));
+  index_of.clear();
+  for (std::size_t p = 0; p < inventory.index_of.size(); ++p)
+    index_of[inventory.snapshot.peers[p].id] = inventory.index_of[p];
+  saved.savers.met(inventory);
+  inventory.snapshot.step = record().step;
+  inventory.snapshot.state = record().state;
+  inventory.snapshot.history = record().history;
+  return inventory;
+}
+
+CAUSEWAY_DECL error pipeline_peer::wait_for_more(const log_sink& log, const std::string& what, const error& why) {
+  if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
+  if (why.message != said) log(severity::warning, what + " waits: " + why.text());
+  said = why.message;
+  return fail(errc::cancelled, what, "too few peers are there");
+}
+
+CAUSEWAY_DECL result<void> pipeline_peer::vote_for_saved(std::span<const saved_states> everywhere, std::int64_t layers,
+                                                         std::uint64_t step, const log_sink& log, const std::string& what,
+                                                         const error& why) {
+  const auto newest = newest_together(everywhere, saved_rounds::units(layers, group->state()));
+  if (!newest) return wait_for_more(log, what, why);
+  const bool back = step != newest->step;
+  const std::string from = back ? "back from step " + std::to_string(step) + " to step " : "on from step ";
+  log(back ? severity::warning : severity::info,
+      why.where + ": no peer has them any more; going " + from + std::to_string(newest->step) + ", which is saved");
+  return group->propose(*newest);
+}
+
+CAUSEWAY_DECL bool pipeline_peer::take_assignment(std::int64_t layers, const nn::model_part& part) {
+  said.clear();
+  assignment = layout.find(identity(), &place);
+  if (assignment == nullptr) return true;
+  const nn::model_part wanted{assignment->held()};
+  return wanted.ranges(layers) == part.ranges(layers) && held.is_ready(wanted, record());
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t step, std::uint32_t first,
+                                                                   std::uint32_t count) {
+  constexpr std::uint64_t stream = 0x656C7069;
+  std::vector<std::uint64_t> all;
+  for (std::uint32_t m = 0; m < count; ++m) all.push_back(mix(step, first + m, stream));
+  return all;
+}
+
+CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std::uint64_t step) const {
+  return {.channel = collective::channels::activations, .step = step, .seed = seed, .deadline = attempt.deadline};
+}
+
+CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
+  exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}};
+  if (assignment == nullptr) return entry;
+  stage_holders same = holders_of_stage(layout, place.rank);
+  entry.holders.clear();
+  for (const std::uint64_t id : same.peers) entry.holders.push_back(index_of.at(id));
+  entry.shares = std::move(same.shares);
+  return entry;
+}
+
+CAUSEWAY_DECL error missing(const nn::block_range& blocks) {
+  return fail(errc::not_found, "blocks " + nn::model_part::text(blocks),
+              "no peer that is there has them; the run goes on when one that has them is back");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP

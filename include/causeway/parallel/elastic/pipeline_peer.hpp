@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_PEER_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_PEER_HPP
+
+// What a peer of pipelines does that are laid out anew when peers come and go, whatever their replicas exchange and when:
+// it takes part in attempts, meets the others, takes its assignment in a layout, fetches the blocks that belong there,
+// computes, and goes back to what is saved when nobody has a block any more.
+
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/options.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/hash.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/io/storage.hpp>
+#include <causeway/kernels/elementwise.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/elastic/assigned_work.hpp>
+#include <causeway/parallel/elastic/block_ownership.hpp>
+#include <causeway/parallel/elastic/cohort_exchange.hpp>
+#include <causeway/parallel/elastic/cohorts.hpp>
+#include <causeway/parallel/elastic/part_change.hpp>
+#include <causeway/parallel/elastic/peer_inventory.hpp>
+#include <causeway/parallel/elastic/saved_rounds.hpp>
+#include <causeway/parallel/elastic/shared_blocks.hpp>
+#include <causeway/parallel/elastic/step_group.hpp>
+#include <causeway/parallel/elastic/unsound_steps.hpp>
+#include <causeway/parallel/pipeline/pipeline_batch.hpp>
+#include <causeway/stage/activation.hpp>
+#include <causeway/stage/layout.hpp>
+#include <causeway/stage/recovery.hpp>
+#include <causeway/stage/schedules.hpp>
+#include <causeway/tensor/batch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// One peer. For the trainer's thread; stays where it is once it began.
+struct pipeline_peer {
+  /// Kinds of messages on the channel of state; a gather takes two.
+  enum channel : std::uint32_t {
+    inventory_channel = 0,
+    progress_channel = 2,
+    sums_channel = 4,
+    alike_channel = 6,
+    move_channel = 8,
+    source_channel = 9,
+    done_channel = 10,
+    here_channel = 12,
+    saved_channel = 14
+  };
+
+  std::shared_ptr<step_group> group;
+  block_ownership held{};
+  saved_rounds saved{};
+  step_attempt attempt{};  ///< the one under way
+  stage::layout layout{};
+  std::map<std::uint64_t, net::peer_index> index_of{};  ///< by id: the transport's number of each peer of the attempt
+  const stage::assignment* assignment = nullptr;        ///< in `layout`; none: this peer is spare
+  stage::layout::place place{};
+  unsound_steps unsound{};
+  std::string said{};  ///< what this peer waits for
+  std::uint64_t received_blocks = 0;
+  std::uint64_t made_up_blocks = 0;
+
+  [[nodiscard]] const step_record& record() const { return group->record(); }
+  [[nodiscard]] std::uint64_t identity() const { return group->identity(); }
+
+  // ---- attempts ---------------------------------------------------------------------------------------------------------
+
+  /// `elastic`: the trainer's environment has a membership. `chunks`: the schedule's.
+  CAUSEWAY_DECL result<void> check(std::string_view who, bool elastic, std::int64_t micro_batches,
+                                   std::uint32_t chunks) const;
+  CAUSEWAY_DECL void begin(const nn::model_part& part, std::int64_t layers, const std::optional<io::any_storage>& storage,
+                           const std::string& folder);
+
+  /// Waits for one. Whether it is another than before.
+  CAUSEWAY_DECL result<bool> begin_attempt();
+
+  /// `number`: of what the attempt does several times.
+  CAUSEWAY_DECL [[nodiscard]] net::message_id named(channel kind, std::uint64_t number = 0) const;
+  [[nodiscard]] collective::collective_options how(auto& ctx) const {
+    collective::collective_options options = ctx.exchange_options();
+    options.deadline = attempt.deadline;
+    return options;
+  }
+  /// `own` of every peer of the attempt, by the transport's numbers.
+  template <class T>
+  result<std::vector<T>> of_everybody(auto& ctx, channel kind, const T& own, std::uint64_t number = 0) const {
+    return of_all(*attempt.transport, named(kind, number), own, how(ctx));
+  }
+
+  // ---- who holds what ---------------------------------------------------------------------------------------------------
+
+  /// What this peer says of itself.
+  CAUSEWAY_DECL [[nodiscard]] peer_inventory described(std::int64_t layers, const log_sink& log);
+  /// The same of everybody: who is there from now on.
+  CAUSEWAY_DECL result<cluster_inventory> gather(const net::message_id& id, const peer_inventory& own,
+                                                 const pipeline_agreement& ours,
+                                                 const collective::collective_options& options);
+  /// Equal on peers that can be stages of one pipeline.
+  template <class Recovery, class Schedule, class Codec>
+  [[nodiscard]] static pipeline_agreement agreement(auto& ctx, std::string_view who, std::int64_t micro_batches,
+                                                    const Recovery& recovery, const Codec& codec) {
+    hasher h;
+    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name)).add_value(hash_text(who));
+    h.add_value(hash_text(Recovery::name)).add_value(recovery.interval());
+    h.add_value(codec.agreement()).add_value(micro_batches);
+    return {h.finish(), ctx.model().blocks(), static_cast<std::uint32_t>(micro_batches)};
+  }
+
+  /// errc::cancelled: the attempt comes to nothing, and the membership begins another, ever later. Any other error that
+  /// more peers would not mend is `why` itself. `what` waits.
+  CAUSEWAY_DECL [[nodiscard]] error wait_for_more(const log_sink& log, const std::string& what, const error& why);
+
+  /// The newest state that the peers find saved whole between them: they vote on it as on a step, and those who find blocks
+  /// of it have them again. Whether this peer has what the policy keeps alike, too. Errors: as wait_for_more.
+  result<bool> go_back(auto& ctx, const std::string& what, const error& why) {
+    const std::int64_t layers = ctx.model().blocks();
+    CAUSEWAY_ASSIGN(const saved_states found, saved.found(layers, group->state()));
+    CAUSEWAY_ASSIGN(const auto everywhere, of_everybody(ctx, saved_channel, found));
+    CAUSEWAY_TRY(vote_for_saved(everywhere, layers, ctx.step(), ctx.log(), what, why));
+    return saved.load(found, record(), layers, held, group->state());
+  }
+
+  /// This peer takes its assignment in `layout`. Whether it has all that it computes with there.
+  CAUSEWAY_DECL bool take_assignment(std::int64_t layers, const nn::model_part& part);
+  /// What that needs comes, what others need goes. `blocks`: a shared_blocks. `ready`: as take_assignment said.
+  result<void> fetch(auto& blocks, const cluster_inventory& inventory, bool ready, std::uint64_t number = 0) {
+    const nn::model_part part = assignment != nullptr ? nn::model_part{assignment->held()} : blocks.model().part();
+    part_change change{held,
+                       record(),
+                       inventory,
+                       layout,
+                       {*attempt.transport, named(move_channel, number), named(source_channel, number), attempt.deadline}};
+    if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(blocks, part, ready));
+    received_blocks += change.received();
+    made_up_blocks += change.made_up_here();
+    return {};
+  }
+
+  // ---- what an assigned peer does ------------------------------------------------------------------------------------
+
+  /// A step of training over the layout's part of a batch: the loss summed over the tokens whose last stage is here. `step`
+  /// names the boundaries.
+  template <stage::Schedule Order, stage::Recovery Recovery, class Codec>
+  result<double> train(auto& ctx, const Order& order, const Recovery& recovery, Codec& codec, const batch& b,
+                       std::int64_t micro_batches, float scale, std::uint64_t step) {
+    const auto gradients = ctx.gradients();
+    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
+    if (assignment == nullptr) return 0.0;
+    CAUSEWAY_ASSIGN(const assigned_work work, work_of(layout, place, order, recovery));
+    const auto dropout = dropout_of(ctx.step(), work.first, work.schedule.micro_batches);
+    const assigned_batch share{b, static_cast<std::uint32_t>(micro_batches), assignment->computes, scale, true, dropout};
+    return pass_assigned(ctx, *attempt.transport, index_of, codec, work, order, share, boundaries(ctx.step(), step));
+  }
+  CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> dropout_of(std::uint64_t step, std::uint32_t first,
+                                                                           std::uint32_t count);
+  CAUSEWAY_DECL [[nodiscard]] boundary_options boundaries(std::uint64_t seed, std::uint64_t step) const;
+
+  /// Forwards only, in `l`, where this peer is at `at`; boundaries cross as f32.
+  result<double> forward_only(auto& ctx, const stage::layout& l, const stage::layout::place& at, const batch& b,
+                              std::uint32_t pieces, std::uint64_t step) {
+    CAUSEWAY_ASSIGN(const assigned_work work, forwards_of(l, at));
+    stage::plain exact;
+    return pass_assigned(ctx, *attempt.transport, index_of, exact, work, stage::one_f_one_b{},
+                         {b, pieces, assignment->computes, 0.0F, false},
+                         {.channel = evaluation_channel, .step = step, .deadline = attempt.deadline});
+  }
+
+  /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by its pipeline's part of a
+  /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike.
+  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry() const;
+
+  /// Values that are not finite: see unsound_steps.
+  error blame_itself(auto& ctx, const error& why) {
+    shared_blocks blocks{ctx, group->state()};
+    return unsound.judge(ctx.step(), why, held.drop_spoilt(blocks), ctx.log());
+  }
+
+  /// The shared state of the blocks that this peer is the first to hold of those that reach its storage, if there is one.
+  result<void> save_blocks(auto& ctx) {
+    shared_blocks blocks{ctx, group->state()};
+    return saved.save(blocks, held, layout, record(), group->state(), identity());
+  }
+
+ private:
+  // Two consecutive ones.
+  static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
+
+  CAUSEWAY_DECL result<void> vote_for_saved(std::span<const saved_states> everywhere, std::int64_t layers,
+                                            std::uint64_t step, const log_sink& log, const std::string& what,
+                                            const error& why);
+};
+
+/// errc::not_found for blocks that nobody who is there has.
+CAUSEWAY_DECL [[nodiscard]] error missing(const nn::block_range& blocks);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/elastic/impl/pipeline_peer.ipp>
+#endif
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_PEER_HPP

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
+
+// What elastic pipelines ask of the membership of all their peers: who takes part in an attempt, and whether the run has
+// taken the step that came of it. train/pipeline_group.hpp makes one.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/stage/run_history.hpp>
+#include <causeway/tensor/parameters.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What all peers hold alike. Parameters are not among it: with the norm, everybody whose gradient is complete makes the
+/// same step from them.
+struct step_record {
+  std::uint64_t step = 0;   ///< steps that the run has taken
+  std::uint64_t state = 0;  ///< names the parameters after them
+  double norm = 0;          ///< of the last step's gradient, over the whole model
+  stage::run_history history{};
+  double loss = 0;  ///< of the last step, summed over the tokens of the global batch
+
+  friend bool operator==(const step_record&, const step_record&) = default;
+};
+
+/// Peers that try a step together.
+struct step_attempt {
+  net::any_transport* transport = nullptr;
+  std::uint64_t round = 0;
+  std::uint64_t parent = 0;
+  time_point deadline = no_deadline;
+  std::uint32_t attempt = 0;  ///< another one for every attempt at a round
+};
+
+/// An exchange of rounds, for the communication policy.
+struct exchange_entry {
+  step_attempt attempt{};
+  std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
+  std::vector<double> shares{};            ///< of each of them, in what they exchange
+  /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
+  std::span<const float> known{};
+};
+
+/// What pipelines do for the exchange of a round, or of a step's gradient.
+struct exchange_hooks {
+  /// An entry without an attempt: the policy has nothing to exchange.
+  std::function<result<exchange_entry>()> enter{};
+  /// The mean is here. Success: the run has taken the round, so it may be applied.
+  std::function<result<void>(std::span<const float> mean)> exchanged{};
+};
+
+/// What the communication policy keeps from round to round.
+struct exchange_state {
+  std::vector<std::span<std::byte>> alike{};              ///< equal on all peers, whatever blocks they hold
+  std::function<std::vector<std::span<float>>()> rows{};  ///< one value for each parameter, the shared parameters first
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
+  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
+  std::function<std::vector<std::span<std::byte>>()> memory{};
+  std::function<result<void>()> forget{};  ///< that
+  std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
+};
+
+/// All calls from the trainer's thread.
+class step_group {
+ public:
+  virtual ~step_group() = default;
+  [[nodiscard]] virtual std::uint64_t identity() const = 0;
+  [[nodiscard]] virtual const step_record& record() const = 0;
+  /// Blocks until the next attempt begins; the one that is under way, if nothing has ended it. Errors that another attempt
+  /// may cure are for the fault policy.
+  virtual result<step_attempt> begin_attempt() = 0;
+  /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `record()` says which.
+  virtual result<void> propose(const step_record& next) = 0;
+  /// What the peers did together did not go through. Success: another attempt may, or `record()` is another.
+  virtual result<void> failed(const error& why) = 0;
+  /// The step under way was finished by others: the next verdict is commit.
+  virtual void finished_by_others() = 0;
+  /// What the communication policy exchanges has changed since it was let in: it makes its row again, and the attempt goes
+  /// on.
+  virtual void begin_exchange_again() = 0;
+  /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
+  virtual void exchange_by(exchange_hooks rounds) = 0;
+  /// Once the trainer has started.
+  [[nodiscard]] virtual const exchange_state& state() const = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP

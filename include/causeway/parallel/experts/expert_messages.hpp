@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_EXPERTS_EXPERT_MESSAGES_HPP
+#define CAUSEWAY_PARALLEL_EXPERTS_EXPERT_MESSAGES_HPP
+
+// What trainers and the hosts of experts say to each other, and its bytes: format, run, kind, fields. Rows of values are
+// f32, 4 bytes each, low byte first.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/codec.hpp>
+#include <causeway/net/fabric.hpp>
+#include <causeway/parallel/envelope.hpp>
+#include <causeway/stage/expert_directory.hpp>
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <variant>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace expert_wire {
+
+inline constexpr std::uint32_t most_experts = 1U << 14U;  ///< of a host
+
+/// From a host to everybody: these experts are here, for so long.
+struct announcement {
+  std::uint32_t milliseconds = 0;
+  std::vector<stage::expert_id> experts{};
+};
+
+/// From a trainer. A forward has x; a backward x and then the gradient of the output, both [rows, width].
+struct request {
+  std::uint64_t number = 0;  ///< names it among those of its trainer
+  std::uint8_t backward = 0;
+  stage::expert_id expert = 0;
+  std::vector<float> values{};
+};
+
+/// The output, or the gradient of the input; none where the host refused.
+struct answer {
+  std::uint64_t number = 0;
+  std::vector<float> values{};
+};
+
+/// The place in the list is the kind on the wire: append, never reorder.
+using message = std::variant<announcement, request, answer>;
+
+/// Values that fit one message, whatever its kind.
+inline constexpr std::size_t most_values = (net::max_post_bytes - 64) / sizeof(float);
+
+namespace detail {
+
+inline constexpr envelope::kind messages{"expert message", "grid or width of experts", 1};
+
+CAUSEWAY_DECL void put_values(net::byte_writer& out, std::span<const float> values);
+CAUSEWAY_DECL std::vector<float> get_values(net::byte_reader& in);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const request& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, request& m);
+
+inline void write(net::byte_writer& out, const answer& m) { put_values(out.put(m.number), m.values); }
+CAUSEWAY_DECL void read(net::byte_reader& in, answer& m);
+
+}  // namespace detail
+
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(std::uint64_t run, const message& m);
+
+/// As envelope::open; values that are not finite are refused as well.
+CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::expert_wire
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/experts/impl/expert_messages.ipp>
+#endif
+
+#endif  // CAUSEWAY_PARALLEL_EXPERTS_EXPERT_MESSAGES_HPP

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_MAILBOX_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_MAILBOX_HPP
+
+// Boundary tensors of an endless stream of micro-batches, on their way to and from the neighbouring stages. Unlike
+// pipeline_mailbox it outlives the trainer's steps: what is sent and what is expected stays under way between them. What
+// failed can be asked for again: nothing that arrived is forgotten before it was decoded, nothing that was sent before it
+// is gone.
+
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/group_view.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/parallel/micro_batches.hpp>
+#include <causeway/parallel/pipeline/pipeline_mailbox.hpp>
+#include <causeway/stage/activation.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What all micro-batches of a stream have in common.
+struct stream_shape {
+  std::int64_t sequences = 0;
+  std::int64_t rows = 0;  ///< tokens
+  std::int64_t width = 0;
+  friend bool operator==(const stream_shape&, const stream_shape&) = default;
+};
+
+/// Names a micro-batch: its number in the stream, and the step and place in it that it belongs to.
+struct stream_place {
+  std::uint64_t number = 0;
+  std::uint64_t step = 0;
+  std::uint32_t piece = 0;
+};
+
+/// Where a rank's tensors go.
+struct stream_line {
+  stage::direction way = stage::direction::forward;
+  std::uint32_t edge = 0;
+  std::uint32_t other = 0;  ///< the rank at the other end
+};
+
+/// The mailbox of one rank. One thread. `view` must refer to a transport that outlives it.
+template <class Codec>
+class async_pipeline_mailbox {
+ public:
+  struct options {
+    std::uint32_t channel = 0;  ///< two consecutive ones: forward, backward
+    std::uint64_t seed = 0;     ///< equal on both sides of a boundary
+    stream_shape shape;
+    std::size_t late = 1;  ///< messages that the other side may not need any more: it may have left
+    time_point deadline = no_deadline;
+  };
+
+  async_pipeline_mailbox(collective::group_view view, const options& o) : view_{std::move(view)}, options_{o} {}
+  async_pipeline_mailbox(const async_pipeline_mailbox&) = delete;
+  async_pipeline_mailbox& operator=(const async_pipeline_mailbox&) = delete;
+  ~async_pipeline_mailbox() {
+    for (auto& line : expected_) cancel(line);
+    for (auto& line : sent_) cancel(line);
+  }
+
+  /// How long the waits that begin from now on may take.
+  void deadline(time_point at) noexcept { options_.deadline = at; }
+
+  /// Starts to receive a micro-batch. Those of one way are expected, and taken, in the order of the stream.
+  void expect(Codec& codec, const stream_line& l, const stream_place& m) {
+    transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(crossing_of(l, m, {})))};
+    p.id = id_of(l, m);
+    expected_[index(l.way)].push_back(std::move(p));
+    post(expected_[index(l.way)].back());
+  }
+  [[nodiscard]] std::size_t expected(stage::direction way) const { return expected_[index(way)].size(); }
+
+  /// Waits for what was expected first, and decodes it into `values`. Gives the loss that came with it, 0 with a forward.
+  result<double> take(Codec& codec, thread_pool& pool, const stream_line& l, std::span<const std::uint64_t> samples,
+                      std::span<float> values) {
+    auto& line = expected_[index(l.way)];
+    CAUSEWAY_EXPECT(!line.empty());
+    transfer& p = line.front();
+    CAUSEWAY_TRY(arrive(p));
+    double loss = 0;
+    auto outcome = decode(codec, pool, l, p, samples, values, loss);
+    if (!outcome) {
+      std::string& where = outcome.error().where;
+      where = "rank " + std::to_string(l.other) + (where.empty() ? "" : ", " + where);
+      return std::move(outcome).error();
+    }
+    spare_.push_back(std::move(p.bytes));
+    line.pop_front();
+    return loss;
+  }
+
+  /// Encodes and starts to send; `loss` goes along with a backward.
+  result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
+                    std::span<const std::uint64_t> samples, std::span<const float> values, double loss) {
+    const auto c = crossing_of(l, m, samples);
+    transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
+    std::memcpy(p.bytes.data(), &loss, head_bytes);
+    CAUSEWAY_ASSIGN(p.moved, codec.encode(pool, c, values, std::span{p.bytes}.subspan(head_bytes)));
+    p.moved += head_bytes;
+    p.id = id_of(l, m);
+    sent_[index(l.way)].push_back(std::move(p));
+    post_send(sent_[index(l.way)].back());
+    return {};
+  }
+
+  /// An error if something sent this way, but for the last `late` messages, is known not to have left. To be asked after
+  /// each `send`: a neighbour may be waiting for it, and this rank for that neighbour.
+  result<void> look_back(stage::direction way) { return reap(way, options_.late, false); }
+
+  /// Waits until all that was sent this way is gone, but for the last `leave` messages: what became of those is not asked.
+  result<void> flush(stage::direction way, std::size_t leave) { return reap(way, leave, true); }
+
+ private:
+  // The loss of the micro-batch, before what the codec made. A forward has none: its bytes are zero.
+  static constexpr std::size_t head_bytes = sizeof(double);
+
+  struct transfer {
+    stream_place at;
+    std::uint32_t peer = 0;
+    std::vector<std::byte> bytes;
+    net::message_id id{};
+    net::operation op = 0;
+    std::size_t moved = 0;
+    bool here = false;
+    std::optional<error> failed{};  // for good
+  };
+
+  static constexpr std::size_t index(stage::direction way) noexcept { return static_cast<std::size_t>(way); }
+
+  [[nodiscard]] stage::crossing crossing_of(const stream_line& l, const stream_place& m,
+                                            std::span<const std::uint64_t> samples) const {
+    return {.edge = l.edge,
+            .way = l.way,
+            .rows = options_.shape.rows,
+            .width = options_.shape.width,
+            .sequences = options_.shape.sequences,
+            .samples = samples,
+            .seed = mix(options_.seed, m.step, mix(l.edge, static_cast<std::uint64_t>(l.way), m.piece))};
+  }
+
+  [[nodiscard]] net::message_id id_of(const stream_line& l, const stream_place& m) const {
+    const std::uint32_t channel = options_.channel + static_cast<std::uint32_t>(l.way);
+    return {.channel = collective::numbered(channel, l.edge), .step = (m.step << most_micro_batch_bits) | m.piece};
+  }
+
+  // What was late may still come; of what failed otherwise nothing will.
+  result<void> arrive(transfer& p) {
+    if (p.failed) return *p.failed;
+    if (p.here) return {};
+    if (p.op == 0) post(p);
+    const auto moved = view_.wait(std::exchange(p.op, 0), options_.deadline);
+    if (!moved) {
+      if (moved.error().code != errc::timeout) p.failed = moved.error();
+      return moved.error();
+    }
+    p.moved = *moved;
+    p.here = true;
+    return {};
+  }
+
+  result<void> decode(Codec& codec, thread_pool& pool, const stream_line& l, const transfer& p,
+                      std::span<const std::uint64_t> samples, std::span<float> values, double& loss) {
+    const std::span<const std::byte> bytes{p.bytes.data(), p.moved};
+    if (bytes.size() < head_bytes) return fail(errc::protocol, "", "it sent a boundary tensor without its head");
+    std::memcpy(&loss, bytes.data(), head_bytes);
+    if (!std::isfinite(loss)) return fail(errc::non_finite, "", "it sent a loss that is not finite");
+    return codec.decode(pool, crossing_of(l, p.at, samples), bytes.subspan(head_bytes), values);
+  }
+
+  void post(transfer& p) { p.op = view_.receive(p.peer, p.id, p.bytes); }
+  void post_send(transfer& p) { p.op = view_.send(p.peer, p.id, std::span<const std::byte>{p.bytes}.first(p.moved)); }
+
+  // A send that failed stays, and is made again when somebody asks next.
+  result<void> reap(stage::direction way, std::size_t leave, bool waits) {
+    auto& line = sent_[index(way)];
+    while (line.size() > leave) {
+      transfer& p = line.front();
+      if (p.op == 0) post_send(p);
+      if (!waits && !view_.done(p.op)) return {};
+      CAUSEWAY_TRY(view_.wait(std::exchange(p.op, 0), options_.deadline));
+      spare_.push_back(std::move(p.bytes));
+      line.pop_front();
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::vector<std::byte> buffer(std::size_t bytes) {
+    std::vector<std::byte> b;
+    if (!spare_.empty()) {
+      b = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    b.resize(bytes);
+    return b;
+  }
+
+  void cancel(std::deque<transfer>& transfers) {
+    for (transfer& p : transfers) {
+      if (p.op != 0) (void)view_.wait(p.op, time_point{});  // a deadline in the past cancels
+    }
+  }
+
+  collective::group_view view_;
+  options options_;
+  std::array<std::deque<transfer>, 2> expected_;  // by way
+  std::array<std::deque<transfer>, 2> sent_;
+  std::vector<std::vector<std::byte>> spare_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_MAILBOX_HPP

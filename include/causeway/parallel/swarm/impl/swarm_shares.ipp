@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_SHARES_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_SHARES_IPP
+
+// Bodies of parallel/swarm/swarm_shares.hpp.
+
+#include <causeway/parallel/swarm/swarm_shares.hpp>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
+                                     const swarm_wire::batch_set& wanted, bool needs_part) {
+  swarm_plan plan{std::vector(all.size(), swarm_part::nothing)};
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    if (!all[p].sum || all[p].step != step) continue;
+    plan.parts[p] = swarm_part::sum;
+    plan.complete = true;
+    return plan;
+  }
+  swarm_wire::batch_set covered{wanted.size()};
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    if (all[p].step != step || all[p].done.size() != wanted.size() || all[p].done.count() == 0) continue;
+    const bool doubled = all[p].done.meets(covered);
+    plan.parts[p] = doubled ? swarm_part::dropped : swarm_part::own;
+    if (!doubled) covered.unite(all[p].done);
+  }
+  const auto lets_go = [step](const swarm_holding& h) { return h.released && h.step == step; };
+  plan.complete = covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
+  if (!needs_part) return plan;
+  const auto has_part = [step](const swarm_holding& h) { return h.part && h.step == step; };
+  const auto first = std::find_if(all.begin(), all.end(), has_part);
+  if (first != all.end()) plan.adds_part = static_cast<std::size_t>(first - all.begin());
+  plan.complete = plan.complete && first != all.end();
+  return plan;
+}
+
+CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan) {
+  std::vector<double> weights(all.size(), 0.0);
+  double together = 0;
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    if (plan.parts[p] == swarm_part::sum) weights[p] = 1;
+    if (plan.parts[p] == swarm_part::own) weights[p] = all[p].done.count();
+    together += weights[p];
+  }
+  for (double& w : weights) w = together > 0 ? w / together : 0;
+  return weights;
+}
+
+CAUSEWAY_DECL void swarm_gradients::begin(std::uint64_t step) {
+  own_.clear();
+  own_table_.clear();
+  if (step_ != step) sum_.clear();
+}
+
+CAUSEWAY_DECL void swarm_gradients::keep_sum(std::uint64_t step, std::vector<float> sum) {
+  sum_ = std::move(sum);
+  step_ = step;
+  ++version_;
+}
+
+CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gradients) {
+  if (part == swarm_part::own) return;
+  if (part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
+  if (part == swarm_part::sum) {
+    std::copy(sum_.begin(), sum_.end(), gradients.begin());
+  } else {
+    std::fill(gradients.begin(), gradients.end(), 0.0F);
+  }
+}
+
+CAUSEWAY_DECL void swarm_gradients::add_part(std::span<const float> part, std::span<float> table) {
+  own_table_.assign(table.begin(), table.end());
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] += part[i];
+}
+
+CAUSEWAY_DECL void swarm_gradients::restore(std::span<float> gradients, std::span<float> table) {
+  if (!own_table_.empty()) std::copy(own_table_.begin(), own_table_.end(), table.begin());
+  if (!own_.empty()) std::copy(own_.begin(), own_.end(), gradients.begin());
+  own_.clear();
+  own_table_.clear();
+}
+
+CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
+  net::byte_writer out;
+  out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0)));
+  h.done.write(out);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> bytes) {
+  net::byte_reader in{bytes};
+  swarm_holding h;
+  h.step = in.get<std::uint64_t>();
+  const auto flags = in.get<std::uint8_t>();
+  if (flags > 7) in.refuse();
+  h.sum = (flags & 1U) != 0;
+  h.released = (flags & 2U) != 0;
+  h.part = (flags & 4U) != 0;
+  h.done = swarm_wire::batch_set::read(in);
+  CAUSEWAY_TRY(in.finish("swarm holding"));
+  return h;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_SHARES_IPP

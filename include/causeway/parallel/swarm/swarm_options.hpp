@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_OPTIONS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_OPTIONS_HPP
+
+// What a swarm is told, what it needs of a model, and what it gives to the membership of a stage.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/parallel/swarm/micro_batch_state.hpp>
+#include <causeway/parallel/swarm/swarm_shares.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+struct swarm_options {
+  std::uint64_t run = 0;  ///< messages of another run are refused
+  std::uint32_t stage = 0;
+  std::uint32_t stages = 1;
+  std::int64_t micro_batches = 8;  ///< of a global batch; equal on all peers
+  /// Steps that the peers of a stage take on their own between exchanges, equal on all peers: parallel::local_swarm. 0:
+  /// their gradients are summed in every step: parallel::swarm.
+  std::uint32_t local_steps = 0;
+  std::uint32_t window = 2;         ///< micro-batches under way, for each peer that serves
+  std::vector<std::string> dial{};  ///< addresses of other peers; they tell of the rest
+  duration heartbeat = std::chrono::seconds{1};
+  duration silence = std::chrono::seconds{10};         ///< after which a connection is given up
+  duration rebalance_every = std::chrono::minutes{5};  ///< how often a peer may be asked to serve another stage; 0: never
+  double hysteresis = 1;                               ///< waiting micro-batches per peer that make it worth it
+  duration say_after = std::chrono::seconds{5};        ///< a wait longer than this is logged, then at double intervals
+};
+
+/// A boundary tensor of one micro-batch.
+struct swarm_crossing {
+  std::uint32_t micro_batch = 0;
+  std::uint32_t edge = 0;  ///< the lower of the stages between which it travels
+  bool backward = false;   ///< a gradient
+};
+
+/// What a stage made of a micro-batch.
+struct swarm_output {
+  double loss = 0;       ///< summed over tokens, where it is known: on the last stage
+  boundary_bytes bytes;  ///< to the next stage of the path; null at the model's ends
+};
+
+/// A stage of a model, as a swarm computes with it. For the trainer's thread.
+class swarm_computer {
+ public:
+  virtual ~swarm_computer() = default;
+  /// No encoded tensor of this crossing is longer.
+  [[nodiscard]] virtual std::size_t most_bytes(const swarm_crossing& c) const = 0;
+  /// The input of what is computed next. Any error: it was not what an encoder makes of finite values.
+  virtual result<void> take_in(const swarm_crossing& c, const boundary_bytes& bytes) = 0;
+  /// What comes out crosses as `output`. Keeps the activations until `backward`; in an evaluation it does not.
+  virtual result<swarm_output> forward(const swarm_crossing& output) = 0;
+  /// Adds the micro-batch's gradient.
+  virtual result<swarm_output> backward(const swarm_crossing& d_input) = 0;
+  [[nodiscard]] virtual std::span<float> gradients() = 0;
+  /// Of the 2-norm of the gradients. Both ends have a tied table's: there it counts in the last stage.
+  [[nodiscard]] virtual double squares() = 0;
+  /// What `forward` keeps of a micro-batch that begins anew is of no use.
+  virtual void forget(std::uint32_t) {}
+  /// An inner step on `scale` times the gradients, which are the sum over a part of the micro-batches.
+  virtual result<void> take_step(float) { return {}; }
+  /// The gradients hold what this peer's parameters have moved since the last exchange; they move back.
+  virtual void forget_progress() {}
+};
+
+/// A token table that is the output layer too, as an end of the model holds it.
+struct swarm_tied_table {
+  std::size_t offset = 0;                          ///< in buffers of the stage's parameters
+  std::size_t length = 0;                          ///< 0: there is none, or this stage does not hold it
+  std::function<std::span<float>()> parameters{};  ///< of the stage
+  std::function<std::uint64_t()> step{};           ///< training_context::step
+};
+
+/// The whole sum of a stage's gradients in a step.
+struct swarm_sum {
+  std::uint64_t step = 0;
+  double squares = 0;         ///< of its 2-norm
+  std::span<float> values{};  ///< in the gradients; none where peers take local steps, which write none to a disk
+};
+
+/// What a peer puts into its stage's exchange.
+struct swarm_part_taken {
+  std::vector<double> weights;               ///< of every peer's row
+  std::optional<std::uint32_t> result_at{};  ///< with local steps: who has what an earlier attempt came to, which counts
+  std::span<const float> result{};           ///< that, where this peer has it
+};
+
+/// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
+/// trainer's thread.
+class swarm_round {
+ public:
+  virtual ~swarm_round() = default;
+  [[nodiscard]] virtual const swarm_options& options() const noexcept = 0;
+  /// Joins the others. Once; later calls do nothing. `agreement`: peers with another one are refused.
+  virtual void open(std::uint64_t agreement) = 0;
+  /// Before that, at both ends of a model with a tied table.
+  virtual void tie(swarm_tied_table table) = 0;
+  /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
+  /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
+  virtual void committed(bool adopted) = 0;
+  /// After the inner step: the first stage takes over the table that the last one has committed. Whether parameters
+  /// changed.
+  virtual bool put_table() = 0;
+
+  /// A batch through all stages, forward only, in so many pieces: the summed loss. Every peer calls it, as often before a
+  /// step. errc::cancelled: the others are through, and nobody knows any more what came out.
+  virtual result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) = 0;
+
+  /// A new step, with cleared gradients: computes what it is given until all stages have all micro-batches, and gives the
+  /// summed loss. `computer` must outlive the step.
+  virtual result<double> run(std::uint64_t step, swarm_computer& computer) = 0;
+  /// The same again, before another attempt at the exchange. Ends also when `summoned` says that the stage's peers wait in
+  /// an exchange: they are told there what is missing.
+  virtual result<void> complete(const std::function<bool()>& summoned) = 0;
+
+  /// Whether something is to be computed before the stage's peers can exchange. From any thread.
+  [[nodiscard]] virtual bool called_away() const noexcept = 0;
+  /// What this peer could put into its stage's sum.
+  [[nodiscard]] virtual swarm_holding holding() = 0;
+  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless it takes local steps,
+  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole.
+  virtual result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
+  /// `sum` is the stage's, in the gradients unless peers take local steps; nobody has been told. What is on disk before
+  /// `all_summed` tells the other stages lets this one take the step, whoever is lost afterwards. `sum` must stay until
+  /// then.
+  virtual result<swarm_sum> keep_sum(std::span<const float> sum) = 0;
+  /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
+  /// values, what only others may ask for.
+  virtual void restore_sum(const swarm_sum& kept) = 0;
+  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all. The first stage of a model
+  /// with a tied table waits until the last one has committed the step, and its table is here.
+  virtual result<double> all_summed() = 0;
+  /// What the stage's peers take for that.
+  virtual void agreed(double squares) = 0;
+  [[nodiscard]] virtual float norm() const = 0;
+
+  /// Micro-batches in this peer's gradient.
+  [[nodiscard]] virtual std::uint64_t contributed() = 0;
+
+  /// With local steps, after `run`: this peer is through with the step, for which its contributions count. `round` computes
+  /// what is missing before the exchange, of all local steps since the last one; it must outlive the exchange.
+  virtual void end_local_step(std::uint64_t, swarm_computer&) {}
+  /// The parameters are another committed state's now.
+  virtual void replaced() {}
+  /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
+  /// others are given it. It serves again with the next turn that it begins.
+  virtual void throw_away() = 0;
+  /// With local steps: the micro-batches that this peer has stepped on since the last exchange, of all steps of the round.
+  [[nodiscard]] virtual swarm_wire::batch_set progress() const { return {}; }
+  /// What a micro-batch takes here, forward and backward; 0: not known yet.
+  [[nodiscard]] virtual double seconds_per_micro_batch() { return 0; }
+  /// The stage that this peer should serve, if it should serve another. It takes no more micro-batches then, and leaves its
+  /// stage's membership: a step ends with errc::cancelled, and the program builds a peer of the other stage.
+  [[nodiscard]] virtual std::optional<std::uint32_t> asked_to_move() = 0;
+  /// On the clock of deadlines.
+  [[nodiscard]] virtual time_point now() = 0;
+  [[nodiscard]] virtual std::string describe() = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_OPTIONS_HPP

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
+
+// A peer of a swarm, on the trainer's thread: the steps, the exchange with the stage's other peers, and the part that
+// waits. What is computed meanwhile is in swarm_work.hpp; what is decided, in micro_batch_state.hpp, swarm_coordinator.hpp,
+// swarm_scheduler.hpp, peer_directory.hpp and swarm_shares.hpp.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/net/fabric.hpp>
+#include <causeway/parallel/swarm/micro_batch_state.hpp>
+#include <causeway/parallel/swarm/swarm_messages.hpp>
+#include <causeway/parallel/swarm/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_shares.hpp>
+#include <causeway/parallel/swarm/swarm_work.hpp>
+#include <causeway/stage/routing.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Threading: functions of swarm_round from the trainer's thread; `describe` from any.
+template <stage::routing::Router Router>
+class swarm_peer final : public swarm_round, private swarm_work<Router> {
+  using base = swarm_work<Router>;
+  using base::computer_, base::fabric_, base::gradients_, base::locked, base::log_, base::options_, base::progress_,
+      base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
+
+ public:
+  swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
+      : base{std::move(fabric), std::move(options), std::move(router), std::move(log)}, say_at_{options_.say_after} {}
+  ~swarm_peer() override { fabric_->attach(nullptr); }
+
+  [[nodiscard]] const swarm_options& options() const noexcept override { return options_; }
+
+  void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
+
+  void open(std::uint64_t agreement) override {
+    if (std::exchange(open_, true)) return;
+    this->run_ = mix(options_.run, agreement,
+                     mix(options_.stages, static_cast<std::uint64_t>(options_.micro_batches), options_.local_steps));
+    fabric_->attach(this);
+    locked([this] {
+      this->claims_from_ = fabric_->now() + options_.heartbeat;
+      this->heartbeat();
+    });
+  }
+
+  // ---- a step --------------------------------------------------------------------------------------------------------
+
+  result<double> run(std::uint64_t step, swarm_computer& computer) override {
+    if (this->steps_alone()) return run_alone(step, computer);
+    this->begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
+    CAUSEWAY_TRY(work_until([this] { return this->may_enter(); }));
+    return with_lock([&] { return verdict_.turn == micro_batches_.turn() ? verdict_.loss : 0.0; });
+  }
+
+  result<void> complete(const std::function<bool()>& summoned) override {
+    if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
+    const auto rested = [this] { return fabric_->now() >= again_from_; };
+    const auto called = [&] { return with_lock(rested) && summoned(); };
+    CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
+    CAUSEWAY_TRY(check_contribution());
+    return this->steps_alone() ? this->step_on_what_was_missing() : result<void>{};
+  }
+
+  void end_local_step(std::uint64_t step, swarm_computer& round) override {
+    const auto per_step = static_cast<std::uint32_t>(options_.micro_batches);
+    const auto at = static_cast<std::uint32_t>(step % options_.local_steps);
+    const std::uint32_t all = per_step * options_.local_steps;
+    if (at == 0 || progress_.size() != all) progress_ = swarm_wire::batch_set{all};
+    locked([&] {
+      for (std::uint32_t m = 0; m < per_step; ++m) {
+        if (micro_batches_.done().has(m)) progress_.add(at * per_step + m);
+      }
+    });
+    const bool closes = at + 1 == options_.local_steps;
+    this->begin(swarm_wire::training_turn(step), closes ? all : 0, round, closes ? progress_ : swarm_wire::batch_set{});
+  }
+
+  void replaced() override { progress_ = {}; }
+  void throw_away() override { this->throw_work_away(); }
+  [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
+
+  result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) override {
+    if (std::exchange(evaluated_step_, step) != step) evaluations_ = 0;
+    if (evaluations_ == swarm_wire::most_evaluations) {
+      return fail(errc::invalid_argument, "swarm", "more than a million evaluations between two steps");
+    }
+    this->begin(swarm_wire::evaluation_turn(step, evaluations_++), pieces, computer);
+    const auto outcome = work_until([this] { return this->evaluated() || this->gives_up(); });
+    if (!outcome) CAUSEWAY_TRY(leave_evaluation_to_others(outcome.error()));
+    const std::optional<double> loss = with_lock([&] { return this->evaluated(); });
+    if (loss) return *loss;
+    return fail(errc::cancelled, "swarm", "the others are through with this evaluation, and its loss is lost");
+  }
+
+  [[nodiscard]] bool called_away() const noexcept override { return this->called_away_; }
+
+  [[nodiscard]] swarm_holding holding() override {
+    return with_lock([&] {
+      return swarm_holding{this->step(), this->has_sum(), micro_batches_.done(), this->released(), this->has_part()};
+    });
+  }
+
+  result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
+    const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
+    if (plan.parts[self] == swarm_part::dropped) this->drop_everything();
+    if (!plan.complete) {
+      const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
+      locked([this, asks = lacks_part && self == 0] {
+        verdict_.complete = 0;
+        again_from_ = fabric_->now() + look_around;  // who has the rest may be on its way
+        if (asks) this->asks_itself();
+        this->send_report();
+        this->after_event();
+      });
+      return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
+                  "micro-batches are missing; they are computed first");
+    }
+    if (this->steps_alone()) return part_of_mean(all, plan);
+    gradients_.put_in(plan.parts[self], computer_->gradients());
+    if (plan.adds_part == self) locked([this] { this->add_part(computer_->gradients()); });
+    return swarm_part_taken{std::vector(all.size(), 1.0)};  // so that parts are summed
+  }
+
+  result<swarm_sum> keep_sum(std::span<const float> sum) override {
+    const double squares = this->steps_alone() ? sum_of_squares(sum) : computer_->squares();
+    if (!std::isfinite(squares)) {
+      return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
+    }
+    kept_ = {this->step(), squares};
+    summed_ = sum;
+    return swarm_sum{kept_.step, squares, this->steps_alone() ? std::span<float>{} : computer_->gradients()};
+  }
+
+  void restore_sum(const swarm_sum& kept) override {
+    locked([&] { has_summed({kept.step, kept.squares}, {kept.values.begin(), kept.values.end()}); });
+  }
+
+  result<double> all_summed() override {
+    const std::uint64_t step = kept_.step;
+    const auto g = computer_->gradients();
+    locked([&] {
+      has_summed(kept_, {summed_.begin(), summed_.end()});
+      this->announce();
+      this->after_event();
+    });
+    const auto passed = [&] { return directory_.squares(step).has_value() && this->may_step(); };  // the barrier
+    CAUSEWAY_TRY(work_until([&] { return passed() || directory_.left_behind(step); }));
+    const std::optional<double> all = with_lock([&] { return passed() ? directory_.squares(step) : std::nullopt; });
+    if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
+    this->leave_table_out(g);
+    return *all;
+  }
+
+  void committed(bool adopted) override {
+    locked([&] {
+      if (this->holds_committed(adopted)) this->after_event();
+    });
+  }
+  bool put_table() override {
+    locked([this] { this->put_table_into_parameters(); });
+    return this->is_first_of_tied();
+  }
+
+  void agreed(double squares) override { norm_ = std::sqrt(squares); }
+  [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
+
+  [[nodiscard]] std::uint64_t contributed() override {
+    return with_lock([&] { return micro_batches_.done().count(); });
+  }
+
+  [[nodiscard]] double seconds_per_micro_batch() override {
+    return with_lock([&] { return this->seconds_; });
+  }
+
+  [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override {
+    return with_lock([&] { return this->move_to_; });
+  }
+
+  [[nodiscard]] time_point now() override {
+    return with_lock([&] { return fabric_->now(); });
+  }
+
+  /// Whom this peer waits for, and who coordinates. From any thread.
+  [[nodiscard]] std::string describe() override {
+    return with_lock([&] { return this->describe_coordination(); }) + fabric_->describe_waits();
+  }
+
+  /// Micro-batches that this peer, as coordinator, had to route again.
+  [[nodiscard]] std::uint64_t rerouted() {
+    return with_lock([&] { return this->scheduler_.rerouted(); });
+  }
+  [[nodiscard]] bool coordinates() {
+    return with_lock([&] { return this->coordinates_; });
+  }
+
+ private:
+  // What somebody has is taken as it is; else everybody's row counts by its micro-batches.
+  [[nodiscard]] result<swarm_part_taken> part_of_mean(std::span<const swarm_holding> all, const swarm_plan& plan) {
+    swarm_part_taken part{weights_of(all, plan)};
+    const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+    if (at == plan.parts.end()) return part;
+    part.result_at = static_cast<std::uint32_t>(at - plan.parts.begin());
+    if (with_lock([&] { return this->has_sum(); })) part.result = gradients_.sum();
+    return part;
+  }
+  [[nodiscard]] static double sum_of_squares(std::span<const float> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
+  }
+
+  void has_summed(const swarm_wire::stage_sum& what, std::vector<float> sum) {
+    gradients_.keep_sum(what.step, std::move(sum));
+    directory_.remember(options_.stage, what);
+    if (this->own_sums_[0].step != what.step) this->own_sums_[1] = this->own_sums_[0];
+    this->own_sums_[0] = what;
+  }
+
+  // A peer whose values are not finite takes what others of its stage come to; its next step mends it.
+  result<void> leave_evaluation_to_others(const error& why) {
+    if (why.code != errc::non_finite || !with_lock([&] { return directory_.anybody_serves(options_.stage); })) return why;
+    this->throw_work_away();
+    return work_until([this] { return this->evaluated() || this->gives_up(); });
+  }
+
+  // What cannot be added goes into no sum: nobody could take it out again.
+  result<void> check_contribution() {
+    const bool adds = with_lock([&] { return !this->has_sum() && micro_batches_.done().count() > 0; });
+    if (!adds || std::isfinite(computer_->squares())) return {};
+    return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "this peer's gradient is not finite");
+  }
+
+  // ---- local steps ----------------------------------------------------------------------------------------------------
+
+  // What this peer contributed counts if the coordinator said so; else others may have been given it, or nobody knows.
+  result<double> run_alone(std::uint64_t step, swarm_computer& computer) {
+    this->begin(swarm_wire::local_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
+    if (this->wanted().count() != micro_batches_.done().size()) {
+      return fail(errc::invalid_argument, "swarm", "local steps need a router that leaves no stage out");
+    }
+    CAUSEWAY_TRY(work_until([this] { return this->local_step_is_over(); }));
+    return with_lock([&] {
+      if (!this->declared()) micro_batches_.forget();
+      return this->declared() ? this->loss_ : 0.0;
+    });
+  }
+
+  // ---- waiting --------------------------------------------------------------------------------------------------------
+
+  template <class Done>
+  result<void> work_until(Done&& done, const std::function<bool()>& summoned = {}) {
+    waited_ = duration{0};
+    say_at_ = options_.say_after;
+    for (;;) {
+      this->move_tensors();
+      std::optional<swarm_task> task;
+      bool over = false;
+      locked([&] {
+        this->trainer_is_here(fabric_->now());
+        over = done();
+        task = over ? std::nullopt : micro_batches_.next();
+        if (task) this->queue_.began(micro_batches_.queued() - 1);
+      });
+      if (over) return {};
+      if (task) {
+        CAUSEWAY_TRY(this->compute(*task));
+        waited_ = duration{0};
+      } else if (summoned && summoned()) {
+        return {};
+      } else {
+        CAUSEWAY_TRY(wait_a_while(done, summoned ? look_around : duration::max()));
+      }
+    }
+  }
+
+  template <class Done>
+  result<void> wait_a_while(Done&& done, duration most) {
+    const time_point begin = with_lock([&] { return fabric_->now(); });
+    const auto something = [&] { return done() || this->has_something_to_do(); };
+    CAUSEWAY_ASSIGN(const bool happened, fabric_->block(something, begin + std::min({options_.say_after, say_at_, most})));
+    (void)happened;
+    waited_ += with_lock([&] { return fabric_->now() - begin; });
+    if (waited_ >= say_at_) {
+      say_at_ = 2 * waited_;
+      log_(severity::warning,
+           "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: " + describe());
+    }
+    return {};
+  }
+
+  static constexpr duration look_around = std::chrono::milliseconds{100};
+
+  std::uint64_t evaluated_step_ = 0;
+  std::uint64_t evaluations_ = 0;  // before that step
+  swarm_wire::stage_sum kept_;     // of this stage, which the others hear of next
+  std::span<const float> summed_;  // what that is of
+  double norm_ = 0;
+  bool open_ = false;
+  time_point again_from_;  // another attempt at the exchange
+  duration waited_{0};
+  duration say_at_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
+#define CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
+
+// Bodies of train/pipeline_group.hpp.
+
+#include <causeway/train/pipeline_group.hpp>
+
+#include <causeway/collective/group_view.hpp>
+
+#include <algorithm>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_DECL pipeline_group::pipeline_group(std::shared_ptr<elastic_group> below) : below_{std::move(below)} {}
+
+CAUSEWAY_INLINE pipeline_group::~pipeline_group() { below_->close(below_.use_count() > 1); }
+
+CAUSEWAY_INLINE std::vector<std::uint64_t> pipeline_group::draw(std::uint64_t skipped, std::uint64_t count) {
+  return below_->draw(skipped, count);
+}
+
+CAUSEWAY_INLINE result<void> pipeline_group::open(shared_state state, thread_pool& pool) {
+  if (state.divide) {
+    auto of_blocks = state.memory ? state.memory() : std::vector<std::span<std::byte>>{};
+    for (const std::span<float> row : state.rows()) of_blocks.push_back(std::as_writable_bytes(row));
+    for (const std::span<std::byte> part : std::span{state.parts}.subspan(state.of_model)) {
+      const auto lies_there = [&](std::span<std::byte> row) { return row.data() == part.data(); };
+      if (std::none_of(of_blocks.begin(), of_blocks.end(), lies_there)) state_.alike.push_back(part);
+    }
+  }
+  state_.rows = std::move(state.rows);
+  state_.memory = std::move(state.memory);
+  state_.forget = std::move(state.forget);
+  state_.divide = std::move(state.divide);
+  state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
+  return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
+}
+
+CAUSEWAY_INLINE result<round_entry> pipeline_group::enter(std::uint64_t, std::uint64_t) {
+  round_entry e{
+      .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
+  if (!rounds_.enter) return e;
+  CAUSEWAY_ASSIGN(parallel::exchange_entry with, rounds_.enter());
+  e.attempt = with.attempt.attempt;
+  if (!with.known.empty()) {
+    e.result_at = net::peer_index{0};
+    e.result = with.known;
+  }
+  if (with.attempt.transport == nullptr) return e;
+  exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
+  e.transport = &exchange_;
+  e.round = with.attempt.round;
+  e.parent = with.attempt.parent;
+  e.deadline = with.attempt.deadline;
+  e.share = with.shares[exchange_.self()];
+  e.shares = std::move(with.shares);
+  return e;
+}
+
+CAUSEWAY_INLINE result<void> pipeline_group::exchanged(std::span<const float> mean) {
+  return rounds_.exchanged ? rounds_.exchanged(mean) : result<void>{};
+}
+
+CAUSEWAY_INLINE result<verdict> pipeline_group::decide(const result<void>& outcome, bool) {
+  if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
+  if (outcome) return verdict::commit;                                    // `propose` came before
+  if (std::exchange(again_, false)) return verdict::retry;
+  CAUSEWAY_TRY(below_->decide(outcome, false));
+  return verdict::retry;  // what became of it, the pipelines see in the record
+}
+
+CAUSEWAY_INLINE result<parallel::step_attempt> pipeline_group::begin_attempt() {
+  CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1, 0));
+  return parallel::step_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
+}
+
+CAUSEWAY_INLINE result<void> pipeline_group::propose(const parallel::step_record& next) {
+  CAUSEWAY_TRY(below_->exchanged({}));
+  record_ = next;
+  CAUSEWAY_ASSIGN(const verdict judged, below_->decide({}, true));
+  if (judged == verdict::commit) return {};
+  return fail(errc::cancelled, "step", "the others did not vote for it");
+}
+
+CAUSEWAY_INLINE result<void> pipeline_group::failed(const error& why) {
+  CAUSEWAY_TRY(below_->decide(why, false));
+  return {};
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP

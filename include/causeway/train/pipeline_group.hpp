@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_PIPELINE_GROUP_HPP
+#define CAUSEWAY_TRAIN_PIPELINE_GROUP_HPP
+
+// All peers of elastic pipelines as one membership. A round is a step. What the peers vote on is not the parameters, of
+// which each has a part, but that the step's gradient is complete everywhere, and its norm: whoever knows that makes the
+// same step, now or when it hears of it. So no state has to be taken back when an attempt fails.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/parallel/elastic/step_group.hpp>
+#include <causeway/policy/traits.hpp>
+#include <causeway/train/elastic_group.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// environment::group and the policy's step_group in one. The communication policy sees a peer that is alone, where the
+/// pipelines sum the gradients; where it is to exchange them, or replicas take steps of their own, the holders of the same
+/// blocks. Threading: as elastic_group.
+class pipeline_group final : public elastic_group, public parallel::step_group {
+ public:
+  /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
+  /// member_options::enters_afresh must be set.
+  CAUSEWAY_DECL explicit pipeline_group(std::shared_ptr<elastic_group> below);
+  /// What the peers vote on is in here, not in the trainer: so the membership is closed here.
+  CAUSEWAY_INLINE ~pipeline_group() override;
+  pipeline_group(const pipeline_group&) = delete;
+  pipeline_group& operator=(const pipeline_group&) = delete;
+
+  // ---- for the context ------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::uint64_t identity() const override { return below_->identity(); }
+  [[nodiscard]] std::uint64_t round() const override { return below_->round(); }
+  [[nodiscard]] std::uint64_t parent() const override { return below_->parent(); }
+  [[nodiscard]] std::uint64_t state_hash() const override { return record_.state; }
+  [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
+  [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] bool budget_used() const override { return below_->budget_used(); }
+  void leave() override { below_->leave(); }
+
+  /// What the others hold alike is not what the context would share.
+  CAUSEWAY_INLINE result<void> open(shared_state, thread_pool& pool) override;
+
+  CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  CAUSEWAY_INLINE result<void> exchanged(std::span<const float> mean) override;
+
+  CAUSEWAY_INLINE result<verdict> decide(const result<void>& outcome, bool) override;
+
+  // ---- for the pipelines ----------------------------------------------------------------------------------------------
+
+  [[nodiscard]] const parallel::step_record& record() const override { return record_; }
+
+  CAUSEWAY_INLINE result<parallel::step_attempt> begin_attempt() override;
+
+  CAUSEWAY_INLINE result<void> propose(const parallel::step_record& next) override;
+
+  CAUSEWAY_INLINE result<void> failed(const error& why) override;
+
+  void finished_by_others() override { finished_by_others_ = true; }
+  void begin_exchange_again() override { again_ = true; }
+  void exchange_by(parallel::exchange_hooks rounds) override { rounds_ = std::move(rounds); }
+  [[nodiscard]] const parallel::exchange_state& state() const override { return state_; }
+
+ private:
+  std::shared_ptr<elastic_group> below_;
+  parallel::step_record record_;
+  net::any_transport alone_{};
+  net::any_transport exchange_{};  // what the communication policy began with it may outlive the pipelines
+  parallel::exchange_hooks rounds_;
+  parallel::exchange_state state_;
+  bool finished_by_others_ = false;
+  bool again_ = false;  // the exchange, in the attempt under way
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/train/impl/pipeline_group.ipp>
+#endif
+
+#endif  // CAUSEWAY_TRAIN_PIPELINE_GROUP_HPP

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/elastic/cohort_exchange.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/cluster.hpp"
+
+using namespace causeway;
+using parallel::cohort_member;
+
+TEST_CASE("cohort exchange: who missed a round has what the first has that did not", "[parallel][fast]") {
+  std::vector<std::uint64_t> numbers{0, 11, 12};
+  support::run_cluster(3, [&](std::uint32_t p, environment env) {
+    parallel::exchange_state state;
+    state.alike = {std::as_writable_bytes(std::span{&numbers[p], 1})};
+    REQUIRE(parallel::take_alike(env.transport, {.channel = 40, .step = 1}, state, p > 0, {}));
+  });
+  CHECK(numbers == std::vector<std::uint64_t>{11, 11, 12});
+}
+
+TEST_CASE("cohort exchange: if nobody has it, it says whom to start", "[parallel][fast]") {
+  support::run_cluster(2, [&](std::uint32_t, environment env) {
+    const auto outcome = parallel::take_alike(env.transport, {.channel = 40, .step = 1}, {}, false, {});
+    REQUIRE_FALSE(outcome);
+    CHECK(outcome.error().code == errc::not_found);
+    CHECK(outcome.error().text().find("start a peer") != std::string::npos);
+  });
+}
+
+TEST_CASE("cohort exchange: what the policy keeps is stored as numbers and comes back with the same bytes",
+          "[parallel][fast]") {
+  std::vector<std::uint64_t> steps{1, 0xFFFFFFFFFFFFFFFF};
+  std::uint8_t ended = 200;
+  parallel::exchange_state state;
+  state.alike = {std::as_writable_bytes(std::span{steps}), std::as_writable_bytes(std::span{&ended, 1})};
+  const auto stored = parallel::as_numbers(state);
+  CHECK(stored.size() == 5);
+  steps = {3, 4};
+  ended = 5;
+  parallel::put_numbers(state, stored);
+  CHECK(steps == std::vector<std::uint64_t>{1, 0xFFFFFFFFFFFFFFFF});
+  CHECK(ended == 200);
+}
+
+TEST_CASE("cohort exchange: who is behind with an evaluation takes its outcome within its own replica only",
+          "[parallel][fast]") {
+  const stage::replica mine{{{1, {0, 2}}, {2, {2, 4}}}, 1};
+  parallel::cluster_inventory inventory;
+  for (const std::uint64_t id : {1U, 2U, 3U}) {
+    inventory.snapshot.peers.emplace_back();
+    inventory.snapshot.peers.back().id = id;
+  }
+  const cohort_member behind{.cohort = 5, .steps = 2, .evaluated = 1};
+  std::vector<cohort_member> members{behind, behind, {.cohort = 6, .steps = 2, .evaluation = 9, .evaluated = 4}};
+  CHECK(parallel::evaluations_in(mine, inventory, members, behind).through_with == 1);
+  members[1] = {.cohort = 5, .steps = 2, .evaluation = 3, .evaluated = 2};
+  auto known = parallel::evaluations_in(mine, inventory, members, behind);
+  CHECK(known.through_with == 2);
+  CHECK(known.missed == 3);
+  members[1].cohort = 4;  // it comes from another replica, whose parameters are others
+  known = parallel::evaluations_in(mine, inventory, members, behind);
+  CHECK(known.through_with == 2);
+  CHECK(std::isnan(known.missed));
+}
+
+TEST_CASE("cohort exchange: peers that go on from the same exchange say the same of what it remembers",
+          "[parallel][fast]") {
+  std::vector<float> factors{1, 2, 3};
+  parallel::exchange_state none, some;
+  some.memory = [&] { return std::vector<std::span<std::byte>>{std::as_writable_bytes(std::span{factors})}; };
+  const auto before = parallel::described_for_exchange(2.5, 7, some);
+  CHECK(before.loss == 2.5);
+  CHECK(before.state == 7);
+  CHECK(before.memory == parallel::described_for_exchange(1, 8, some).memory);
+  factors[1] = 4;
+  CHECK(before.memory != parallel::described_for_exchange(2.5, 7, some).memory);
+  CHECK(parallel::described_for_exchange(0, 0, none).memory == parallel::described_for_exchange(0, 0, none).memory);
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/elastic/cohorts.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+
+using namespace causeway;
+using parallel::cohort_member;
+
+namespace {
+
+constexpr std::uint64_t now = 7;
+
+/// Peers 10, 11, 20, 21, ... of pipelines of two stages over four blocks, and what they say; all hold their stage.
+struct round_of {
+  explicit round_of(std::uint32_t pipelines) {
+    g.layers = 4;
+    g.micro_batches = 6;
+    for (std::uint32_t r = 0; r < pipelines; ++r) {
+      for (std::uint32_t s = 0; s < 2; ++s) {
+        stage::present_peer p;
+        p.id = 10 * (r + 1) + s;
+        p.replica = r;
+        p.computes = {2 * s, 2 * s + 2};
+        p.holds = {p.computes};
+        g.peers.push_back(p);
+        members.push_back({.state = now, .cohort = 100 + r, .steps = 2, .slots = pipelines, .slot = r});
+      }
+    }
+  }
+  void lose(std::uint64_t id) {
+    for (std::size_t p = 0; p < g.peers.size(); ++p) {
+      if (g.peers[p].id != id) continue;
+      g.peers.erase(g.peers.begin() + static_cast<std::ptrdiff_t>(p));
+      members.erase(members.begin() + static_cast<std::ptrdiff_t>(p));
+      return;
+    }
+  }
+  void come(std::uint64_t id) {
+    stage::present_peer p;
+    p.id = id;
+    g.peers.push_back(p);
+    members.push_back({.state = now});
+  }
+  parallel::cohort_layout arranged() {
+    stage::recovery::regroup recovery{2};
+    const auto made = parallel::arrange_cohorts(recovery, g, members, now);
+    REQUIRE(made);
+    return *made;
+  }
+  stage::cluster_snapshot g;
+  std::vector<cohort_member> members;
+};
+
+std::vector<std::uint64_t> peers_of(const stage::replica& r) {
+  std::vector<std::uint64_t> ids;
+  for (const stage::assignment& s : r.assignments) ids.push_back(s.peer);
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("cohorts: whole ones keep slot and share, and a slot that lost a peer is empty", "[parallel][fast]") {
+  round_of round{3};
+  round.lose(11);
+  const auto made = round.arranged();
+  REQUIRE(made.layout.replicas.size() == 3);
+  CHECK(made.layout.replicas[0].assignments.empty());
+  CHECK(peers_of(made.layout.replicas[1]) == std::vector<std::uint64_t>{20, 21});
+  CHECK(made.names == std::vector<std::uint64_t>{0, 101, 102});
+  CHECK(made.layout.first_micro_batch(1) == 2);
+  CHECK(made.layout.replicas[2].micro_batches == 2);
+}
+
+TEST_CASE("cohorts: who is left over and a peer that comes begin the slot anew", "[parallel][fast]") {
+  round_of round{2};
+  round.lose(20);
+  round.come(33);
+  const auto made = round.arranged();
+  CHECK(made.names == std::vector<std::uint64_t>{100, 0});
+  CHECK(peers_of(made.layout.replicas[0]) == std::vector<std::uint64_t>{10, 11});
+  CHECK(peers_of(made.layout.replicas[1]) == std::vector<std::uint64_t>{33, 21});
+}
+
+TEST_CASE("cohorts: more peers than slots rest until the round is over", "[parallel][fast]") {
+  round_of round{2};
+  round.come(33);
+  round.come(34);
+  const auto made = round.arranged();
+  CHECK(made.layout.replicas.size() == 2);
+  CHECK(made.layout.find(33) == nullptr);
+}
+
+TEST_CASE("cohorts: if none is whole, or all speak of another state, all begin anew", "[parallel][fast]") {
+  round_of lost{2};
+  lost.lose(10);
+  lost.lose(21);
+  auto made = lost.arranged();
+  CHECK(made.layout.replicas.size() == 1);
+  CHECK(made.names == std::vector<std::uint64_t>{0});
+  round_of old{2};
+  for (cohort_member& m : old.members) m.state = 6;
+  made = old.arranged();
+  CHECK(made.layout.replicas.size() == 2);
+  CHECK(made.names == std::vector<std::uint64_t>{0, 0});
+}
+
+TEST_CASE("cohorts: what a peer says that cannot be is no cohort", "[parallel][fast]") {
+  round_of round{2};
+  for (std::size_t p : {0U, 1U}) round.members[p].slot = 5;
+  CHECK(round.arranged().names == std::vector<std::uint64_t>{0, 101});
+  for (cohort_member& m : round.members) m.slots = 40;  // more than there are micro-batches
+  CHECK(round.arranged().names == std::vector<std::uint64_t>{0, 0});
+}
+
+TEST_CASE("cohorts: replicas that are cut in different ways are refused with what to use", "[parallel][fast]") {
+  const stage::layout uneven{{{{{1, {0, 2}}, {2, {2, 4}}}, 1}, {{{3, {0, 3}}, {4, {3, 4}}}, 1}}};
+  const auto refused = parallel::check_alike(uneven, "templates");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().text().find("use regroup") != std::string::npos);
+}
+
+TEST_CASE("cohorts: the holders of a stage exchange by their replicas' micro-batches, empty slots left out",
+          "[parallel][fast]") {
+  round_of round{4};
+  round.lose(31);
+  const auto of = parallel::holders_of_stage(round.arranged().layout, 1);
+  CHECK(of.peers == std::vector<std::uint64_t>{11, 21, 41});
+  CHECK(of.shares == std::vector<double>{0.4, 0.4, 0.2});  // of 2, 2, 1 and 1 the third is missing
+}

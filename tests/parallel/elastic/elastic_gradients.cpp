@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elastic pipelines whose gradients are exchanged by a communication policy, with its codec and its residual, among the
+// holders of the same blocks.
+#include <causeway/parallel/elastic_pipeline.hpp>
+
+#include <causeway/compress/block_int8.hpp>
+#include <causeway/compress/fp16.hpp>
+#include <causeway/presets/compressed.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "parallel/elastic/elastic_cases.hpp"
+#include "parallel/elastic/local_pipeline_world.hpp"
+#include "support/catch.hpp"
+#include "support/cluster.hpp"
+
+using namespace causeway;
+using namespace std::chrono_literals;
+using support::elastic_world_options;
+using support::parameters;
+
+namespace {
+
+/// Policies by what makes them.
+struct dense {
+  static auto make() { return comm::rounds{axis::every{1}, axis::gradient{}, axis::all_reduce<>{}}; }
+};
+struct half_precision {
+  static auto make() { return comm::every_step<compress::fp16>{}; }
+};
+struct eight_bits {
+  static auto make() { return comm::every_step<compress::block_int8>{}; }
+};
+struct largest_with_feedback {
+  using codec = compress::sparse<compress::no_transform, compress::top_k, compress::none>;
+  static auto make() {
+    return comm::rounds{axis::every{1}, axis::gradient{}, axis::error_feedback{},
+                        axis::gather_mean<codec>{codec{compress::no_transform{}, compress::top_k{{.k = 8}}}}};
+  }
+};
+template <class Options>
+struct preset_of {
+  static auto make() { return presets::make(Options{}); }
+};
+using low_rank = preset_of<presets::power_sgd_options>;
+using demo = preset_of<presets::demo_options>;
+using dion = preset_of<presets::dion_options>;
+
+/// Pipelines of two stages.
+template <class Policy>
+class gradient_world : public support::any_elastic_world {
+ public:
+  explicit gradient_world(elastic_world_options options, support::local_checkpoints* checkpoints = nullptr)
+      : any_elastic_world{std::move(options),
+                          [checkpoints](const elastic_world_options& o, const std::shared_ptr<pipeline_group>& group,
+                                        environment env, parallel::elastic_pipeline_options po) {
+                            parallel::elastic_pipeline<> pipeline{group, std::move(po), stage::recovery::regroup{2}};
+                            return peer(o, group, std::move(env), std::move(pipeline), checkpoints);
+                          }} {}
+
+ private:
+  static std::unique_ptr<support::elastic_peer> peer(const elastic_world_options& o, std::shared_ptr<pipeline_group> group,
+                                                     environment env, parallel::elastic_pipeline<> pipeline,
+                                                     support::local_checkpoints* checkpoints) {
+    const std::uint64_t id = group->identity();
+    const bool saved = checkpoints != nullptr && checkpoints->by_peer.contains(id);
+    const auto part = saved ? checkpoints->by_peer.at(id).part : nn::model_part{{0, 1}};
+    auto t = support::elastic_trainer(o, std::move(group), std::move(env), std::move(pipeline), Policy::make(), part);
+    if (saved) support::load(t, checkpoints->by_peer.at(id).state);
+    return std::make_unique<saved_peer<decltype(t)>>(std::move(t), id, checkpoints);
+  }
+
+  /// Saved after the step that the checkpoints are of.
+  template <class Trainer>
+  class saved_peer final : public support::elastic_peer_of<Trainer> {
+   public:
+    saved_peer(Trainer trainer, std::uint64_t id, support::local_checkpoints* to)
+        : support::elastic_peer_of<Trainer>{std::move(trainer)}, id_{id}, to_{to} {}
+    result<step_report> step(const batch& b) override {
+      auto report = support::elastic_peer_of<Trainer>::step(b);
+      auto& t = this->trainer();
+      if (report && to_ != nullptr && t.context().step() == to_->after)
+        to_->by_peer[id_] = {t.model().part(), support::save(t)};
+      return report;
+    }
+
+   private:
+    std::uint64_t id_;
+    support::local_checkpoints* to_;
+  };
+};
+
+/// Two whole models on the halves of each batch, whose gradients the policy averages.
+template <class Policy>
+parameters of_two_models(const elastic_world_options& o) {
+  parameters all;
+  support::run_cluster(2, [&](std::uint32_t p, environment env) {
+    trainer_options to;
+    to.learning_rate = optim::constant{0.01F};
+    to.clip_norm = o.clip_norm;
+    auto model = nn::gpt::create(support::small_gpt(o.layers), kernels::cpu_backend{1});
+    auto t = make_trainer(std::move(*model), std::move(env), to, Policy::make(), optim::adamw{},
+                          parallel::data_parallel{{.micro_batches = 2}});
+    REQUIRE(t.start());
+    for (std::uint64_t s = 0; s < o.steps; ++s) {
+      const support::token_batch b{0, s, o.micro_batches};
+      REQUIRE(t.step(b.view().slice(2 * p, 2)));
+    }
+    if (p == 0) support::detail::collect(t.model().parameters(), all);
+  });
+  return all;
+}
+
+template <class Policy>
+parameters undisturbed_gradients(elastic_world_options o, std::vector<std::uint64_t>* calls = nullptr) {
+  o.dies_at = UINT64_MAX;
+  gradient_world<Policy> w{o};
+  w.boot();
+  w.run();
+  CHECK(support::errors_of(w, o.hosts).empty());
+  REQUIRE(w.finished() == o.hosts);
+  for (std::uint32_t h = 0; calls != nullptr && h < o.hosts; ++h) calls->push_back(w.at(h).calls);
+  return support::holders_agree(w, o.hosts);
+}
+
+/// The victim is killed at every `every`th call of its network, and comes back or does not. Each step is made of the whole
+/// batch, so that what is lost with a peer is its residual.
+template <class Policy>
+void goes_on_whoever_is_killed(std::uint64_t every) {
+  auto o = support::two_pipelines();
+  std::vector<std::uint64_t> calls;
+  const double loss = support::held_out_loss(undisturbed_gradients<Policy>(o, &calls), o.layers);
+  for (const std::uint32_t victim : {0U, 1U, 2U, 3U}) {
+    for (std::uint64_t n = (victim == 0 ? 2 : 1) * support::founded + victim; n < calls[victim]; n += every) {
+      INFO("host " << victim << " is killed at call " << n);
+      o.victim = victim;
+      o.dies_at = n;
+      o.back_after = n % 2 == 0 ? causeway::duration{0} : 200ms;
+      gradient_world<Policy> w{o};
+      w.wanted = 3;
+      w.boot();
+      w.run();
+      CHECK(support::errors_of(w, o.hosts).empty());
+      CHECK(w.finished() >= 3);
+      CHECK(std::abs(support::held_out_loss(support::holders_agree(w, o.hosts), o.layers) / loss - 1) < 0.03);
+    }
+  }
+}
+
+/// A peer comes in each step, where three are one pipeline; with it there are two.
+template <class Policy>
+void lets_newcomers_in() {
+  for (std::uint64_t at = 1; at < 9; ++at) {
+    INFO("it comes before step " << at);
+    auto o = support::two_pipelines();
+    o.steps = 15;
+    o.late = {3};
+    std::function<void()> come;
+    o.before_step = [&](std::uint32_t host, std::uint64_t step) {
+      if (host == 0 && step == at && come) std::exchange(come, nullptr)();
+    };
+    gradient_world<Policy> w{o};
+    come = [&] { w.boot(3); };
+    w.boot();
+    w.run();
+    CHECK(support::errors_of(w, o.hosts).empty());
+    CHECK(w.finished() == 4);
+    support::holders_agree(w, o.hosts);
+    CHECK(w.at(0).layouts.at(1).replicas.size() == 1);
+    CHECK(w.at(0).layouts.at(15).replicas.size() == 2);
+    CHECK(w.at(3).received > 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("elastic gradients: a policy without a codec gives the parameters of the unsplit model, whoever is killed",
+          "[parallel][elastic][fast]") {
+  elastic_world_options o;
+  std::vector<std::uint64_t> calls;
+  undisturbed_gradients<dense>(o, &calls);
+  const auto whole = gradient_world<dense>{o}.unsplit();
+  for (const std::uint32_t victim : {0U, 3U}) {
+    o.victim = victim;
+    for (std::uint64_t n = 90; n < calls[victim]; n += 3) {
+      CAPTURE(n, victim);
+      o.dies_at = n;
+      gradient_world<dense> w{o};
+      w.wanted = 3;
+      w.boot();
+      w.run();
+      CHECK(support::errors_of(w, o.hosts).empty());
+      CHECK(w.finished() >= 3);
+      CHECK(w.distance(whole) < 5e-5);
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("elastic gradients: two pipelines make the steps of two whole models that average by the same policy",
+                   "[parallel][elastic][fast]", dense, half_precision, largest_with_feedback) {
+  const auto o = support::two_pipelines();
+  const parameters made = undisturbed_gradients<TestType>(o), dense_ones = undisturbed_gradients<dense>(o);
+  CHECK(support::off(made, of_two_models<TestType>(o), o.layers) < 1e-3);
+  const bool lossy = !std::is_same_v<TestType, dense>;
+  CHECK(lossy == (support::off(made, dense_ones, o.layers) > 2e-3));
+}
+
+TEMPLATE_TEST_CASE("elastic gradients: all peers are stopped, and go on from checkpoints with the same bits",
+                   "[parallel][elastic][fast]", eight_bits, largest_with_feedback, low_rank) {
+  auto o = support::two_pipelines();
+  const parameters quiet = undisturbed_gradients<TestType>(o);
+  support::local_checkpoints saved{.after = 4};
+  gradient_world<TestType> w{o, &saved};
+  support::stop_all_once_saved(w, saved);
+  CHECK(support::errors_of(w, o.hosts).empty());
+  REQUIRE(w.finished() == 4);
+  CHECK(support::holders_agree(w, o.hosts) == quiet);
+}
+
+TEMPLATE_TEST_CASE("elastic gradients: a run whose peers are all stopped goes on from what is saved",
+                   "[parallel][elastic][fast]", dense, eight_bits, largest_with_feedback, low_rank) {
+  support::stop_all_and_start_again([](const elastic_world_options& o) { return gradient_world<TestType>{o}; },
+                                    [](auto& w, const elastic_world_options& o) {
+                                      support::holders_agree(w, o.hosts);
+                                      if constexpr (std::is_same_v<TestType, dense>) CHECK(w.distance(w.unsplit()) < 5e-5);
+                                    });
+}
+
+TEMPLATE_TEST_CASE("elastic gradients: with codecs the run goes on, whoever is killed at whichever network call",
+                   "[parallel][elastic][fast]", eight_bits, largest_with_feedback, low_rank) {
+  goes_on_whoever_is_killed<TestType>(7);
+}
+
+TEMPLATE_TEST_CASE("elastic gradients: presets that make steps of gradients go on, whoever is lost, and let others in",
+                   "[parallel][elastic]", demo, dion) {
+  goes_on_whoever_is_killed<TestType>(11);
+  lets_newcomers_in<TestType>();
+}
+
+TEMPLATE_TEST_CASE("elastic gradients: with codecs a peer may come in every step", "[parallel][elastic][fast]", eight_bits,
+                   largest_with_feedback, low_rank) {
+  lets_newcomers_in<TestType>();
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TESTS_PARALLEL_ELASTIC_LOCAL_PIPELINE_WORLD_HPP
+#define CAUSEWAY_TESTS_PARALLEL_ELASTIC_LOCAL_PIPELINE_WORLD_HPP
+
+// Pipelines whose replicas take steps of their own, in the world of elastic pipelines.
+
+#include <causeway/parallel/local_pipeline.hpp>
+#include <causeway/presets/compressed.hpp>
+#include <causeway/presets/local_updates.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel/elastic/elastic_world.hpp"
+#include "support/catch.hpp"
+#include "support/conformance.hpp"
+
+namespace support {
+
+/// Rounds of three steps.
+inline constexpr std::uint32_t steps_of_round = 3;
+
+/// Every peer is saved after this step of its own, and loaded when it is started again.
+struct local_checkpoints {
+  struct of_peer {
+    causeway::nn::model_part part;
+    saved_state state;
+  };
+  std::uint64_t after = 0;
+  std::map<std::uint64_t, of_peer> by_peer{};
+};
+
+/// The peer of such a run. It begins with the first block only, or with what was `saved`.
+template <class Comm>
+auto local_trainer(const elastic_world_options& o, std::shared_ptr<causeway::pipeline_group> group,
+                   causeway::environment env, Comm comm, causeway::parallel::local_pipeline_options po,
+                   const local_checkpoints::of_peer* saved = nullptr) {
+  using namespace causeway;
+  parallel::local_pipeline<> pipeline{group, std::move(po), stage::recovery::regroup{2}};
+  env.group = std::move(group);
+  trainer_options to;
+  to.learning_rate = optim::constant{0.01F};
+  to.clip_norm = o.clip_norm;
+  const nn::model_part part = saved != nullptr ? saved->part : nn::model_part{{0, 1}};
+  auto model = nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1}, part);
+  auto trainer = make_trainer(std::move(*model), std::move(env), to, std::move(comm), optim::adamw{}, fault::quorum{},
+                              std::move(pipeline));
+  if (saved != nullptr) load(trainer, saved->state);
+  return trainer;
+}
+
+template <class Trainer>
+class local_peer_of final : public elastic_peer {
+ public:
+  explicit local_peer_of(Trainer trainer, std::function<void(Trainer&)> stepped = {})
+      : trainer_{std::move(trainer)}, stepped_{std::move(stepped)} {}
+  causeway::result<void> start() override { return trainer_.start(); }
+  std::uint64_t steps() override { return trainer_.context().step(); }
+  causeway::result<causeway::step_report> step(const causeway::batch& b) override {
+    auto report = trainer_.step(b);
+    if (stepped_ && report) stepped_(trainer_);
+    return report;
+  }
+  causeway::result<double> evaluate(const causeway::batch& b) override { return trainer_.evaluate(b); }
+  const causeway::stage::layout& layout() override { return trainer_.parallel().layout(); }
+  causeway::parameter_store& parameters() override { return trainer_.model().parameters(); }
+  void count(elastic_result& out) override {
+    out.received = trainer_.parallel().received_blocks();
+    out.resumed = trainer_.parallel().given_up_steps();
+  }
+
+ private:
+  Trainer trainer_;
+  std::function<void(Trainer&)> stepped_;
+};
+
+/// With a preset of its options' own values, but for the length of a round.
+template <class Options>
+class local_world : public any_elastic_world {
+ public:
+  explicit local_world(elastic_world_options options, local_checkpoints* checkpoints = nullptr)
+      : any_elastic_world{
+            std::move(options),
+            [checkpoints](const elastic_world_options& o, const std::shared_ptr<causeway::pipeline_group>& group,
+                          causeway::environment env, const causeway::parallel::elastic_pipeline_options& e) {
+              return make(o, group, std::move(env), {e.micro_batches, e.storage, e.folder, e.store_every}, checkpoints);
+            }} {}
+
+ private:
+  static std::unique_ptr<elastic_peer> make(const elastic_world_options& o,
+                                            const std::shared_ptr<causeway::pipeline_group>& group,
+                                            causeway::environment env, causeway::parallel::local_pipeline_options po,
+                                            local_checkpoints* checkpoints) {
+    Options with;
+    with.local_steps = steps_of_round;
+    const std::uint64_t id = group->identity();
+    const bool saved = checkpoints != nullptr && checkpoints->by_peer.contains(id);
+    auto trainer = local_trainer(o, group, std::move(env), causeway::presets::make(with), std::move(po),
+                                 saved ? &checkpoints->by_peer.at(id) : nullptr);
+    const auto note = [checkpoints, id](auto& t) {
+      if (checkpoints == nullptr || t.context().step() != checkpoints->after) return;
+      checkpoints->by_peer[id] = {t.model().part(), save(t)};
+    };
+    return std::make_unique<local_peer_of<decltype(trainer)>>(std::move(trainer), note);
+  }
+};
+
+/// Runs `w` until all four of its peers are saved, kills them at once, and starts them again.
+inline void stop_all_once_saved(any_elastic_world& w, const local_checkpoints& saved) {
+  w.boot();
+  while (saved.by_peer.size() < 4)
+    w.world().run_until(causeway::time_point{w.world().now().since_start + std::chrono::milliseconds{1}});
+  for (std::uint32_t h = 0; h < 4; ++h) w.world().kill(h);
+  for (std::uint32_t h = 0; h < 4; ++h) w.world().restart(h);
+  w.run();
+}
+
+using parameters = std::map<std::string, std::vector<float>>;
+
+/// The parameters of a run that is over, which those who hold them have alike.
+inline parameters holders_agree(any_elastic_world& w, std::uint32_t hosts) {
+  parameters all;
+  for (std::uint32_t h = 0; h < hosts; ++h) {
+    if (!w.at(h).finished) continue;
+    for (const auto& [name, values] : w.at(h).parameters) {
+      const auto [there, fresh] = all.emplace(name, values);
+      INFO("host " << h << ", " << name);
+      CHECK((fresh || there->second == values));
+      CHECK(std::isfinite(values.front()));
+    }
+  }
+  return all;
+}
+
+/// Of the whole model with these parameters, on a batch that nobody trained on.
+inline double held_out_loss(const parameters& all, std::int64_t layers) {
+  auto model = causeway::nn::gpt::create(small_gpt(layers), causeway::kernels::cpu_backend{1});
+  auto& store = model->parameters();
+  for (std::size_t i = 0; i < store.segments().size(); ++i) {
+    const auto& values = all.at(store.segments()[i].name);
+    std::copy(values.begin(), values.end(), store.value(i));
+  }
+  store.touch();
+  const token_batch b{0, 1000, 32};
+  const auto sum = model->forward_backward(b.inputs, b.targets, 32, 0.0F, 0);
+  return *sum / static_cast<double>(b.inputs.size());
+}
+
+/// How far `is` is from `was`, in parts of how far that is from where a run begins.
+inline double off(const parameters& is, const parameters& was, std::int64_t layers) {
+  auto fresh = causeway::nn::gpt::create(small_gpt(layers), causeway::kernels::cpu_backend{1});
+  parameters began;
+  detail::collect(fresh->parameters(), began);
+  double apart = 0, moved = 0;
+  for (const auto& [name, values] : began) {
+    if (!is.contains(name) || !was.contains(name)) return NAN;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      apart += std::pow(double{is.at(name)[i]} - double{was.at(name)[i]}, 2);
+      moved += std::pow(double{was.at(name)[i]} - double{values[i]}, 2);
+    }
+  }
+  return std::sqrt(apart / moved);
+}
+
+/// Of two stages each; three rounds.
+inline elastic_world_options two_pipelines() {
+  elastic_world_options o;
+  o.hosts = 4;
+  o.layers = 4;
+  o.micro_batches = 4;
+  o.steps = 9;
+  return o;
+}
+
+template <class Options>
+parameters undisturbed(elastic_world_options o) {
+  o.dies_at = UINT64_MAX;
+  local_world<Options> w{o};
+  w.boot();
+  w.run();
+  CHECK(errors_of(w, o.hosts).empty());
+  REQUIRE(w.finished() == o.hosts);
+  return holders_agree(w, o.hosts);
+}
+
+/// The victim is killed at every `every`th call of its network, and comes back or does not. Where it is missed, its replica
+/// rests for the rest of the round, half of whose samples are then left out: `most` says how far the loss may be from that
+/// of a run without faults.
+template <class Options>
+void goes_on_whoever_is_killed(std::uint64_t every, double most) {
+  auto o = two_pipelines();
+  const parameters quiet = undisturbed<Options>(o);
+  const double loss = held_out_loss(quiet, o.layers);
+  for (const std::uint32_t victim : {0U, 1U, 2U, 3U}) {
+    // Who founds the run is its only member until the first round is over.
+    for (std::uint64_t n = (victim == 0 ? 2 : 1) * founded + victim;; n += every) {
+      INFO("host " << victim << " is killed at call " << n);
+      o.victim = victim;
+      o.dies_at = n;
+      o.back_after = n % 2 == 0 ? causeway::duration{0} : std::chrono::milliseconds{200};
+      local_world<Options> w{o};
+      w.wanted = 3;
+      w.boot();
+      w.run();
+      CHECK(errors_of(w, o.hosts).empty());
+      CHECK(w.finished() >= 3);
+      const parameters all = holders_agree(w, o.hosts);
+      CHECK(std::abs(held_out_loss(all, o.layers) / loss - 1) < most);
+      if (w.at(victim).calls <= n) break;  // it has outlived the run
+    }
+  }
+}
+
+/// A peer comes in each step of the first three rounds, where three are one pipeline; with it there are two.
+template <class Options>
+void lets_newcomers_in() {
+  for (std::uint64_t at = 1; at < 9; ++at) {
+    INFO("it comes before step " << at);
+    auto o = two_pipelines();
+    o.steps = 15;
+    o.late = {3};
+    std::function<void()> come;
+    o.before_step = [&](std::uint32_t host, std::uint64_t step) {
+      if (host == 0 && step == at && come) std::exchange(come, nullptr)();
+    };
+    local_world<Options> w{o};
+    come = [&] { w.boot(3); };
+    w.boot();
+    w.run();
+    CHECK(errors_of(w, o.hosts).empty());
+    CHECK(w.finished() == 4);
+    holders_agree(w, o.hosts);
+    CHECK(w.at(0).layouts.at(1).replicas.size() == 1);
+    CHECK(w.at(0).layouts.at(15).replicas.size() == 2);
+    CHECK(w.at(3).received > 0);
+  }
+}
+
+}  // namespace support
+
+#endif  // CAUSEWAY_TESTS_PARALLEL_ELASTIC_LOCAL_PIPELINE_WORLD_HPP

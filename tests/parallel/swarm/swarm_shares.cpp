@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/swarm/swarm_shares.hpp>
+
+#include <initializer_list>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace causeway::parallel {
+namespace {
+
+swarm_wire::batch_set set_of(std::initializer_list<std::uint32_t> members, std::uint32_t size = 4) {
+  swarm_wire::batch_set s{size};
+  for (const auto m : members) s.add(m);
+  return s;
+}
+
+using part = swarm_part;
+
+}  // namespace
+
+TEST_CASE("swarm shares: sets that make the whole are added up as they are", "[parallel][fast]") {
+  const std::vector<swarm_holding> all{{7, false, set_of({0, 3})}, {7, false, set_of({})}, {7, false, set_of({1, 2})}};
+  const auto plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
+  CHECK(plan.complete);
+  CHECK(plan.parts == std::vector{part::own, part::nothing, part::own});
+}
+
+TEST_CASE("swarm shares: nothing is exchanged while a micro-batch is missing", "[parallel][fast]") {
+  const std::vector<swarm_holding> all{{7, false, set_of({0, 3})}, {7, false, set_of({1})}};
+  CHECK_FALSE(plan_shares(all, 7, set_of({0, 1, 2, 3})).complete);
+  CHECK(plan_shares(all, 7, set_of({0, 1, 3})).complete);  // where the stage is left out by micro-batch 2
+}
+
+TEST_CASE("swarm shares: who has what another has too is left out whole", "[parallel][fast]") {
+  const std::vector<swarm_holding> all{{7, false, set_of({0, 1})}, {7, false, set_of({1, 2})}, {7, false, set_of({2, 3})}};
+  const auto plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
+  CHECK(plan.complete);
+  CHECK(plan.parts == std::vector{part::own, part::dropped, part::own});
+}
+
+TEST_CASE("swarm shares: one sum is taken alone, and what belongs to another step counts for nothing", "[parallel][fast]") {
+  const std::vector<swarm_holding> all{
+      {6, true, set_of({})}, {7, false, set_of({0})}, {7, true, set_of({1})}, {7, true, set_of({2})}};
+  const auto plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
+  CHECK(plan.complete);
+  CHECK(plan.parts == std::vector{part::nothing, part::nothing, part::sum, part::nothing});
+  const std::vector<swarm_holding> old{{6, false, set_of({0, 1})}, {7, false, set_of({2, 3})}};
+  CHECK_FALSE(plan_shares(old, 7, set_of({0, 1, 2, 3})).complete);
+}
+
+TEST_CASE("swarm shares: in a mean a peer weighs what it has, a mean that is there all, and who was left out nothing",
+          "[parallel][fast]") {
+  std::vector<swarm_holding> all{
+      {7, false, set_of({0})}, {7, false, set_of({})}, {7, false, set_of({0, 1})}, {7, false, set_of({1, 2, 3})}};
+  auto plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
+  CHECK(weights_of(all, plan) == std::vector<double>{0.25, 0, 0, 0.75});
+  all[1].sum = true;
+  plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
+  CHECK(weights_of(all, plan) == std::vector<double>{0, 1, 0, 0});
+}
+
+TEST_CASE("swarm shares: what others have left behind is exchanged as it is", "[parallel][fast]") {
+  std::vector<swarm_holding> all{{7, false, set_of({0, 3})}, {7, false, set_of({1}), true}};
+  CHECK(plan_shares(all, 7, set_of({0, 1, 2, 3})).complete);
+  CHECK_FALSE(plan_shares(all, 8, set_of({0, 1, 2, 3})).complete);
+  const auto back = decode_holding(encode(all[1]));
+  REQUIRE(back);
+  CHECK(back->released);
+  CHECK_FALSE(back->sum);
+  all = {{7, false, set_of({}), true}};
+  CHECK(weights_of(all, plan_shares(all, 7, set_of({0, 1})))[0] == 0);
+}
+
+TEST_CASE("swarm shares: the other end's part of a tied table is added by one peer, and nothing is summed without it",
+          "[parallel][fast]") {
+  std::vector<swarm_holding> all{{7, false, set_of({0, 3})}, {7, false, set_of({1, 2})}, {7, false, set_of({})}};
+  const auto wanted = set_of({0, 1, 2, 3});
+  CHECK_FALSE(plan_shares(all, 7, wanted, true).complete);
+  CHECK(plan_shares(all, 7, wanted).complete);
+  CHECK(plan_shares(all, 7, wanted).adds_part == swarm_plan::none);
+  all[1].part = all[2].part = true;
+  auto plan = plan_shares(all, 7, wanted, true);
+  CHECK(plan.complete);
+  CHECK(plan.adds_part == 1);
+  CHECK(plan.parts == std::vector{part::own, part::own, part::nothing});
+  all[1].part = false;
+  plan = plan_shares(all, 7, wanted, true);
+  CHECK(plan.adds_part == 2);  // also a peer without micro-batches
+  all[2].step = 6;
+  CHECK_FALSE(plan_shares(all, 7, wanted, true).complete);  // of another step
+  all[2].step = 7;
+  all[0].sum = true;
+  plan = plan_shares(all, 7, wanted, true);
+  CHECK(plan.complete);
+  CHECK(plan.adds_part == swarm_plan::none);  // it is in the sum
+  all[0] = {7, false, set_of({0})};
+  CHECK_FALSE(plan_shares(all, 7, wanted, true).complete);
+  const auto back = decode_holding(encode(all[2]));
+  REQUIRE(back);
+  CHECK(back->part);
+  CHECK_FALSE(back->sum);
+}
+
+TEST_CASE("swarm shares: the other end's part goes in and out without a trace", "[parallel][fast]") {
+  swarm_gradients kept;
+  kept.begin(7);
+  std::vector<float> g{1, 2, 3};
+  const std::span<float> table = std::span{g}.subspan(1);
+  const std::vector<float> other{1e9F, -0.1F};
+  kept.put_in(part::own, g);
+  kept.add_part(other, table);
+  CHECK(g == std::vector<float>{1, 1e9F, 2.9F});
+  kept.restore(g, table);
+  CHECK(g == std::vector<float>{1, 2, 3});
+  kept.put_in(part::nothing, g);
+  kept.add_part(other, table);
+  CHECK(g == std::vector<float>{0, 1e9F, -0.1F});
+  kept.restore(g, table);
+  CHECK(g == std::vector<float>{1, 2, 3});
+}
+
+TEST_CASE("swarm shares: what a peer puts in leaves what it has as it was", "[parallel][fast]") {
+  swarm_gradients kept;
+  kept.begin(7);
+  kept.keep_sum(7, {10, 20});
+  CHECK(kept.has_sum(7));
+  CHECK_FALSE(kept.has_sum(8));
+  std::vector<float> g{1, 2};
+  kept.put_in(part::sum, g);
+  CHECK(g == std::vector<float>{10, 20});
+  kept.restore(g);
+  CHECK(g == std::vector<float>{1, 2});
+  kept.put_in(part::nothing, g);
+  CHECK(g == std::vector<float>{0, 0});
+  kept.restore(g);
+  CHECK(g == std::vector<float>{1, 2});
+  kept.begin(7);  // another attempt at the step
+  CHECK(kept.has_sum(7));
+  kept.begin(8);
+  CHECK_FALSE(kept.has_sum(7));
+}
+
+TEST_CASE("swarm shares: a holding comes back from its bytes, and no other bytes do", "[parallel][fast]") {
+  const swarm_holding h{9, true, set_of({0, 64, 99}, 100)};
+  const auto bytes = encode(h);
+  const auto back = decode_holding(bytes);
+  REQUIRE(back);
+  CHECK(back->step == 9);
+  CHECK(back->sum);
+  CHECK(back->done == h.done);
+  for (std::size_t n = 0; n < bytes.size(); ++n) CHECK_FALSE(decode_holding(std::span{bytes}.first(n)));
+  auto beyond = bytes;
+  beyond.back() = std::byte{0xFF};  // micro-batches 120 to 127 of 100
+  CHECK_FALSE(decode_holding(beyond));
+  auto huge = bytes;
+  huge[12] = std::byte{0xFF};  // a size that nothing backs
+  CHECK_FALSE(decode_holding(huge));
+}
+
+}  // namespace causeway::parallel

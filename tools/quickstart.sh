@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # From nothing to a trained model in a few minutes: installs what is missing, builds the program `causeway`, and trains a small
-# GPT on the King James Bible with four peers that talk over TCP on this machine.
+# Llama on the King James Bible with four peers that talk over TCP on this machine. It prints where a browser sees the run.
 #
 #   tools/quickstart.sh [--peers N] [any other setting of `causeway train`]
 #
@@ -46,9 +46,12 @@ say "training: build/release/bin/causeway train @examples/quickstart.toml ${peer
 cd "$root"
 build/release/bin/causeway train @examples/quickstart.toml "${peers[@]}" "$@"
 
+address=$(hostname -I 2>/dev/null | cut -d ' ' -f 1)
 cat <<TEXT
 
 The run is in runs/quickstart: report.html shows how it went, sample.txt a sample; peer-*/ has every figure and the checkpoints.
-Next: build/release/bin/causeway generate @examples/quickstart.toml    writes more text
-      build/release/bin/causeway help                                  what else it can do
+More text:      build/release/bin/causeway generate @examples/quickstart.toml
+What else:      build/release/bin/causeway help
+Two machines:   build/release/bin/causeway train @examples/quickstart.toml --name two --peers 2 --listen 0.0.0.0:29500
+  on the other: causeway join ${address:-ADDRESS}:29500     (it needs the package of tools/package.sh, and no text)
 TEXT

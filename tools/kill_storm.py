@@ -337,11 +337,11 @@ def storm_against_calm(args, folder):
                 kills += 1
                 kill_one(run, draw)
         losses[name] = results(run)
-        print(f"{name}: {time.monotonic() - begin:.0f} s, {kills} kills, {len(losses[name])} of {run.peers} peers trained to the end, "
-              f"{steps * run.peers} inner steps of samples, validation loss {statistics.mean(losses[name]):.4f}" if losses[name] else
-              f"{name}: nobody trained to the end")
-    if not all(losses.values()):
-        return 1
+        if not losses[name]:
+            print(f"{name}: nobody trained to the end")
+            return 1
+        print(f"{name}: {time.monotonic() - begin:.0f} s, {kills} kills, {run.newest()} rounds, {len(losses[name])} of {run.peers} peers "
+              f"trained to the end, {steps * run.peers} inner steps of samples, validation loss {statistics.mean(losses[name]):.4f}")
     ratio = statistics.mean(losses["storm"]) / statistics.mean(losses["calm"])
     print(f"validation loss of the storm / of the calm: {ratio:.4f}")
     return 0

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -210,4 +211,33 @@ TEST_CASE("round turns: samples are gathered at each peer's pace until all have 
     CHECK(r.tokens.size() <= target + 3 * 2);  // and the step that each peer was in
     CHECK(r.of.at(0) >= 2 * r.of.at(2));
   }
+}
+
+TEST_CASE("round turns: who comes too late for a round brings what it gathered to the next", "[comm][fast]") {
+  // The last of four takes longer for a step than the others for a round and for waiting.
+  support::elastic_options o{.peers = 4, .steps_per_round = 48, .rounds = 40, .warmup = 100};
+  std::map<std::int32_t, int> trained;  // how often
+  o.watches = [&](std::uint32_t, std::span<const std::int32_t> tokens, std::span<const float>) {
+    for (const std::int32_t t : tokens) ++trained[t];
+  };
+  const auto policy = [] { return make(presets::dedloc_options{.batch = 96}); };
+  support::elastic_cluster<decltype(policy)> cluster{policy, o};
+  cluster.world().set_speed(3, 0.01);
+  cluster.keep_history = true;
+  cluster.boot();
+  cluster.run(1min);
+  REQUIRE(!cluster.violation());
+  REQUIRE(cluster.commits().size() > 20);
+  const auto again = [](const auto& sample) { return sample.second > 1; };
+  CHECK(std::ranges::count_if(trained, again) == 0);
+  std::set<std::uint64_t> late;  // rounds that it is in
+  for (const std::string& line : cluster.history()) {
+    const membership::event e = *membership::parse_event(line);
+    CHECK(e.text != "diverged");  // its rate is that of the round that it came to
+    if (e.what != membership::event::commit) continue;
+    for (const auto& c : e.contributions) {
+      if (c.peer == cluster.id(3)) late.insert(e.round);
+    }
+  }
+  CHECK(late.size() > 8);
 }

@@ -113,7 +113,7 @@ class Training(Program):
     def test_systems_of_stages_train_by_their_names(self):
         names = re.search(r"use one of ([a-z0-9_, ]+)", self.run_it("--preset", "telepathy").stderr).group(1).strip().split(", ")
         systems = names[names.index("varuna"):]
-        self.assertEqual(len(names), 33 + 14)
+        self.assertEqual(len(names), 33 + 15)
         self.assertEqual(len(systems), 14)
         for name in systems:
             with self.subTest(name):

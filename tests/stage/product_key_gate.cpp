@@ -116,7 +116,7 @@ TEST_CASE("product_key_gate: among experts of which some are missing only alive 
     wanted += best.size();
   }
   CHECK(found > wanted * 3 / 4);  // half of the experts missing, the beam as narrow as it goes
-  CHECK(found < wanted);           // it is no more than a beam search
+  CHECK(found < wanted);          // it is no more than a beam search
 }
 
 TEST_CASE("product_key_gate: fewer alive than wanted are all found, none alive is no error", "[stage][fast]") {

@@ -54,15 +54,11 @@ TEST_CASE("contribution: who has nothing to train from draws nothing, but not fo
   CHECK_FALSE(c.paused());
 }
 
-TEST_CASE("contribution: what is gathered for a round is worth nothing on other parameters, unless it is said",
-          "[train][fast]") {
+TEST_CASE("contribution: how many samples make a round is the policy's, what was trained stays counted", "[train][fast]") {
   contribution c;
   CHECK(c.round_samples() == 0);
   c.gather(40);
   CHECK(c.round_samples() == 40);
-  CHECK_FALSE(c.keeps_gathered());
-  c.gather(40, true);
-  CHECK(c.keeps_gathered());
   c.add(3);
   c.committed(3);
   c.add(2);

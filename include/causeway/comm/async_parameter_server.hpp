@@ -306,7 +306,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     auto alone = net::any_transport{};
     CAUSEWAY_TRY(tiers_.set_peers(terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
     tiers_.server().dissolve();
-    ctx.contribution().gather(hubs_.record_samples, true);
+    ctx.contribution().gather(hubs_.record_samples);
     schedule();
     leave(ctx);
     return {};

@@ -168,8 +168,11 @@ class rounds : round_rules<Axes...> {
   /// As comm::periodic: local progress moves along with the shared parameters.
   void adopt(auto& ctx, std::span<const float> previous) {
     turns_.adopt(ctx, core_, !previous.empty());
-    core_.gathered = 0;  // of parameters that are no more
-    if (previous.empty()) counted_ = false;
+    if (previous.empty()) {
+      core_.gathered = 0;
+      counted_ = false;
+    }
+    if constexpr (accumulates) ctx.schedule_at(core_.states.front().number);
     if constexpr (!content_type::before_inner_step && !laws::own_parameters) core_.rows.follow_shared(ctx, previous);
     ctx.parameters_changed();
   }
@@ -254,15 +257,19 @@ class rounds : round_rules<Axes...> {
     const auto g = ctx.gradients();
     auto& sum = core_.rows.updates();
     sum.resize(g.size());
-    if (core_.gathered == 0) CAUSEWAY_TRY(ctx.rows().zero(sum));
+    if (core_.gathered == 0) {
+      CAUSEWAY_TRY(ctx.rows().zero(sum));
+      gathered_for_ = core_.states.front().number;
+    }
     CAUSEWAY_TRY(ctx.rows().add(sum, static_cast<float>(samples), g));
     core_.gathered += samples;
     return {};
   }
 
-  /// Where peers come and go, the leader adds up: 100 bytes to it after every step.
+  /// Where peers come and go, the leader adds up: 100 bytes to it after every step. A sum that was late for its round goes
+  /// out with the next, before anything is added that is of other parameters.
   result<bool> enough_samples(auto& ctx) {
-    if (ctx.elastic()) return ctx.announce_samples();
+    if (ctx.elastic()) return gathered_for_ != core_.states.front().number || ctx.announce_samples();
     return core_.trigger.reached(ctx, core_.gathered);
   }
 
@@ -427,6 +434,7 @@ class rounds : round_rules<Axes...> {
   core_type core_;
   detail::round_turns<core_type> turns_;
   std::uint64_t samples_used_ = 0;  ///< of those that the context counts: what is in rows already, or counted for them
+  std::uint64_t gathered_for_ = 0;  ///< the exchange that the sum of gradients was begun for
   bool counted_ = false;            ///< this inner step is in the counters already
   time_point left_{};               ///< when the last hook ended
   std::vector<float> before_pass_;  ///< working memory

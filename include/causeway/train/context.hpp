@@ -361,7 +361,6 @@ class training_context {
     state.of_model = of_model;
     state.own = parts.own_parts();
     state.round_samples = contribution_.round_samples();
-    state.keeps_gathered = contribution_.keeps_gathered();
     if constexpr (requires { comm.replay(*this); }) {
       state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
     }

@@ -38,12 +38,8 @@ class contribution {
   }
   void resume() noexcept { paused_ = false; }
   void passed() noexcept { ++passed_; }
-  /// A round is so many samples of all peers together. `keeps`: see shared_state::keeps_gathered.
-  void gather(std::uint64_t round_samples, bool keeps = false) noexcept {
-    round_samples_ = round_samples;
-    keeps_gathered_ = keeps;
-  }
-  [[nodiscard]] bool keeps_gathered() const noexcept { return keeps_gathered_; }
+  /// A round is so many samples of all peers together.
+  void gather(std::uint64_t round_samples) noexcept { round_samples_ = round_samples; }
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
@@ -53,7 +49,6 @@ class contribution {
 
   std::uint64_t samples_ = 0;
   std::uint64_t round_samples_ = 0;
-  bool keeps_gathered_ = false;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   bool paused_ = false;

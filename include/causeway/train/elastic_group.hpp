@@ -34,10 +34,8 @@ struct shared_state {
   /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
   /// again; else nobody's business.
   std::vector<std::span<std::byte>> own{};
-  /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready. What a peer
-  /// has gathered is worth nothing once the parts are others.
+  /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready.
   std::uint64_t round_samples = 0;
-  bool keeps_gathered = false;  ///< it is worth something still: progress that moves along, as where round_samples is 0
   /// What the policy keeps for each parameter, the shared parameters first; where these pieces lie changes with `divide`.
   /// None: it cannot be divided.
   std::function<std::vector<std::span<float>>()> rows{};

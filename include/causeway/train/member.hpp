@@ -134,10 +134,8 @@ class member final : public elastic_group {
   // `samples`: the ledger after it, where time has passed since it was the newest: the others may have gone on meanwhile.
   CAUSEWAY_DECL void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {});
 
-  // Whether what was trained since the last commit may still be contributed: not if somebody else was given its samples;
-  // nor what was gathered, once the state is another.
+  // Whether what was trained since the last commit may still be contributed: not if somebody else was given its samples.
   CAUSEWAY_DECL bool keeps_samples();
-  CAUSEWAY_DECL bool keeps_progress();
 
   // The step under way ends with the state of the others.
   CAUSEWAY_DECL error lose_progress();

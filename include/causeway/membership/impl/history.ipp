@@ -101,7 +101,7 @@ CAUSEWAY_DECL bool read_field(event& e, std::string_view name, std::string_view 
   if (n.size() != (pairs ? 2U : 1U)) return false;
   if (is_ballot) {
     if (n[0] > ballot::max_term || n[1] > ballot::max_attempt) return false;
-    (name == "at" ? e.at : e.voted) = {static_cast<std::uint32_t>(n[0]), static_cast<std::uint32_t>(n[1])};
+    (name == "at" ? e.at : e.voted) = ballot{static_cast<std::uint32_t>(n[0]), static_cast<std::uint32_t>(n[1])};
     return true;
   }
   if (name == "peer") return e.peer = n[0], true;

@@ -63,7 +63,7 @@ CAUSEWAY_INLINE result<round_entry> member::enter(std::uint64_t samples, std::ui
       }
       case situation::kind::adopt: return fail(errc::cancelled, "round", "others have finished it; taking it over");
       case situation::kind::fetch: {
-        CAUSEWAY_ASSIGN(const bool held, fetch(now, keeps_progress()));
+        CAUSEWAY_ASSIGN(const bool held, fetch(now, keeps_samples()));
         if (held && options_.enters_afresh) return fail(errc::cancelled, "round", "others have finished it");
         if (held && samples > 0 && uncommitted_ == 0) return lose_progress();
         break;
@@ -246,7 +246,7 @@ CAUSEWAY_DECL result<verdict> member::judge(bool voted) {
         break;
       case situation::kind::fetch: {
         const std::uint64_t ours = now.newest.contribution_of(identity());
-        const bool keep = !voted && ours == 0 && keeps_progress();
+        const bool keep = !voted && ours == 0 && keeps_samples();
         CAUSEWAY_ASSIGN(const bool held, fetch(now, keep));
         if (!held) break;
         contributed_ = ours;
@@ -322,11 +322,6 @@ CAUSEWAY_DECL void member::hold(const membership::commit_record& record, const s
     control_->offer(held_.round, image_);
   });
   if (spare_ && spare_->round <= held_.round) spare_.reset();
-}
-
-CAUSEWAY_DECL bool member::keeps_progress() {
-  if (state_.round_samples > 0 && !state_.keeps_gathered) uncommitted_ = 0;
-  return keeps_samples();
 }
 
 CAUSEWAY_DECL bool member::keeps_samples() {

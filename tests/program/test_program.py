@@ -114,7 +114,7 @@ class Training(Program):
         names = re.search(r"use one of ([a-z0-9_, ]+)", self.run_it("--preset", "telepathy").stderr).group(1).strip().split(", ")
         systems = names[names.index("varuna"):]
         self.assertEqual(len(names), 33 + 15)
-        self.assertEqual(len(systems), 14)
+        self.assertEqual(len(systems), 15)
         for name in systems:
             with self.subTest(name):
                 r = self.run_it("--peers", "4", "--preset", name, "--model.layers", "4", "--steps", "24", "--comm.local_steps", "8",
@@ -123,7 +123,7 @@ class Training(Program):
                 with open(os.path.join(self.dir, name, "causeway", "settings.toml")) as used:
                     said = used.read()
                 self.assertIn(f'preset = "{name}"', said)
-                self.assertRegex(said, r'\[parallel\]\npolicy = "(pipeline|swarm)"')
+                self.assertRegex(said, r'\[parallel\]\npolicy = "(pipeline|async_pipeline|swarm)"')
 
     def test_what_a_preset_sets_can_be_set_otherwise(self):
         def shown(*args):

@@ -434,6 +434,69 @@ CAUSEWAY_DECL duration transfer_time(double bytes, double bytes_per_s) {
 #endif  // CAUSEWAY_SIM_IMPL_LINKS_IPP
 #endif
 
+// ---- causeway/sim/queue.hpp ----
+#ifndef CAUSEWAY_SIM_QUEUE_HPP
+#define CAUSEWAY_SIM_QUEUE_HPP
+
+// First in, first out, in one block of memory that grows by doubling; unused it owns nothing. A simulated network has
+// millions of queues, most of them never used and the others for a message at a time: std::deque would spend half a
+// kilobyte on each.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
+
+template <class T>
+class queue {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  void push(T value) {
+    if (size_ == places_.size()) grow();
+    places_[(first_ + size_++) & (places_.size() - 1)] = std::move(value);
+  }
+
+  [[nodiscard]] T& front() {
+    CAUSEWAY_EXPECT(size_ != 0);
+    return places_[first_];
+  }
+
+  T pop() {
+    T value = std::move(front());
+    places_[first_] = T{};
+    first_ = (first_ + 1) & (places_.size() - 1);
+    --size_;
+    return value;
+  }
+
+  /// Frees the memory too.
+  void clear() { *this = queue{}; }
+
+  /// Takes out what `unwanted(value)` says, the others keep their order.
+  template <class F>
+  void erase_if(F&& unwanted) {
+    for (std::size_t n = size_; n != 0; --n) {
+      T value = pop();
+      if (!unwanted(value)) push(std::move(value));
+    }
+  }
+
+ private:
+  void grow() {
+    std::vector<T> bigger(places_.empty() ? 1 : 2 * places_.size());
+    for (std::size_t i = 0; i < size_; ++i) bigger[i] = std::move(places_[(first_ + i) & (places_.size() - 1)]);
+    places_ = std::move(bigger);
+    first_ = 0;
+  }
+
+  std::vector<T> places_;  // as many as a power of two
+  std::size_t first_ = 0;
+  std::size_t size_ = 0;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_QUEUE_HPP
+
 // ---- causeway/core/metrics.hpp ----
 #ifndef CAUSEWAY_CORE_METRICS_HPP
 #define CAUSEWAY_CORE_METRICS_HPP
@@ -799,9 +862,9 @@ CAUSEWAY_DECL operation any_transport::receive(peer_index from, const message_id
 #endif  // CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 #endif
 
-// ---- causeway/sim/parcel.hpp ----
-#ifndef CAUSEWAY_SIM_PARCEL_HPP
-#define CAUSEWAY_SIM_PARCEL_HPP
+// ---- causeway/sim/sent_message.hpp ----
+#ifndef CAUSEWAY_SIM_SENT_MESSAGE_HPP
+#define CAUSEWAY_SIM_SENT_MESSAGE_HPP
 
 // Messages between simulated hosts, and where used ones wait for their next use: their memory would otherwise go back to
 // the operating system and come from it again in every round, which cost more than all the rest of the simulator.
@@ -814,7 +877,7 @@ inline constexpr std::size_t lanes = 3;
 enum class content : std::uint8_t { hello, welcome, refusal, control, data, goodbye };
 
 /// One message on its way.
-struct parcel {
+struct sent_message {
   content what = content::control;
   lane way = lane::control;
   bool aborted = false;                  ///< the sender gave it up after a part of it
@@ -826,54 +889,54 @@ struct parcel {
   std::uint64_t sent = 0;
 };
 
-class parcel_stock;
+class message_pool;
 
-/// Takes a parcel back to its stock; without one, frees it.
-struct parcel_return {
-  parcel_stock* stock = nullptr;
-  CAUSEWAY_DECL void operator()(parcel* p) const;
+/// Takes a message back to its pool; without one, frees it.
+struct message_return {
+  message_pool* pool = nullptr;
+  CAUSEWAY_DECL void operator()(sent_message* p) const;
 };
-using parcel_ptr = std::unique_ptr<parcel, parcel_return>;
+using sent_message_ptr = std::unique_ptr<sent_message, message_return>;
 
-/// Must outlive its parcels.
-class parcel_stock {
+/// Must outlive its messages.
+class message_pool {
  public:
-  parcel_stock() = default;
-  parcel_stock(const parcel_stock&) = delete;
-  parcel_stock& operator=(const parcel_stock&) = delete;
+  message_pool() = default;
+  message_pool(const message_pool&) = delete;
+  message_pool& operator=(const message_pool&) = delete;
 
-  /// An empty parcel; its `bytes` may have room already.
-  CAUSEWAY_DECL [[nodiscard]] parcel_ptr make(content what, lane way);
+  /// An empty message; its `bytes` may have room already.
+  CAUSEWAY_DECL [[nodiscard]] sent_message_ptr make(content what, lane way);
 
-  CAUSEWAY_DECL void take_back(std::unique_ptr<parcel> p);
+  CAUSEWAY_DECL void take_back(std::unique_ptr<sent_message> p);
 
   /// Bytes of memory that wait.
   [[nodiscard]] std::size_t held_bytes() const noexcept { return held_; }
 
  private:
-  static constexpr std::size_t most_parcels = 4096;
+  static constexpr std::size_t most_messages = 4096;
   static constexpr std::size_t most_bytes = std::size_t{16} << 20U;
 
-  std::vector<std::unique_ptr<parcel>> free_;
+  std::vector<std::unique_ptr<sent_message>> free_;
   std::size_t held_ = 0;
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
 
-#endif  // CAUSEWAY_SIM_PARCEL_HPP
+#endif  // CAUSEWAY_SIM_SENT_MESSAGE_HPP
 
-// ---- causeway/sim/impl/parcel.ipp ----
+// ---- causeway/sim/impl/sent_message.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_SIM_IMPL_PARCEL_IPP
-#define CAUSEWAY_SIM_IMPL_PARCEL_IPP
+#ifndef CAUSEWAY_SIM_IMPL_SENT_MESSAGE_IPP
+#define CAUSEWAY_SIM_IMPL_SENT_MESSAGE_IPP
 
-// Bodies of sim/parcel.hpp.
+// Bodies of sim/sent_message.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
-CAUSEWAY_DECL parcel_ptr parcel_stock::make(content what, lane way) {
-  if (free_.empty()) free_.push_back(std::make_unique<parcel>());
-  parcel_ptr p{free_.back().release(), parcel_return{this}};
+CAUSEWAY_DECL sent_message_ptr message_pool::make(content what, lane way) {
+  if (free_.empty()) free_.push_back(std::make_unique<sent_message>());
+  sent_message_ptr p{free_.back().release(), message_return{this}};
   free_.pop_back();
   held_ -= p->bytes.capacity();
   p->what = what;
@@ -881,88 +944,25 @@ CAUSEWAY_DECL parcel_ptr parcel_stock::make(content what, lane way) {
   return p;
 }
 
-CAUSEWAY_DECL void parcel_stock::take_back(std::unique_ptr<parcel> p) {
+CAUSEWAY_DECL void message_pool::take_back(std::unique_ptr<sent_message> p) {
   std::vector<std::byte> room = std::move(p->bytes);
-  if (free_.size() >= most_parcels || held_ + room.capacity() > most_bytes) return;
+  if (free_.size() >= most_messages || held_ + room.capacity() > most_bytes) return;
   room.clear();
   held_ += room.capacity();
-  *p = parcel{};
+  *p = sent_message{};
   p->bytes = std::move(room);
   free_.push_back(std::move(p));
 }
 
-CAUSEWAY_DECL void parcel_return::operator()(parcel* p) const {
-  std::unique_ptr<parcel> owned{p};
-  if (stock != nullptr) stock->take_back(std::move(owned));
+CAUSEWAY_DECL void message_return::operator()(sent_message* p) const {
+  std::unique_ptr<sent_message> owned{p};
+  if (pool != nullptr) pool->take_back(std::move(owned));
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
 
-#endif  // CAUSEWAY_SIM_IMPL_PARCEL_IPP
+#endif  // CAUSEWAY_SIM_IMPL_SENT_MESSAGE_IPP
 #endif
-
-// ---- causeway/sim/queue.hpp ----
-#ifndef CAUSEWAY_SIM_QUEUE_HPP
-#define CAUSEWAY_SIM_QUEUE_HPP
-
-// First in, first out, in one block of memory that grows by doubling; unused it owns nothing. A simulated network has
-// millions of queues, most of them never used and the others for a message at a time: std::deque would spend half a
-// kilobyte on each.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
-
-template <class T>
-class queue {
- public:
-  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
-
-  void push(T value) {
-    if (size_ == places_.size()) grow();
-    places_[(first_ + size_++) & (places_.size() - 1)] = std::move(value);
-  }
-
-  [[nodiscard]] T& front() {
-    CAUSEWAY_EXPECT(size_ != 0);
-    return places_[first_];
-  }
-
-  T pop() {
-    T value = std::move(front());
-    places_[first_] = T{};
-    first_ = (first_ + 1) & (places_.size() - 1);
-    --size_;
-    return value;
-  }
-
-  /// Frees the memory too.
-  void clear() { *this = queue{}; }
-
-  /// Takes out what `unwanted(value)` says, the others keep their order.
-  template <class F>
-  void erase_if(F&& unwanted) {
-    for (std::size_t n = size_; n != 0; --n) {
-      T value = pop();
-      if (!unwanted(value)) push(std::move(value));
-    }
-  }
-
- private:
-  void grow() {
-    std::vector<T> bigger(places_.empty() ? 1 : 2 * places_.size());
-    for (std::size_t i = 0; i < size_; ++i) bigger[i] = std::move(places_[(first_ + i) & (places_.size() - 1)]);
-    places_ = std::move(bigger);
-    first_ = 0;
-  }
-
-  std::vector<T> places_;  // as many as a power of two
-  std::size_t first_ = 0;
-  std::size_t size_ = 0;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
-
-#endif  // CAUSEWAY_SIM_QUEUE_HPP
 
 // ---- causeway/sim/connection.hpp ----
 #ifndef CAUSEWAY_SIM_CONNECTION_HPP
@@ -976,8 +976,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace d
 
 struct piece {
   std::uint64_t bytes = 0;
-  duration spread{0};  ///< from its first bit to its last
-  parcel_ptr last;     ///< the message, if this is its last piece
+  duration spread{0};     ///< from its first bit to its last
+  sent_message_ptr last;  ///< the message, if this is its last piece
 };
 
 /// One end of a connection: which one, and which side. Never names a later connection.
@@ -999,7 +999,7 @@ class socket_owner {
   /// A dial succeeded: `end` is ours. `tag` is what the dial was given.
   virtual void on_connected(end_ref end, std::uint64_t tag) = 0;
   virtual void on_refused(std::uint64_t tag, const error& why) = 0;
-  virtual void on_message(end_ref end, parcel_ptr message) = 0;
+  virtual void on_message(end_ref end, sent_message_ptr message) = 0;
   virtual void on_closed(end_ref end, const error& why) = 0;
   /// The last piece of a message is on the wire. Comes at any time, also from inside a call of ours.
   virtual void on_sent(end_ref end, std::uint32_t operation) = 0;
@@ -1013,11 +1013,11 @@ struct flow {
   host_index to = no_host;
   link* there = nullptr;
   link* back = nullptr;
-  std::array<queue<parcel_ptr>, lanes> waiting;
-  queue<piece> wire;     ///< between uplink and downlink, in the order of arrival
-  queue<piece> held;     ///< arrived where the line is a black hole
-  queue<piece> landing;  ///< in the downlink
-  queue<piece> unread;   ///< in the kernel of a stopped process
+  std::array<queue<sent_message_ptr>, lanes> waiting;
+  queue<piece> wire;      ///< between uplink and downlink, in the order of arrival
+  queue<piece> held;      ///< arrived where the line is a black hole
+  queue<piece> arriving;  ///< in the downlink
+  queue<piece> unread;    ///< in the kernel of a stopped process
   state now = state::idle;
   bool paused = false;     ///< the receiver has no room for data
   bool releasing = false;  ///< an event will let `held` out
@@ -1173,8 +1173,6 @@ class fabric {
 // Counter-based random numbers (Philox4x32-10, Salmon et al. 2011): the n-th number of a (seed, stream) pair is the same on
 // every peer, on every machine, whatever was drawn elsewhere. The whole state is three integers.
 
-#include <numbers>
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 /// Philox4x32 with 10 rounds: four 32-bit words from a 128-bit counter and a 64-bit key.
@@ -1224,13 +1222,10 @@ class rng {
     return draw % bound;
   }
 
-  /// Standard normal (Box and Muller 1958; one of the pair is dropped so that the state stays a counter).
-  float normal() noexcept {
-    const std::uint64_t bits = next();
-    const double u = (static_cast<double>(bits >> 32U) + 0.5) * 0x1.0p-32;
-    const double v = static_cast<double>(bits & 0xFFFFFFFFU) * 0x1.0p-32;
-    return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v));
-  }
+  /// Standard normal, by the ziggurat of Marsaglia and Tsang (2000) with bits of their own for layer, sign and place
+  /// (Doornik 2005). 98.8 % of the numbers come of one draw and one product, so that every machine has the same bits,
+  /// whatever its logarithm is.
+  CAUSEWAY_DECL float normal() noexcept;
 
   template <class Archive>
   void serialize(Archive& ar) {
@@ -1256,6 +1251,307 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 }}  // namespace causeway::CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_CORE_RNG_HPP
+
+// ---- causeway/core/impl/rng.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_CORE_IMPL_RNG_IPP
+#define CAUSEWAY_CORE_IMPL_RNG_IPP
+
+// Bodies of core/rng.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+namespace detail {
+
+/// The right ends of 256 layers of equal area under exp(-x^2 / 2), from the lowest: its first number is that area by its
+/// height, its second where the tail begins.
+inline constexpr double normal_layers[] = {3.910757959524916,
+                                           3.654152885361009,
+                                           3.449278298561431,
+                                           3.3202447338398255,
+                                           3.2245750520478014,
+                                           3.147889289518001,
+                                           3.0835261320021434,
+                                           3.0278377917695933,
+                                           2.978603279881843,
+                                           2.9343668672088876,
+                                           2.894121053613412,
+                                           2.8571387308732246,
+                                           2.822877396826443,
+                                           2.7909211740019275,
+                                           2.760944005279986,
+                                           2.7326853590440114,
+                                           2.705933656123062,
+                                           2.680514643285745,
+                                           2.6562830375767432,
+                                           2.6331163936315827,
+                                           2.6109105184888235,
+                                           2.5895759867082866,
+                                           2.569035452681844,
+                                           2.5492215503247833,
+                                           2.530075232159854,
+                                           2.5115444416266945,
+                                           2.4935830412710467,
+                                           2.476149939670523,
+                                           2.459208374334705,
+                                           2.442725318200364,
+                                           2.4266709849371466,
+                                           2.4110184139011195,
+                                           2.3957431197819274,
+                                           2.3808227951720857,
+                                           2.366237056717291,
+                                           2.3519672273791445,
+                                           2.337996148796529,
+                                           2.3243080188711325,
+                                           2.310888250601372,
+                                           2.2977233489028634,
+                                           2.284800802724492,
+                                           2.2721089902283818,
+                                           2.2596370951737876,
+                                           2.247375032947389,
+                                           2.235313384929921,
+                                           2.2234433400925107,
+                                           2.211756642884161,
+                                           2.2002455466112765,
+                                           2.1889027716263607,
+                                           2.177721467740293,
+                                           2.1666951803543086,
+                                           2.1558178198767375,
+                                           2.145083634047889,
+                                           2.134487182846017,
+                                           2.1240233156895236,
+                                           2.113687150686653,
+                                           2.1034740557148774,
+                                           2.093379631138792,
+                                           2.0833996939983046,
+                                           2.073530263518743,
+                                           2.0637675478117323,
+                                           2.0541079316506523,
+                                           2.0445479652175313,
+                                           2.035084353729619,
+                                           2.025713947863854,
+                                           2.016433734906204,
+                                           2.0072408305605287,
+                                           1.9981324713584196,
+                                           1.989106007617438,
+                                           1.9801588969004766,
+                                           1.9712886979336592,
+                                           1.962493064944363,
+                                           1.9537697423846467,
+                                           1.9451165600086784,
+                                           1.9365314282756947,
+                                           1.9280123340526658,
+                                           1.9195573365931882,
+                                           1.9111645637712533,
+                                           1.9028322085504292,
+                                           1.8945585256707047,
+                                           1.8863418285367828,
+                                           1.8781804862929958,
+                                           1.8700729210712668,
+                                           1.8620176053996742,
+                                           1.8540130597602018,
+                                           1.8460578502851854,
+                                           1.8381505865828067,
+                                           1.830289919682757,
+                                           1.8224745400938858,
+                                           1.8147031759662826,
+                                           1.8069745913508208,
+                                           1.7992875845497203,
+                                           1.7916409865521625,
+                                           1.7840336595494415,
+                                           1.7764644955245228,
+                                           1.7689324149112686,
+                                           1.7614363653189102,
+                                           1.7539753203176716,
+                                           1.7465482782817223,
+                                           1.7391542612859117,
+                                           1.7317923140529632,
+                                           1.724461502948045,
+                                           1.717160915017823,
+                                           1.7098896570713018,
+                                           1.7026468547999232,
+                                           1.6954316519345616,
+                                           1.6882432094371953,
+                                           1.681080704725174,
+                                           1.673943330926125,
+                                           1.6668302961616654,
+                                           1.6597408228581825,
+                                           1.652674147083056,
+                                           1.6456295179047824,
+                                           1.6386061967755476,
+                                           1.6316034569348736,
+                                           1.6246205828330347,
+                                           1.6176568695730156,
+                                           1.6107116223698301,
+                                           1.6037841560260946,
+                                           1.5968737944227882,
+                                           1.5899798700241907,
+                                           1.5831017233960292,
+                                           1.5762387027359064,
+                                           1.5693901634151237,
+                                           1.562555467531045,
+                                           1.5557339834691764,
+                                           1.5489250854741734,
+                                           1.5421281532290019,
+                                           1.535342571441514,
+                                           1.5285677294377125,
+                                           1.521803020760998,
+                                           1.5150478427767147,
+                                           1.5083015962813116,
+                                           1.5015636851154637,
+                                           1.4948335157804935,
+                                           1.4881104970574475,
+                                           1.4813940396281873,
+                                           1.4746835556978555,
+                                           1.4679784586180795,
+                                           1.4612781625102755,
+                                           1.4545820818884103,
+                                           1.447889631280576,
+                                           1.441200224848724,
+                                           1.4345132760058923,
+                                           1.427828197030256,
+                                           1.421144398675309,
+                                           1.4144612897754711,
+                                           1.407778276846399,
+                                           1.401094763679251,
+                                           1.394410150928141,
+                                           1.3877238356899761,
+                                           1.3810352110758555,
+                                           1.3743436657731662,
+                                           1.367648583597476,
+                                           1.360949343033283,
+                                           1.354245316762635,
+                                           1.3475358711805872,
+                                           1.340820365896404,
+                                           1.33409815321936,
+                                           1.3273685776279258,
+                                           1.3206309752210563,
+                                           1.3138846731502205,
+                                           1.3071289890307312,
+                                           1.3003632303308372,
+                                           1.2935866937369478,
+                                           1.2867986644932436,
+                                           1.279998415713818,
+                                           1.2731852076653563,
+                                           1.2663582870182295,
+                                           1.2595168860637143,
+                                           1.2526602218948972,
+                                           1.2457874955486272,
+                                           1.2388978911056874,
+                                           1.2319905747461362,
+                                           1.2250646937565308,
+                                           1.2181193754854815,
+                                           1.211153726243699,
+                                           1.2041668301443815,
+                                           1.1971577478794415,
+                                           1.190125515426692,
+                                           1.1830691426826867,
+                                           1.175987612015452,
+                                           1.168879876730833,
+                                           1.1617448594456115,
+                                           1.1545814503599277,
+                                           1.147388505420849,
+                                           1.1401648443681514,
+                                           1.1329092486525338,
+                                           1.1256204592155334,
+                                           1.118297174119345,
+                                           1.1109380460135758,
+                                           1.1035416794246398,
+                                           1.0961066278520215,
+                                           1.0886313906539797,
+                                           1.0811144097034038,
+                                           1.0735540657924363,
+                                           1.0659486747621225,
+                                           1.0582964833306752,
+                                           1.05059566459093,
+                                           1.042844313144149,
+                                           1.035040439833441,
+                                           1.0271819660356458,
+                                           1.0192667174654841,
+                                           1.0112924174399958,
+                                           1.003256679544673,
+                                           0.995156999635091,
+                                           0.9869907470990624,
+                                           0.9787551552942246,
+                                           0.9704473110642244,
+                                           0.9620641432230406,
+                                           0.953602409881086,
+                                           0.9450586844681654,
+                                           0.9364293402865751,
+                                           0.9277105334020002,
+                                           0.9188981836495906,
+                                           0.9099879534967185,
+                                           0.9009752244612218,
+                                           0.8918550707329416,
+                                           0.8826222295851656,
+                                           0.8732710680888608,
+                                           0.8637955455533088,
+                                           0.8541891710081638,
+                                           0.8444449549091539,
+                                           0.8345553540863822,
+                                           0.8245122087522921,
+                                           0.8143066701352152,
+                                           0.8039291169899713,
+                                           0.7933690588406233,
+                                           0.7826150233072331,
+                                           0.7716544242245681,
+                                           0.7604734064301081,
+                                           0.7490566620178153,
+                                           0.7373872114342956,
+                                           0.7254461409099996,
+                                           0.7132122851909759,
+                                           0.7006618411068151,
+                                           0.6877678927957885,
+                                           0.6744998228372938,
+                                           0.6608225742444197,
+                                           0.6466957148949938,
+                                           0.6320722363860611,
+                                           0.6168969900077514,
+                                           0.6011046177559927,
+                                           0.5846167661063794,
+                                           0.5673382570538188,
+                                           0.5491517023271651,
+                                           0.5299097206615582,
+                                           0.5094233296020918,
+                                           0.487443966139236,
+                                           0.46363433679088223,
+                                           0.4375184022078717,
+                                           0.40838913461199117,
+                                           0.37512133287838056,
+                                           0.33573751921442524,
+                                           0.2861745917920725,
+                                           0.2152418959848817,
+                                           0.0};
+
+}  // namespace detail
+
+CAUSEWAY_DECL float rng::normal() noexcept {
+  const auto curve = [](double x) { return std::exp(-0.5 * x * x); };
+  const auto above_zero = [&] { return (static_cast<double>(next() >> 11U) + 0.5) * 0x1.0p-53; };
+  for (;;) {
+    const std::uint64_t bits = next();
+    const double* const ends = detail::normal_layers + (bits & 0xFFU);
+    const double sign = (bits & 0x100U) != 0 ? -1.0 : 1.0;
+    const double x = static_cast<double>(bits >> 11U) * 0x1.0p-53 * ends[0];
+    if (x < ends[1]) return static_cast<float>(sign * x);
+    if (ends == detail::normal_layers) {
+      double beyond = 0;
+      double room = 0;
+      do {
+        beyond = -std::log(above_zero()) / ends[1];
+        room = -2 * std::log(above_zero());
+      } while (room <= beyond * beyond);
+      return static_cast<float>(sign * (ends[1] + beyond));
+    }
+    const double height = curve(ends[0]) + above_zero() * (curve(ends[1]) - curve(ends[0]));
+    if (height < curve(x)) return static_cast<float>(sign * x);
+  }
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_IMPL_RNG_IPP
+#endif
 
 // ---- causeway/sim/host_clock.hpp ----
 #ifndef CAUSEWAY_SIM_HOST_CLOCK_HPP
@@ -1776,7 +2072,7 @@ class transit {
 
   [[nodiscard]] link_map& links() noexcept { return links_; }
   [[nodiscard]] rng& random() noexcept { return random_; }
-  [[nodiscard]] parcel_stock& stock() noexcept { return stock_; }
+  [[nodiscard]] message_pool& pool() noexcept { return pool_; }
   [[nodiscard]] machine& at(host_index host) { return machines_[host]; }
   [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(machines_.size()); }
 
@@ -1819,7 +2115,7 @@ class transit {
   /// Whether the host has no descriptor left for another connection.
   CAUSEWAY_DECL [[nodiscard]] bool is_full(host_index host);
 
-  CAUSEWAY_DECL void send(end_ref e, parcel_ptr message);
+  CAUSEWAY_DECL void send(end_ref e, sent_message_ptr message);
 
   /// Gives up a message whose last piece is not on the wire yet. The receiver is told if it has seen a part of it.
   CAUSEWAY_DECL void abort(end_ref e, std::uint32_t operation);
@@ -1851,7 +2147,7 @@ class transit {
   CAUSEWAY_DECL duration flight_time(const link& l);
 
   /// A whole message came to the end `e` (the receiver's), or a goodbye.
-  std::function<void(end_ref, parcel_ptr)> on_delivery;
+  std::function<void(end_ref, sent_message_ptr)> on_delivery;
 
  private:
   CAUSEWAY_DECL void enter(machine& m, end_ref e);
@@ -1860,7 +2156,7 @@ class transit {
 
   CAUSEWAY_DECL std::uint32_t free_slot();
 
-  CAUSEWAY_DECL static queue<parcel_ptr>* next_lane(flow& f);
+  CAUSEWAY_DECL static queue<sent_message_ptr>* next_lane(flow& f);
 
   CAUSEWAY_DECL void refresh(flow& f);
 
@@ -1879,7 +2175,7 @@ class transit {
 
   CAUSEWAY_DECL void arrive(end_ref e);
 
-  CAUSEWAY_DECL void land(flow& f, end_ref e, piece p);
+  CAUSEWAY_DECL void enter_downlink(flow& f, end_ref e, piece p);
 
   CAUSEWAY_DECL void release(end_ref e);
 
@@ -1895,7 +2191,7 @@ class transit {
   scheduler& events_;
   link_map links_;
   rng random_;
-  parcel_stock stock_;  // before all that holds parcels
+  message_pool pool_;  // before all that holds messages
   std::deque<machine> machines_;
   std::deque<connection> connections_;  // they stay where they are
   std::vector<std::uint32_t> free_;
@@ -1960,7 +2256,7 @@ CAUSEWAY_INLINE void transit::free_if_over(end_ref e) {
 CAUSEWAY_DECL void transit::clear(connection& c) {
   for (flow& f : c.flows) {
     for (auto& q : f.waiting) q.clear();
-    for (auto* const q : {&f.wire, &f.held, &f.landing, &f.unread}) q->clear();
+    for (auto* const q : {&f.wire, &f.held, &f.arriving, &f.unread}) q->clear();
   }
 }
 
@@ -1968,7 +2264,7 @@ CAUSEWAY_DECL void transit::lose_data(connection& c) {
   for (flow& f : c.flows) {
     f.waiting[static_cast<std::size_t>(lane::data)].clear();
     f.waiting[static_cast<std::size_t>(lane::bulk)].clear();
-    for (auto* const q : {&f.wire, &f.held, &f.landing, &f.unread}) {
+    for (auto* const q : {&f.wire, &f.held, &f.arriving, &f.unread}) {
       q->erase_if([](piece& p) {
         if (p.last && p.last->way != lane::control) p.last.reset();
         return false;
@@ -1995,7 +2291,7 @@ CAUSEWAY_DECL bool transit::is_full(host_index host) {
   return most != 0 && connections_of(host) >= most;
 }
 
-CAUSEWAY_DECL void transit::send(end_ref e, parcel_ptr message) {
+CAUSEWAY_DECL void transit::send(end_ref e, sent_message_ptr message) {
   connection* const c = find(e);
   if (c == nullptr || c->broken) return;
   flow& f = c->flows[e.side()];
@@ -2008,7 +2304,7 @@ CAUSEWAY_DECL void transit::abort(end_ref e, std::uint32_t operation) {
   connection* const c = find(e);
   if (c == nullptr) return;
   for (auto& q : c->flows[e.side()].waiting) {
-    q.erase_if([&](parcel_ptr& p) {
+    q.erase_if([&](sent_message_ptr& p) {
       if (p->operation != operation) return false;
       if (p->sent == 0) return true;
       p->aborted = true;
@@ -2093,7 +2389,7 @@ CAUSEWAY_DECL std::uint32_t transit::free_slot() {
   return slot;
 }
 
-CAUSEWAY_DECL queue<parcel_ptr>* transit::next_lane(flow& f) {
+CAUSEWAY_DECL queue<sent_message_ptr>* transit::next_lane(flow& f) {
   for (std::size_t l = 0; l < (f.paused ? 1 : lanes); ++l) {
     if (!f.waiting[l].empty()) return &f.waiting[l];
   }
@@ -2160,8 +2456,8 @@ CAUSEWAY_DECL void transit::serve(host_index host) {
 }
 
 CAUSEWAY_DECL void transit::transmit(connection& c, flow& f, end_ref e) {
-  queue<parcel_ptr>& from = *next_lane(f);
-  parcel& message = *from.front();
+  queue<sent_message_ptr>& from = *next_lane(f);
+  sent_message& message = *from.front();
   // On a slow line a piece is what it carries in a quarter of a second, so that news can pass between pieces.
   const double quick = std::min(static_cast<double>(options_.piece_bytes), std::max(1.0, f.cap / 4));
   const std::uint64_t bytes = std::min(static_cast<std::uint64_t>(quick), message.wire_bytes - message.sent);
@@ -2207,16 +2503,16 @@ CAUSEWAY_DECL void transit::arrive(end_ref e) {
   piece p = f.wire.pop();
   if (c->silent) return;
   if (f.there->blocked() || !f.held.empty()) return f.held.push(std::move(p));
-  land(f, e, std::move(p));
+  enter_downlink(f, e, std::move(p));
 }
 
-CAUSEWAY_DECL void transit::land(flow& f, end_ref e, piece p) {
+CAUSEWAY_DECL void transit::enter_downlink(flow& f, end_ref e, piece p) {
   machine& m = machines_[f.to];
   const time_point begin = std::max(events_.now(), m.down_free);
   m.down_free = begin + transfer_time(static_cast<double>(p.bytes), m.options.down_bytes_per_s);
   f.last_delivery = std::max({m.down_free, events_.now() + p.spread, f.last_delivery});
   const std::uint64_t bytes = p.bytes;
-  f.landing.push(std::move(p));
+  f.arriving.push(std::move(p));
   events_.at(f.last_delivery, {event_kind::deliver, f.to, bytes}, [this, e] { deliver(e); });
 }
 
@@ -2225,7 +2521,7 @@ CAUSEWAY_DECL void transit::release(end_ref e) {
   if (c == nullptr || c->broken) return;
   flow& f = c->flows[e.side()];
   f.releasing = false;
-  while (!f.there->blocked() && !f.held.empty()) land(f, e, f.held.pop());
+  while (!f.there->blocked() && !f.held.empty()) enter_downlink(f, e, f.held.pop());
   if (!machines_[f.to].frozen) acknowledge(f, e, std::exchange(f.unacknowledged, 0));
 }
 
@@ -2233,8 +2529,8 @@ CAUSEWAY_DECL void transit::deliver(end_ref e) {
   connection* const c = find(e);
   if (c == nullptr || c->broken) return;
   flow& f = c->flows[e.side()];
-  if (f.landing.empty()) return;
-  piece p = f.landing.pop();
+  if (f.arriving.empty()) return;
+  piece p = f.arriving.pop();
   if (!machines_[f.to].frozen) return take(f, e, std::move(p));
   f.unread_bytes += p.bytes;
   if (f.unread_bytes + std::min<std::uint64_t>(f.window, options_.socket_buffer) > options_.socket_buffer) {
@@ -2313,7 +2609,7 @@ class network {
   void cancel_dial(std::uint64_t number) { forget(number); }
 
   /// Lost where the connection is over.
-  CAUSEWAY_DECL void send(end_ref e, parcel_ptr message);
+  CAUSEWAY_DECL void send(end_ref e, sent_message_ptr message);
 
   /// Ends a connection from one side. That side hears no more of it; the other does.
   CAUSEWAY_DECL void close(end_ref e, const std::string& why, bool with_goodbye);
@@ -2372,7 +2668,7 @@ class network {
 
   CAUSEWAY_DECL void conclude(std::uint64_t number, const error& why);
 
-  CAUSEWAY_DECL void delivered(end_ref e, parcel_ptr message);
+  CAUSEWAY_DECL void delivered(end_ref e, sent_message_ptr message);
 
   /// The smallest change of the last value, whatever its type.
   CAUSEWAY_DECL static void alter(std::vector<std::byte>& bytes);
@@ -2409,7 +2705,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace d
 
 CAUSEWAY_DECL network::network(const world_options& options, scheduler& events)
     : options_{options}, events_{events}, transit_{options, events} {
-  transit_.on_delivery = [this](end_ref e, parcel_ptr message) { delivered(e, std::move(message)); };
+  transit_.on_delivery = [this](end_ref e, sent_message_ptr message) { delivered(e, std::move(message)); };
 }
 
 CAUSEWAY_DECL void network::listen(host_index host, std::uint32_t port, socket_owner* owner) {
@@ -2448,7 +2744,7 @@ CAUSEWAY_DECL std::uint64_t network::dial(host_index from, socket_owner* owner, 
   return number;
 }
 
-CAUSEWAY_DECL void network::send(end_ref e, parcel_ptr message) {
+CAUSEWAY_DECL void network::send(end_ref e, sent_message_ptr message) {
   const connection* const c = transit_.find(e);
   if (c != nullptr && c->ends[e.side()].open) transit_.send(e, std::move(message));
 }
@@ -2460,7 +2756,7 @@ CAUSEWAY_DECL void network::close(end_ref e, const std::string& why, bool with_g
   if (!c->broken && !c->silent && c->ends[e.other().side()].open) {
     c->why = why;
     if (with_goodbye) {
-      transit_.send(e, transit_.stock().make(content::goodbye, lane::bulk));
+      transit_.send(e, transit_.pool().make(content::goodbye, lane::bulk));
     } else {
       c->broken = true;
       transit_.clear(*c);
@@ -2608,7 +2904,7 @@ CAUSEWAY_DECL void network::conclude(std::uint64_t number, const error& why) {
   transit_.dispatch(done.from, [done, why] { done.owner->on_refused(done.tag, why); });
 }
 
-CAUSEWAY_DECL void network::delivered(end_ref e, parcel_ptr message) {
+CAUSEWAY_DECL void network::delivered(end_ref e, sent_message_ptr message) {
   connection* const c = transit_.find(e);
   if (c == nullptr) return;
   connection::end& end = c->ends[e.side()];
@@ -2711,7 +3007,7 @@ class dialer {
 
   void failed(std::uint64_t tag, const error& why) { end_dial(tag, why); }
 
-  CAUSEWAY_DECL bool heard(end_ref end, const parcel& message);
+  CAUSEWAY_DECL bool heard(end_ref end, const sent_message& message);
 
   CAUSEWAY_DECL bool closed(end_ref end, const error& why);
 
@@ -2739,13 +3035,13 @@ class dialer {
 
   CAUSEWAY_DECL void say(end_ref end, content what);
 
-  CAUSEWAY_DECL static std::string text_of(const parcel& message);
+  CAUSEWAY_DECL static std::string text_of(const sent_message& message);
 
-  CAUSEWAY_DECL void hear_hello(end_ref end, const parcel& message);
+  CAUSEWAY_DECL void hear_hello(end_ref end, const sent_message& message);
 
   CAUSEWAY_DECL void accept(const greeting& g);
 
-  CAUSEWAY_DECL void hear_welcome(end_ref end, const parcel& message);
+  CAUSEWAY_DECL void hear_welcome(end_ref end, const sent_message& message);
 
   /// The other side prefers its own dial to ours: that one will come.
   CAUSEWAY_DECL void hear_refusal(end_ref end);
@@ -2840,7 +3136,7 @@ CAUSEWAY_DECL void dialer::connected(end_ref end, std::uint64_t tag) {
   say(end, content::hello);
 }
 
-CAUSEWAY_DECL bool dialer::heard(end_ref end, const parcel& message) {
+CAUSEWAY_DECL bool dialer::heard(end_ref end, const sent_message& message) {
   switch (message.what) {
     case content::hello: hear_hello(end, message); return true;
     case content::welcome: hear_welcome(end, message); return true;
@@ -2878,17 +3174,17 @@ CAUSEWAY_DECL void dialer::detach(outgoing& o) {
 }
 
 CAUSEWAY_DECL void dialer::say(end_ref end, content what) {
-  parcel_ptr message = net_.wires().stock().make(what, lane::control);
+  sent_message_ptr message = net_.wires().pool().make(what, lane::control);
   message->from_id = id_;
   for (const char c : address_) message->bytes.push_back(static_cast<std::byte>(c));
   net_.send(end, std::move(message));
 }
 
-CAUSEWAY_DECL std::string dialer::text_of(const parcel& message) {
+CAUSEWAY_DECL std::string dialer::text_of(const sent_message& message) {
   return {reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size()};
 }
 
-CAUSEWAY_DECL void dialer::hear_hello(end_ref end, const parcel& message) {
+CAUSEWAY_DECL void dialer::hear_hello(end_ref end, const sent_message& message) {
   greeting g{end, message.from_id, text_of(message)};
   if (open_) {
     accept(g);
@@ -2910,7 +3206,7 @@ CAUSEWAY_DECL void dialer::accept(const greeting& g) {
   owner_.met(g.end, g.id, g.address);
 }
 
-CAUSEWAY_DECL void dialer::hear_welcome(end_ref end, const parcel& message) {
+CAUSEWAY_DECL void dialer::hear_welcome(end_ref end, const sent_message& message) {
   const auto dialled = find(end);
   if (dialled == dials_.end()) return net_.close(end, "not wanted any more", false);
   detach(dialled->second);
@@ -3271,7 +3567,7 @@ class disk_file {
   CAUSEWAY_DECL void crash(const disk_choice& choose, std::size_t page_bytes, std::size_t sector_bytes);
 
   /// Nothing differs from the platter.
-  CAUSEWAY_DECL void settle();
+  CAUSEWAY_DECL void mark_durable();
 
   void flip(std::uint64_t bit) { bytes_[bit / 8] ^= std::byte{1} << (bit % 8); }
 
@@ -3346,10 +3642,10 @@ CAUSEWAY_DECL void disk_file::crash(const disk_choice& choose, std::size_t page_
   bytes_.resize(std::max(length, bytes_.size()));
   for (const auto& [page, before] : pages_) spoil(page * page_bytes, page_bytes, sector_bytes, before, choose);
   bytes_.resize(length);
-  settle();
+  mark_durable();
 }
 
-CAUSEWAY_DECL void disk_file::settle() {
+CAUSEWAY_DECL void disk_file::mark_durable() {
   pages_.clear();
   lengths_.clear();
   durable_length_ = bytes_.size();
@@ -4392,7 +4688,7 @@ class mailbox {
 
   // ---- messages --------------------------------------------------------------------------------------------------------
 
-  CAUSEWAY_DECL void arrived(net::peer_index link, parcel_ptr message);
+  CAUSEWAY_DECL void arrived(net::peer_index link, sent_message_ptr message);
 
   // ---- ends ------------------------------------------------------------------------------------------------------------
 
@@ -4411,7 +4707,7 @@ class mailbox {
     for (box& b : links_) {
       std::erase_if(b.open, [&](slot_index slot) { return over.contains(operations_[slot].id.epoch); });
       std::erase_if(b.given_up, [&](const net::message_id& id) { return over.contains(id.epoch); });
-      std::erase_if(b.kept, [&](const parcel_ptr& m) {
+      std::erase_if(b.kept, [&](const sent_message_ptr& m) {
         if (!over.contains(m->id.epoch)) return false;
         kept_bytes_ -= cost(*m);
         return true;
@@ -4440,10 +4736,10 @@ class mailbox {
     std::string name;
     std::vector<slot_index> open;  ///< receives without a message, oldest first
     std::vector<net::message_id> given_up;
-    std::vector<parcel_ptr> kept;
+    std::vector<sent_message_ptr> kept;
   };
 
-  static std::size_t cost(const parcel& m) { return message_cost + m.bytes.size(); }
+  static std::size_t cost(const sent_message& m) { return message_cost + m.bytes.size(); }
 
   CAUSEWAY_DECL static bool matches(const net::message_id& a, const net::message_id& b);
 
@@ -4456,7 +4752,7 @@ class mailbox {
 
   CAUSEWAY_DECL bool take_kept(slot_index slot);
 
-  CAUSEWAY_DECL void deliver(const parcel& message, slot_index slot);
+  CAUSEWAY_DECL void deliver(const sent_message& message, slot_index slot);
 
   template <class F>
   void for_each_unfinished(F&& visit) {
@@ -4531,7 +4827,7 @@ CAUSEWAY_DECL result<std::size_t> mailbox::give_up(slot_index slot, errc code, c
   return operations_.release(slot);
 }
 
-CAUSEWAY_DECL void mailbox::arrived(net::peer_index link, parcel_ptr message) {
+CAUSEWAY_DECL void mailbox::arrived(net::peer_index link, sent_message_ptr message) {
   box& b = links_[link];
   counters_.bytes_received += message->wire_bytes;
   ++counters_.frames_received;
@@ -4619,16 +4915,17 @@ CAUSEWAY_DECL slot_index mailbox::lose(slot_index slot) {
 CAUSEWAY_DECL bool mailbox::take_kept(slot_index slot) {
   const net::detail::pending_operation& op = operations_[slot];
   box& b = links_[op.peer];
-  const auto kept = std::find_if(b.kept.begin(), b.kept.end(), [&](const parcel_ptr& m) { return matches(m->id, op.id); });
+  const auto kept =
+      std::find_if(b.kept.begin(), b.kept.end(), [&](const sent_message_ptr& m) { return matches(m->id, op.id); });
   if (kept == b.kept.end()) return false;
-  const parcel_ptr message = std::move(*kept);
+  const sent_message_ptr message = std::move(*kept);
   b.kept.erase(kept);
   kept_bytes_ -= cost(*message);
   deliver(*message, slot);
   return true;
 }
 
-CAUSEWAY_DECL void mailbox::deliver(const parcel& message, slot_index slot) {
+CAUSEWAY_DECL void mailbox::deliver(const sent_message& message, slot_index slot) {
   net::detail::pending_operation& op = operations_[slot];
   const std::string& from = links_[op.peer].name;
   if (message.aborted) return operations_.finish(slot, fail(errc::cancelled, from, "it gave up sending this message"));
@@ -5262,21 +5559,21 @@ class fabric final : public net::fabric,
   CAUSEWAY_INLINE result<std::size_t> wait(net::operation op, time_point deadline) override;
 
   /// Depends on virtual time alone: messages arrive while the process waits or computes, never between two looks.
-  [[nodiscard]] bool done(net::operation op) const override { return mail_.ended(op); }
+  [[nodiscard]] bool done(net::operation op) const override { return mailbox_.ended(op); }
 
   CAUSEWAY_INLINE void locked(const std::function<void()>& what) override;
 
   CAUSEWAY_INLINE result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
   [[nodiscard]] traffic stats() const override { return counters_; }
-  [[nodiscard]] std::string describe_waits() const override { return mail_.describe(now()); }
+  [[nodiscard]] std::string describe_waits() const override { return mailbox_.describe(now()); }
 
   // ---- beyond the contract ---------------------------------------------------------------------------------------------
 
   /// What errors call the peer of a link; "peer <link>" otherwise.
   CAUSEWAY_DECL void rename(net::peer_index link, std::string name);
   /// Bytes of messages that came before anybody asked for them.
-  [[nodiscard]] std::size_t kept_bytes() const noexcept { return mail_.kept_bytes(); }
+  [[nodiscard]] std::size_t kept_bytes() const noexcept { return mailbox_.kept_bytes(); }
 
   CAUSEWAY_INLINE void clock_changed() override;
 
@@ -5310,7 +5607,7 @@ class fabric final : public net::fabric,
 
   void on_refused(std::uint64_t tag, const error& why) override { dialer_.failed(tag, why); }
 
-  CAUSEWAY_INLINE void on_message(detail::end_ref end, detail::parcel_ptr message) override;
+  CAUSEWAY_INLINE void on_message(detail::end_ref end, detail::sent_message_ptr message) override;
 
   CAUSEWAY_INLINE void on_closed(detail::end_ref end, const error& why) override;
 
@@ -5379,7 +5676,7 @@ class fabric final : public net::fabric,
   time_point aside_until_;
   std::shared_ptr<char> here_ = std::make_shared<char>();  ///< gone when this object or its process is
   traffic counters_;
-  detail::mailbox mail_{counters_};
+  detail::mailbox mailbox_{counters_};
   bool any_paused_ = false;
   detail::slot_index waiting_ = net::detail::no_slot;
   const std::function<bool()>* done_ = nullptr;
@@ -5414,7 +5711,7 @@ CAUSEWAY_DECL fabric::fabric(process& owner, net::peer_id id, std::uint32_t firs
 
 CAUSEWAY_INLINE std::string fabric::address() const { return address_; }
 
-CAUSEWAY_DECL void fabric::rename(net::peer_index link, std::string name) { mail_.rename(link, std::move(name)); }
+CAUSEWAY_DECL void fabric::rename(net::peer_index link, std::string name) { mailbox_.rename(link, std::move(name)); }
 
 CAUSEWAY_INLINE fabric::~fabric() {
   if (process_ == nullptr) return;
@@ -5481,7 +5778,7 @@ CAUSEWAY_INLINE void fabric::wake_at(time_point when) {
 }
 
 CAUSEWAY_INLINE void fabric::cancel_before(std::uint32_t epoch) {
-  mail_.cancel_before(epoch, [this](detail::slot_index slot) { stop_send(slot); });
+  mailbox_.cancel_before(epoch, [this](detail::slot_index slot) { stop_send(slot); });
   look_at_room();
   look_at_waiting();
 }
@@ -5506,30 +5803,30 @@ CAUSEWAY_INLINE void fabric::aside(std::function<void()> work, std::function<voi
 
 CAUSEWAY_INLINE net::operation fabric::send(net::peer_index link, const net::message_id& id,
                                             std::span<const std::byte> bytes) {
-  const detail::slot_index slot = mail_.start_send(link, id, bytes.size(), now(), is_up(link));
-  if (!mail_.done(slot)) {
-    detail::parcel_ptr message = core_.net.wires().stock().make(detail::content::data, detail::lane::data);
+  const detail::slot_index slot = mailbox_.start_send(link, id, bytes.size(), now(), is_up(link));
+  if (!mailbox_.done(slot)) {
+    detail::sent_message_ptr message = core_.net.wires().pool().make(detail::content::data, detail::lane::data);
     message->id = id;
     message->operation = slot;
     message->bytes.assign(bytes.begin(), bytes.end());
     core_.net.send(links_[link].end, std::move(message));
   }
-  return mail_.handle(slot);
+  return mailbox_.handle(slot);
 }
 
 CAUSEWAY_INLINE net::operation fabric::receive(net::peer_index link, const net::message_id& id,
                                                std::span<std::byte> buffer) {
-  const detail::slot_index slot = mail_.start_receive(link, id, buffer, now(), is_up(link));
+  const detail::slot_index slot = mailbox_.start_receive(link, id, buffer, now(), is_up(link));
   look_at_room();
-  return mail_.handle(slot);
+  return mailbox_.handle(slot);
 }
 
 CAUSEWAY_INLINE result<std::size_t> fabric::wait(net::operation op, time_point deadline) {
-  const detail::slot_index slot = mail_.find(op);
+  const detail::slot_index slot = mailbox_.find(op);
   if (slot == net::detail::no_slot) {
     return fail(errc::invalid_argument, "fabric", "waited for an operation that is not under way");
   }
-  while (!mail_.done(slot)) {
+  while (!mailbox_.done(slot)) {
     if (now() >= deadline)
       return give_up(slot, errc::timeout, "no answer before the deadline; raise it or look at that peer");
     waiting_ = slot;
@@ -5537,7 +5834,7 @@ CAUSEWAY_INLINE result<std::size_t> fabric::wait(net::operation op, time_point d
     waiting_ = net::detail::no_slot;
     if (why == wake_reason::dying) return give_up(slot, errc::cancelled, "this process is being ended");
   }
-  return mail_.release(slot);
+  return mailbox_.release(slot);
 }
 
 CAUSEWAY_INLINE void fabric::locked(const std::function<void()>& what) {
@@ -5579,7 +5876,7 @@ CAUSEWAY_INLINE void fabric::process_ended(bool killed) {
   events_ = nullptr;
   done_ = nullptr;
   waiting_ = net::detail::no_slot;
-  mail_.fail_everything(fail(errc::peer_lost, "fabric", "this peer's process has ended"));
+  mailbox_.fail_everything(fail(errc::peer_lost, "fabric", "this peer's process has ended"));
   process_ = nullptr;
 }
 
@@ -5589,12 +5886,12 @@ CAUSEWAY_DECL std::string fabric::take_port(std::uint32_t port) {
   return detail::address_text(core_.net, host_, port);
 }
 
-CAUSEWAY_INLINE void fabric::on_message(detail::end_ref end, detail::parcel_ptr message) {
+CAUSEWAY_INLINE void fabric::on_message(detail::end_ref end, detail::sent_message_ptr message) {
   if (dialer_.heard(end, *message)) return;
   const auto link = by_end_.find(end.value);
   if (link == by_end_.end() || links_[link->second].closing) return;
   if (message->what == detail::content::data) {
-    mail_.arrived(link->second, std::move(message));
+    mailbox_.arrived(link->second, std::move(message));
     look_at_room();
     look_at_waiting();
   } else {
@@ -5612,7 +5909,7 @@ CAUSEWAY_INLINE void fabric::on_closed(detail::end_ref end, const error& why) {
 }
 
 CAUSEWAY_INLINE void fabric::on_sent(detail::end_ref, std::uint32_t operation) {
-  if (mail_.sent(operation, core_.options.header_bytes)) look_at_waiting();
+  if (mailbox_.sent(operation, core_.options.header_bytes)) look_at_waiting();
 }
 
 CAUSEWAY_INLINE bool fabric::connected_to(net::peer_id id) {
@@ -5625,7 +5922,7 @@ CAUSEWAY_INLINE void fabric::met(detail::end_ref end, net::peer_id id, const std
   if (link == links_.size()) {
     links_.emplace_back().id = id;
     by_id_[id] = link;
-    mail_.add_link(net::detail::peer_name(link));
+    mailbox_.add_link(net::detail::peer_name(link));
   }
   if (links_[link].up) take_down(link, "it has connected anew");
   peer& p = links_[link];
@@ -5652,11 +5949,11 @@ CAUSEWAY_DECL net::peer_index fabric::find_link(net::peer_id id) const {
 
 CAUSEWAY_DECL void fabric::take_down(net::peer_index link, const std::string& reason) {
   peer& p = links_[link];
-  const error why = fail(errc::peer_lost, mail_.name(link), reason);
+  const error why = fail(errc::peer_lost, mailbox_.name(link), reason);
   by_end_.erase(p.end.value);
   p.up = false;
   core_.net.close(p.end, reason, false);
-  mail_.fail_link(link, why);
+  mailbox_.fail_link(link, why);
   look_at_waiting();
   if (events_ != nullptr) events_->on_down(link, why);
 }
@@ -5693,7 +5990,7 @@ CAUSEWAY_DECL void fabric::post_now(const peer& to, std::vector<std::byte> messa
   counters_.bytes_sent += message.size() + core_.options.header_bytes;
   ++counters_.frames_sent;
   const detail::lane way = bulk ? detail::lane::bulk : detail::lane::control;
-  detail::parcel_ptr p = core_.net.wires().stock().make(detail::content::control, way);
+  detail::sent_message_ptr p = core_.net.wires().pool().make(detail::content::control, way);
   if (message.size() <= p->bytes.capacity()) {
     p->bytes.assign(message.begin(), message.end());  // there is room already: better kept
   } else {
@@ -5717,11 +6014,11 @@ CAUSEWAY_DECL void fabric::repeat(peer& p) {
 
 CAUSEWAY_DECL void fabric::look_at_room() {
   if (process_ == nullptr) return;
-  const bool full = mail_.kept_bytes() >= core_.options.kept_bytes;
+  const bool full = mailbox_.kept_bytes() >= core_.options.kept_bytes;
   if (!full && !any_paused_) return;
   any_paused_ = full;
   for (net::peer_index link = 0; link < links_.size(); ++link) {
-    const bool pause = full && !mail_.wants_anything(link);
+    const bool pause = full && !mailbox_.wants_anything(link);
     if (links_[link].up && std::exchange(links_[link].paused, pause) != pause) {
       core_.net.wires().pause(links_[link].end, pause);
     }
@@ -5729,12 +6026,12 @@ CAUSEWAY_DECL void fabric::look_at_room() {
 }
 
 CAUSEWAY_DECL void fabric::stop_send(detail::slot_index slot) {
-  if (process_ != nullptr) core_.net.wires().abort(links_[mail_.at(slot).peer].end, slot);
+  if (process_ != nullptr) core_.net.wires().abort(links_[mailbox_.at(slot).peer].end, slot);
 }
 
 CAUSEWAY_DECL result<std::size_t> fabric::give_up(detail::slot_index slot, errc code, const char* why) {
-  if (mail_.at(slot).is_send) stop_send(slot);
-  return mail_.give_up(slot, code, why);
+  if (mailbox_.at(slot).is_send) stop_send(slot);
+  return mailbox_.give_up(slot, code, why);
 }
 
 CAUSEWAY_DECL void fabric::later(std::function<void()> what) {
@@ -5749,7 +6046,7 @@ CAUSEWAY_DECL void fabric::later(std::function<void()> what) {
 }
 
 CAUSEWAY_DECL void fabric::look_at_waiting() {
-  if (waiting_ != net::detail::no_slot && mail_.done(waiting_)) process_->wake();
+  if (waiting_ != net::detail::no_slot && mailbox_.done(waiting_)) process_->wake();
 }
 
 CAUSEWAY_DECL void fabric::after_event() {
@@ -7321,7 +7618,7 @@ class world {
 
   CAUSEWAY_DECL host_index add_host(host_options options = {});
 
-  [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
+  [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(hosts_.size()); }
   [[nodiscard]] const host_options& options_of(host_index host) { return core_.net.at(host).options; }
   /// Where the first fabric of a host's process is dialled.
   [[nodiscard]] std::string address(host_index host) { return detail::address_text(core_.net, host, 1); }
@@ -7333,8 +7630,8 @@ class world {
   CAUSEWAY_DECL [[nodiscard]] link_options link(host_index from, host_index to);
   void set_speed(host_index host, double speed) { core_.net.at(host).options.speed = speed; }
   /// The host's disk, from its next process on. None was set: an io::memory_storage.
-  void set_storage(host_index host, io::any_storage disk) { seats_[host].disk = std::move(disk); }
-  [[nodiscard]] io::any_storage storage(host_index host) { return seats_[host].disk; }
+  void set_storage(host_index host, io::any_storage disk) { hosts_[host].disk = std::move(disk); }
+  [[nodiscard]] io::any_storage storage(host_index host) { return hosts_[host].disk; }
   CAUSEWAY_DECL void set_log(world_log log);
 
   // ---- processes -------------------------------------------------------------------------------------------------------
@@ -7356,9 +7653,9 @@ class world {
   /// SIGCONT: what came meanwhile happens first.
   CAUSEWAY_DECL void resume(host_index host);
 
-  [[nodiscard]] bool alive(host_index host) const { return seats_[host].running != nullptr; }
+  [[nodiscard]] bool alive(host_index host) const { return hosts_[host].running != nullptr; }
   [[nodiscard]] bool stopped(host_index host) { return core_.net.at(host).frozen != 0; }
-  [[nodiscard]] std::uint32_t incarnation(host_index host) const { return seats_[host].incarnations; }
+  [[nodiscard]] std::uint32_t incarnation(host_index host) const { return hosts_[host].incarnations; }
   /// The process whose code is running right now; nullptr in the script and in handlers of fabrics.
   [[nodiscard]] process* running() noexcept { return core_.running; }
 
@@ -7423,7 +7720,7 @@ class world {
   [[nodiscard]] detail::core& shared() noexcept { return core_; }
 
  private:
-  struct seat {
+  struct host_state {
     program main;
     std::unique_ptr<process> running;
     std::uint32_t incarnations = 0;
@@ -7453,7 +7750,7 @@ class world {
   void change_clock(host_index host, std::uint64_t what, F f) {
     core_.events.record({event_kind::fault, host, what});
     f(core_.net.at(host).clock);
-    if (seats_[host].running) seats_[host].running->clock_changed();
+    if (hosts_[host].running) hosts_[host].running->clock_changed();
   }
 
   /// Processes are started and ended between events, never inside of one.
@@ -7466,10 +7763,10 @@ class world {
   CAUSEWAY_DECL void step();
 
   /// Lets every process run that can.
-  CAUSEWAY_DECL void settle();
+  CAUSEWAY_DECL void run_ready();
 
   detail::core core_;
-  std::deque<seat> seats_;
+  std::deque<host_state> hosts_;
   bool ended_ = false;
 };
 
@@ -7493,15 +7790,15 @@ CAUSEWAY_DECL void world::set_log(world_log log) { core_.log = std::move(log); }
 CAUSEWAY_DECL void world::after(duration delay, std::function<void()> what) { at(now() + delay, std::move(what)); }
 
 CAUSEWAY_INLINE world::~world() {
-  for (host_index h = 0; h < seats_.size(); ++h) end_process(h, true);
+  for (host_index h = 0; h < hosts_.size(); ++h) end_process(h, true);
 }
 
 CAUSEWAY_DECL host_index world::add_host(host_options options) {
-  const auto host = static_cast<host_index>(seats_.size());
+  const auto host = static_cast<host_index>(hosts_.size());
   if (options.name.empty()) options.name = "host-" + std::to_string(host);
   CAUSEWAY_EXPECT(options.name.find(':') == std::string::npos);
   core_.net.add_host(options);
-  seats_.emplace_back();
+  hosts_.emplace_back();
   return host;
 }
 
@@ -7514,7 +7811,7 @@ CAUSEWAY_DECL link_options world::link(host_index from, host_index to) {
 }
 
 CAUSEWAY_DECL void world::boot(host_index host, program main) {
-  seats_[host].main = std::move(main);
+  hosts_[host].main = std::move(main);
   restart(host);
 }
 
@@ -7535,7 +7832,7 @@ CAUSEWAY_DECL void world::power_off(host_index host) {
 
 CAUSEWAY_DECL void world::ask_to_stop(host_index host) {
   soon(host, 4, [this, host] {
-    if (seats_[host].running) seats_[host].running->ask_to_stop();
+    if (hosts_[host].running) hosts_[host].running->ask_to_stop();
   });
 }
 
@@ -7625,7 +7922,7 @@ CAUSEWAY_DECL void world::at(time_point when, std::function<void()> what) {
 
 CAUSEWAY_DECL bool world::run_until(time_point end) {
   ended_ = false;
-  settle();
+  run_ready();
   while (!ended_ && core_.events.next_time() <= end) step();
   if (!ended_) core_.events.advance_to(end);
   return !core_.events.empty();
@@ -7633,9 +7930,9 @@ CAUSEWAY_DECL bool world::run_until(time_point end) {
 
 CAUSEWAY_DECL bool world::run() {
   ended_ = false;
-  settle();
+  run_ready();
   while (!ended_ && !core_.events.empty()) step();
-  for (const seat& s : seats_) {
+  for (const host_state& s : hosts_) {
     if (s.running) return false;
   }
   return true;
@@ -7643,7 +7940,7 @@ CAUSEWAY_DECL bool world::run() {
 
 CAUSEWAY_DECL void world::go_on(host_index host, unsigned causes) {
   core_.net.wires().thaw(host, causes);
-  seat& s = seats_[host];
+  host_state& s = hosts_[host];
   if (s.running && may_run(host) && std::exchange(s.overdue, false)) s.running->make_ready();
 }
 
@@ -7666,7 +7963,7 @@ CAUSEWAY_DECL void world::soon(host_index host, std::uint64_t what, std::functio
 }
 
 CAUSEWAY_DECL void world::start(host_index host) {
-  seat& s = seats_[host];
+  host_state& s = hosts_[host];
   CAUSEWAY_EXPECT(s.main != nullptr);
   end_process(host, true);
   core_.net.power_on(host);
@@ -7676,7 +7973,7 @@ CAUSEWAY_DECL void world::start(host_index host) {
 }
 
 CAUSEWAY_DECL void world::end_process(host_index host, bool killed) {
-  seat& s = seats_[host];
+  host_state& s = hosts_[host];
   if (!s.running) return;
   core_.net.at(host).backlog.clear();
   if (killed) s.running->kill();
@@ -7691,16 +7988,16 @@ CAUSEWAY_DECL void world::end_process(host_index host, bool killed) {
 
 CAUSEWAY_DECL void world::step() {
   core_.events.run_next();
-  settle();
+  run_ready();
 }
 
-CAUSEWAY_DECL void world::settle() {
+CAUSEWAY_DECL void world::run_ready() {
   while (!core_.ready.empty()) {
     process* const next = core_.ready.front();
     core_.ready.erase(core_.ready.begin());
     const host_index host = next->host();
     if (!may_run(host)) {
-      seats_[host].overdue = true;
+      hosts_[host].overdue = true;
       next->not_ready();
       continue;
     }

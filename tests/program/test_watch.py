@@ -302,7 +302,7 @@ class OtherMachines(Watched):
 
     def test_fixed_peers_tell_each_other_with_each_validation(self):
         with self.joined("--steps", "1000000", "--train.evaluate_every", "20") as process:
-            until(self.told, process)
+            until(lambda: [o for o in self.told() if o["step"] > 0], process)
             self.check(self.told()[-1])
             self.assertEqual({o["peer"] for o in self.told()}, {"1"})
 

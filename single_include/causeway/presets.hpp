@@ -15964,8 +15964,9 @@ CAUSEWAY_DECL dlion make(const dlion_options& o) {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 /// One exchange for each `target` samples of all peers together, or a few more: a peer finds out between two steps. Cost:
-/// 24 bytes to each other peer after every step. Only with gradients. The result depends on when messages arrive: it
-/// repeats bit for bit on the simulator only. A peer that ends its training early goes on taking part until all have ended.
+/// 24 bytes to each other peer after every step, and once more for an exchange. Only with gradients. The result depends on
+/// when messages arrive: it repeats bit for bit on the simulator only. A peer that ends its training early goes on taking
+/// part until all have ended.
 class global_samples {
  public:
   static constexpr part decides = part::trigger;
@@ -16000,17 +16001,19 @@ class global_samples {
   /// Tells the others that this peer has `own` samples of the round, and hears what they have to say. Whether the target is
   /// reached.
   result<bool> reached(auto& ctx, std::uint64_t own) {
-    say(ctx, own, false);
+    say(ctx, own, nothing);
     CAUSEWAY_TRY(hear(ctx));
-    return total(own) >= target_;
+    const bool enough = total(own) >= target_ || others_exchange();
+    if (enough) say(ctx, own, exchanges);
+    return enough;
   }
 
   /// When this peer's training has ended: waits for news. True: the target is reached, exchange and call again; false: all
   /// peers have ended, with fewer samples than the target between them.
   result<bool> reached_by_others(auto& ctx, std::uint64_t own) {
-    say(ctx, own, true);
+    say(ctx, own, ended);
     CAUSEWAY_TRY(hear(ctx));
-    while (total(own) < target_) {
+    while (total(own) < target_ && !others_exchange()) {
       const auto busy = std::find_if(ears_.begin(), ears_.end(), [](const ear& e) { return e.listening && !e.ended; });
       if (busy == ears_.end()) return false;
       CAUSEWAY_TRY(take(ctx, static_cast<net::peer_index>(busy - ears_.begin())));
@@ -16025,10 +16028,14 @@ class global_samples {
   void serialize(auto& ar) { ar(round_); }
 
  private:
-  using news = std::array<std::uint64_t, 3>;  ///< round, samples in it, whether the sender's training has ended
+  using news = std::array<std::uint64_t, 3>;  ///< round, samples in it, and one of these
+  // Whoever begins an exchange says so: it is silent until that is over, and who waits for its news would not see that
+  // another's have come.
+  enum state : std::uint64_t { nothing, ended, exchanges };
   struct ear {
     bool listening = false;
     bool ended = false;
+    bool exchanges = false;   ///< in `round`
     std::uint64_t heard = 0;  ///< messages
     std::uint64_t round = 0;
     std::uint64_t samples = 0;
@@ -16048,12 +16055,12 @@ class global_samples {
     e.op = ctx.transport().receive(p, id(e.heard), std::as_writable_bytes(std::span{e.room.front()}));
   }
 
-  void say(auto& ctx, std::uint64_t own, bool ended) {
+  void say(auto& ctx, std::uint64_t own, state what) {
     std::erase_if(sent_, [&](const mouth& m) { return ctx.transport().done(m.op) && gone(ctx, m.op); });
     for (net::peer_index p = 0; p < ctx.peers(); ++p) {
       if (p == ctx.self()) continue;
       mouth& m = sent_.emplace_back();
-      m.words.push_back({round_, own, ended ? 1U : 0U});
+      m.words.push_back({round_, own, what});
       m.op = ctx.transport().send(p, id(said_), std::as_bytes(std::span{m.words.front()}));
     }
     ++said_;
@@ -16061,6 +16068,10 @@ class global_samples {
   static bool gone(auto& ctx, net::operation op) {
     (void)ctx.transport().wait(op, no_deadline);  // whom it did not reach, receives will tell
     return true;
+  }
+
+  [[nodiscard]] bool others_exchange() const {
+    return std::any_of(ears_.begin(), ears_.end(), [&](const ear& e) { return e.exchanges && e.round == round_; });
   }
 
   result<void> hear(auto& ctx) {
@@ -16074,15 +16085,16 @@ class global_samples {
     ear& e = ears_[p];
     e.listening = false;
     CAUSEWAY_ASSIGN(const std::size_t moved, ctx.transport().wait(e.op, no_deadline));
-    const auto [round, samples, ended] = e.room.front();
-    if (moved != sizeof(news) || ended > 1 || samples > (std::uint64_t{1} << 48U)) {
+    const auto [round, samples, what] = e.room.front();
+    if (moved != sizeof(news) || what > exchanges || samples > (std::uint64_t{1} << 48U)) {
       return fail(errc::protocol, "peer " + std::to_string(p),
                   "told something else than its samples; do all peers run the same policy?");
     }
     ++e.heard;
     e.round = round;
     e.samples = samples;
-    e.ended = ended == 1;
+    e.ended = what == ended;
+    e.exchanges = what == exchanges;
     // Even one that has ended may say more: rounds go on until all have.
     listen(ctx, p);
     return {};
@@ -18558,8 +18570,8 @@ CAUSEWAY_DECL [[nodiscard]] dion make(const dion_options& o);
 ///
 /// Formula:
 ///   peer i sums gradients of n_i samples until Σ n_i ≥ B;  g = Σ n_i·g_i / Σ n_i;  one step of the optimizer
-/// Sent: 24 bytes to everybody after each step of a peer; gradients in f32, to owners of parts and back, once the batch
-/// is full.
+/// Sent: 24 bytes to everybody after each step of a peer, and once more for an exchange; gradients in f32, to owners of
+/// parts and back, once the batch is full.
 struct dedloc_options {
   std::uint64_t batch = 4096;
   std::vector<double> shares{};  ///< only with a fixed set of peers

@@ -209,8 +209,8 @@ CAUSEWAY_DECL [[nodiscard]] dion make(const dion_options& o);
 ///
 /// Formula:
 ///   peer i sums gradients of n_i samples until Σ n_i ≥ B;  g = Σ n_i·g_i / Σ n_i;  one step of the optimizer
-/// Sent: 24 bytes to everybody after each step of a peer; gradients in f32, to owners of parts and back, once the batch
-/// is full.
+/// Sent: 24 bytes to everybody after each step of a peer, and once more for an exchange; gradients in f32, to owners of
+/// parts and back, once the batch is full.
 struct dedloc_options {
   std::uint64_t batch = 4096;
   std::vector<double> shares{};  ///< only with a fixed set of peers

@@ -158,10 +158,10 @@ causeway::result<void> peer_process::open_fabric() {
 
 // One to the peers of its stage, at any port, and one to all, at the address by which others join.
 causeway::result<void> peer_process::open_swarm_fabrics() {
-  CAUSEWAY_ASSIGN(stage_, choose_stage(in_.s, in_.folder, mine_, assignments_));
-  CAUSEWAY_TRY(keep_stage(mine_, stage_.stage));
-  const std::string folder = stage_folder(mine_.path(), stage_.stage);
-  const std::uint64_t run = stage_run_id(in_.run_id, stage_.stage);
+  CAUSEWAY_ASSIGN(chosen_, choose_stage(in_.s, in_.folder, mine_, assignments_));
+  CAUSEWAY_TRY(keep_stage(mine_, chosen_.stage));
+  const std::string folder = stage_folder(mine_.path(), chosen_.stage);
+  const std::uint64_t run = stage_run_id(in_.run_id, chosen_.stage);
   const auto id = identity(folder, run);
   CAUSEWAY_ASSIGN(net::listener at, listen(in_.s, mine_.address(), report_.log()));
   settings near = in_.s;
@@ -174,17 +174,17 @@ causeway::result<void> peer_process::open_swarm_fabrics() {
   CAUSEWAY_ASSIGN(const auto all, open_public(std::move(at), id));
   watch_.when_patience_ends([one = mates->interrupter(), other = all->interrupter()] { one(), other(); });
   place_.fabric = watched(with_points(mates), false);
-  front_ = std::make_shared<swarm_front>(hearing(watched(all, true)), swarm_assignment{stage_.stage, 0, mates->address()},
+  front_ = std::make_shared<swarm_front>(hearing(watched(all, true)), swarm_assignment{chosen_.stage, 0, mates->address()},
                                          stages_of(in_.s), talk_);
   place_.across = front_;
   CAUSEWAY_TRY(write_text(folder + "/address", mates->address() + "\n"));
-  report_.opened({.id = id, .address = all->address(), .stage = stage_.stage});
+  report_.opened({.id = id, .address = all->address(), .stage = chosen_.stage});
   return mine_.set_address(all->address());
 }
 
 // Others asked it to: with its stage's membership it is through.
 causeway::result<void> peer_process::move_to(std::uint32_t stage) {
-  report_.log()(causeway::severity::info, "moving from stage " + std::to_string(stage_.stage) + " to stage " +
+  report_.log()(causeway::severity::info, "moving from stage " + std::to_string(chosen_.stage) + " to stage " +
                                               std::to_string(stage) + ", which needs it more");
   assignments_ = talk_.assignments();
   watch_.when_asked({});
@@ -229,7 +229,7 @@ causeway::result<causeway::member_options> peer_process::membership(bool may_fou
   std::string journal = journal_name(in_.s.run.branch);
   if (place_.across) {
     join_swarm(o);
-    journal = stage_journal(stage_.stage);
+    journal = stage_journal(chosen_.stage);
   } else {
     CAUSEWAY_ASSIGN(o.dial, whom_to_dial(in_.s, in_.folder, mine_, may_found));
     o.other_messages = [this](net::peer_index link, std::span<const std::byte> message) {
@@ -248,11 +248,11 @@ causeway::result<causeway::member_options> peer_process::membership(bool may_fou
 }
 
 void peer_process::join_swarm(causeway::member_options& o) {
-  o.protocol.run = stage_run_id(in_.run_id, stage_.stage);
-  o.protocol.expected = founders_of(in_.s, stage_.stage);
-  o.folder = stage_folder(mine_.path(), stage_.stage);
-  o.dial = stage_.mates;
-  causeway::parallel::swarm_options swarm = swarm_options_of(in_.s, in_.run_id, stage_.stage);
+  o.protocol.run = stage_run_id(in_.run_id, chosen_.stage);
+  o.protocol.expected = founders_of(in_.s, chosen_.stage);
+  o.folder = stage_folder(mine_.path(), chosen_.stage);
+  o.dial = chosen_.mates;
+  causeway::parallel::swarm_options swarm = swarm_options_of(in_.s, in_.run_id, chosen_.stage);
   if (!in_.s.net.join.empty()) swarm.dial.push_back(in_.s.net.join);
   for (const sibling& other : peers_on_disk(in_.folder)) {
     if (other.index != mine_.index() && !other.address.empty()) swarm.dial.push_back(other.address);

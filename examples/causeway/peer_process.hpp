@@ -73,7 +73,7 @@ class peer_process {
   peer_report report_;
   failpoint points_{mine_.index()};
   peer_talk talk_;
-  chosen_stage stage_;
+  chosen_stage chosen_;
   std::shared_ptr<swarm_front> front_;
   std::optional<journal_file> journal_;
   elastic_place place_{.storage = causeway::io::any_storage{causeway::io::posix_storage{}}};

@@ -15,11 +15,9 @@ namespace {
 using causeway::comm_traits;
 
 causeway::result<session_summary> train_fixed(chosen_model model, training t, chosen_policy comm, pace moves) {
-  const settings& s = t.in.s;
-  causeway::parallel::data_parallel parallel{{.micro_batches = s.train.micro_batches, .added_apart = s.train.added_apart}};
-  return run_trainer(causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(s), inner_of(s),
-                                            chosen_comm<comm_traits{}>{std::move(comm)}, std::move(parallel)),
-                     t.in, moves);
+  const auto& train = t.in.s.train;
+  causeway::parallel::data_parallel parallel{{.micro_batches = train.micro_batches, .added_apart = train.added_apart}};
+  return run_trainer(std::move(model), std::move(t), std::move(comm), std::move(parallel), moves);
 }
 
 }  // namespace
@@ -28,7 +26,6 @@ causeway::result<session_summary> run_policy(chosen_model model, training t, cho
                                              std::uint64_t fragments) {
   if (is_swarm(t.in.s)) return train_swarm(std::move(model), std::move(t), std::move(comm));
   if (is_elastic_pipeline(t.in.s)) return train_elastic_pipeline(std::move(model), std::move(t), std::move(comm));
-  if (is_async_pipeline(t.in.s)) return train_async_pipeline(std::move(model), std::move(t), std::move(comm));
   if (is_pipeline(t.in.s)) return train_pipeline(std::move(model), std::move(t), std::move(comm));
   if (t.place == nullptr) return train_fixed(std::move(model), std::move(t), std::move(comm), moves);
   const auto train = [&](auto chosen) {

@@ -10,13 +10,16 @@
 #include <string>
 #include <utility>
 
+#include "chosen_policy.hpp"
+#include "compose.hpp"
 #include "generate.hpp"
 #include "session.hpp"
+#include "training.hpp"
 
 namespace app {
 
 template <class Trainer>
-causeway::result<session_summary> run_trainer(Trainer trainer, session_input& in, pace moves = pace::together) {
+causeway::result<session_summary> run_trainer(Trainer trainer, session_input& in, pace moves) {
   CAUSEWAY_ASSIGN(const session_summary summary, (session<Trainer>{trainer, in, moves}.run()));
   const bool has_all = in.s.parallel.policy == "data";  // a stage alone writes no text
   if (trainer.context().self() != 0 || summary.interrupted || !has_all) return summary;
@@ -24,6 +27,16 @@ causeway::result<session_summary> run_trainer(Trainer trainer, session_input& in
   causeway::io::posix_storage storage;
   CAUSEWAY_TRY(storage.write_atomic(in.folder + "/sample.txt", causeway::io::produce(text)));
   return summary;
+}
+
+/// The same with any communication policy, and `parallel`.
+template <class Parallel>
+causeway::result<session_summary> run_trainer(chosen_model model, training t, chosen_policy comm, Parallel parallel,
+                                              pace moves) {
+  const settings& s = t.in.s;
+  return run_trainer(causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(s), inner_of(s),
+                                            chosen_comm<causeway::comm_traits{}>{std::move(comm)}, std::move(parallel)),
+                     t.in, moves);
 }
 
 }  // namespace app

@@ -250,8 +250,7 @@ causeway::result<void> validate(const settings& s) {
     return bad("comm.policy", s.comm.policy + " needs a fixed set of peers; use --fault.policy fail_stop, or one of " +
                                   elastic_policy_names());
   }
-  const bool keeps_more = s.train.optimizer == "muon" || s.train.optimizer == "nadam";
-  if (elastic && chosen->traits.needs_global_step && keeps_more) {
+  if (elastic && chosen->traits.needs_global_step && is_inner && s.train.optimizer != "adamw") {
     return bad("train.optimizer", "what a newcomer is given has not all of the state of " + s.train.optimizer + ", so " +
                                       s.comm.policy +
                                       " with it needs a fixed set of peers; use adamw, or a policy with local steps");

@@ -145,8 +145,7 @@ std::vector<setting> table(settings& s) {
           .in("steps"),
       make("parallel.policy", s.parallel.policy,
            "data: every peer holds the model; pipeline: peers hold stages of it; async_pipeline: and no stage waits for a "
-           "step "
-           "to end; swarm: and every micro-batch takes its own way through them")
+           "step to end; swarm: and every micro-batch takes its own way through them")
           .also("parallel")
           .one_of({"data", "pipeline", "async_pipeline", "swarm"}),
       make("parallel.ranks", s.parallel.ranks,

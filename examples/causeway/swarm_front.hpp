@@ -4,8 +4,8 @@
 
 // What the program says on the network of a swarm, before and beside what the library's peers say there. A peer's first
 // word is its assignment: who says something else is a guest, which is answered, and which the swarm never sees. So every
-// peer knows where the others sit, and any of them can tell a newcomer which stage it should serve, and whom it finds
-// there.
+// peer knows which stage the others serve, and any of them can tell a newcomer which stage it should serve, and whom it
+// finds there.
 
 #include <causeway/net/fabric.hpp>
 #include <causeway/net/transport.hpp>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/async_pipeline.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <utility>
 
 #include "chosen_pipeline.hpp"
-#include "compose.hpp"
 #include "run_policy.hpp"
 #include "run_trainer.hpp"
 
@@ -13,11 +13,16 @@ namespace app {
 
 causeway::result<session_summary> train_pipeline(chosen_model model, training t, chosen_policy comm) {
   const settings& s = t.in.s;
-  causeway::parallel::pipeline<chosen_schedule, chosen_activations> parallel{
-      pipeline_options_of(s), chosen_schedule{s.parallel.schedule}, chosen_activations{s.parallel.codec, s.parallel.ratio}};
-  return run_trainer(causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(s), inner_of(s),
-                                            chosen_comm<causeway::comm_traits{}>{std::move(comm)}, std::move(parallel)),
-                     t.in, pace::in_step);
+  const auto& p = s.parallel;
+  const chosen_activations codec{p.codec, p.ratio};
+  if (is_async_pipeline(s)) {
+    causeway::parallel::async_pipeline<chosen_activations> parallel{
+        {.cut = pipeline_options_of(s), .stashing = p.stashing, .ahead = p.ahead}, codec};
+    return run_trainer(std::move(model), std::move(t), std::move(comm), std::move(parallel), pace::in_step);
+  }
+  causeway::parallel::pipeline<chosen_schedule, chosen_activations> parallel{pipeline_options_of(s),
+                                                                             chosen_schedule{p.schedule}, codec};
+  return run_trainer(std::move(model), std::move(t), std::move(comm), std::move(parallel), pace::in_step);
 }
 
 }  // namespace app

@@ -3,48 +3,21 @@
 
 #include <causeway/formats/weight_files.hpp>
 
+#include "../support/temporary_folder.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
-#include <system_error>
-
-namespace {
-
-namespace fs = std::filesystem;
-
-// Holds the list and none of the files that it names.
-class folder {
- public:
-  folder() {
-    std::string name = (fs::temp_directory_path() / "causeway-fuzz-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) std::abort();
-    path_ = name;
-  }
-  folder(const folder&) = delete;
-  folder& operator=(const folder&) = delete;
-  ~folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-}  // namespace
+#include <string_view>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const folder here;
-  std::ofstream{here.path() / "model.safetensors.index.json", std::ios::binary}.write(reinterpret_cast<const char*>(data),
-                                                                                      static_cast<std::streamsize>(size));
-  const auto opened = causeway::formats::weight_files::open(here.path().string());
+  static const causeway::test::temporary_folder here;  // holds the list and none of the files that it names
+  here.write("model.safetensors.index.json", {reinterpret_cast<const char*>(data), size});
+  const auto opened = causeway::formats::weight_files::open(here.path());
   if (opened || opened.error().message.empty()) std::abort();
   const std::string& where = opened.error().where;
-  if (!where.starts_with(here.path().string() + "/") || fs::path{where}.parent_path() != here.path()) std::abort();
+  if (!where.starts_with(here / "") || std::filesystem::path{where}.parent_path() != here.path()) std::abort();
   return 0;
 }

@@ -249,14 +249,17 @@ def condition_of(needs):
 
 
 def compiled_text(sources, there):
-    """All bodies, a part for each folder."""
+    """All bodies, a part for each folder, and one for the copies of kernels (kernels/targets.hpp)."""
     folders = sorted({there[name].folder for name in there}, key=lambda f: (rank(f), f))
     text = ["// SPDX-License-Identifier: Apache-2.0", "#ifndef CAUSEWAY_IMPL_SRC_HPP", "#define CAUSEWAY_IMPL_SRC_HPP", "",
             "// The bodies of all functions that are no templates, for one source file of a program that is compiled with",
             "// CAUSEWAY_COMPILED. With CAUSEWAY_PART, one to CAUSEWAY_PARTS, a part of them, so that several compilers can work at once.",
             "//", "// Written by tools/check_tree.py --fix-umbrella.", "",
             "#ifndef CAUSEWAY_COMPILED", "#error \"causeway/impl/src.hpp: define CAUSEWAY_COMPILED, here and for all that includes causeway\"",
-            "#endif", "", f"#define CAUSEWAY_PARTS {len(folders)}"]
+            "#endif", "", f"#define CAUSEWAY_PARTS {len(folders) + 1}"]
+    kernels = sorted(name for name in sources if re.search(r"^CAUSEWAY_(EXACT|FAST)_KERNEL\(", "\n".join(sources[name].lines), re.M))
+    text += ["", f"#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == {len(folders) + 1}", "#define CAUSEWAY_DEFINE_KERNELS",
+             *(f"#include <{name}>" for name in kernels), "#endif"]
     for part, folder in enumerate(folders, 1):
         order = [header_of(name) for name in there if there[name].folder == folder]
         plain, conditional = by_doors(order, sources, set())

@@ -335,4 +335,19 @@ static_assert(AddingCodec<bits<4>>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
+#define CAUSEWAY_BITS_KERNELS(bits)                                                                                      \
+  CAUSEWAY_EXACT_KERNEL((compress::detail::bits_task), compress::detail::encode_bits<bits, true>)                        \
+  CAUSEWAY_EXACT_KERNEL((compress::detail::bits_task), compress::detail::encode_bits<bits, false>)                       \
+  CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, std::int64_t, compress::scale_format, \
+                         compress::detail::put),                                                                         \
+                        compress::detail::decode_bits<bits, compress::detail::put>)                                      \
+  CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, std::int64_t, compress::scale_format, \
+                         compress::detail::add_weighted),                                                                \
+                        compress::detail::decode_bits<bits, compress::detail::add_weighted>)                             \
+  CAUSEWAY_EXACT_KERNEL((const std::byte*, std::int64_t), compress::detail::find_unused_code<bits>)
+CAUSEWAY_BITS_KERNELS(2)
+CAUSEWAY_BITS_KERNELS(4)
+CAUSEWAY_BITS_KERNELS(8)
+#undef CAUSEWAY_BITS_KERNELS
+
 #endif  // CAUSEWAY_COMPRESS_BITS_HPP

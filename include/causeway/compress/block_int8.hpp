@@ -203,4 +203,14 @@ static_assert(AddingCodec<block_int8>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::int8_t*, std::int64_t, std::int64_t, compress::scale_format),
+                      compress::detail::encode_blocks)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::int8_t*, float*, std::int64_t, std::int64_t, compress::scale_format,
+                       compress::detail::put),
+                      compress::detail::decode_blocks<compress::detail::put>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::int8_t*, float*, std::int64_t, std::int64_t, compress::scale_format,
+                       compress::detail::add_weighted),
+                      compress::detail::decode_blocks<compress::detail::add_weighted>)
+CAUSEWAY_EXACT_KERNEL((const std::int8_t*, std::int64_t), compress::detail::find_code_below)
+
 #endif  // CAUSEWAY_COMPRESS_BLOCK_INT8_HPP

@@ -186,4 +186,15 @@ result<void> check_codebook(std::span<const std::byte> bytes, std::size_t n, std
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, float), compress::detail::encode_buckets<2>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::put),
+                      compress::detail::decode_buckets<2, compress::detail::put>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::add_weighted),
+                      compress::detail::decode_buckets<2, compress::detail::add_weighted>)
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, float), compress::detail::encode_buckets<8>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::put),
+                      compress::detail::decode_buckets<8, compress::detail::put>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::add_weighted),
+                      compress::detail::decode_buckets<8, compress::detail::add_weighted>)
+
 #endif  // CAUSEWAY_COMPRESS_BUCKET_MEANS_HPP

@@ -179,4 +179,7 @@ static_assert(Transform<dct_tiles>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
+CAUSEWAY_EXACT_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t),
+                      compress::detail::tile_product)
+
 #endif  // CAUSEWAY_COMPRESS_DCT_HPP

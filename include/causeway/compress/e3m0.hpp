@@ -190,4 +190,11 @@ static_assert(AddingCodec<e3m0>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, std::int64_t), compress::detail::encode_e3m0)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, std::int64_t, compress::detail::put),
+                      compress::detail::decode_e3m0<compress::detail::put>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, std::int64_t,
+                       compress::detail::add_weighted),
+                      compress::detail::decode_e3m0<compress::detail::add_weighted>)
+
 #endif  // CAUSEWAY_COMPRESS_E3M0_HPP

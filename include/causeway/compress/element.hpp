@@ -184,4 +184,17 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, f16*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
+
 #endif  // CAUSEWAY_COMPRESS_ELEMENT_HPP

@@ -206,4 +206,13 @@ static_assert(AddingCodec<unit_sign>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, std::int64_t),
+                      compress::detail::encode_sign_buckets)
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::int64_t), compress::detail::encode_signs)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, std::int64_t, compress::detail::put),
+                      compress::detail::decode_signs<compress::detail::put>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, std::int64_t,
+                       compress::detail::add_weighted),
+                      compress::detail::decode_signs<compress::detail::add_weighted>)
+
 #endif  // CAUSEWAY_COMPRESS_SIGN_HPP

@@ -243,4 +243,6 @@ static_assert(Sparsifier<significant>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
+CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), compress::detail::sum_squares)
+
 #endif  // CAUSEWAY_COMPRESS_THRESHOLD_HPP

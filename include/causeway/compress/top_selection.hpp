@@ -204,4 +204,9 @@ class top_selection {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
+CAUSEWAY_EXACT_KERNEL((const float*, std::size_t, std::int32_t*, std::int64_t, std::int64_t),
+                      compress::detail::magnitudes_of)
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, std::int64_t), compress::detail::index_of_largest)
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, std::int64_t, std::int32_t, std::uint32_t*), compress::detail::indices_reaching)
+
 #endif  // CAUSEWAY_COMPRESS_TOP_SELECTION_HPP

@@ -11,7 +11,32 @@
 #error "causeway/impl/src.hpp: define CAUSEWAY_COMPILED, here and for all that includes causeway"
 #endif
 
-#define CAUSEWAY_PARTS 17
+#define CAUSEWAY_PARTS 18
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 18
+#define CAUSEWAY_DEFINE_KERNELS
+#include <causeway/compress/block_int8.hpp>
+#include <causeway/compress/bucket_means.hpp>
+#include <causeway/compress/dct.hpp>
+#include <causeway/compress/e3m0.hpp>
+#include <causeway/compress/element.hpp>
+#include <causeway/compress/sign.hpp>
+#include <causeway/compress/threshold.hpp>
+#include <causeway/compress/top_selection.hpp>
+#include <causeway/kernels/activation.hpp>
+#include <causeway/kernels/column_sum.hpp>
+#include <causeway/kernels/convert.hpp>
+#include <causeway/kernels/cross_entropy.hpp>
+#include <causeway/kernels/decode.hpp>
+#include <causeway/kernels/dropout.hpp>
+#include <causeway/kernels/elementwise.hpp>
+#include <causeway/kernels/embedding.hpp>
+#include <causeway/kernels/low_rank.hpp>
+#include <causeway/kernels/norm.hpp>
+#include <causeway/kernels/rotary.hpp>
+#include <causeway/kernels/rows.hpp>
+#include <causeway/optim/nadam.hpp>
+#endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 1
 #include <causeway/core/impl/rng.ipp>

@@ -157,4 +157,13 @@ void bias_gradient(thread_pool& pool, scratch& memory, const T* dy, float* dbias
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t), gelu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t), gelu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, std::int64_t), swiglu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t), swiglu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, bf16*, std::int64_t), gelu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, const bf16*, bf16*, std::int64_t), gelu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, bf16*, std::int64_t, std::int64_t), swiglu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, const bf16*, bf16*, std::int64_t, std::int64_t), swiglu_backward_kernel)
+
 #endif  // CAUSEWAY_KERNELS_ACTIVATION_HPP

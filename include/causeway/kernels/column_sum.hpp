@@ -37,4 +37,7 @@ struct column_sum_kernel {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, std::int64_t, std::int64_t), column_sum_kernel)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, std::int64_t, std::int64_t), column_sum_kernel)
+
 #endif  // CAUSEWAY_KERNELS_COLUMN_SUM_HPP

@@ -71,4 +71,6 @@ inline void convert(thread_pool& pool, const float* from, float* to, std::int64_
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), convert_kernel)
+
 #endif  // CAUSEWAY_KERNELS_CONVERT_HPP

@@ -221,4 +221,9 @@ double cross_entropy(thread_pool& pool, scratch& memory, G& gemm, const Act* x, 
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_FAST_KERNEL((const float*, std::int64_t), row_maximum_kernel)
+CAUSEWAY_FAST_KERNEL((float*, std::int64_t, float), row_exponential_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, float), row_scale_kernel<float>)
+CAUSEWAY_FAST_KERNEL((const float*, bf16*, std::int64_t, float), row_scale_kernel<bf16>)
+
 #endif  // CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP

@@ -92,4 +92,8 @@ void rotary_turn(const rotary_table& table, Act* row, std::int64_t heads, std::i
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_FAST_KERNEL((attention_shape, const float*, const float*, const float*, std::int64_t, float*, float*),
+                     decode_kernel)
+CAUSEWAY_FAST_KERNEL((attention_shape, const bf16*, const bf16*, const bf16*, std::int64_t, bf16*, float*), decode_kernel)
+
 #endif  // CAUSEWAY_KERNELS_DECODE_HPP

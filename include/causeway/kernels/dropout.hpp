@@ -128,4 +128,9 @@ void dropout_apply(thread_pool& pool, T* x, std::int64_t count, float rate, std:
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_EXACT_KERNEL((float*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
+                      dropout_kernel)
+CAUSEWAY_EXACT_KERNEL((bf16*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
+                      dropout_kernel)
+
 #endif  // CAUSEWAY_KERNELS_DROPOUT_HPP

@@ -151,4 +151,10 @@ void zero(thread_pool& pool, T* y, std::int64_t count) {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t), add_kernel)
+CAUSEWAY_EXACT_KERNEL((bf16*, const bf16*, const bf16*, std::int64_t), add_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t), subtract_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float, const float*, std::int64_t), axpy_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float, std::int64_t), scale_kernel)
+
 #endif  // CAUSEWAY_KERNELS_ELEMENTWISE_HPP

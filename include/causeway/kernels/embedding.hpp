@@ -91,4 +91,11 @@ inline void embedding_backward(thread_pool& pool, scratch& memory, const std::in
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t),
+                      embedding_forward_kernel)
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, float*, float*, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t),
+                      embedding_backward_kernel)
+
 #endif  // CAUSEWAY_KERNELS_EMBEDDING_HPP

@@ -250,4 +250,9 @@ inline result<void> low_rank_orthonormalise(std::span<float> factor, std::size_t
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_EXACT_KERNEL((low_rank_shape, const float*, const float*, float*, index_range), left_rows)
+CAUSEWAY_EXACT_KERNEL((low_rank_shape, const float*, const float*, float*, index_range), right_columns)
+CAUSEWAY_EXACT_KERNEL((low_rank_shape, const float*, const float*, float*, index_range), expand_rows)
+CAUSEWAY_EXACT_KERNEL((const float*, const float*, std::int64_t), dot_product)
+
 #endif  // CAUSEWAY_KERNELS_LOW_RANK_HPP

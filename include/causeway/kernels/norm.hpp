@@ -203,4 +203,25 @@ void rms_norm_backward(thread_pool& pool, scratch& memory, const float* x, const
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<false>)
+
 #endif  // CAUSEWAY_KERNELS_NORM_HPP

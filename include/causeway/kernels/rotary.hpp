@@ -133,4 +133,11 @@ void rotary_apply(thread_pool& pool, const rotary_table& table, Act* qkv, std::i
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, std::int64_t, float),
+                     rotary_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, bf16*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, std::int64_t, float),
+                     rotary_kernel)
+
 #endif  // CAUSEWAY_KERNELS_ROTARY_HPP

@@ -196,4 +196,8 @@ static_assert(RowArithmetic<host_rows>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_EXACT_KERNEL((float*, float, const float*, float, std::int64_t), blend_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t, compensation), compensate_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float*, const float*, const float*, std::int64_t, gossip_coefficients), gossip_kernel)
+
 #endif  // CAUSEWAY_KERNELS_ROWS_HPP

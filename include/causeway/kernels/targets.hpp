@@ -13,6 +13,7 @@
 #include <causeway/kernels/cpu_features.hpp>
 
 #include <cstdint>
+#include <utility>
 
 // Contraction is a property of the copy with GCC and of the source text with clang; an exact kernel uses both macros.
 #if defined(__clang__)
@@ -26,40 +27,43 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE auto run_portable(Args... args) {
+using kernel_result = decltype(Kernel::run(std::declval<Args>()...));
+
+template <class Kernel, class... Args>
+CAUSEWAY_NOINLINE kernel_result<Kernel, Args...> run_portable(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_EXACT_COPY auto run_portable_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_portable_exact(Args... args) {
   return Kernel::run(args...);
 }
 
 #if CAUSEWAY_X86_SIMD
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 auto run_avx2(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 kernel_result<Kernel, Args...> run_avx2(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 CAUSEWAY_EXACT_COPY auto run_avx2_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx2_exact(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 auto run_avx512(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 kernel_result<Kernel, Args...> run_avx512(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY auto run_avx512_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx512_exact(Args... args) {
   return Kernel::run(args...);
 }
 #endif
 
 /// Calls the copy of `Kernel::run` for `level`, which this machine must support.
 template <class Kernel, class... Args>
-inline auto dispatch(simd_level level, Args... args) {
+inline kernel_result<Kernel, Args...> dispatch(simd_level level, Args... args) {
   constexpr bool exact = Kernel::exact;
 #if CAUSEWAY_X86_SIMD
   if constexpr (exact) {
@@ -102,5 +106,41 @@ void for_rows(thread_pool& pool, std::int64_t rows, std::int64_t columns, F&& f)
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+// In compiled mode the library has the copies of a kernel, and nobody else compiles them. Below a kernel, outside of all
+// namespaces, for each list of arguments that it is called with: CAUSEWAY_EXACT_KERNEL((float*, const float*), add_kernel).
+#if !defined(CAUSEWAY_COMPILED)
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)
+#else
+#if defined(CAUSEWAY_DEFINE_KERNELS) || defined(CAUSEWAY_IMPLEMENTATION)
+#define CAUSEWAY_KERNEL_COPY(function, arguments, ...) \
+  template kernel_result<__VA_ARGS__, CAUSEWAY_THESE arguments> function<__VA_ARGS__> arguments;
+#else
+#define CAUSEWAY_KERNEL_COPY(function, arguments, ...) \
+  extern template kernel_result<__VA_ARGS__, CAUSEWAY_THESE arguments> function<__VA_ARGS__> arguments;
+#endif
+#if CAUSEWAY_X86_SIMD
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)                                        \
+  namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail { \
+  CAUSEWAY_KERNEL_COPY(run_portable##suffix, arguments, __VA_ARGS__)                          \
+  CAUSEWAY_KERNEL_COPY(run_avx2##suffix, arguments, __VA_ARGS__)                              \
+  CAUSEWAY_KERNEL_COPY(run_avx512##suffix, arguments, __VA_ARGS__)                            \
+  }                                                                                           \
+  }                                                                                           \
+  }                                                                                           \
+  }
+#else
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)                                        \
+  namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail { \
+  CAUSEWAY_KERNEL_COPY(run_portable##suffix, arguments, __VA_ARGS__)                          \
+  }                                                                                           \
+  }                                                                                           \
+  }                                                                                           \
+  }
+#endif
+#define CAUSEWAY_THESE(...) __VA_ARGS__
+#endif
+#define CAUSEWAY_EXACT_KERNEL(arguments, ...) CAUSEWAY_KERNEL_COPIES(_exact, arguments, __VA_ARGS__)
+#define CAUSEWAY_FAST_KERNEL(arguments, ...) CAUSEWAY_KERNEL_COPIES(, arguments, __VA_ARGS__)
 
 #endif  // CAUSEWAY_KERNELS_TARGETS_HPP

@@ -168,4 +168,7 @@ static_assert(Optimizer<nadam>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::optim
 
+CAUSEWAY_EXACT_KERNEL((float*, const float*, float*, float*, std::int64_t, optim::detail::nadam_coefficients),
+                      optim::detail::nadam_kernel)
+
 #endif  // CAUSEWAY_OPTIM_NADAM_HPP

@@ -41,7 +41,7 @@ std::vector<std::vector<float>> trained(const std::vector<double>& weights) {
     trainer_options o;
     o.learning_rate = optim::constant{inner_rate};
     o.clip_norm = 0;
-    auto t = make_trainer(support::blocky{4}, std::move(env), o, two_by_two(weights), optim::sgd{});
+    auto t = make_trainer(support::test_model{support::blocky{4}}, std::move(env), o, two_by_two(weights), optim::sgd{});
     const std::vector<std::int32_t> tokens(4, static_cast<std::int32_t>(peer));
     if (!t.start()) throw std::runtime_error{"start"};
     for (std::uint32_t s = 0; s < steps * round_count; ++s) {

@@ -12,7 +12,7 @@ using namespace causeway;
 
 TEST_CASE("arrival rules: options that cannot work are refused at the start", "[comm][fast]") {
   const auto starts = [](auto policy) {
-    auto t = make_trainer(support::blocky{}, environment{}, {}, std::move(policy), optim::sgd{});
+    auto t = make_trainer(support::test_model{support::blocky{}}, environment{}, {}, std::move(policy), optim::sgd{});
     return t.start().has_value();
   };
   CHECK(starts(comm::async_parameter_server{axis::every{4}}));

@@ -34,7 +34,7 @@ outcome train(net::memory_network& network, std::uint64_t steps, Make&& make, st
     trainer_options options;
     options.learning_rate = optim::constant{0.25F};
     options.clip_norm = 0;
-    auto t = make_trainer(support::quadratic{size}, std::move(env), options, make(peer), optim::sgd{});
+    auto t = make_trainer(support::test_model{support::quadratic{size}}, std::move(env), options, make(peer), optim::sgd{});
     auto done = t.start();
     for (std::uint64_t s = 0; done && s < steps; ++s) {
       const auto tokens = support::tokens_of(peer, s);

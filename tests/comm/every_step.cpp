@@ -21,7 +21,8 @@ TEST_CASE("every step: all peers follow gradient descent on the mean of their lo
     trainer_options options;
     options.learning_rate = optim::constant{rate};
     options.clip_norm = 0;
-    auto t = make_trainer(support::quadratic{}, std::move(env), options, comm::every_step<>{}, optim::sgd{});
+    auto t = make_trainer(support::test_model{support::quadratic{}}, std::move(env), options, comm::every_step<>{},
+                          optim::sgd{});
     REQUIRE(t.start());
     for (std::uint64_t s = 0; s < steps; ++s) {
       const auto tokens = support::tokens_of(peer, s);

@@ -50,7 +50,7 @@ TEST_CASE("hub line: peers on threads of their own end alike, in whatever order 
   std::vector<std::vector<float>> ends(4);
   support::run_cluster(4, [&](std::uint32_t peer, environment env) {
     auto t = make_trainer(
-        support::blocky{}, std::move(env), {},
+        support::test_model{support::blocky{}}, std::move(env), {},
         comm::async_parameter_server{axis::by_speed{{.local_steps = 3}}, axis::delayed{1, 0.5F}, axis::balanced{2}},
         optim::sgd{});
     auto outcome = t.start();

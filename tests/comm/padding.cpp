@@ -24,7 +24,7 @@ template <class MakePolicy>
 float largest_in_padding(MakePolicy make) {
   float most = 0;
   support::run_cluster(3, [&](std::uint32_t peer, environment env) {
-    auto t = make_trainer(support::blocky{}, std::move(env), {}, make(), optim::adamw{});
+    auto t = make_trainer(support::test_model{support::blocky{}}, std::move(env), {}, make(), optim::adamw{});
     if (const auto started = t.start(); !started) FAIL(started.error().text());
     const auto look = [&](std::span<const float> values) {
       if (values.empty()) return;

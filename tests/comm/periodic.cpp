@@ -25,7 +25,7 @@ std::vector<std::vector<float>> train(std::uint32_t peers, std::uint64_t steps, 
     trainer_options options;
     options.learning_rate = optim::constant{rate};
     options.clip_norm = 0;
-    auto t = make_trainer(support::quadratic{}, std::move(env), options, make(), optim::sgd{});
+    auto t = make_trainer(support::test_model{support::quadratic{}}, std::move(env), options, make(), optim::sgd{});
     REQUIRE(t.start());
     const auto before = t.context().transport().stats();
     for (std::uint64_t s = 0; s < steps; ++s) {
@@ -82,7 +82,8 @@ TEST_CASE("periodic: local SGD averages parameters after every round", "[comm][f
     trainer_options options;
     options.learning_rate = optim::constant{0.1F};
     options.clip_norm = 0;
-    auto alone = make_trainer(support::quadratic{}, environment{}, options, comm::every_step<>{}, optim::sgd{});
+    auto alone =
+        make_trainer(support::test_model{support::quadratic{}}, environment{}, options, comm::every_step<>{}, optim::sgd{});
     REQUIRE(alone.start());
     for (std::uint64_t s = 0; s < 5; ++s) {
       const auto tokens = support::tokens_of(peer, s);
@@ -107,7 +108,8 @@ TEST_CASE("periodic: the outer optimizer sees old minus new", "[comm][fast]") {
 TEST_CASE("periodic: between exchanges the anchor is what the last one came to", "[comm][fast]") {
   trainer_options options;
   options.learning_rate = optim::constant{0.1F};
-  auto t = make_trainer(support::quadratic{}, environment{}, options, comm::periodic<optim::sgd>{{2, 1.0F}}, optim::sgd{});
+  auto t = make_trainer(support::test_model{support::quadratic{}}, environment{}, options,
+                        comm::periodic<optim::sgd>{{2, 1.0F}}, optim::sgd{});
   REQUIRE(t.start());
   const auto values = t.model().parameters().values();
   std::vector<float> shared{values.begin(), values.end()};
@@ -137,7 +139,7 @@ TEST_CASE("periodic: a round that training ends in is closed by finish", "[comm]
 }
 
 TEST_CASE("periodic: no local steps is an error with a remedy", "[comm][fast]") {
-  auto t = make_trainer(support::quadratic{}, environment{}, {}, comm::periodic<>{{.local_steps = 0}});
+  auto t = make_trainer(support::test_model{support::quadratic{}}, environment{}, {}, comm::periodic<>{{.local_steps = 0}});
   const auto outcome = t.start();
   REQUIRE(!outcome);
   CHECK(outcome.error().code == errc::invalid_argument);

@@ -151,7 +151,7 @@ TEST_CASE("rounds: the conformance suite", "[comm][fast]") {
 
 TEST_CASE("rounds: a fragment is first exchanged at its offset, and then every H steps", "[comm][fast]") {
   // One peer: the outer step of each exchange is visible in the shared parameters.
-  auto t = make_trainer(support::blocky{}, environment{}, {},
+  auto t = make_trainer(support::test_model{support::blocky{}}, environment{}, {},
                         comm::rounds{axis::staggered{4}, axis::strided{2}, to_mean{1.0F}}, optim::sgd{});
   REQUIRE(t.start());
   std::vector<std::uint64_t> rounds;
@@ -263,7 +263,7 @@ TEST_CASE("rounds: masks that take turns reach every value of every fragment", "
 
 TEST_CASE("rounds: a period is a state tensor's, with all its fragments", "[comm][fast]") {
   auto t = make_trainer(
-      support::blocky{}, environment{}, {},
+      support::test_model{support::blocky{}}, environment{}, {},
       comm::rounds{axis::periods{{1, 3, 4}}, axis::parameters_and_moments{}, axis::balanced{2}, axis::split_mean<>{}},
       optim::adamw{});
   REQUIRE(t.start());
@@ -311,7 +311,7 @@ TEST_CASE("rounds: NoLoCo's spread shrinks for gamma in (0.5, 1.5), and grows ab
 
 TEST_CASE("rounds: options that cannot work are errors with a remedy", "[comm][fast]") {
   const auto refused = [](auto policy) {
-    auto t = make_trainer(support::blocky{}, environment{}, {}, std::move(policy));
+    auto t = make_trainer(support::test_model{support::blocky{}}, environment{}, {}, std::move(policy));
     const auto outcome = t.start();
     REQUIRE(!outcome);
     return outcome.error().code;

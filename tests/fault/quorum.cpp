@@ -18,8 +18,8 @@ TEST_CASE("quorum: lets peers come and go, and asks for failed exchanges again",
 }
 
 TEST_CASE("quorum: without a membership the first step says what is missing", "[fault][fast]") {
-  auto trainer =
-      make_trainer(support::quadratic{}, environment{}, {}, comm::periodic<>{{.local_steps = 1}}, fault::quorum{});
+  auto trainer = make_trainer(support::test_model{support::quadratic{}}, environment{}, {},
+                              comm::periodic<>{{.local_steps = 1}}, fault::quorum{});
   REQUIRE(trainer.start());
   const auto tokens = support::tokens_of(0, 0);
   const auto report = trainer.step({tokens, tokens, 1});

@@ -19,8 +19,8 @@ auto trained(std::int64_t micro_batches) {
   trainer_options options;
   options.learning_rate = optim::constant{0.25F};
   options.clip_norm = 0;
-  auto t = make_trainer(support::quadratic{}, environment{}, options, comm::every_step<>{}, optim::sgd{},
-                        parallel::data_parallel{{.micro_batches = micro_batches}});
+  auto t = make_trainer(support::test_model{support::quadratic{}}, environment{}, options, comm::every_step<>{},
+                        optim::sgd{}, parallel::data_parallel{{.micro_batches = micro_batches}});
   REQUIRE(t.start());
   double loss = 0;
   for (std::uint64_t s = 0; s < 3; ++s) {
@@ -113,7 +113,8 @@ TEST_CASE("data parallel: micro-batches give the gradient of the whole batch", "
 }
 
 TEST_CASE("data parallel: a batch that cannot be cut is an error with a remedy", "[parallel][fast]") {
-  auto t = make_trainer(support::quadratic{}, environment{}, {}, parallel::data_parallel{{.micro_batches = 3}});
+  auto t = make_trainer(support::test_model{support::quadratic{}}, environment{}, {},
+                        parallel::data_parallel{{.micro_batches = 3}});
   REQUIRE(t.start());
   const auto tokens = support::tokens_of(0, 0, 8);
   const auto report = t.step({tokens, tokens, 4});

@@ -64,7 +64,7 @@ auto train(std::uint64_t seed, std::uint64_t steps, const MakePolicy& make, dura
     env.transport = net::any_transport{std::move(net)};
     trainer_options options;
     options.learning_rate = optim::constant{0.05F};
-    auto t = make_trainer(support::quadratic{}, std::move(env), options, make(), optim::sgd{});
+    auto t = make_trainer(support::test_model{support::quadratic{}}, std::move(env), options, make(), optim::sgd{});
     REQUIRE(t.start());
     for (std::uint64_t s = 0; s < steps; ++s) {
       const auto tokens = support::tokens_of(p.host(), s);
@@ -93,7 +93,7 @@ std::vector<float> train_on_threads(std::uint64_t steps, const MakePolicy& make)
       env.transport = net::any_transport{network.transport(peer)};
       trainer_options options;
       options.learning_rate = optim::constant{0.05F};
-      auto t = make_trainer(support::quadratic{}, std::move(env), options, make(), optim::sgd{});
+      auto t = make_trainer(support::test_model{support::quadratic{}}, std::move(env), options, make(), optim::sgd{});
       if (!t.start()) return;
       for (std::uint64_t s = 0; s < steps; ++s) {
         const auto tokens = support::tokens_of(peer, s);

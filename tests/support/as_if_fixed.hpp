@@ -69,7 +69,7 @@ void as_if_fixed(MakePolicy policy, std::int64_t size = 37, float tolerance = 0,
     causeway::trainer_options options;
     options.learning_rate = causeway::optim::constant{0.05F};
     M model{static_cast<std::conditional_t<std::is_same_v<M, blocky>, int, std::int64_t>>(size)};
-    auto t = causeway::make_trainer(std::move(model), std::move(env), options, policy(), Inner{});
+    auto t = causeway::make_trainer(trained_as<M>{std::move(model)}, std::move(env), options, policy(), Inner{});
     if (const auto started = t.start(); !started) problems[peer] = started.error().text();
     for (std::size_t i = 0; i < steps && problems[peer].empty(); ++i) {
       const step_of_a_peer& there = lives[peer][i];

@@ -8,71 +8,69 @@
 #include <causeway/tensor/parameters.hpp>
 
 #include <cstdint>
-#include <memory>
-#include <span>
 #include <string>
 
 #include "support/quadratic.hpp"
 
 namespace support {
 
-class blocky {
+class blocky : public test_model {
  public:
-  explicit blocky(int blocks = 4, std::uint64_t seed = 1) : backend_{std::make_unique<quadratic::device>()} {
-    store_.add("table", causeway::parameter_kind::embedding, 6, 5);
+  explicit blocky(int blocks = 4, std::uint64_t seed = 1)
+      : test_model{parameters_of(blocks, seed),
+                   [](causeway::parameter_store& store, tokens inputs, float scale, std::uint64_t) {
+                     return pull(store, inputs, scale);
+                   },
+                   [](causeway::parameter_store& store, tokens inputs) { return distance(store, inputs); }} {}
+
+ private:
+  static causeway::parameter_store parameters_of(int blocks, std::uint64_t seed) {
+    causeway::parameter_store store;
+    store.add("table", causeway::parameter_kind::embedding, 6, 5);
     for (int b = 0; b < blocks; ++b) {
-      store_.add("block" + std::to_string(b) + ".matrix", causeway::parameter_kind::matrix, 8, 4, b);
-      store_.add("block" + std::to_string(b) + ".bias", causeway::parameter_kind::vector, 1, 5, b);
+      store.add("block" + std::to_string(b) + ".matrix", causeway::parameter_kind::matrix, 8, 4, b);
+      store.add("block" + std::to_string(b) + ".bias", causeway::parameter_kind::vector, 1, 5, b);
     }
-    store_.add("norm", causeway::parameter_kind::vector, 1, 7, blocks);
-    store_.allocate();
+    store.add("norm", causeway::parameter_kind::vector, 1, 7, blocks);
+    store.allocate();
     causeway::rng random{seed};
-    for_each([&](std::int64_t i) {
-      store_.values()[static_cast<std::size_t>(i)] = static_cast<float>(random.below(64)) / 16.0F;
+    for_each(store, [&](std::int64_t i) {
+      store.values()[static_cast<std::size_t>(i)] = static_cast<float>(random.below(64)) / 16.0F;
     });
+    return store;
   }
 
-  causeway::parameter_store& parameters() { return store_; }
-  std::uint64_t config_hash() const { return store_.layout_hash(); }
-  quadratic::device& backend() { return *backend_; }
-
-  causeway::result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t>,
-                                            std::int64_t, float scale, std::uint64_t) {
+  static double pull(causeway::parameter_store& store, tokens inputs, float scale) {
     double loss = 0;
     for (const std::int32_t t : inputs) {
-      for_each([&](std::int64_t i) {
+      for_each(store, [&](std::int64_t i) {
         const auto at = static_cast<std::size_t>(i);
-        const float pull = store_.values()[at] - quadratic::centre(t, i);
-        store_.gradients()[at] += scale * pull;
+        const float pull = store.values()[at] - quadratic::centre(t, i);
+        store.gradients()[at] += scale * pull;
         loss += 0.5 * static_cast<double>(pull) * static_cast<double>(pull);
       });
     }
     return loss;
   }
 
-  causeway::result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t>, std::int64_t) {
+  static double distance(causeway::parameter_store& store, tokens inputs) {
     double loss = 0;
     for (const std::int32_t t : inputs) {
-      for_each([&](std::int64_t i) {
-        const double pull = static_cast<double>(store_.values()[static_cast<std::size_t>(i)] - quadratic::centre(t, i));
+      for_each(store, [&](std::int64_t i) {
+        const double pull = static_cast<double>(store.values()[static_cast<std::size_t>(i)] - quadratic::centre(t, i));
         loss += 0.5 * pull * pull;
       });
     }
     return loss;
   }
 
- private:
   template <class F>
-  void for_each(F&& f) {
-    for (const auto& s : store_.segments()) {
+  static void for_each(const causeway::parameter_store& store, F&& f) {
+    for (const auto& s : store.segments()) {
       for (std::int64_t i = s.offset; i < s.offset + s.size(); ++i) f(i);
     }
   }
-
-  causeway::parameter_store store_;
-  std::unique_ptr<quadratic::device> backend_;
 };
-static_assert(causeway::Model<blocky>);
 
 }  // namespace support
 

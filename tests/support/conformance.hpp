@@ -182,7 +182,7 @@ template <class M, class... Policies>
 auto conforming_trainer(causeway::environment env, Policies... policies) {
   causeway::trainer_options options;
   options.learning_rate = causeway::optim::constant{0.05F};
-  return causeway::make_trainer(M{}, std::move(env), options, std::move(policies)...);
+  return causeway::make_trainer(trained_as<M>{M{}}, std::move(env), options, std::move(policies)...);
 }
 
 template <class Inner = causeway::optim::adamw, class M = quadratic, class MakePolicy>

@@ -236,8 +236,8 @@ class elastic_cluster {
     trainer_options to;
     to.learning_rate = optim::constant{0.05F};
     if (options_.warmup > 0) to.learning_rate = optim::warmup_cosine{0.05F, options_.warmup, 10 * options_.warmup};
-    std::optional trainer{
-        make_trainer(M{static_cast<model_size>(options_.size)}, std::move(env), to, make_(), Inner{}, fault::quorum{})};
+    std::optional trainer{make_trainer(trained_as<M>{M{static_cast<model_size>(options_.size)}}, std::move(env), to,
+                                       make_(), Inner{}, fault::quorum{})};
     const auto outcome = train(p, *trainer);
     if (!outcome) return note_error(p, outcome.error());
     const auto values = trainer->model().parameters().values();

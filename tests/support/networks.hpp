@@ -25,7 +25,7 @@ std::vector<float> trained(std::uint32_t peer, causeway::environment env, MakePo
                            BeforeStep before_step) {
   causeway::trainer_options options;
   options.learning_rate = causeway::optim::constant{0.05F};
-  auto trainer = causeway::make_trainer(M{}, std::move(env), options, make(), Inner{});
+  auto trainer = causeway::make_trainer(trained_as<M>{M{}}, std::move(env), options, make(), Inner{});
   const auto check = [](const auto& outcome) {
     if (!outcome) throw std::runtime_error{outcome.error().text()};
   };

@@ -7,26 +7,25 @@
 // f32.
 
 #include <causeway/core/rng.hpp>
-#include <causeway/core/thread_pool.hpp>
 #include <causeway/tensor/parameters.hpp>
-#include <causeway/train/model.hpp>
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <span>
 #include <vector>
 
+#include "support/test_model.hpp"
+
 namespace support {
 
-class quadratic {
+class quadratic : public test_model {
  public:
-  explicit quadratic(std::int64_t size = 37, std::uint64_t seed = 1) : size_{size}, backend_{std::make_unique<device>()} {
-    segment_ = store_.add("theta", causeway::parameter_kind::vector, 1, size);
-    store_.allocate();
-    causeway::rng random{seed};
-    for (std::int64_t i = 0; i < size; ++i) store_.value(segment_)[i] = static_cast<float>(random.below(64)) / 16.0F;
-  }
+  explicit quadratic(std::int64_t size = 37, std::uint64_t seed = 1)
+      : test_model{parameters_of(size, seed),
+                   [size](causeway::parameter_store& store, tokens inputs, float scale, std::uint64_t) {
+                     return pull(store, inputs, scale, size);
+                   },
+                   [size](causeway::parameter_store& store, tokens inputs) { return distance(store, inputs, size); }} {}
 
   /// Component i of the centre of token t: a multiple of 1/8 in [-4, 4).
   static float centre(std::int32_t t, std::int64_t i) {
@@ -34,56 +33,49 @@ class quadratic {
            4.0F;
   }
 
-  causeway::parameter_store& parameters() { return store_; }
-  std::uint64_t config_hash() const { return static_cast<std::uint64_t>(size_); }
+ private:
+  static causeway::parameter_store parameters_of(std::int64_t size, std::uint64_t seed) {
+    causeway::parameter_store store;
+    store.add("theta", causeway::parameter_kind::vector, 1, size);
+    store.allocate();
+    causeway::rng random{seed};
+    for (std::int64_t i = 0; i < size; ++i) store.value(0)[i] = static_cast<float>(random.below(64)) / 16.0F;
+    return store;
+  }
 
-  struct device {
-    causeway::thread_pool pool_{1};
-    causeway::thread_pool& pool() { return pool_; }
-  };
-  device& backend() { return *backend_; }
-
-  causeway::result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t>,
-                                            std::int64_t, float scale, std::uint64_t) {
+  static double pull(causeway::parameter_store& store, tokens inputs, float scale, std::int64_t size) {
     double loss = 0;
     for (const std::int32_t t : inputs) {
-      const float* const middle = centres(t);
-      for (std::int64_t i = 0; i < size_; ++i) {
-        const float pull = store_.value(segment_)[i] - middle[i];
-        store_.gradient(segment_)[i] += scale * pull;
+      const float* const middle = centres(t, size);
+      for (std::int64_t i = 0; i < size; ++i) {
+        const float pull = store.value(0)[i] - middle[i];
+        store.gradient(0)[i] += scale * pull;
         loss += 0.5 * static_cast<double>(pull) * static_cast<double>(pull);
       }
     }
     return loss;
   }
 
-  causeway::result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t>, std::int64_t) {
+  static double distance(causeway::parameter_store& store, tokens inputs, std::int64_t size) {
     double loss = 0;
     for (const std::int32_t t : inputs) {
-      const float* const middle = centres(t);
-      for (std::int64_t i = 0; i < size_; ++i) {
-        const double pull = static_cast<double>(store_.value(segment_)[i]) - static_cast<double>(middle[i]);
+      const float* const middle = centres(t, size);
+      for (std::int64_t i = 0; i < size; ++i) {
+        const double pull = static_cast<double>(store.value(0)[i]) - static_cast<double>(middle[i]);
         loss += 0.5 * pull * pull;
       }
     }
     return loss;
   }
 
- private:
   /// The centre of a token, worked out once: a run asks for each many times.
-  const float* centres(std::int32_t t) {
+  static const float* centres(std::int32_t t, std::int64_t size) {
     thread_local std::map<std::int32_t, std::vector<float>> made;
     auto& here = made[t];
-    for (auto i = static_cast<std::int64_t>(here.size()); i < size_; ++i) here.push_back(centre(t, i));
+    for (auto i = static_cast<std::int64_t>(here.size()); i < size; ++i) here.push_back(centre(t, i));
     return here.data();
   }
-
-  std::int64_t size_;
-  std::size_t segment_ = 0;
-  causeway::parameter_store store_;
-  std::unique_ptr<device> backend_;
 };
-static_assert(causeway::Model<quadratic>);
 
 /// The tokens that peer p trains on in step s: `count` of them, different for every (seed, peer, step).
 inline std::vector<std::int32_t> tokens_of(std::uint32_t peer, std::uint64_t step, std::size_t count = 4) {

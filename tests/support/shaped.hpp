@@ -6,12 +6,10 @@
 
 #include <causeway/core/rng.hpp>
 #include <causeway/tensor/parameters.hpp>
-#include <causeway/train/model.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -22,55 +20,55 @@
 
 namespace support {
 
-class shaped {
+class shaped : public test_model {
  public:
-  explicit shaped(int blocks = 6, std::int64_t width = 128) : backend_{std::make_unique<quadratic::device>()} {
-    using causeway::parameter_kind;
-    store_.add("table", parameter_kind::embedding, 1024, width);
-    for (int b = 0; b < blocks; ++b) {
-      const std::string name = "block" + std::to_string(b);
-      store_.add(name + ".norm", parameter_kind::vector, 1, 2 * width, b);
-      store_.add(name + ".qkv", parameter_kind::matrix, 3 * width, width, b);
-      store_.add(name + ".out", parameter_kind::matrix, width, width, b);
-      store_.add(name + ".up", parameter_kind::matrix, 4 * width, width, b);
-      store_.add(name + ".down", parameter_kind::matrix, width, 4 * width, b);
-    }
-    store_.add("norm", parameter_kind::vector, 1, width, blocks);
-    store_.allocate();
-    causeway::rng random{1};
-    for (float& x : store_.values()) x = random.uniform() - 0.5F;
-    for (float& x : noise_) x = random.uniform() - 0.5F;
-  }
-
-  causeway::parameter_store& parameters() { return store_; }
-  std::uint64_t config_hash() const { return store_.layout_hash(); }
-  quadratic::device& backend() { return *backend_; }
-
-  causeway::result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t>,
-                                            std::int64_t, float scale, std::uint64_t stream) {
-    // A window into a row of noise, at another place for each step and piece: cheap, and different everywhere.
-    std::uint64_t draw = causeway::mix(stream, static_cast<std::uint64_t>(inputs[0]));
-    for (const auto& s : store_.segments()) {
-      for (std::int64_t i = 0; i < s.size(); i += window) {
-        const float* const noise = noise_.data() + (draw = causeway::mix(draw)) % (noise_.size() - window);
-        float* const g = store_.gradients().data() + s.offset + i;
-        for (std::int64_t j = 0; j < std::min(window, s.size() - i); ++j) g[j] += scale * noise[j];
-      }
-    }
-    return 1.0;
-  }
-  causeway::result<double> evaluate(std::span<const std::int32_t>, std::span<const std::int32_t>, std::int64_t) {
-    return 1.0;
-  }
+  explicit shaped(int blocks = 6, std::int64_t width = 128)
+      : test_model{parameters_of(blocks, width), windows{}, [](causeway::parameter_store&, tokens) { return 1.0; }} {}
 
  private:
-  static constexpr std::int64_t window = 1024;
+  static causeway::parameter_store parameters_of(int blocks, std::int64_t width) {
+    using causeway::parameter_kind;
+    causeway::parameter_store store;
+    store.add("table", parameter_kind::embedding, 1024, width);
+    for (int b = 0; b < blocks; ++b) {
+      const std::string name = "block" + std::to_string(b);
+      store.add(name + ".norm", parameter_kind::vector, 1, 2 * width, b);
+      store.add(name + ".qkv", parameter_kind::matrix, 3 * width, width, b);
+      store.add(name + ".out", parameter_kind::matrix, width, width, b);
+      store.add(name + ".up", parameter_kind::matrix, 4 * width, width, b);
+      store.add(name + ".down", parameter_kind::matrix, width, 4 * width, b);
+    }
+    store.add("norm", parameter_kind::vector, 1, width, blocks);
+    store.allocate();
+    causeway::rng random{1};
+    for (float& x : store.values()) x = random.uniform() - 0.5F;
+    return store;
+  }
 
-  causeway::parameter_store store_;
-  std::vector<float> noise_ = std::vector<float>(1 << 16);
-  std::unique_ptr<quadratic::device> backend_;
+  /// A window into a row of noise, at another place for each step and piece: cheap, and different everywhere.
+  class windows {
+   public:
+    windows() {
+      causeway::rng random{2};
+      for (float& x : noise_) x = random.uniform() - 0.5F;
+    }
+    double operator()(causeway::parameter_store& store, tokens inputs, float scale, std::uint64_t stream) const {
+      std::uint64_t draw = causeway::mix(stream, static_cast<std::uint64_t>(inputs[0]));
+      for (const auto& s : store.segments()) {
+        for (std::int64_t i = 0; i < s.size(); i += length) {
+          const float* const noise = noise_.data() + (draw = causeway::mix(draw)) % (noise_.size() - length);
+          float* const g = store.gradients().data() + s.offset + i;
+          for (std::int64_t j = 0; j < std::min(length, s.size() - i); ++j) g[j] += scale * noise[j];
+        }
+      }
+      return 1.0;
+    }
+
+   private:
+    static constexpr std::int64_t length = 1024;
+    std::vector<float> noise_ = std::vector<float>(1 << 16);
+  };
 };
-static_assert(causeway::Model<shaped>);
 
 /// Bytes that a peer sends in `steps` steps of a run in progress, headers included: `lead` steps pass first. The mean over
 /// the peers.
@@ -81,7 +79,7 @@ double bytes_sent(std::uint32_t peers, std::uint64_t lead, std::uint64_t steps, 
     causeway::trainer_options options;
     options.clip_norm = 0;
     options.hash_every = 0;
-    auto t = causeway::make_trainer(shaped{}, std::move(env), options, make(), Inner{});
+    auto t = causeway::make_trainer(test_model{shaped{}}, std::move(env), options, make(), Inner{});
     const auto check = [](const auto& outcome) {
       if (!outcome) throw std::runtime_error{outcome.error().text()};
     };

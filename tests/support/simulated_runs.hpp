@@ -117,7 +117,7 @@ template <class Inner, class M, class MakePolicy, bool Saves = false>
 class simulated_runs {
  public:
   using policy_type = decltype(std::declval<const MakePolicy&>()());
-  using trainer_type = causeway::trainer<M, Inner, policy_type>;
+  using trainer_type = causeway::trainer<trained_as<M>, Inner, policy_type>;
 
   simulated_runs(MakePolicy make, simulated_options options) : make_{std::move(make)}, options_{std::move(options)} {}
 
@@ -167,7 +167,7 @@ class simulated_runs {
     options.learning_rate =
         causeway::optim::warmup_cosine{options_.learning_rate, options_.warmup, options_.warmup, 1.0F};  // constant then
     options.clip_norm = 0;
-    return causeway::make_trainer(M{}, std::move(env), options, make_(), Inner{});
+    return causeway::make_trainer(trained_as<M>{M{}}, std::move(env), options, make_(), Inner{});
   }
 
   void live(trainer_type& trainer, causeway::sim::process& process, simulated_peer& me) {

@@ -28,14 +28,15 @@ inline causeway::trainer_options site_options() {
 template <class Policy>
 auto site_trainer(causeway::environment env, Policy policy, std::shared_ptr<causeway::collective::site> site,
                   std::int64_t micro_batches = 1) {
-  return causeway::make_trainer(causeway::site_model<blocky>{blocky{}, std::move(site)}, std::move(env), site_options(),
+  return causeway::make_trainer(causeway::site_model<test_model>{blocky{}, std::move(site)}, std::move(env), site_options(),
                                 std::move(policy), causeway::optim::adamw{},
                                 causeway::parallel::data_parallel{{.micro_batches = micro_batches}});
 }
 
 template <class Policy>
 auto alone_trainer(causeway::environment env, Policy policy, std::int64_t members) {
-  return causeway::make_trainer(blocky{}, std::move(env), site_options(), std::move(policy), causeway::optim::adamw{},
+  return causeway::make_trainer(test_model{blocky{}}, std::move(env), site_options(), std::move(policy),
+                                causeway::optim::adamw{},
                                 causeway::parallel::data_parallel{{.micro_batches = members, .added_apart = true}});
 }
 

@@ -59,50 +59,40 @@ inline float gradient(std::uint32_t peer, std::uint64_t step, std::uint32_t at) 
   return own * own * own + common * common * common;
 }
 
-class model {
+class model : public test_model {
  public:
   /// `pull` times the parameters is a part of the gradient.
   explicit model(std::uint32_t peer, float pull = 0)
-      : peer_{peer}, pull_{pull}, backend_{std::make_unique<quadratic::device>()} {
-    for (const shape& s : shapes) store_.add(s.name, s.kind, s.rows, s.columns);
-    store_.allocate();
-    for_values([&](float& value, float&, float scale, std::uint32_t at) { value = scale * uniform(1000, 0, at); });
-  }
-
-  causeway::parameter_store& parameters() { return store_; }
-  std::uint64_t config_hash() const { return store_.layout_hash(); }
-  quadratic::device& backend() { return *backend_; }
-
-  causeway::result<double> forward_backward(std::span<const std::int32_t>, std::span<const std::int32_t>, std::int64_t,
-                                            float, std::uint64_t) {
-    for_values([&](float& value, float& g, float scale, std::uint32_t at) {
-      g += scale * gradient(peer_, step_, at) + pull_ * value;
-    });
-    ++step_;
-    return 1.0;
-  }
-  causeway::result<double> evaluate(std::span<const std::int32_t>, std::span<const std::int32_t>, std::int64_t) {
-    return 1.0;
-  }
+      : test_model{
+            start(),
+            [peer, pull, step = std::uint64_t{0}](causeway::parameter_store& store, tokens, float, std::uint64_t) mutable {
+              for_values(store, [&](float& value, float& g, float scale, std::uint32_t at) {
+                g += scale * gradient(peer, step, at) + pull * value;
+              });
+              ++step;
+              return 1.0;
+            },
+            [](causeway::parameter_store&, tokens) { return 1.0; }} {}
 
  private:
+  static causeway::parameter_store start() {
+    causeway::parameter_store store;
+    for (const shape& s : shapes) store.add(s.name, s.kind, s.rows, s.columns);
+    store.allocate();
+    for_values(store, [&](float& value, float&, float scale, std::uint32_t at) { value = scale * uniform(1000, 0, at); });
+    return store;
+  }
+
   template <class F>
-  void for_values(F&& f) {
+  static void for_values(causeway::parameter_store& store, F&& f) {
     std::uint32_t at = 0;
     for (std::size_t s = 0; s < std::size(shapes); ++s) {
-      for (std::int64_t i = 0; i < store_.segments()[s].size(); ++i) {
-        f(store_.value(s)[i], store_.gradient(s)[i], shapes[s].scale, at++);
+      for (std::int64_t i = 0; i < store.segments()[s].size(); ++i) {
+        f(store.value(s)[i], store.gradient(s)[i], shapes[s].scale, at++);
       }
     }
   }
-
-  std::uint32_t peer_;
-  float pull_;
-  std::uint64_t step_ = 0;
-  causeway::parameter_store store_;
-  std::unique_ptr<quadratic::device> backend_;
 };
-static_assert(causeway::Model<model>);
 
 /// tests/golden/<preset>/<name>.
 template <class T>
@@ -145,8 +135,8 @@ void replay_as(bool reversed, const std::string& preset, std::uint64_t local_ste
   std::vector<causeway::parameter_segment> segments;
   run_cluster(peers, [&](std::uint32_t peer, causeway::environment env) {
     const causeway::trainer_options options{.learning_rate = rate, .clip_norm = 0};
-    auto t = causeway::make_trainer(model{reversed ? peers - 1 - peer : peer, pull}, std::move(env), options, make(),
-                                    causeway::optim::sgd{{.weight_decay = weight_decay}});
+    auto t = causeway::make_trainer(test_model{model{reversed ? peers - 1 - peer : peer, pull}}, std::move(env), options,
+                                    make(), causeway::optim::sgd{{.weight_decay = weight_decay}});
     const auto check = [](const auto& outcome) {
       if (!outcome) throw std::runtime_error{outcome.error().text()};
     };

@@ -92,47 +92,42 @@ class trace {
 };
 
 /// Every sequence of its batches is two tokens: who trains, and in which step.
-class traced_model {
+class traced_model : public test_model {
  public:
-  explicit traced_model(const trace& t) : trace_{&t}, backend_{std::make_unique<quadratic::device>()} {
-    for (const traced_tensor& x : t.tensors()) store_.add(x.name, x.kind, x.rows, x.columns, x.block);
-    store_.allocate();
-    const auto& start = t.numbers("start");
-    auto from = start.begin();
-    for (std::size_t i = 0; i < t.tensors().size(); ++i) {
-      const auto size = store_.segments()[i].size();
-      std::copy(from, from + size, store_.value(i));
-      from += size;
-    }
-  }
-
-  causeway::parameter_store& parameters() { return store_; }
-  std::uint64_t config_hash() const { return store_.layout_hash(); }
-  quadratic::device& backend() { return *backend_; }
-
-  causeway::result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t>,
-                                            std::int64_t, float scale, std::uint64_t) {
-    const float share = scale * static_cast<float>(inputs.size());  // of the batch
-    const auto peer = static_cast<std::uint64_t>(inputs[0]), step = static_cast<std::uint64_t>(inputs[1]);
-    auto centre = trace_->numbers(trace::key("centre", peer, step)).begin();
-    for (std::size_t t = 0; t < trace_->tensors().size(); ++t) {
-      const float curvature = trace_->tensors()[t].curvature;
-      for (std::int64_t i = 0; i < store_.segments()[t].size(); ++i) {
-        store_.gradient(t)[i] += share * curvature * (store_.value(t)[i] - *centre++);
-      }
-    }
-    return 0.0;
-  }
-  causeway::result<double> evaluate(std::span<const std::int32_t>, std::span<const std::int32_t>, std::int64_t) {
-    return 0.0;
-  }
+  explicit traced_model(const trace& t)
+      : test_model{start(t),
+                   [&t](causeway::parameter_store& store, tokens inputs, float scale, std::uint64_t) {
+                     pull(t, store, inputs, scale);
+                     return 0.0;
+                   },
+                   [](causeway::parameter_store&, tokens) { return 0.0; }} {}
 
  private:
-  const trace* trace_;
-  causeway::parameter_store store_;
-  std::unique_ptr<quadratic::device> backend_;
+  static causeway::parameter_store start(const trace& t) {
+    causeway::parameter_store store;
+    for (const traced_tensor& x : t.tensors()) store.add(x.name, x.kind, x.rows, x.columns, x.block);
+    store.allocate();
+    auto from = t.numbers("start").begin();
+    for (std::size_t i = 0; i < t.tensors().size(); ++i) {
+      const auto size = store.segments()[i].size();
+      std::copy(from, from + size, store.value(i));
+      from += size;
+    }
+    return store;
+  }
+
+  static void pull(const trace& t, causeway::parameter_store& store, tokens inputs, float scale) {
+    const float share = scale * static_cast<float>(inputs.size());  // of the batch
+    const auto peer = static_cast<std::uint64_t>(inputs[0]), step = static_cast<std::uint64_t>(inputs[1]);
+    auto centre = t.numbers(trace::key("centre", peer, step)).begin();
+    for (std::size_t k = 0; k < t.tensors().size(); ++k) {
+      const float curvature = t.tensors()[k].curvature;
+      for (std::int64_t i = 0; i < store.segments()[k].size(); ++i) {
+        store.gradient(k)[i] += share * curvature * (store.value(k)[i] - *centre++);
+      }
+    }
+  }
 };
-static_assert(causeway::Model<traced_model>);
 
 struct traced_timing {
   std::vector<causeway::duration> steps{};  ///< of each peer, with one sequence; beyond the list 20 ms
@@ -222,7 +217,7 @@ double replay(const trace& t, MakePolicy make, const traced_timing& timing, Prep
       causeway::trainer_options o;
       o.learning_rate = causeway::optim::warmup_cosine{t.learning_rate(), 0, 0, 1.0F};  // constant
       o.clip_norm = 0;
-      auto trainer = causeway::make_trainer(traced_model{t}, std::move(env), o, make(), Inner{});
+      auto trainer = causeway::make_trainer(test_model{traced_model{t}}, std::move(env), o, make(), Inner{});
       must(trainer.start());
       if (!timing.by_sequence) process.sleep_till({3s});  // all begin at once; to who measures it, it looks like work
       for (std::uint64_t step = 0; step < t.steps(peer); ++step) {

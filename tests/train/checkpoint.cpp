@@ -17,7 +17,7 @@ io::section_file written(const support::saved_state& bytes) {
 
 template <class... Policies>
 auto trained(std::uint64_t steps, std::int64_t size, Policies... policies) {
-  auto t = make_trainer(support::quadratic{size}, environment{}, {}, std::move(policies)...);
+  auto t = make_trainer(support::test_model{support::quadratic{size}}, environment{}, {}, std::move(policies)...);
   REQUIRE(t.start());
   for (std::uint64_t s = 0; s < steps; ++s) {
     const auto tokens = support::tokens_of(0, s);
@@ -61,7 +61,8 @@ TEST_CASE("checkpoint: saved between a step and its failed exchange, goes on wit
     std::vector<std::vector<float>> ends(2);
     std::vector<support::saved_state> states(2);
     const auto make = [](environment env) {
-      return make_trainer(support::quadratic{}, std::move(env), {}, comm::periodic<>{{.local_steps = 2}});
+      return make_trainer(support::test_model{support::quadratic{}}, std::move(env), {},
+                          comm::periodic<>{{.local_steps = 2}});
     };
     const auto steps = [](auto& t, std::uint32_t peer, std::uint64_t until) {
       while (t.context().step() < until) {

@@ -58,7 +58,8 @@ TEST_CASE("member: one peer alone is plain training", "[train][fast]") {
 
   trainer_options to;
   to.learning_rate = optim::constant{0.05F};
-  auto plain = make_trainer(support::quadratic{37}, environment{}, to, comm::every_step<>{}, optim::sgd{});
+  auto plain =
+      make_trainer(support::test_model{support::quadratic{37}}, environment{}, to, comm::every_step<>{}, optim::sgd{});
   REQUIRE(plain.start());
   for (int step = 0; step < 12; ++step) {
     std::vector<std::int32_t> tokens(4);

@@ -10,7 +10,8 @@ using namespace causeway;
 
 TEST_CASE("observer: is told of every committed step and of no other", "[train][fast]") {
   std::vector<step_report> seen;
-  auto t = make_trainer(support::quadratic{}, environment{}, {}, parallel::data_parallel{{.micro_batches = 2}});
+  auto t = make_trainer(support::test_model{support::quadratic{}}, environment{}, {},
+                        parallel::data_parallel{{.micro_batches = 2}});
   t.observe([&](const step_report& r) { seen.push_back(r); });
   REQUIRE(t.start());
   const auto tokens = support::tokens_of(0, 0, 6);

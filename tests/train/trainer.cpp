@@ -63,7 +63,7 @@ std::vector<float> values_of(Trainer& t) {
 TEST_CASE("trainer: one peer equals plain training bit for bit", "[train][fast]") {
   trainer_options options;
   options.learning_rate = optim::warmup_cosine{0.1F, 3, 20, 0.1F};
-  auto t = make_trainer(support::quadratic{}, environment{}, options, comm::every_step<>{});
+  auto t = make_trainer(support::test_model{support::quadratic{}}, environment{}, options, comm::every_step<>{});
   REQUIRE(t.start());
 
   support::quadratic plain;
@@ -86,8 +86,8 @@ TEST_CASE("trainer: one peer equals plain training bit for bit", "[train][fast]"
 }
 
 TEST_CASE("trainer: a retried phase is repeated from where it failed and changes nothing else", "[train][fast]") {
-  auto smooth = make_trainer(support::quadratic{}, environment{}, {}, comm::every_step<>{});
-  auto bumpy = make_trainer(support::quadratic{}, environment{}, {}, stumbling{}, patient{});
+  auto smooth = make_trainer(support::test_model{support::quadratic{}}, environment{}, {}, comm::every_step<>{});
+  auto bumpy = make_trainer(support::test_model{support::quadratic{}}, environment{}, {}, stumbling{}, patient{});
   REQUIRE(smooth.start());
   REQUIRE(bumpy.start());
   for (std::uint64_t s = 0; s < 6; ++s) {
@@ -101,7 +101,7 @@ TEST_CASE("trainer: a retried phase is repeated from where it failed and changes
 }
 
 TEST_CASE("trainer: a gradient that is not finite ends the step and leaves the parameters alone", "[train][fast]") {
-  auto t = make_trainer(support::quadratic{}, environment{}, {}, comm::every_step<>{});
+  auto t = make_trainer(support::test_model{support::quadratic{}}, environment{}, {}, comm::every_step<>{});
   REQUIRE(t.start());
   t.model().parameters().values()[0] = std::numeric_limits<float>::infinity();
   const auto before = values_of(t);
@@ -115,7 +115,8 @@ TEST_CASE("trainer: a gradient that is not finite ends the step and leaves the p
 
 TEST_CASE("trainer: peers that start from other parameters are told so", "[train][fast]") {
   support::run_cluster(3, [&](std::uint32_t peer, environment env) {
-    auto t = make_trainer(support::quadratic{37, peer == 1 ? 2U : 1U}, std::move(env), {}, comm::every_step<>{});
+    auto t = make_trainer(support::test_model{support::quadratic{37, peer == 1 ? 2U : 1U}}, std::move(env), {},
+                          comm::every_step<>{});
     const auto outcome = t.start();
     REQUIRE(!outcome);
     CHECK(outcome.error().code == errc::diverged);
@@ -124,7 +125,7 @@ TEST_CASE("trainer: peers that start from other parameters are told so", "[train
 
 TEST_CASE("trainer: replicas that differ are found at the next exchange", "[train][fast]") {
   support::run_cluster(2, [&](std::uint32_t peer, environment env) {
-    auto t = make_trainer(support::quadratic{}, std::move(env), {}, comm::every_step<>{});
+    auto t = make_trainer(support::test_model{support::quadratic{}}, std::move(env), {}, comm::every_step<>{});
     REQUIRE(t.start());
     const auto tokens = support::tokens_of(peer, 0);
     REQUIRE(t.step({tokens, tokens, 1}));
@@ -139,7 +140,8 @@ TEST_CASE("trainer: replicas that differ are found at the next exchange", "[trai
 TEST_CASE("trainer: reports what a step was worth", "[train][fast]") {
   trainer_options options;
   options.learning_rate = optim::constant{0.125F};
-  auto t = make_trainer(support::quadratic{}, environment{}, options, comm::periodic<>{{.local_steps = 2}});
+  auto t =
+      make_trainer(support::test_model{support::quadratic{}}, environment{}, options, comm::periodic<>{{.local_steps = 2}});
   REQUIRE(t.start());
   const auto tokens = support::tokens_of(0, 0);
   const auto first = t.step({tokens, tokens, 2});
@@ -173,8 +175,8 @@ TEST_CASE("trainer: a run that is asked to leave ends between two steps, and goe
           "[train][fast]") {
   std::atomic<bool> asked = false;
   const auto start = [&] {
-    auto t = make_trainer(support::quadratic{}, environment{}, {}, comm::periodic<>{{.local_steps = 2}},
-                          leave_when_asked{&asked});
+    auto t = make_trainer(support::test_model{support::quadratic{}}, environment{}, {},
+                          comm::periodic<>{{.local_steps = 2}}, leave_when_asked{&asked});
     return t;
   };
   const auto step = [](auto& t) {
@@ -201,7 +203,7 @@ TEST_CASE("trainer: a run that is asked to leave ends between two steps, and goe
 TEST_CASE("trainer: a pair that met holds the mean of both", "[train][fast]") {
   std::vector<std::vector<float>> ends(2);
   support::run_cluster(2, [&](std::uint32_t peer, environment env) {
-    auto t = make_trainer(support::quadratic{}, std::move(env), {}, random_pair{3}, optim::sgd{});
+    auto t = make_trainer(support::test_model{support::quadratic{}}, std::move(env), {}, random_pair{3}, optim::sgd{});
     REQUIRE(t.start());
     for (std::uint64_t s = 0; s < 3; ++s) {
       const auto tokens = support::tokens_of(peer, s);

@@ -11,6 +11,7 @@
 // values: |x - decoded|² = |x|² - |decoded|².
 
 #include <causeway/compress/codec.hpp>
+#include <causeway/compress/element.hpp>
 #include <causeway/compress/packing.hpp>
 #include <causeway/compress/scale.hpp>
 #include <causeway/core/result.hpp>

@@ -257,7 +257,7 @@ def compiled_text(sources, there):
             "//", "// Written by tools/check_tree.py --fix-umbrella.", "",
             "#ifndef CAUSEWAY_COMPILED", "#error \"causeway/impl/src.hpp: define CAUSEWAY_COMPILED, here and for all that includes causeway\"",
             "#endif", "", f"#define CAUSEWAY_PARTS {len(folders) + 1}"]
-    kernels = sorted(name for name in sources if re.search(r"^CAUSEWAY_(EXACT|FAST)_KERNEL\(", "\n".join(sources[name].lines), re.M))
+    kernels = sorted(name for name in sources if re.search(r"^ *CAUSEWAY_(EXACT|FAST)_KERNEL\(", "\n".join(sources[name].lines), re.M))
     text += ["", f"#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == {len(folders) + 1}", "#define CAUSEWAY_DEFINE_KERNELS",
              *(f"#include <{name}>" for name in kernels), "#endif"]
     for part, folder in enumerate(folders, 1):

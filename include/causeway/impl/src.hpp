@@ -15,6 +15,7 @@
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 18
 #define CAUSEWAY_DEFINE_KERNELS
+#include <causeway/compress/bits.hpp>
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/compress/bucket_means.hpp>
 #include <causeway/compress/dct.hpp>

@@ -37,15 +37,15 @@ void check_over_mpi(MakePolicy make_policy, std::uint64_t steps = 7) {
     environment env;
     env.transport = open_with_same_bits();
     {
-      auto trainer = make_trainer(std::move(env));
-      runs.run_peer(trainer, job().rank(), stop, false, first);
+      const auto trainer = runs.make(std::move(env));
+      runs.run_peer(*trainer, job().rank(), stop, false, first);
     }
     REQUIRE(first.error.empty());
     environment again;
     again.transport = open_with_same_bits();
-    auto trainer = make_trainer(std::move(again));
-    support::load(trainer, first.rounds.rbegin()->second);
-    runs.run_peer(trainer, job().rank(), steps, true, second);
+    const auto trainer = runs.make(std::move(again));
+    trainer->load(first.rounds.rbegin()->second);
+    runs.run_peer(*trainer, job().rank(), steps, true, second);
     REQUIRE(second.error.empty());
     const bool same = second.parameters == reference[job().rank()].parameters;
     CHECK(same);
@@ -92,15 +92,15 @@ void check_own_sums(MakePolicy make_policy) {
     environment env, again;
     env.transport = net::any_transport{support::open_transport()};
     {
-      auto trainer = make_trainer(std::move(env));
-      runs.run_peer(trainer, job().rank(), stop, stop == steps, first);
+      const auto trainer = runs.make(std::move(env));
+      runs.run_peer(*trainer, job().rank(), stop, stop == steps, first);
     }
     REQUIRE(first.error.empty());
     if (stop == steps) return first.parameters;
     again.transport = net::any_transport{support::open_transport()};
-    auto trainer = make_trainer(std::move(again));
-    support::load(trainer, first.rounds.rbegin()->second);
-    runs.run_peer(trainer, job().rank(), steps, true, second);
+    const auto trainer = runs.make(std::move(again));
+    trainer->load(first.rounds.rbegin()->second);
+    runs.run_peer(*trainer, job().rank(), steps, true, second);
     REQUIRE(second.error.empty());
     return second.parameters;
   };

@@ -41,8 +41,10 @@ void check_sites(MakePolicy make_policy) {
   REQUIRE(between);
   env.transport = net::any_transport{std::move(*between)};
   support::peer_history mine;
-  auto trainer = support::site_trainer(std::move(env), make_policy(), *site);
-  runs.run_peer(trainer, firsts->rank(), steps, true, mine);
+  const support::trainer_runs sites{
+      [&](environment e) { return support::site_trainer(std::move(e), make_policy(), *site); }, options};
+  const auto trainer = sites.make(std::move(env));
+  runs.run_peer(*trainer, firsts->rank(), steps, true, mine);
   REQUIRE(dismiss_site(**site));
   REQUIRE(mine.error.empty());
   const bool same = mine.parameters == expected[firsts->rank()].parameters;

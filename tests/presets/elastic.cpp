@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -33,11 +34,11 @@ struct given_dion : optim::dion {
 };
 
 /// Of one preset: its peers' policies, and the model that they train.
-template <class M, class Inner, class MakePolicy>
 struct elastic_check {
-  using cluster_type = support::elastic_cluster<MakePolicy, Inner, M>;
+  using cluster_type = support::elastic_run;
 
-  MakePolicy policy;
+  cluster_type::make_trainer policy;
+  std::function<support::test_model()> model;
   std::int64_t size;
   std::uint64_t steps = 3;  ///< that a member has samples for
 
@@ -85,12 +86,9 @@ struct elastic_check {
     }
   }
 
-  [[nodiscard]] M model() const {
-    return M{static_cast<std::conditional_t<std::is_same_v<M, support::quadratic>, std::int64_t, int>>(size)};
-  }
   /// Of parameters, on samples that nobody trained on.
   [[nodiscard]] double loss(std::span<const float> parameters) const {
-    M m = model();
+    support::test_model m = model();
     std::copy(parameters.begin(), parameters.end(), m.parameters().values().begin());
     std::vector<std::int32_t> tokens(200);
     for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(1'000'000 + i);
@@ -160,6 +158,15 @@ struct elastic_check {
   }
 };
 
+template <class M, class Inner, class MakePolicy>
+elastic_check check_of(MakePolicy policy, std::int64_t size, std::uint64_t steps) {
+  const auto model = [size] {
+    return support::test_model{
+        M{static_cast<std::conditional_t<std::is_same_v<M, support::quadratic>, std::int64_t, int>>(size)}};
+  };
+  return {support::elastic_trainers<Inner, M>(std::move(policy)), model, size, steps};
+}
+
 enum class how { at_points_of_a_round, at_every_call, joined_at_every_round };
 
 /// Every preset that tolerates it, by name; a small model of blocks where it takes models apart.
@@ -171,7 +178,7 @@ struct all_presets {
   void operator()(std::string name, MakePolicy policy, std::int64_t size = std::is_same_v<M, support::blocky> ? 4 : 200,
                   std::uint64_t steps = 3) {
     INFO(name);
-    elastic_check<M, Inner, MakePolicy> check{policy, size, steps};
+    elastic_check check = check_of<M, Inner>(policy, size, steps);
     if (what == how::at_points_of_a_round) check.at_points_of_a_round();
     if (what == how::at_every_call) check.at_every_call();
     if (what == how::joined_at_every_round) check.joined_at_every_round();
@@ -245,7 +252,7 @@ struct all_presets {
     };
     (*this).template operator()<support::blocky>("decoupled_diloco", policy, 4, 8);
     if (what == how::at_every_call) {
-      elastic_check<support::blocky, optim::sgd, decltype(policy)>{policy, 4, 8}.at_every_call(0);
+      check_of<support::blocky, optim::sgd>(policy, 4, 8).at_every_call(0);
     }
     const auto waits = [] {
       return make(presets::async_local_sgd_options{
@@ -253,7 +260,7 @@ struct all_presets {
     };
     (*this)("async_local_sgd", waits, 200, 8);
     if (what == how::at_every_call) {
-      elastic_check<support::quadratic, optim::sgd, decltype(waits)>{waits, 200, 8}.at_every_call(0);
+      check_of<support::quadratic, optim::sgd>(waits, 200, 8).at_every_call(0);
     }
   }
   /// Two policies of one's own: parameters whole, a round within a round, and rows that are made before they are applied.

@@ -16,6 +16,8 @@ namespace support {
 
 class blocky : public test_model {
  public:
+  using self = blocky;
+
   explicit blocky(int blocks = 4, std::uint64_t seed = 1)
       : test_model{parameters_of(blocks, seed),
                    [](causeway::parameter_store& store, tokens inputs, float scale, std::uint64_t) {

@@ -21,7 +21,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -70,23 +72,71 @@ struct peer_history {
   std::uint64_t step = 0;
   bool finished = false;
   std::string error;
-  bool resumable = true;  ///< the state after an error is one that can be saved
 };
 
-/// `make(environment)` gives a peer's trainer.
-template <class MakeTrainer>
+/// What the suite asks of a trainer, whatever its policies: so that the suite is compiled once for all of them.
+class tested_trainer {
+ public:
+  tested_trainer() = default;
+  tested_trainer(const tested_trainer&) = delete;
+  tested_trainer& operator=(const tested_trainer&) = delete;
+  virtual ~tested_trainer() = default;
+
+  virtual causeway::result<void> start() = 0;
+  virtual causeway::result<void> step(const causeway::batch& b) = 0;
+  virtual causeway::result<void> finish() = 0;
+  virtual std::uint64_t steps() = 0;
+  virtual std::uint64_t rounds() = 0;
+  virtual std::span<const float> parameters() = 0;
+  virtual saved_state save() = 0;
+  virtual void load(const saved_state& bytes) = 0;
+};
+
+template <class Trainer>
+class held_tested_trainer final : public tested_trainer {
+ public:
+  template <class Make>
+  explicit held_tested_trainer(Make&& make) : trainer_{make()} {}
+
+  causeway::result<void> start() override { return trainer_.start(); }
+  causeway::result<void> step(const causeway::batch& b) override {
+    CAUSEWAY_TRY(trainer_.step(b));
+    return {};
+  }
+  causeway::result<void> finish() override { return trainer_.finish(); }
+  std::uint64_t steps() override { return trainer_.context().step(); }
+  std::uint64_t rounds() override { return trainer_.context().round(); }
+  std::span<const float> parameters() override { return trainer_.model().parameters().values(); }
+  saved_state save() override { return support::save(trainer_); }
+  void load(const saved_state& bytes) override { support::load(trainer_, bytes); }
+
+ private:
+  Trainer trainer_;
+};
+
 class trainer_runs {
  public:
-  trainer_runs(MakeTrainer make, conformance_options options) : make_{make}, options_{options} {}
+  using make_trainer = std::function<std::unique_ptr<tested_trainer>(causeway::environment)>;
+
+  /// `make(environment)` gives a peer's trainer.
+  template <class Make>
+  trainer_runs(Make make, conformance_options options)
+      : make_{[make](causeway::environment env) -> std::unique_ptr<tested_trainer> {
+          const auto whole = [&] { return make(std::move(env)); };
+          return std::make_unique<held_tested_trainer<decltype(whole())>>(whole);
+        }},
+        options_{options} {}
+
+  [[nodiscard]] std::unique_ptr<tested_trainer> make(causeway::environment env) const { return make_(std::move(env)); }
 
   /// Every peer runs from its state in `from` (none: the beginning) until it has taken `until` steps, or fails.
   std::vector<peer_history> run(causeway::net::memory_network& network, const std::vector<saved_state>& from,
                                 std::uint64_t until, bool finish) {
     std::vector<peer_history> history(options_.peers);
     run_cluster(network, options_.peers, [&](std::uint32_t peer, causeway::environment env) {
-      auto trainer = make_(std::move(env));
-      if (!from.empty()) load(trainer, from[peer]);
-      run_peer(trainer, peer, until, finish, history[peer]);
+      const auto trainer = make_(std::move(env));
+      if (!from.empty()) trainer->load(from[peer]);
+      run_peer(*trainer, peer, until, finish, history[peer]);
     });
     return history;
   }
@@ -97,30 +147,26 @@ class trainer_runs {
   }
 
   /// One peer, whatever its network.
-  void run_peer(auto& trainer, std::uint32_t peer, std::uint64_t until, bool finish, peer_history& h) {
+  void run_peer(tested_trainer& trainer, std::uint32_t peer, std::uint64_t until, bool finish, peer_history& h) const {
     auto outcome = trainer.start();
-    const auto remember = [&] { h.rounds[trainer.context().round()] = save(trainer); };
+    const auto remember = [&] { h.rounds[trainer.rounds()] = trainer.save(); };
     if (outcome) remember();
-    while (outcome && trainer.context().step() < until) {
-      const auto tokens = tokens_of(peer, trainer.context().step(), static_cast<std::size_t>(4 * options_.sequences));
-      const auto report = trainer.step({tokens, tokens, options_.sequences});
-      if (!report) {
-        outcome = report.error();
-      } else {
-        remember();
-      }
+    while (outcome && trainer.steps() < until) {
+      const auto tokens = tokens_of(peer, trainer.steps(), static_cast<std::size_t>(4 * options_.sequences));
+      outcome = trainer.step({tokens, tokens, options_.sequences});
+      if (outcome) remember();
     }
     if (outcome && finish) outcome = trainer.finish();
     h.finished = outcome.has_value();
     if (!outcome) h.error = outcome.error().text();
     if (h.finished) remember();
-    h.step = trainer.context().step();
-    const auto values = trainer.model().parameters().values();
+    h.step = trainer.steps();
+    const auto values = trainer.parameters();
     h.parameters.assign(values.begin(), values.end());
   }
 
  private:
-  MakeTrainer make_;
+  make_trainer make_;
   conformance_options options_;
 };
 
@@ -145,9 +191,7 @@ inline void same_end(const std::vector<peer_history>& a, const std::vector<peer_
 }
 
 /// What is asked of all policies. Gives what peers hold at the end.
-template <class MakeTrainer>
-std::vector<peer_history> check_trainer(MakeTrainer make, conformance_options options) {
-  trainer_runs runs{make, options};
+inline std::vector<peer_history> check_trainer(trainer_runs runs, const conformance_options& options) {
   const auto reference = runs.run({}, options.steps, true);
   same_end(reference, runs.run({}, options.steps, true));
 
@@ -187,7 +231,10 @@ auto conforming_trainer(causeway::environment env, Policies... policies) {
 
 template <class Inner = causeway::optim::adamw, class M = quadratic, class MakePolicy>
 void check_communication_policy(MakePolicy make, conformance_options options = {}) {
-  check_trainer([&](causeway::environment env) { return conforming_trainer<M>(std::move(env), make(), Inner{}); }, options);
+  const auto trainer_of = [make](causeway::environment env) {
+    return conforming_trainer<M>(std::move(env), make(), Inner{});
+  };
+  check_trainer(trainer_runs{trainer_of, options}, options);
 }
 
 /// The policy must train all of the model on each peer. One that cuts it is held against the model that nobody cut, as
@@ -198,7 +245,7 @@ void check_parallelism_policy(MakePolicy make, conformance_options options = {.s
   const auto trainer_of = [&](causeway::environment env) {
     return conforming_trainer<M>(std::move(env), causeway::comm::every_step<>{}, make());
   };
-  const auto ends = check_trainer(trainer_of, options);
+  const auto ends = check_trainer(trainer_runs{trainer_of, options}, options);
   trainer_runs whole{
       [](causeway::environment env) { return conforming_trainer<M>(std::move(env), causeway::comm::every_step<>{}); },
       options};
@@ -232,7 +279,7 @@ void check_fault_policy(MakePolicy make, conformance_options options = {}) {
   const auto trainer_of = [&](causeway::environment env) {
     return conforming_trainer<quadratic>(std::move(env), causeway::comm::every_step<>{}, make());
   };
-  const auto ends = check_trainer(trainer_of, options);
+  const auto ends = check_trainer(trainer_runs{trainer_of, options}, options);
   for (const peer_history& h : ends) CHECK(h.step == options.steps);  // what succeeded is committed, once
 
   auto policy = make();

@@ -63,12 +63,53 @@ struct elastic_options {
   std::function<misbehaviour(causeway::sim::process& p)> misbehaves{};
 };
 
-/// `make` gives the communication policy of every peer. `M` is made from the options' size.
-template <class MakeComm, class Inner = causeway::optim::sgd, class M = quadratic>
-class elastic_cluster {
+/// What a run asks of a peer's trainer, whatever its policy: so that the run is compiled once for all policies.
+class member_trainer {
  public:
-  elastic_cluster(MakeComm make, elastic_options options)
-      : make_{make},
+  member_trainer() = default;
+  member_trainer(const member_trainer&) = delete;
+  member_trainer& operator=(const member_trainer&) = delete;
+  virtual ~member_trainer() = default;
+
+  virtual causeway::result<void> start() = 0;
+  virtual causeway::result<std::vector<std::uint64_t>> draw(std::uint64_t samples) = 0;
+  virtual causeway::result<void> step(const causeway::batch& b) = 0;
+  virtual std::span<float> parameters() = 0;
+  virtual std::span<const float> shared_parameters() = 0;
+  virtual std::uint64_t round() = 0;
+};
+
+template <class Trainer>
+class held_member_trainer final : public member_trainer {
+ public:
+  template <class Make>
+  explicit held_member_trainer(Make&& make) : trainer_{make()} {}
+
+  causeway::result<void> start() override { return trainer_.start(); }
+  causeway::result<std::vector<std::uint64_t>> draw(std::uint64_t samples) override { return trainer_.draw(samples); }
+  causeway::result<void> step(const causeway::batch& b) override {
+    CAUSEWAY_TRY(trainer_.step(b));
+    return {};
+  }
+  std::span<float> parameters() override { return trainer_.context().parameters(); }
+  std::span<const float> shared_parameters() override {
+    if constexpr (requires { trainer_.comm().shared_parameters(); }) return trainer_.comm().shared_parameters();
+    return {};
+  }
+  std::uint64_t round() override { return trainer_.context().round(); }
+
+ private:
+  Trainer trainer_;
+};
+
+class elastic_run {
+ public:
+  /// `size` parameters.
+  using make_trainer =
+      std::function<std::unique_ptr<member_trainer>(causeway::environment, causeway::trainer_options, std::int64_t size)>;
+
+  elastic_run(make_trainer make, elastic_options options)
+      : make_{std::move(make)},
         options_{std::move(options)},
         checker_{options_.batch * options_.steps_per_round, budget()},
         world_{world_options()} {
@@ -167,8 +208,6 @@ class elastic_cluster {
   static constexpr std::uint64_t run_id = 77;
 
  private:
-  using model_size = std::conditional_t<std::is_same_v<M, quadratic>, std::int64_t, int>;
-
   causeway::sim::world_options world_options() const {
     auto o = options_.world;
     o.seed = options_.seed;
@@ -236,16 +275,12 @@ class elastic_cluster {
     trainer_options to;
     to.learning_rate = optim::constant{0.05F};
     if (options_.warmup > 0) to.learning_rate = optim::warmup_cosine{0.05F, options_.warmup, 10 * options_.warmup};
-    std::optional trainer{make_trainer(trained_as<M>{M{static_cast<model_size>(options_.size)}}, std::move(env), to,
-                                       make_(), Inner{}, fault::quorum{})};
+    auto trainer = make_(std::move(env), to, options_.size);
     const auto outcome = train(p, *trainer);
     if (!outcome) return note_error(p, outcome.error());
-    const auto values = trainer->model().parameters().values();
+    const std::span<const float> values = trainer->parameters(), shared = trainer->shared_parameters();
     parameters_[p.host()].assign(values.begin(), values.end());
-    if constexpr (requires { trainer->comm().shared_parameters(); }) {
-      const std::span<const float> shared = trainer->comm().shared_parameters();
-      shared_[p.host()].assign(shared.begin(), shared.end());
-    }
+    shared_[p.host()].assign(shared.begin(), shared.end());
     if (options_.trainer_ends) trainer.reset();
     finished_[p.host()] = true;
     if (finished() == options_.peers) world_.end_run();
@@ -258,8 +293,7 @@ class elastic_cluster {
     if (world_.running() == &p) p.sleep(std::chrono::hours{1});
   }
 
-  template <class Trainer>
-  causeway::result<void> train(causeway::sim::process& p, Trainer& trainer) {
+  causeway::result<void> train(causeway::sim::process& p, member_trainer& trainer) {
     CAUSEWAY_TRY(trainer.start());
     for (;;) {
       CAUSEWAY_ASSIGN(const auto numbers, trainer.draw(options_.batch));
@@ -267,8 +301,8 @@ class elastic_cluster {
       std::vector<std::int32_t> tokens;
       for (const std::uint64_t n : numbers) tokens.push_back(static_cast<std::int32_t>(n));
       p.compute(options_.step_time);
-      if (options_.watches) options_.watches(p.host(), tokens, trainer.context().parameters());
-      if (options_.spoils) options_.spoils(p.host(), trainer.context().round(), trainer.context().parameters());
+      if (options_.watches) options_.watches(p.host(), tokens, trainer.parameters());
+      if (options_.spoils) options_.spoils(p.host(), trainer.round(), trainer.parameters());
       CAUSEWAY_TRY(trainer.step({tokens, tokens, static_cast<std::int64_t>(tokens.size())}));
       ++steps_[p.host()];
     }
@@ -297,7 +331,7 @@ class elastic_cluster {
   bool keep_events = false;
 
  private:
-  MakeComm make_;
+  make_trainer make_;
   elastic_options options_;
   causeway::membership::checker checker_;
   std::optional<std::string> violation_;
@@ -317,6 +351,27 @@ class elastic_cluster {
   std::map<std::uint64_t, causeway::time_point> committed_at_;
   std::vector<std::shared_ptr<causeway::net::fabric>> fabrics_;
   causeway::sim::world world_;  // last: its processes refer to the rest
+};
+
+/// Trainers whose communication policy `make` gives. `M` is made from the options' size.
+template <class Inner = causeway::optim::sgd, class M = quadratic, class MakeComm>
+elastic_run::make_trainer elastic_trainers(MakeComm make) {
+  return [make](causeway::environment env, causeway::trainer_options to,
+                std::int64_t size) -> std::unique_ptr<member_trainer> {
+    using model_size = std::conditional_t<std::is_same_v<M, quadratic>, std::int64_t, int>;
+    const auto whole = [&] {
+      return causeway::make_trainer(trained_as<M>{M{static_cast<model_size>(size)}}, std::move(env), to, make(), Inner{},
+                                    causeway::fault::quorum{});
+    };
+    return std::make_unique<held_member_trainer<decltype(whole())>>(whole);
+  };
+}
+
+template <class MakeComm, class Inner = causeway::optim::sgd, class M = quadratic>
+class elastic_cluster : public elastic_run {
+ public:
+  elastic_cluster(MakeComm make, elastic_options options)
+      : elastic_run{elastic_trainers<Inner, M>(std::move(make)), std::move(options)} {}
 };
 
 }  // namespace support

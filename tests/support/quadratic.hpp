@@ -20,6 +20,8 @@ namespace support {
 
 class quadratic : public test_model {
  public:
+  using self = quadratic;
+
   explicit quadratic(std::int64_t size = 37, std::uint64_t seed = 1)
       : test_model{parameters_of(size, seed),
                    [size](causeway::parameter_store& store, tokens inputs, float scale, std::uint64_t) {

@@ -22,6 +22,8 @@ namespace support {
 
 class shaped : public test_model {
  public:
+  using self = shaped;
+
   explicit shaped(int blocks = 6, std::int64_t width = 128)
       : test_model{parameters_of(blocks, width), windows{}, [](causeway::parameter_store&, tokens) { return 1.0; }} {}
 

@@ -52,9 +52,18 @@ class test_model {
 };
 static_assert(causeway::Model<test_model>);
 
-/// As what a trainer takes an M.
+/// As what a trainer takes an M. A model that is nothing more than its test_model says `using self = its own name`.
 template <class M>
-using trained_as = std::conditional_t<std::derived_from<M, test_model>, test_model, M>;
+struct how_trained {
+  using type = M;
+};
+template <class M>
+  requires std::same_as<typename M::self, M>
+struct how_trained<M> {
+  using type = test_model;
+};
+template <class M>
+using trained_as = typename how_trained<M>::type;
 
 }  // namespace support
 

@@ -61,6 +61,8 @@ inline float gradient(std::uint32_t peer, std::uint64_t step, std::uint32_t at) 
 
 class model : public test_model {
  public:
+  using self = model;
+
   /// `pull` times the parameters is a part of the gradient.
   explicit model(std::uint32_t peer, float pull = 0)
       : test_model{

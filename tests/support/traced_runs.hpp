@@ -94,6 +94,8 @@ class trace {
 /// Every sequence of its batches is two tokens: who trains, and in which step.
 class traced_model : public test_model {
  public:
+  using self = traced_model;
+
   explicit traced_model(const trace& t)
       : test_model{start(t),
                    [&t](causeway::parameter_store& store, tokens inputs, float scale, std::uint64_t) {

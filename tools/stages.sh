@@ -65,6 +65,9 @@ build_dev() {
   build dev
 }
 
+# Labels of what takes long and finds little that the other tests have not found.
+only_all='consumers|hunt|cost'
+
 # One more at a time than cores: many tests are processes that wait for one another and for deadlines.
 test_dev() {
   cd "$root"

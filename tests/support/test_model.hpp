@@ -38,16 +38,17 @@ class test_model {
 
  protected:
   /// Adds `scale` times the gradients to those of the store, and gives the loss.
-  using train = std::function<double(causeway::parameter_store&, tokens inputs, float scale, std::uint64_t stream)>;
-  using loss = std::function<double(causeway::parameter_store&, tokens inputs)>;
+  using train_function =
+      std::function<double(causeway::parameter_store&, tokens inputs, float scale, std::uint64_t stream)>;
+  using loss_function = std::function<double(causeway::parameter_store&, tokens inputs)>;
 
-  test_model(causeway::parameter_store store, train forward_backward, loss evaluate)
+  test_model(causeway::parameter_store store, train_function forward_backward, loss_function evaluate)
       : store_{std::move(store)}, train_{std::move(forward_backward)}, evaluate_{std::move(evaluate)} {}
 
  private:
   causeway::parameter_store store_;
-  train train_;
-  loss evaluate_;
+  train_function train_;
+  loss_function evaluate_;
   std::unique_ptr<device> backend_ = std::make_unique<device>();
 };
 static_assert(causeway::Model<test_model>);

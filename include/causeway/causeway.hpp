@@ -16,6 +16,7 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
+#include <causeway/core/table_text.hpp>
 #include <causeway/core/thread_pool.hpp>
 
 #include <causeway/io/archive.hpp>
@@ -182,7 +183,6 @@
 #include <causeway/sim/queue.hpp>
 #include <causeway/sim/scheduler.hpp>
 #include <causeway/sim/sent_message.hpp>
-#include <causeway/sim/table_text.hpp>
 #include <causeway/sim/transit.hpp>
 #include <causeway/sim/transport.hpp>
 #include <causeway/sim/world.hpp>

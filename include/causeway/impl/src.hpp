@@ -15,6 +15,7 @@
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 1
 #include <causeway/core/impl/rng.ipp>
+#include <causeway/core/impl/table_text.ipp>
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 2
@@ -174,7 +175,6 @@
 #include <causeway/sim/impl/process.ipp>
 #include <causeway/sim/impl/scheduler.ipp>
 #include <causeway/sim/impl/sent_message.ipp>
-#include <causeway/sim/impl/table_text.ipp>
 #include <causeway/sim/impl/transit.ipp>
 #include <causeway/sim/impl/transport.ipp>
 #include <causeway/sim/impl/world.ipp>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_SIM_IMPL_TABLE_TEXT_IPP
-#define CAUSEWAY_SIM_IMPL_TABLE_TEXT_IPP
+#ifndef CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP
+#define CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP
 
-// Bodies of sim/table_text.hpp.
+// Bodies of core/table_text.hpp.
 
-#include <causeway/sim/table_text.hpp>
+#include <causeway/core/table_text.hpp>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace text {
 
 CAUSEWAY_DECL std::string_view trimmed(std::string_view text) {
   constexpr std::string_view blanks = " \t\r";
@@ -25,17 +25,17 @@ CAUSEWAY_DECL std::vector<std::string_view> split(std::string_view text, char se
   }
 }
 
-CAUSEWAY_DECL error text_place::wrong(const std::string& what) const {
+CAUSEWAY_DECL error place::wrong(const std::string& what) const {
   return fail(errc::bad_text, name + ", line " + std::to_string(line), what);
 }
 
-CAUSEWAY_DECL result<double> number_between(std::string_view field, double least, double most, const text_place& place,
+CAUSEWAY_DECL result<double> number_between(std::string_view field, double least, double most, const place& at,
                                             const char* what) {
-  CAUSEWAY_ASSIGN(const double value, number_from<double>(field, place, what));
+  CAUSEWAY_ASSIGN(const double value, number_from<double>(field, at, what));
   if (value >= least && value <= most) return value;
-  return place.wrong(std::string{what} + " is out of range: " + std::string{field.substr(0, 40)});
+  return at.wrong(std::string{what} + " is out of range: " + std::string{field.substr(0, 40)});
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
+}}}  // namespace causeway::CAUSEWAY_ABI::text
 
-#endif  // CAUSEWAY_SIM_IMPL_TABLE_TEXT_IPP
+#endif  // CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_SIM_TABLE_TEXT_HPP
-#define CAUSEWAY_SIM_TABLE_TEXT_HPP
+#ifndef CAUSEWAY_CORE_TABLE_TEXT_HPP
+#define CAUSEWAY_CORE_TABLE_TEXT_HPP
 
-// What the simulator's text files have in common: lines, comments from '#' on, fields, numbers, and errors that name the
-// line. Text comes from people: nothing is trusted, and sizes are bounded.
+// What tables have in common that people write as text: lines, comments from '#' on, fields, numbers, and errors that name
+// the line. Nothing is trusted, and sizes are bounded.
 
-#include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
 
 #include <charconv>
@@ -18,9 +17,9 @@
 #include <type_traits>
 #include <vector>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace text {
 
-inline constexpr std::size_t longest_table_text = std::size_t{16} << 20U;
+inline constexpr std::size_t longest_table = std::size_t{16} << 20U;
 
 CAUSEWAY_DECL std::string_view trimmed(std::string_view text);
 
@@ -28,7 +27,7 @@ CAUSEWAY_DECL std::string_view trimmed(std::string_view text);
 CAUSEWAY_DECL std::vector<std::string_view> split(std::string_view text, char separator);
 
 /// One line of a file, for messages.
-struct text_place {
+struct place {
   const std::string& name;
   std::size_t line;
 
@@ -38,43 +37,39 @@ struct text_place {
 /// Calls `take(line, place)` for each line that holds more than blanks and comments. `name` is for messages.
 template <class Take>
 result<void> for_each_line(std::string_view text, const std::string& name, Take take) {
-  if (text.size() > longest_table_text)
-    return fail(errc::too_large, name, "longer than 16 MiB; leave out what is not needed");
+  if (text.size() > longest_table) return fail(errc::too_large, name, "longer than 16 MiB; leave out what is not needed");
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::size_t end = text.find('\n');
     const std::string_view whole = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     const std::string_view line = trimmed(whole.substr(0, whole.find('#')));
-    if (!line.empty()) CAUSEWAY_TRY(take(line, text_place{name, number}));
+    if (!line.empty()) CAUSEWAY_TRY(take(line, place{name, number}));
   }
   return {};
 }
 
 /// A number of type T that takes the whole field.
 template <class T>
-result<T> number_from(std::string_view field, const text_place& place, const char* what) {
+result<T> number_from(std::string_view field, const place& at, const char* what) {
   T value{};
   const auto [end, code] = std::from_chars(field.data(), field.data() + field.size(), value);
   if (field.empty() || code != std::errc{} || end != field.data() + field.size()) {
-    return place.wrong(std::string{what} + " is not a number: \"" + std::string{field.substr(0, 40)} + '"');
+    return at.wrong(std::string{what} + " is not a number: \"" + std::string{field.substr(0, 40)} + '"');
   }
   if constexpr (std::is_floating_point_v<T>) {
-    if (!std::isfinite(value)) return place.wrong(std::string{what} + " must be finite");
+    if (!std::isfinite(value)) return at.wrong(std::string{what} + " must be finite");
   }
   return value;
 }
 
 /// `value` in [least, most].
-CAUSEWAY_DECL result<double> number_between(std::string_view field, double least, double most, const text_place& place,
+CAUSEWAY_DECL result<double> number_between(std::string_view field, double least, double most, const place& at,
                                             const char* what);
 
-/// Whole nanoseconds; `seconds` at most some 290 years.
-inline duration from_seconds(double seconds) { return duration{std::llround(seconds * 1e9)}; }
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
+}}}  // namespace causeway::CAUSEWAY_ABI::text
 
 #ifndef CAUSEWAY_COMPILED
-#include <causeway/sim/impl/table_text.ipp>
+#include <causeway/core/impl/table_text.ipp>
 #endif
 
-#endif  // CAUSEWAY_SIM_TABLE_TEXT_HPP
+#endif  // CAUSEWAY_CORE_TABLE_TEXT_HPP

@@ -30,19 +30,22 @@ SOFT_LINES, HARD_LINES = 300, 600
 # Headers without a test file of their own name: the file that tests them through the header they serve.
 TESTED_THROUGH = [
     (r"config/version\.hpp", "tests/consumers/main.cpp"),
+    (r"comm/hub_(clients|pushes)\.hpp", "tests/comm/parameter_server.cpp"),
     (r"comm/round_(rows|state)\.hpp", "tests/comm/rounds.cpp"),
     (r"config/config\.hpp", "tests/core/result.cpp"),
     (r"parallel/(pipeline/pipeline_(batch|pass|mailbox)|stage_model)\.hpp", "tests/parallel/pipeline.cpp"),
     (r"(parallel/swarm/swarm_(mailbox|options|peer)|train/swarm_group)\.hpp", "tests/parallel/swarm.cpp"),
     (r"parallel/elastic/(step_group|block_ownership|part_change)\.hpp", "tests/parallel/elastic/elastic_recovery.cpp"),
     (r"policy/(traits|archetype)\.hpp", "tests/policy/concepts.cpp"),
+    (r"nn/model_engine\.hpp", "tests/nn/held_part.cpp"),
     (r"kernels/attention_\w+\.hpp", "tests/kernels/attention.cpp"),
     (r"kernels/packed_gemm_\w+\.hpp", "tests/kernels/packed_gemm.cpp"),
     (r"kernels/(gemm|default_gemm)\.hpp", "tests/kernels/packed_gemm.cpp"),
     (r"kernels/openmp_guard\.hpp", "tests/kernels/onednn_gemm.cpp"),
     (r"kernels/(targets|cpu_features)\.hpp", "tests/kernels/simd_math.cpp"),
     (r"collective/(butterfly|channels|encoding|flight|options|refusal|ring|sum)\.hpp", "tests/collective/all_reduce.cpp"),
-    (r"net/mpi_library\.hpp", "tests/net/mpi_transport.cpp"),
+    (r"net/mpi_(engine|library|options)\.hpp", "tests/net/mpi_transport.cpp"),
+    (r"collective/mpi_(site_options|sums)\.hpp", "tests/collective/mpi_site.cpp"),
     (r"collective/site\.hpp", "tests/collective/transport_site.cpp"),
     (r"compress/element\.hpp", "tests/compress/codec.cpp"),
     (r"cuda/device/(row_kernels|queue|sort|product_queue)\.cuh", "tests/cuda/ops/reductions.cpp"),
@@ -56,10 +59,9 @@ TESTED_THROUGH = [
     (r"membership/transfer/transfer_(options|holders?|plan|manifest)\.hpp", "tests/membership/transfer/transfer_fetcher.cpp"),
     (r"sim/disk_\w+\.hpp", "tests/sim/disk.cpp"),
     (r"sim/(connection|options)\.hpp", "tests/sim/network.cpp"),
-    (r"sim/table_text\.hpp", "tests/sim/link_table.cpp"),
-    (r"membership/(attempt|candidate|finder|follower|leader|peer_table|situation)\.hpp",
+    (r"membership/(attempt|attendance|candidate|finder|follower|leader|outlook|peer_table|situation)\.hpp",
      "tests/membership/protocol.cpp"),
-    (r"train/(elastic_group|member_control|spare_round|view_transport)\.hpp", "tests/train/member.cpp"),
+    (r"train/(elastic_group|member_(control|journal|record)|spare_round|view_transport)\.hpp", "tests/train/member.cpp"),
 ]
 
 # (pattern, where it is banned, why). The code is searched without its comments and string literals.

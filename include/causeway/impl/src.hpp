@@ -207,6 +207,7 @@
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 9
 #include <causeway/membership/impl/acceptor.ipp>
 #include <causeway/membership/impl/attempt.ipp>
+#include <causeway/membership/impl/attendance.ipp>
 #include <causeway/membership/impl/blame.ipp>
 #include <causeway/membership/impl/candidate.ipp>
 #include <causeway/membership/impl/checker.ipp>
@@ -219,6 +220,7 @@
 #include <causeway/membership/impl/leader.ipp>
 #include <causeway/membership/impl/ledger.ipp>
 #include <causeway/membership/impl/messages.ipp>
+#include <causeway/membership/impl/outlook.ipp>
 #include <causeway/membership/impl/packing.ipp>
 #include <causeway/membership/impl/peer_table.ipp>
 #include <causeway/membership/impl/proposal.ipp>

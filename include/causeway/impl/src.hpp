@@ -76,6 +76,7 @@
 #include <causeway/net/impl/rendezvous.ipp>
 #endif
 #if defined(CAUSEWAY_HAS_MPI)
+#include <causeway/net/impl/mpi_engine.ipp>
 #include <causeway/net/impl/mpi_transport.ipp>
 #include <causeway/net/impl/mpi_world.ipp>
 #endif
@@ -201,6 +202,7 @@
 #include <causeway/collective/impl/two_level_mean.ipp>
 #if defined(CAUSEWAY_HAS_MPI)
 #include <causeway/collective/impl/mpi_site.ipp>
+#include <causeway/collective/impl/mpi_sums.ipp>
 #endif
 #endif
 

@@ -92,6 +92,7 @@
 #include <causeway/nn/llama.hpp>
 #include <causeway/nn/memory_estimate.hpp>
 #include <causeway/nn/micro_batch.hpp>
+#include <causeway/nn/model_engine.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>

@@ -125,8 +125,10 @@
 #include <causeway/comm/block_rows.hpp>
 #include <causeway/comm/by_site.hpp>
 #include <causeway/comm/every_step.hpp>
+#include <causeway/comm/hub_clients.hpp>
 #include <causeway/comm/hub_copy.hpp>
 #include <causeway/comm/hub_line.hpp>
+#include <causeway/comm/hub_pushes.hpp>
 #include <causeway/comm/hub_record.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/hub_tier.hpp>

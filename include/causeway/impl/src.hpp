@@ -325,8 +325,10 @@
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 14
+#include <causeway/comm/impl/hub_clients.ipp>
 #include <causeway/comm/impl/hub_copy.ipp>
 #include <causeway/comm/impl/hub_line.ipp>
+#include <causeway/comm/impl/hub_pushes.ipp>
 #include <causeway/comm/impl/hub_record.ipp>
 #include <causeway/comm/impl/hub_rules.ipp>
 #include <causeway/comm/impl/push_aggregator.ipp>

@@ -371,6 +371,7 @@
 #include <causeway/parallel/serving/impl/block_rpc_codec.ipp>
 #include <causeway/parallel/serving/impl/block_server_directory.ipp>
 #include <causeway/parallel/serving/impl/tuned_parameters.ipp>
+#include <causeway/parallel/swarm/impl/early_orders.ipp>
 #include <causeway/parallel/swarm/impl/micro_batch_state.ipp>
 #include <causeway/parallel/swarm/impl/peer_directory.ipp>
 #include <causeway/parallel/swarm/impl/swarm_balance.ipp>

@@ -499,6 +499,8 @@
 #include <causeway/train/held_samples.hpp>
 #include <causeway/train/member.hpp>
 #include <causeway/train/member_control.hpp>
+#include <causeway/train/member_journal.hpp>
+#include <causeway/train/member_record.hpp>
 #include <causeway/train/member_waits.hpp>
 #include <causeway/train/model.hpp>
 #include <causeway/train/observer.hpp>

@@ -389,6 +389,8 @@
 #include <causeway/train/impl/held_samples.ipp>
 #include <causeway/train/impl/member.ipp>
 #include <causeway/train/impl/member_control.ipp>
+#include <causeway/train/impl/member_journal.ipp>
+#include <causeway/train/impl/member_record.ipp>
 #include <causeway/train/impl/member_waits.ipp>
 #include <causeway/train/impl/pipeline_group.ipp>
 #include <causeway/train/impl/refound.ipp>

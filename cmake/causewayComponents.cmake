@@ -10,7 +10,7 @@
 #   causeway_find_component(mpi)     causeway::mpi      net/mpi_*.hpp and collective/mpi_*.hpp: of Open MPI or MPICH, whichever
 #                                    find_package(MPI) takes; MPI_EXECUTABLE_SUFFIX=.mpich chooses where both are installed
 #   causeway_find_component(cuda)    causeway::cuda     cuda/*.cuh but matmul.cuh, in projects with the language CUDA
-#   causeway_find_component(cublaslt)  causeway::cublaslt  cuda/matmul.cuh, and what includes it, such as cuda/engine.cuh
+#   causeway_find_component(cublaslt)  causeway::cublaslt  cuda/device/matmul.cuh, and what includes it, such as cuda/engine.cuh
 #   causeway_find_component(nccl)    causeway::nccl     cuda/nccl.cuh, in what is compiled as CUDA
 #   causeway_find_component(compiled)  causeway::compiled  what is no template, compiled once, with the flags of the project
 #
@@ -196,7 +196,7 @@ function(causeway_find_compiled)
   if(TARGET causeway::mpi)
     set(source "${CMAKE_CURRENT_BINARY_DIR}/causeway_compiled/mpi.cpp")
     set(text "")
-    foreach(name IN ITEMS net/impl/mpi_world net/impl/mpi_transport collective/impl/mpi_site)
+    foreach(name IN ITEMS net/impl/mpi_world net/impl/mpi_engine net/impl/mpi_transport collective/impl/mpi_sums collective/impl/mpi_site)
       string(APPEND text "#include <causeway/${name}.ipp>\n")
     endforeach()
     file(CONFIGURE OUTPUT "${source}" CONTENT "${text}")

@@ -84,7 +84,7 @@ DOORS = {
     "json": Door(r"nlohmann/", r"formats/(impl/)?\w+\.[hi]pp$", "defined(CAUSEWAY_HAS_JSON)"),
     "onednn": Door(r"oneapi/|dnnl", r"kernels/onednn_gemm\.hpp$", "defined(CAUSEWAY_HAS_ONEDNN)"),
     "blas": Door(r"cblas|openblas", r"kernels/cblas_gemm\.hpp$", "defined(CAUSEWAY_HAS_CBLAS)"),
-    "cuda": Door(r"cuda|cub/|cublas|mma\.h|nvrtc", r"cuda/\w+\.(cuh|hpp)$", "defined(__CUDACC__)"),
+    "cuda": Door(r"cuda|cub/|cublas|mma\.h|nvrtc", r"cuda/(\w+/)?\w+\.(cuh|hpp)$", "defined(__CUDACC__)"),
     "mpi": Door(r"mpi\.h$", r"(net|collective)/(impl/)?mpi_\w+\.[hi]pp$", "defined(CAUSEWAY_HAS_MPI)", hidden=True),
     "nccl": Door(r"nccl", r"cuda/nccl\.cuh$", "__has_include(<nccl.h>)"),
 }

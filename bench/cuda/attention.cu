@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flash attention. Operations are those that causality leaves: 2 T² d a product and head, halved; two products forward,
 // five backward, although this backward pass makes seven.
-#include <causeway/cuda/attention.hpp>
-#include <causeway/cuda/queue.cuh>
+#include <causeway/cuda/device/queue.cuh>
+#include <causeway/cuda/ops/attention.hpp>
 
 #include "cuda/meter.cuh"
 

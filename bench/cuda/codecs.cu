@@ -2,11 +2,11 @@
 // Codecs: encoding with error feedback, checking, decoding, adding. Bytes are values, errors and codes, each read or
 // written once.
 #include <causeway/compress/top_k.hpp>
-#include <causeway/cuda/codecs.hpp>
-#include <causeway/cuda/dct.hpp>
-#include <causeway/cuda/mask.hpp>
-#include <causeway/cuda/queue.cuh>
-#include <causeway/cuda/top_k.hpp>
+#include <causeway/cuda/device/queue.cuh>
+#include <causeway/cuda/ops/codecs.hpp>
+#include <causeway/cuda/ops/dct.hpp>
+#include <causeway/cuda/ops/mask.hpp>
+#include <causeway/cuda/ops/top_k.hpp>
 
 #include "cuda/meter.cuh"
 

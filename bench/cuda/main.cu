@@ -3,7 +3,7 @@
 // Every kernel of cuda/ beside what bounds it on this device: `main [--quick]` prints a page in Markdown. Exit code 2: no
 // device; 1: something could not be measured, and the page says what. bench/cuda/run.sh runs this and the tests.
 
-#include <causeway/cuda/matmul.cuh>
+#include <causeway/cuda/device/matmul.cuh>
 
 #include "cuda/meter.cuh"
 #include "cuda/round.hpp"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of the forward and backward pass that only move memory, with the shapes of GPT-2 124M at 64 k tokens. Bytes are
 // what has to be read and written once.
-#include <causeway/cuda/activation_bodies.hpp>
-#include <causeway/cuda/cross_entropy_body.hpp>
-#include <causeway/cuda/embedding.hpp>
-#include <causeway/cuda/norm_bodies.hpp>
-#include <causeway/cuda/reductions.hpp>
-#include <causeway/cuda/row_kernels.cuh>
-#include <causeway/cuda/sort.cuh>
+#include <causeway/cuda/bodies/activation_bodies.hpp>
+#include <causeway/cuda/bodies/cross_entropy_body.hpp>
+#include <causeway/cuda/bodies/norm_bodies.hpp>
+#include <causeway/cuda/device/row_kernels.cuh>
+#include <causeway/cuda/device/sort.cuh>
+#include <causeway/cuda/ops/embedding.hpp>
+#include <causeway/cuda/ops/reductions.hpp>
 
 #include "cuda/meter.cuh"
 

@@ -7,10 +7,10 @@
 // another.
 
 #include <causeway/core/result.hpp>
-#include <causeway/cuda/elementwise.cuh>
-#include <causeway/cuda/matmul.cuh>
-#include <causeway/cuda/memory.cuh>
-#include <causeway/cuda/runtime.cuh>
+#include <causeway/cuda/device/elementwise.cuh>
+#include <causeway/cuda/device/matmul.cuh>
+#include <causeway/cuda/device/memory.cuh>
+#include <causeway/cuda/device/runtime.cuh>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuBLASLt with the products of a block and of the output layer, forward and backward, with their epilogues.
-#include <causeway/cuda/matmul.cuh>
-#include <causeway/cuda/orthogonalise.hpp>
-#include <causeway/cuda/product_queue.cuh>
+#include <causeway/cuda/device/matmul.cuh>
+#include <causeway/cuda/device/product_queue.cuh>
+#include <causeway/cuda/ops/orthogonalise.hpp>
 
 #include "cuda/meter.cuh"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Updates of 124 million parameters, and the norm of their gradients.
-#include <causeway/cuda/queue.cuh>
-#include <causeway/cuda/reductions.hpp>
-#include <causeway/cuda/update_bodies.hpp>
+#include <causeway/cuda/bodies/update_bodies.hpp>
+#include <causeway/cuda/device/queue.cuh>
+#include <causeway/cuda/ops/reductions.hpp>
 
 #include "cuda/meter.cuh"
 

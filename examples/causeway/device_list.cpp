@@ -2,7 +2,7 @@
 #include "device_list.hpp"
 
 #include <causeway/core/clock.hpp>
-#include <causeway/sim/table_text.hpp>
+#include <causeway/core/table_text.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -11,14 +11,13 @@
 namespace app {
 namespace {
 
-namespace text = causeway::sim::detail;
+namespace text = causeway::text;
 using causeway::errc;
 using causeway::fail;
 
 constexpr std::size_t most_devices = 1024;
 
-causeway::result<void> add_row(std::string_view line, std::size_t columns, const text::text_place& place,
-                               device_list& all) {
+causeway::result<void> add_row(std::string_view line, std::size_t columns, const text::place& place, device_list& all) {
   const auto fields = text::split(line, ',');
   if (fields.size() != columns) {
     return place.wrong("has " + std::to_string(fields.size()) + " fields, the first line has " + std::to_string(columns));
@@ -46,7 +45,7 @@ causeway::result<device_list> parse_devices(std::string_view file, const std::st
   device_list all;
   std::size_t columns = 0;
   CAUSEWAY_TRY(
-      text::for_each_line(file, name, [&](std::string_view line, const text::text_place& place) -> causeway::result<void> {
+      text::for_each_line(file, name, [&](std::string_view line, const text::place& place) -> causeway::result<void> {
         if (columns != 0) return add_row(line, columns, place, all);
         const std::vector<std::string_view> wanted{"name", "region", "tflop_s", "memory_gb", "count"};
         const auto names = text::split(line, ',');

@@ -9,6 +9,7 @@
 
 #include <causeway/membership/acceptor.hpp>
 #include <causeway/membership/attempt.hpp>
+#include <causeway/membership/attendance.hpp>
 #include <causeway/membership/blame.hpp>
 #include <causeway/membership/candidate.hpp>
 #include <causeway/membership/checker.hpp>
@@ -21,6 +22,7 @@
 #include <causeway/membership/leader.hpp>
 #include <causeway/membership/ledger.hpp>
 #include <causeway/membership/messages.hpp>
+#include <causeway/membership/outlook.hpp>
 #include <causeway/membership/packing.hpp>
 #include <causeway/membership/peer_table.hpp>
 #include <causeway/membership/proposal.hpp>
@@ -59,6 +61,8 @@
 #include <causeway/train/held_samples.hpp>
 #include <causeway/train/member.hpp>
 #include <causeway/train/member_control.hpp>
+#include <causeway/train/member_journal.hpp>
+#include <causeway/train/member_record.hpp>
 #include <causeway/train/member_waits.hpp>
 #include <causeway/train/model.hpp>
 #include <causeway/train/observer.hpp>

@@ -93,6 +93,7 @@
 #include <causeway/parallel/serving/tuned_parameters.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/swarm.hpp>
+#include <causeway/parallel/swarm/early_orders.hpp>
 #include <causeway/parallel/swarm/micro_batch_state.hpp>
 #include <causeway/parallel/swarm/peer_directory.hpp>
 #include <causeway/parallel/swarm/swarm_balance.hpp>

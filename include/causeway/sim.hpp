@@ -27,7 +27,6 @@
 #include <causeway/sim/queue.hpp>
 #include <causeway/sim/scheduler.hpp>
 #include <causeway/sim/sent_message.hpp>
-#include <causeway/sim/table_text.hpp>
 #include <causeway/sim/transit.hpp>
 #include <causeway/sim/transport.hpp>
 #include <causeway/sim/world.hpp>

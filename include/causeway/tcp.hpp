@@ -32,6 +32,7 @@
 #include <causeway/net/link_transport.hpp>
 #include <causeway/net/memory_budget.hpp>
 #include <causeway/net/memory_transport.hpp>
+#include <causeway/net/mpi_options.hpp>
 #include <causeway/net/operations.hpp>
 #include <causeway/net/rendezvous.hpp>
 #include <causeway/net/shared_pages.hpp>
@@ -57,6 +58,7 @@
 #include <causeway/collective/gather_mean.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/collective/message_codec.hpp>
+#include <causeway/collective/mpi_site_options.hpp>
 #include <causeway/collective/norm_aggregators.hpp>
 #include <causeway/collective/options.hpp>
 #include <causeway/collective/own_sum_mean.hpp>

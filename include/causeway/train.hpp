@@ -92,6 +92,7 @@
 #include <causeway/nn/llama.hpp>
 #include <causeway/nn/memory_estimate.hpp>
 #include <causeway/nn/micro_batch.hpp>
+#include <causeway/nn/model_engine.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>
@@ -124,8 +125,10 @@
 #include <causeway/comm/block_rows.hpp>
 #include <causeway/comm/by_site.hpp>
 #include <causeway/comm/every_step.hpp>
+#include <causeway/comm/hub_clients.hpp>
 #include <causeway/comm/hub_copy.hpp>
 #include <causeway/comm/hub_line.hpp>
+#include <causeway/comm/hub_pushes.hpp>
 #include <causeway/comm/hub_record.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/hub_tier.hpp>

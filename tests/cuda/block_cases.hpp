@@ -4,7 +4,7 @@
 
 // The bodies of the codecs with blocks, run here as their kernels run on a device.
 
-#include <causeway/cuda/codec_bodies.hpp>
+#include <causeway/cuda/bodies/codec_bodies.hpp>
 
 #include "cuda/body_support.hpp"
 #include "cuda/thread_group.hpp"

@@ -8,11 +8,11 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/cuda/activation_bodies.hpp>
-#include <causeway/cuda/compute.hpp>
-#include <causeway/cuda/group.hpp>
-#include <causeway/cuda/matmul_plan.hpp>
-#include <causeway/cuda/pack.hpp>
+#include <causeway/cuda/bodies/activation_bodies.hpp>
+#include <causeway/cuda/bodies/group.hpp>
+#include <causeway/cuda/bodies/pack.hpp>
+#include <causeway/cuda/device/matmul_plan.hpp>
+#include <causeway/cuda/ops/compute.hpp>
 #include <causeway/tensor/buffer.hpp>
 
 #include "cuda/host_engine.hpp"

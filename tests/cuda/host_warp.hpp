@@ -6,7 +6,7 @@
 // Copies arrive as late as they may, at the `wait` for them, so that a body that forgets to wait computes with what was
 // there before. Where eight rows that are read at once meet in a bank is counted.
 
-#include <causeway/cuda/warp.hpp>
+#include <causeway/cuda/bodies/warp.hpp>
 #include <causeway/tensor/dtype.hpp>
 
 #include <algorithm>

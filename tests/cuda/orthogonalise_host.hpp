@@ -4,8 +4,8 @@
 
 // The device's orthogonalisation with products of the host, and the direction that optim::muon steps in.
 
-#include <causeway/cuda/orthogonalise_bodies.hpp>
-#include <causeway/cuda/reduce_bodies.hpp>
+#include <causeway/cuda/bodies/orthogonalise_bodies.hpp>
+#include <causeway/cuda/bodies/reduce_bodies.hpp>
 #include <causeway/optim/muon.hpp>
 #include <causeway/tensor/parameters.hpp>
 

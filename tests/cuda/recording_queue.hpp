@@ -6,7 +6,7 @@
 // was given, bodies by value and addresses as they were, runs at each replay. Memory of a recording is lent again within a
 // pass as soon as a lease ends, begins as NaN at every replay, and is nobody else's.
 
-#include <causeway/cuda/queue_recording.hpp>
+#include <causeway/cuda/ops/queue_recording.hpp>
 
 #include "cuda/host_queue.hpp"
 

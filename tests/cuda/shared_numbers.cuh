@@ -2,7 +2,7 @@
 #ifndef CAUSEWAY_TESTS_CUDA_SHARED_NUMBERS_CUH
 #define CAUSEWAY_TESTS_CUDA_SHARED_NUMBERS_CUH
 
-#include <causeway/cuda/runtime.cuh>
+#include <causeway/cuda/device/runtime.cuh>
 
 #include "cuda/body_support.hpp"
 

@@ -5,7 +5,7 @@
 // A group of threads of the host: a body that forgets to wait for its group, or in which only some threads come to a
 // barrier, fails here (and under the thread sanitizer) as it would on a device.
 
-#include <causeway/cuda/group.hpp>
+#include <causeway/cuda/bodies/group.hpp>
 
 #include <algorithm>
 #include <array>

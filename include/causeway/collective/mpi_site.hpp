@@ -5,6 +5,7 @@
 // A site whose ranks are an MPI job, or part of one: means by MPI's own collectives, or by our exchange over MPI's
 // messages, whichever is quicker for the size. Sums can be begun, and finished after other work. Link causeway::mpi.
 
+#include <causeway/collective/mpi_site_options.hpp>
 #include <causeway/collective/site.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
@@ -21,27 +22,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-/// How the ranks of a job make a sum.
-enum class mpi_way : std::uint8_t {
-  all_reduce,  ///< MPI_Iallreduce
-  in_parts,    ///< MPI_Ireduce_scatter, then MPI_Iallgatherv
-  messages,    ///< collective::all_reduce_sum over net::mpi_transport, in the order of the ranks: the bits of any transport
-  direct,      ///< all to all, added here in the same order: f32 of up to 16 KiB, else as all_reduce
-  shared       ///< in memory that all ranks share, in the same order: f32 on one host, else as all_reduce
-};
-inline constexpr mpi_way mpi_ways[] = {mpi_way::all_reduce, mpi_way::in_parts, mpi_way::messages, mpi_way::direct,
-                                       mpi_way::shared};
 CAUSEWAY_DECL [[nodiscard]] std::string to_string(mpi_way way);
 
-struct mpi_site_options {
-  std::size_t measure_up_to = 0;  ///< as `measure`, when the site is opened; 0: nothing is timed
-  /// Only `shared` or `messages`: sums have the same bits over any network, on any number of hosts.
-  bool same_bits = false;
-  thread_pool* pool = nullptr;  ///< for what is computed here; none: the caller's thread. Must outlive the site
-};
-
 namespace detail {
-class mpi_sums;  // in the body: it has MPI's own types
+class mpi_sums;  // it has MPI's own types
 }
 
 /// Models `site` for all ranks of a world. Members hold the same bits after each operation. What fails ends the site, since

@@ -7,15 +7,15 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/cuda/compute.hpp>
+#include <causeway/cuda/device/graph.cuh>
+#include <causeway/cuda/device/matmul.cuh>
+#include <causeway/cuda/device/memory.cuh>
+#include <causeway/cuda/device/product_queue.cuh>
+#include <causeway/cuda/device/runtime.cuh>
+#include <causeway/cuda/device/sort.cuh>
 #include <causeway/cuda/engine.hpp>
-#include <causeway/cuda/graph.cuh>
-#include <causeway/cuda/matmul.cuh>
-#include <causeway/cuda/memory.cuh>
-#include <causeway/cuda/product_queue.cuh>
+#include <causeway/cuda/ops/compute.hpp>
 #include <causeway/cuda/recording.hpp>
-#include <causeway/cuda/runtime.cuh>
-#include <causeway/cuda/sort.cuh>
 
 #include <cuda_runtime_api.h>
 

@@ -9,7 +9,7 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/cuda/runtime.cuh>
+#include <causeway/cuda/device/runtime.cuh>
 #include <causeway/cuda/site.hpp>
 #include <causeway/net/transport.hpp>
 

@@ -41,6 +41,7 @@
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 1
 #include <causeway/core/impl/rng.ipp>
+#include <causeway/core/impl/table_text.ipp>
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 2
@@ -101,6 +102,7 @@
 #include <causeway/net/impl/rendezvous.ipp>
 #endif
 #if defined(CAUSEWAY_HAS_MPI)
+#include <causeway/net/impl/mpi_engine.ipp>
 #include <causeway/net/impl/mpi_transport.ipp>
 #include <causeway/net/impl/mpi_world.ipp>
 #endif
@@ -200,7 +202,6 @@
 #include <causeway/sim/impl/process.ipp>
 #include <causeway/sim/impl/scheduler.ipp>
 #include <causeway/sim/impl/sent_message.ipp>
-#include <causeway/sim/impl/table_text.ipp>
 #include <causeway/sim/impl/transit.ipp>
 #include <causeway/sim/impl/transport.ipp>
 #include <causeway/sim/impl/world.ipp>
@@ -227,12 +228,14 @@
 #include <causeway/collective/impl/two_level_mean.ipp>
 #if defined(CAUSEWAY_HAS_MPI)
 #include <causeway/collective/impl/mpi_site.ipp>
+#include <causeway/collective/impl/mpi_sums.ipp>
 #endif
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 9
 #include <causeway/membership/impl/acceptor.ipp>
 #include <causeway/membership/impl/attempt.ipp>
+#include <causeway/membership/impl/attendance.ipp>
 #include <causeway/membership/impl/blame.ipp>
 #include <causeway/membership/impl/candidate.ipp>
 #include <causeway/membership/impl/checker.ipp>
@@ -245,6 +248,7 @@
 #include <causeway/membership/impl/leader.ipp>
 #include <causeway/membership/impl/ledger.ipp>
 #include <causeway/membership/impl/messages.ipp>
+#include <causeway/membership/impl/outlook.ipp>
 #include <causeway/membership/impl/packing.ipp>
 #include <causeway/membership/impl/peer_table.ipp>
 #include <causeway/membership/impl/proposal.ipp>
@@ -347,8 +351,10 @@
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 14
+#include <causeway/comm/impl/hub_clients.ipp>
 #include <causeway/comm/impl/hub_copy.ipp>
 #include <causeway/comm/impl/hub_line.ipp>
+#include <causeway/comm/impl/hub_pushes.ipp>
 #include <causeway/comm/impl/hub_record.ipp>
 #include <causeway/comm/impl/hub_rules.ipp>
 #include <causeway/comm/impl/push_aggregator.ipp>
@@ -391,6 +397,7 @@
 #include <causeway/parallel/serving/impl/block_rpc_codec.ipp>
 #include <causeway/parallel/serving/impl/block_server_directory.ipp>
 #include <causeway/parallel/serving/impl/tuned_parameters.ipp>
+#include <causeway/parallel/swarm/impl/early_orders.ipp>
 #include <causeway/parallel/swarm/impl/micro_batch_state.ipp>
 #include <causeway/parallel/swarm/impl/peer_directory.ipp>
 #include <causeway/parallel/swarm/impl/swarm_balance.ipp>
@@ -408,6 +415,8 @@
 #include <causeway/train/impl/held_samples.ipp>
 #include <causeway/train/impl/member.ipp>
 #include <causeway/train/impl/member_control.ipp>
+#include <causeway/train/impl/member_journal.ipp>
+#include <causeway/train/impl/member_record.ipp>
 #include <causeway/train/impl/member_waits.ipp>
 #include <causeway/train/impl/pipeline_group.ipp>
 #include <causeway/train/impl/refound.ipp>

@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_KERNELS_ROW_HASH_HPP
 #define CAUSEWAY_KERNELS_ROW_HASH_HPP
 
-// A checksum of a long row of values that many threads can make together, a device's too (cuda/hash_bodies.hpp): pieces are
-// hashed apart, and their hashes again. It names what replicas hold.
+// A checksum of a long row of values that many threads can make together, a device's too (cuda/bodies/hash_bodies.hpp):
+// pieces are hashed apart, and their hashes again. It names what replicas hold.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>

@@ -7,6 +7,7 @@
 
 #include <causeway/membership/evidence.hpp>
 #include <causeway/membership/peer_table.hpp>
+#include <causeway/membership/proposal.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -148,9 +149,6 @@ class follower {
 
   /// Addresses of the view: the news, and what is known here. False: not the same that the leader has.
   CAUSEWAY_DECL [[nodiscard]] bool fill_in(go& m);
-
-  /// Weights are what the record counts, and only who takes part can be a member afterwards.
-  CAUSEWAY_DECL [[nodiscard]] static bool adds_up(const go& m);
 
   /// `fresh`: on the trainer's word, who has the state at hand and nothing left to exchange.
   CAUSEWAY_DECL bool vote_for(ballot at, const commit_record& value, bool fresh);

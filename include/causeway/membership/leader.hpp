@@ -7,14 +7,13 @@
 // acceptor.hpp).
 
 #include <causeway/membership/attempt.hpp>
+#include <causeway/membership/attendance.hpp>
 #include <causeway/membership/blame.hpp>
 #include <causeway/membership/decision.hpp>
 #include <causeway/membership/follower.hpp>
 #include <causeway/membership/peer_table.hpp>
 #include <causeway/membership/proposal.hpp>
-#include <causeway/membership/roll_call.hpp>
 #include <causeway/membership/takeover.hpp>
-#include <causeway/membership/transfer/transfer_time.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -77,14 +76,10 @@ class leader {
   [[nodiscard]] const std::string& waiting_for() const noexcept { return waiting_; }
   [[nodiscard]] bool stuck() const noexcept { return stuck_; }
   /// All peers together have the samples of the round.
-  [[nodiscard]] bool enough_samples() const noexcept { return enough_samples_; }
+  [[nodiscard]] bool enough_samples() const noexcept { return there_.enough_samples; }
   CAUSEWAY_DECL [[nodiscard]] std::string describe(time_point now) const;
 
  private:
-  CAUSEWAY_DECL [[nodiscard]] bool follows_us(const peer_entry& p) const;
-  /// It can never vote in a ballot of ours below barrier_ any more, and told what it voted for before.
-  CAUSEWAY_DECL [[nodiscard]] bool usable(const peer_entry& p) const;
-
   // -- between attempts
 
   /// Whether decide() could come to another result. In a big run most reports say that one more peer is ready while others
@@ -116,52 +111,11 @@ class leader {
 
   CAUSEWAY_DECL [[nodiscard]] adoption adoption_notice() const;
 
-  /// Whether a peer has said since the last attempt that it is ready for another.
-  [[nodiscard]] auto is_ready() const {
-    return [this](net::peer_id id) {
-      const peer_entry* p = t_.find(id);
-      return p != nullptr && usable(*p) && p->said->ready;
-    };
-  }
-
   CAUSEWAY_DECL void try_go();
 
   CAUSEWAY_DECL bool awaits_answers();
 
-  CAUSEWAY_DECL [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const;
-
-  /// Members first, in their order, then the others: the first of them breaks ties of a quorum.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> participants(bool paused_too) const;
-
-  CAUSEWAY_DECL [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const;
-
-  /// At least half of the peers here that have something to train. A quorum of the members may be far fewer where the last
-  /// round was made without many; rounds would get ever smaller, and ever more.
-  CAUSEWAY_DECL [[nodiscard]] bool are_most(const std::vector<net::peer_id>& who) const;
-
-  [[nodiscard]] std::size_t least_peers() const { return std::max(t_.settings.min_peers, 1U); }
-  /// Who must have come before the first round. They need not all be there at one time: of many, some are always gone.
-  [[nodiscard]] std::size_t first_peers() const { return t_.votes.newest().round == 0 ? t_.settings.expected : 0; }
-
-  /// Peers that train have less than a round between them, and `who` would begin without some.
-  CAUSEWAY_DECL [[nodiscard]] bool gathers_on(const std::vector<net::peer_id>& who) const;
-
-  /// Neither a member nor somebody who was one and is late.
-  CAUSEWAY_DECL [[nodiscard]] bool is_newcomer(net::peer_id id) const;
-
-  /// Until when the peers that usually come are waited for. `now` or earlier: nobody is missing.
-  CAUSEWAY_DECL [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who);
-
-  /// How many of the peers here that usually come are not in `in`.
-  CAUSEWAY_DECL [[nodiscard]] std::size_t late_peers(const std::set<net::peer_id>& in) const;
-
-  /// Until when this round stands still for the transfer of one peer; `now`: it does not.
-  CAUSEWAY_DECL time_point time_for_transfer(net::peer_id id, std::size_t ready);
-
   CAUSEWAY_DECL void go_with(const std::vector<net::peer_id>& who);
-
-  /// Counts for those that this attempt begins without.
-  CAUSEWAY_DECL void count_absent(const std::vector<net::peer_id>& who);
 
   // -- during an attempt
 
@@ -177,8 +131,6 @@ class leader {
 
   CAUSEWAY_DECL void beat();
 
-  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> others_up() const;
-
   CAUSEWAY_DECL void drop_silent();
 
   CAUSEWAY_DECL void say_waiting(const char* what, const std::vector<net::peer_id>& have);
@@ -188,16 +140,12 @@ class leader {
   peer_table& t_;
   follower& follower_;
   bool active_ = false;
-  std::uint32_t term_ = 0;
-  ballot next_;     ///< of the next attempt
-  ballot barrier_;  ///< statements count from peers barred below it: above all our ballots in this round
+  ballot next_;  ///< of the next attempt
   attempt attempt_;
   blame blame_;
-  wait_times waits_;
-  roll_call calls_;
+  attendance there_;
   std::uint32_t failures_ = 0;  ///< attempts at this round
   std::set<std::uint64_t> failed_adoptions_;
-  transfer_time transfers_;
   time_point next_beat_;
   time_point go_at_ = no_deadline;
   takeover takeover_;
@@ -205,12 +153,9 @@ class leader {
   std::size_t called_ = 0;
   std::string waiting_;
   bool stuck_ = false;
-  bool changed_ = true;            ///< something that decide() looks at
-  net::peer_id blocker_ = 0;       ///< somebody we wait for: until it moves, others need not be looked at; 0: nobody
-  std::size_t look_again_at_ = 0;  ///< so many are ready: half of those who were late then have come
-  bool undecided_ = false;         ///< those who reported cannot say what may be proposed: others are needed
-  bool values_seen_ = false;       ///< somebody voted for this round already
-  bool enough_samples_ = false;
+  bool changed_ = true;       ///< something that decide() looks at
+  bool undecided_ = false;    ///< those who reported cannot say what may be proposed: others are needed
+  bool values_seen_ = false;  ///< somebody voted for this round already
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail

@@ -133,6 +133,8 @@ class peer_table {
   /// At most `most` of the peers that have voted for `value`: they hold its state.
   CAUSEWAY_DECL [[nodiscard]] std::vector<located_peer> voters_for(const commit_record& value, std::size_t most) const;
 
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> others_up() const;
+
   CAUSEWAY_DECL [[nodiscard]] bool quorum_up() const;
 
   /// Whether it has promised somebody else a term of ours or above.

@@ -11,6 +11,7 @@
 #include <causeway/membership/finder.hpp>
 #include <causeway/membership/follower.hpp>
 #include <causeway/membership/leader.hpp>
+#include <causeway/membership/outlook.hpp>
 #include <causeway/membership/peer_table.hpp>
 #include <causeway/membership/situation.hpp>
 
@@ -91,7 +92,7 @@ class protocol {
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] const situation& now_what() const noexcept { return situation_; }
+  [[nodiscard]] const situation& now_what() const noexcept { return outlook_.now_what(); }
   /// After the newest commit known.
   [[nodiscard]] const ledger& samples() const noexcept { return t_.votes.durable().samples; }
   [[nodiscard]] const durable_record& durable() const noexcept { return t_.votes.durable(); }
@@ -108,7 +109,7 @@ class protocol {
   [[nodiscard]] std::uint64_t newest_chain() const noexcept { return t_.votes.newest().chain; }
 
   /// A few lines for people: where it stands, who leads, who is waited for, what was refused.
-  CAUSEWAY_DECL [[nodiscard]] std::string describe(time_point now) const;
+  [[nodiscard]] std::string describe(time_point now) const { return outlook_.describe(now); }
 
  private:
   CAUSEWAY_DECL static detail::peer_entry fresh_connection(const detail::peer_entry& old);
@@ -172,20 +173,6 @@ class protocol {
 
   CAUSEWAY_DECL [[nodiscard]] time_point next_wake() const;
 
-  // ---- the situation ---------------------------------------------------------------------------------------------------
-
-  /// Long lists are copied only when they changed: this runs after every event.
-  CAUSEWAY_DECL void refresh();
-
-  CAUSEWAY_DECL [[nodiscard]] situation look() const;
-
-  CAUSEWAY_DECL bool look_at_attempt(situation& s) const;
-
-  CAUSEWAY_DECL void look_at_rest(situation& s) const;
-
-  /// Why nothing can be committed; empty where it can.
-  CAUSEWAY_DECL [[nodiscard]] std::string no_quorum() const;
-
   /// Nothing is urgent enough to be asked for again at once.
   static constexpr duration shortest_wait = std::chrono::milliseconds{1};
 
@@ -198,8 +185,7 @@ class protocol {
   detail::candidate candidate_;
   detail::finder finder_;
   detail::leader leader_;
-  situation situation_;
-  std::uint64_t shown_ = 0;  ///< chain of situation_.newest
+  detail::outlook outlook_;
   time_point asked_wake_ = no_deadline;
   bool started_ = false;
 };

@@ -19,6 +19,7 @@
 #include <causeway/nn/key_value_cache.hpp>
 #include <causeway/nn/memory_estimate.hpp>
 #include <causeway/nn/micro_batch.hpp>
+#include <causeway/nn/model_engine.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>
@@ -248,50 +249,9 @@ class language_model {
   }
 
  private:
-  // Everything, in one place that stays when the model moves: tapes point into it.
-  struct engine {
-    engine(const options_type& options, BackendType b, model_part held)
-        : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
-      store.allocate(backend.source());
-      low = copies_of(store, options);
-    }
-
-    aligned_buffer<bf16> copies_of(const parameter_store& all, const options_type& options) const {
-      if (options.precision != precision::bf16) return {};  // without data: that is how a pass knows
-      return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
-    }
-
-    void hold(model_part wanted) {
-      parameter_store fresh;
-      Family declared{family.options(), fresh, wanted};
-      fresh.allocate(backend.source());
-      auto copies = copies_of(fresh, family.options());
-      fill_initial(backend.pool(), fresh, declared.initial(), seed, store.segments());
-      for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
-        std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
-      });
-      recorded.forget();
-      store = std::move(fresh);
-      family = std::move(declared);
-      part = std::move(wanted);
-      low = std::move(copies);
-      seen_version = 0;
-    }
-
-    BackendType backend;
-    model_part part;
-    parameter_store store;
-    Family family;
-    std::uint64_t seed = 0;
-    aligned_buffer<bf16> low;
-    std::uint64_t seen_version = 0;
-    buffer_pool memory{backend.source()};
-    tape_type tape{backend, memory};
-    recorded_passes<BackendType> recorded{backend};
-  };
-
   language_model(const options_type& options, BackendType backend, model_part part)
-      : engine_{std::make_unique<engine>(options, std::move(backend), std::move(part))} {}
+      : engine_{std::make_unique<detail::model_engine<Family, BackendType>>(options, std::move(backend), std::move(part))} {
+  }
 
   [[nodiscard]] const Family& family() const noexcept { return engine_->family; }
   [[nodiscard]] parameter_store& store() const noexcept { return engine_->store; }
@@ -358,7 +318,7 @@ class language_model {
 
   /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
   void refresh() {
-    engine& e = *engine_;
+    auto& e = *engine_;
     if (e.seen_version == e.store.version()) return;
     e.backend.ops().fetch(e.store.values().data(), e.store.values().size_bytes());
     if (e.low.size() > 0) refresh_low();
@@ -420,7 +380,7 @@ class language_model {
     return {};
   }
 
-  std::unique_ptr<engine> engine_;
+  std::unique_ptr<detail::model_engine<Family, BackendType>> engine_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn

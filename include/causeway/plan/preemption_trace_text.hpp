@@ -9,9 +9,9 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
+#include <causeway/core/table_text.hpp>
 #include <causeway/plan/preemption_trace.hpp>
 
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -33,14 +32,9 @@ struct trace_text_options {
 
 namespace detail {
 
-inline constexpr std::size_t longest_trace_text = std::size_t{16} << 20U;  // bytes
 inline constexpr std::size_t most_trace_events = std::size_t{1} << 20U;
 inline constexpr std::size_t most_trace_instances = 65'536;  // at one time
 inline constexpr double longest_trace = 1e9;                 // seconds: 31 years
-
-CAUSEWAY_DECL std::string_view trimmed_field(std::string_view text);
-
-CAUSEWAY_DECL std::vector<std::string_view> fields_of(std::string_view line);
 
 class trace_reader {
  public:
@@ -51,14 +45,13 @@ class trace_reader {
  private:
   static constexpr std::size_t absent = static_cast<std::size_t>(-1);
 
-  CAUSEWAY_DECL [[nodiscard]] error wrong(const std::string& what) const;
+  [[nodiscard]] text::place here() const { return {options_.name, line_}; }
+  [[nodiscard]] error wrong(const std::string& what) const { return here().wrong(what); }
   CAUSEWAY_DECL static std::string quoted(std::string_view field);
 
   CAUSEWAY_DECL result<void> take(const std::vector<std::string_view>& fields);
 
   CAUSEWAY_DECL result<void> take_header(const std::vector<std::string_view>& names);
-
-  CAUSEWAY_DECL static bool is_number(std::string_view field);
 
   CAUSEWAY_DECL result<double> time_from(std::string_view field);
 

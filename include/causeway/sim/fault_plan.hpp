@@ -8,7 +8,7 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/sim/table_text.hpp>
+#include <causeway/core/table_text.hpp>
 
 #include <algorithm>
 #include <array>
@@ -172,11 +172,11 @@ CAUSEWAY_DECL std::string exact(double value);
 /// Seconds with as many decimals as needed, from whole nanoseconds.
 CAUSEWAY_DECL std::string exact(time_point at);
 
-CAUSEWAY_DECL result<time_point> moment_from(std::string_view field, const text_place& place);
+CAUSEWAY_DECL result<time_point> moment_from(std::string_view field, const text::place& place);
 
-CAUSEWAY_DECL result<std::vector<std::uint32_t>> hosts_from(std::string_view field, const text_place& place);
+CAUSEWAY_DECL result<std::vector<std::uint32_t>> hosts_from(std::string_view field, const text::place& place);
 
-CAUSEWAY_DECL result<fault> fault_from(std::string_view line, const text_place& place);
+CAUSEWAY_DECL result<fault> fault_from(std::string_view line, const text::place& place);
 
 }  // namespace detail
 

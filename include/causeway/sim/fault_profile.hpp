@@ -9,8 +9,9 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
+#include <causeway/core/table_text.hpp>
 #include <causeway/sim/fault_plan.hpp>
-#include <causeway/sim/table_text.hpp>
+#include <causeway/sim/options.hpp>
 
 #include <algorithm>
 #include <array>

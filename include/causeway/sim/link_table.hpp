@@ -7,7 +7,8 @@
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/sim/table_text.hpp>
+#include <causeway/core/table_text.hpp>
+#include <causeway/sim/options.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -64,9 +65,9 @@ class link_table {
     std::size_t count = 0;
   };
 
-  CAUSEWAY_DECL static result<columns> read_header(std::string_view line, const detail::text_place& place);
-  CAUSEWAY_DECL result<void> read_row(std::string_view line, const columns& header, const detail::text_place& place);
-  CAUSEWAY_DECL result<std::uint32_t> region(std::string_view name, const detail::text_place& place);
+  CAUSEWAY_DECL static result<columns> read_header(std::string_view line, const text::place& place);
+  CAUSEWAY_DECL result<void> read_row(std::string_view line, const columns& header, const text::place& place);
+  CAUSEWAY_DECL result<std::uint32_t> region(std::string_view name, const text::place& place);
 
   std::vector<std::string> regions_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, region_link> links_;

@@ -7,12 +7,20 @@
 #include <causeway/core/clock.hpp>
 
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
+
+namespace detail {
+
+/// Whole nanoseconds; `seconds` at most some 290 years.
+inline duration from_seconds(double seconds) { return duration{std::llround(seconds * 1e9)}; }
+
+}  // namespace detail
 
 /// A host's place in its world: 0, 1, 2, ... in the order of add_host.
 using host_index = std::uint32_t;

@@ -17,6 +17,8 @@
 #include <causeway/membership/transfer/transfer.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/train/member_journal.hpp>
+#include <causeway/train/member_record.hpp>
 #include <causeway/train/write_behind.hpp>
 
 #include <algorithm>
@@ -64,20 +66,6 @@ struct member_options {
   /// Called with the name of each point of a round that is passed: see docs/design/membership.md.
   std::function<void(std::string_view point)> passing{};
 };
-
-namespace detail {
-
-// The record is in its file twice, so that one damaged place costs nothing: without it this peer would be somebody else.
-CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder);
-
-CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
-                                               const std::vector<std::byte>& bytes);
-
-}  // namespace detail
-
-/// The identity that this storage has in a run, or `fresh` if it has none: a record that is torn or lost is no identity.
-CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
-                                           net::peer_id fresh);
 
 class member_control final : net::fabric_events, membership::effects, membership::transfer_effects {
  public:
@@ -166,13 +154,8 @@ class member_control final : net::fabric_events, membership::effects, membership
   [[nodiscard]] bool time_was_given() const noexcept { return time_given_; }
   [[nodiscard]] membership::fetcher& fetch() noexcept { return transfer_.taking; }
 
-  // ---- for the checker: what the trainer did --------------------------------------------------------------------------
-
-  /// `drawn`: sample numbers, of which the last `count` were trained on for the round after `on`.
-  CAUSEWAY_DECL void record_trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
-                                    std::uint64_t count);
-  CAUSEWAY_DECL void record_updates(const membership::view& view);
-  CAUSEWAY_DECL void record_held(const membership::commit_record& record_of);
+  /// For the checker: what the trainer did.
+  [[nodiscard]] detail::member_journal& journal() noexcept { return journal_; }
 
   CAUSEWAY_DECL void post(net::peer_id to, std::vector<std::byte> message, bool bulk);
 
@@ -225,8 +208,6 @@ class member_control final : net::fabric_events, membership::effects, membership
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> holders() const;
 
-  CAUSEWAY_DECL void record(membership::event e);
-
   // After every event: data of attempts that are over is refused, a fetch learns who can help, the next wake-up is set.
   CAUSEWAY_DECL void after_event();
 
@@ -235,6 +216,7 @@ class member_control final : net::fabric_events, membership::effects, membership
   member_options options_;
   log_sink log_;
   detail::write_behind behind_;
+  detail::member_journal journal_;
   membership::protocol protocol_;
   membership::state_transfer transfer_;
   std::map<net::peer_id, net::peer_index> links_;

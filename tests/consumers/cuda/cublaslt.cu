@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The products of a model on the device; an error that says what is missing where there is none.
-#include <causeway/cuda/matmul.cuh>
+#include <causeway/cuda/device/matmul.cuh>
 
 #include <cstdio>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A user's kernel on our stream: right where there is a device, and an error that says what is missing where there is none.
-#include <causeway/cuda/elementwise.cuh>
+#include <causeway/cuda/device/elementwise.cuh>
 
 #include <cstdint>
 #include <cstdio>

@@ -68,4 +68,24 @@ TEST_CASE("swarm balance: queues seen before peers changed are forgotten, and th
   CHECK(watch.due(time_point{14s}, 10s));
 }
 
+TEST_CASE("swarm balance: who was asked to move is asked again until it serves the other stage", "[parallel][fast]") {
+  using namespace std::chrono_literals;
+  stage_balance balance{2, 10s, 1};
+  const serving_peer self{1, 0, 1, 0};
+  std::vector<serving_peer> others{{2, 0, 1, 0}, {3, 1, 1, 9}};
+  const auto look = [&](duration at) { return balance.look(time_point{at}, others, self); };
+  CHECK_FALSE(look(1s));  // it is not time yet
+  const auto first = look(20s);
+  REQUIRE(first);
+  CHECK(first->who == 2);
+  CHECK(first->to == 1);
+  CHECK_FALSE(first->again);
+  const auto second = look(40s);
+  REQUIRE(second);
+  CHECK(second->who == 2);
+  CHECK(second->again);
+  others[0].stage = 1;
+  CHECK_FALSE(look(60s));
+}
+
 }  // namespace causeway::parallel

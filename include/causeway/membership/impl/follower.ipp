@@ -347,19 +347,6 @@ CAUSEWAY_DECL bool follower::fill_in(go& m) {
   return places_of(m.who) == m.places;
 }
 
-CAUSEWAY_DECL bool follower::adds_up(const go& m) {
-  std::vector<contribution> weights;
-  std::vector<net::peer_id> who;
-  for (const view_member& v : m.who.members) {
-    if (v.samples > 0) weights.push_back({v.peer, v.samples});
-    who.push_back(v.peer);
-  }
-  std::sort(who.begin(), who.end());
-  const auto takes_part = [&](net::peer_id id) { return std::binary_search(who.begin(), who.end(), id); };
-  return weights == m.proposal.contributions && std::adjacent_find(who.begin(), who.end()) == who.end() &&
-         std::all_of(m.proposal.members.begin(), m.proposal.members.end(), takes_part);
-}
-
 CAUSEWAY_DECL bool follower::vote_for(ballot at, const commit_record& value, bool fresh) {
   if (!t_.votes.accept(at, value, t_.now)) return false;
   if (fresh) {

@@ -8,41 +8,33 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
-CAUSEWAY_DECL leader::leader(peer_table& t, follower& f)
-    : t_{t}, follower_{f}, blame_{t}, waits_{t.settings}, calls_{t.settings.heartbeat} {}
+CAUSEWAY_DECL leader::leader(peer_table& t, follower& f) : t_{t}, follower_{f}, blame_{t}, there_{t} {}
 
 CAUSEWAY_DECL void leader::begin() {
-  term_ = t_.votes.durable().floor.term;
+  there_.begin();
   active_ = true;
-  transfers_ = transfer_time{t_.now, t_.settings.heartbeat};
-  calls_ = roll_call{t_.settings.heartbeat};
-  next_ = {term_, 0};
+  next_ = {there_.term, 0};
   attempt_ = {};
   begin_round();
   for (auto& [id, p] : t_.peers) p.rounds_down = 0;  // what we counted as an earlier leader is old
   for (const net::peer_id id : t_.votes.durable().samples.holders()) (void)t_.entry(id);
-  t_.note_leads(term_);
-  t_.out->log(severity::info, "leading the run, term " + std::to_string(term_));
+  t_.note_leads(there_.term);
+  t_.out->log(severity::info, "leading the run, term " + std::to_string(there_.term));
   follower_.follow(t_.self);
   follower_.say();  // our own report is of the term before
   beat();
 }
 
 CAUSEWAY_DECL void leader::begin_round() {
-  barrier_ = {term_, 0};
+  there_.begin_round();
   attempt_.over();
   failures_ = 0;
   blame_.begin_round();
   failed_adoptions_.clear();
-  waits_.begin_round(t_.now);
   values_seen_ = undecided_ = false;
-  for (const auto& [id, p] : t_.peers) {  // who reported ahead of us does not do so again
-    values_seen_ = values_seen_ || (p.said && p.said->accepted);
-    if (usable(p) && p.said->ready) waits_.somebody_ready(t_.now, id);
-  }
+  for (const auto& [id, p] : t_.peers) values_seen_ = values_seen_ || (p.said && p.said->accepted);
   for (const net::peer_id id : t_.members()) (void)t_.entry(id);
   takeover_.begin_round(t_.votes.durable().samples, t_.members());
-  enough_samples_ = false;
   count_samples();
 }
 
@@ -51,17 +43,17 @@ CAUSEWAY_DECL void leader::on(net::peer_id from, bool news) {
   peer_entry& p = t_.entry(from);
   const report& m = *p.said;
   values_seen_ = values_seen_ || m.accepted.has_value();
-  if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
+  if (m.ready && there_.usable(p)) there_.waits.somebody_ready(t_.now, from);
   if (news) count_samples();
-  if (m.beat == number_) calls_.answered(t_.now);
-  if ((news || from == blocker_) && matters(from, p)) changed_ = true;
-  if (news && m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead, or refuses: once
+  if (m.beat == number_) there_.calls.answered(t_.now);
+  if ((news || from == there_.blocker) && matters(from, p)) changed_ = true;
+  if (news && m.floor.term < there_.term) t_.post(from, make_beat());  // it does not know that we lead, or refuses: once
   if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
   if (m.accepted && attempt_.running() && m.accepted->at == attempt_.at()) {
     attempt_.voted(from, m.accepted->value.state, t_.now);
   }
   if (attempt_.running() && (m.floor > attempt_.at() || m.promised_to != t_.self)) attempt_.failed(from);  // it never will
-  const bool may_vote = follows_us(p) && m.newest == t_.votes.newest() && m.floor <= attempt_.at();
+  const bool may_vote = there_.follows_us(p) && m.newest == t_.votes.newest() && m.floor <= attempt_.at();
   if (attempt_.adopting() && may_vote && concerns(from, attempt_.proposal()) && p.told_adoption < attempt_.at()) {
     p.told_adoption = attempt_.at();
     attempt_.ask(from);
@@ -79,15 +71,15 @@ CAUSEWAY_DECL void leader::on(net::peer_id from, const failure& m) {
     t_.out->log(severity::warning, "peer " + std::to_string(from) +
                                        " says that what it computed is not finite; the round goes on without its part");
   }
-  if (m.at.term != term_) return;
+  if (m.at.term != there_.term) return;
   blame_.on(from, m);
   if (attempt_.running() && m.at == attempt_.at()) attempt_.failed(from);
 }
 
 CAUSEWAY_DECL void leader::asked_for_time(net::peer_id from, const transfer_need& needs) {
   if (!active_) return;
-  if (!t_.votes.is_member(from) && !follows_us(t_.entry(from))) return t_.reject(reject_reason::not_a_member, from);
-  transfers_.ask(from, needs, t_.now);
+  if (!t_.votes.is_member(from) && !there_.follows_us(t_.entry(from))) return t_.reject(reject_reason::not_a_member, from);
+  there_.transfers.ask(from, needs, t_.now);
   changed_ = true;
 }
 
@@ -99,7 +91,7 @@ CAUSEWAY_DECL void leader::peer_up(net::peer_id id) {
 
 CAUSEWAY_DECL void leader::peer_down(net::peer_id id) {
   changed_ = true;
-  transfers_.forget(id, t_.now);
+  there_.transfers.forget(id, t_.now);
   if (active_ && attempt_.running()) attempt_.lost(id);
 }
 
@@ -111,12 +103,12 @@ CAUSEWAY_DECL void leader::wake() {
 
 CAUSEWAY_DECL time_point leader::next_wake() const {
   if (!active_) return no_deadline;
-  return std::min(next_beat_, attempt_.running() ? waits_.attempt_deadline(attempt_) : go_at_);
+  return std::min(next_beat_, attempt_.running() ? there_.waits.attempt_deadline(attempt_) : go_at_);
 }
 
 CAUSEWAY_DECL bool leader::decide() {
   if (!active_) return false;
-  if (t_.votes.durable().promised_to != t_.self || t_.votes.durable().floor.term != term_) {
+  if (t_.votes.durable().promised_to != t_.self || t_.votes.durable().floor.term != there_.term) {
     active_ = false;
     if (follower_.leader() == t_.self) follower_.lose_leader();  // or it would refuse whoever leads a later term
     return false;
@@ -148,28 +140,18 @@ CAUSEWAY_DECL std::string leader::describe(time_point now) const {
          std::to_string(seconds(now - attempt_.began())) + " s: " + attempt_.summary();
 }
 
-CAUSEWAY_DECL bool leader::follows_us(const peer_entry& p) const {
-  return p.up && p.said && p.said->floor.term == term_ && p.said->promised_to == t_.self;
-}
-
-CAUSEWAY_DECL bool leader::usable(const peer_entry& p) const {
-  return follows_us(p) && !p.said->partial && p.said->floor >= barrier_ && p.said->newest == t_.votes.newest();
-}
-
 CAUSEWAY_DECL bool leader::matters(net::peer_id from, const peer_entry& p) const {
-  if (attempt_.running() || values_seen_ || !usable(p) || p.said->leaving) return true;
-  const std::size_t least = std::max({least_peers(), first_peers(), (t_.members().size() + 1) / 2});
-  if (waits_.ready_count() < least) return false;
-  return blocker_ == 0 || blocker_ == from || waits_.ready_count() >= look_again_at_;
+  if (attempt_.running() || values_seen_ || !there_.usable(p) || p.said->leaving) return true;
+  return there_.matters(from);
 }
 
 CAUSEWAY_DECL void leader::count_samples() {
-  if (t_.settings.round_samples == 0 || enough_samples_) return;
+  if (t_.settings.round_samples == 0 || there_.enough_samples) return;
   std::uint64_t together = 0;
-  for (const auto& [id, p] : t_.peers) together += usable(p) ? p.said->samples : 0;
+  for (const auto& [id, p] : t_.peers) together += there_.usable(p) ? p.said->samples : 0;
   if (together < t_.settings.round_samples) return;
-  enough_samples_ = changed_ = true;
-  t_.post_all(others_up(), make_beat());
+  there_.enough_samples = changed_ = true;
+  t_.post_all(t_.others_up(), make_beat());
 }
 
 CAUSEWAY_DECL bool leader::gather() {
@@ -177,16 +159,16 @@ CAUSEWAY_DECL bool leader::gather() {
   for (auto& [id, p] : t_.peers) {
     if (!p.up || !p.said) continue;
     if (needs_new_term(id, p)) above = std::max(above, p.said->floor.term);
-    if (follows_us(p)) next_ = std::max(next_, p.said->floor);  // called off by somebody else in our name
-    if (follows_us(p) && p.said->floor < barrier_ && p.told_floor < barrier_) {
-      p.told_floor = barrier_;
-      t_.post(id, abort_attempt{barrier_});
+    if (there_.follows_us(p)) next_ = std::max(next_, p.said->floor);  // called off by somebody else in our name
+    if (there_.follows_us(p) && p.said->floor < there_.barrier && p.told_floor < there_.barrier) {
+      p.told_floor = there_.barrier;
+      t_.post(id, abort_attempt{there_.barrier});
     }
   }
   let_go();
-  const std::vector<net::peer_id> heard = t_.members_that([&](auto, const peer_entry& p) { return usable(p); });
+  const std::vector<net::peer_id> heard = t_.members_that([&](auto, const peer_entry& p) { return there_.usable(p); });
   go_at_ = no_deadline;
-  blocker_ = 0;
+  there_.blocker = 0;
   stuck_ = !t_.quorum_up();
   if (stuck_) {
     if (above > 0) active_ = false;  // somebody else may lead: ask as everybody does
@@ -194,8 +176,8 @@ CAUSEWAY_DECL bool leader::gather() {
     return say_waiting("members within reach", heard), false;
   }
   if (above > 0 || next_.attempt >= ballot::max_attempt - 1) return take_new_term(), true;
-  if (t_.now < waits_.pause_until(failures_)) {
-    go_at_ = waits_.pause_until(failures_);
+  if (t_.now < there_.waits.pause_until(failures_)) {
+    go_at_ = there_.waits.pause_until(failures_);
     return say_waiting("members reported, pause after many failures", heard), false;
   }
   const proposal_rule rule = what_may_be_proposed(t_.members(), statements(heard));
@@ -215,7 +197,7 @@ CAUSEWAY_DECL bool leader::gather() {
 
 CAUSEWAY_DECL bool leader::needs_new_term(net::peer_id id, const peer_entry& p) const {
   if (!t_.promised_elsewhere(p) || !t_.acquainted(id) || !t_.near(p.said->floor.term)) return false;
-  const auto fit = [&](auto, const peer_entry& q) { return usable(q); };
+  const auto fit = [&](auto, const peer_entry& q) { return there_.usable(q); };
   return undecided_ || p.renewed_for != t_.votes.newest().round + 1 || !is_quorum(t_.members(), t_.members_that(fit));
 }
 
@@ -249,7 +231,7 @@ CAUSEWAY_DECL std::vector<statement> leader::statements(const std::vector<net::p
 
 CAUSEWAY_DECL bool leader::adoptable(const proposal_rule& rule) const {
   const bool again = failed_adoptions_.contains(rule.value->chain());
-  if (rule.is == proposal_rule::free && again && enough(participants(true))) return false;
+  if (rule.is == proposal_rule::free && again && there_.enough(there_.participants(true))) return false;
   return !t_.voters_for(*rule.value, 1).empty();
 }
 
@@ -257,11 +239,11 @@ CAUSEWAY_DECL void leader::begin_adoption(const commit_record& wanted) {
   const commit_record value = wanted;  // reports may change while we tell
   std::vector<net::peer_id> asked;
   for (auto& [id, p] : t_.peers) {
-    if (usable(p) && concerns(id, value)) asked.push_back(id);
+    if (there_.usable(p) && concerns(id, value)) asked.push_back(id);
   }
   attempt_.begin_adoption(next_, value, asked, t_.now);
   blame_.begin_adoption(next_);
-  barrier_ = next_ = next_.next();
+  there_.barrier = next_ = next_.next();
   for (const net::peer_id id : asked) t_.entry(id).told_adoption = attempt_.at();
   t_.out->log(severity::info, "round " + std::to_string(value.round) + " is taken over from its voters");
   t_.post_all(asked, adoption_notice());
@@ -276,115 +258,38 @@ CAUSEWAY_DECL adoption leader::adoption_notice() const {
 }
 
 CAUSEWAY_DECL void leader::try_go() {
-  if (awaits_answers()) return say_waiting("peers ready again after a failed attempt", participants(true));
-  blame_.decide(is_ready(), participants(false), [&](const auto& left) { return enough(left); });
-  std::vector<net::peer_id> who = participants(false);
-  if (!enough(who)) who = participants(true);  // better with a peer in disgrace than not at all
-  if (!enough(who)) return say_waiting("peers ready", who);
-  const bool few = !waits_.had_enough() && !are_most(who);
-  if ((few || gathers_on(who)) && t_.now < waits_.pace_deadline()) {
-    go_at_ = waits_.pace_deadline();
+  if (awaits_answers()) return say_waiting("peers ready again after a failed attempt", there_.participants(true));
+  blame_.decide(there_.is_ready(), there_.participants(false), [&](const auto& left) { return there_.enough(left); });
+  std::vector<net::peer_id> who = there_.participants(false);
+  if (!there_.enough(who)) who = there_.participants(true);  // better with a peer in disgrace than not at all
+  if (!there_.enough(who)) return say_waiting("peers ready", who);
+  const bool few = !there_.waits.had_enough() && !there_.are_most(who);
+  if ((few || there_.gathers_on(who)) && t_.now < there_.waits.pace_deadline()) {
+    go_at_ = there_.waits.pace_deadline();
     return say_waiting(few ? "peers ready, fewer than half of those who train" : "peers ready; the others gather samples",
                        who);
   }
-  waits_.enough_ready(t_.now, median(brought(t_, who)));
-  go_at_ = wait_for_others(who);
-  if (const net::peer_id silent = calls_.owes_answer(t_, who); silent != 0 && go_at_ < calls_.due()) {
-    go_at_ = calls_.due();
-    blocker_ = silent;
+  there_.waits.enough_ready(t_.now, median(brought(t_, who)));
+  go_at_ = there_.wait_for_others(who);
+  if (const net::peer_id silent = there_.calls.owes_answer(t_, who); silent != 0 && go_at_ < there_.calls.due()) {
+    go_at_ = there_.calls.due();
+    there_.blocker = silent;
   }
   if (t_.now < go_at_) return say_waiting("peers ready", who);
   if (!out_of_work(t_, who)) return go_with(who);
-  go_at_ = takeover_.due(t_.votes.durable().samples, who.size(), waits_, t_.now);
+  go_at_ = takeover_.due(t_.votes.durable().samples, who.size(), there_.waits, t_.now);
   if (t_.now < go_at_) return say_waiting("peers ready with nothing left to train", who);
   go_with(who);
 }
 
 CAUSEWAY_DECL bool leader::awaits_answers() {
   if (!blame_.is_open()) return false;
-  const auto through = [&](net::peer_id id) { return is_ready()(id) || calls_.has_missed(t_, id); };
-  blocker_ = blame_.owes_answer(through);
-  if (blocker_ == 0) waits_.answered(t_.now);
-  if (blocker_ == 0 || t_.now >= waits_.answer_deadline()) return false;
-  go_at_ = waits_.answer_deadline();
+  const auto through = [&](net::peer_id id) { return there_.is_ready()(id) || there_.calls.has_missed(t_, id); };
+  there_.blocker = blame_.owes_answer(through);
+  if (there_.blocker == 0) there_.waits.answered(t_.now);
+  if (there_.blocker == 0 || t_.now >= there_.waits.answer_deadline()) return false;
+  go_at_ = there_.waits.answer_deadline();
   return true;
-}
-
-CAUSEWAY_DECL bool leader::can_take_part(net::peer_id id, const peer_entry& p) const {
-  const ledger& samples = t_.votes.durable().samples;
-  return !calls_.is_overdue(t_, id) && usable(p) && p.said->ready && p.said->holds &&
-         (samples.quota() == 0 || p.said->samples <= samples.held_count(id));
-}
-
-CAUSEWAY_DECL std::vector<net::peer_id> leader::participants(bool paused_too) const {
-  const auto fit = [&](net::peer_id id, const peer_entry& p) {
-    return can_take_part(id, p) && (paused_too || p.pause == 0);
-  };
-  std::vector<net::peer_id> who = t_.members_that(fit);
-  for (const auto& [id, p] : t_.peers) {
-    if (who.size() < max_members && !t_.votes.is_member(id) && fit(id, p)) who.push_back(id);
-  }
-  return who;
-}
-
-CAUSEWAY_DECL bool leader::enough(const std::vector<net::peer_id>& who) const {
-  return waits_.ready_count() >= first_peers() && who.size() >= least_peers() && is_quorum(t_.members(), who);
-}
-
-CAUSEWAY_DECL bool leader::are_most(const std::vector<net::peer_id>& who) const {
-  std::size_t all = 0;
-  std::size_t ready = 0;
-  for (const auto& [id, p] : t_.peers) {
-    if (p.up && p.pause == 0 && !is_newcomer(id)) ++all;
-  }
-  for (const net::peer_id id : who) ready += is_newcomer(id) ? 0U : 1U;
-  return 2 * ready >= all;
-}
-
-CAUSEWAY_DECL bool leader::gathers_on(const std::vector<net::peer_id>& who) const {
-  if (t_.settings.round_samples == 0 || enough_samples_) return false;
-  return late_peers({who.begin(), who.end()}) > 0;
-}
-
-CAUSEWAY_DECL bool leader::is_newcomer(net::peer_id id) const {
-  return !t_.votes.is_member(id) && t_.votes.durable().samples.held(id).empty();
-}
-
-CAUSEWAY_DECL time_point leader::wait_for_others(const std::vector<net::peer_id>& who) {
-  const std::set<net::peer_id> in{who.begin(), who.end()};
-  const std::size_t late = late_peers(in);
-  look_again_at_ = waits_.ready_count() + (late + 1) / 2;
-  const time_point grace = waits_.grace_deadline(static_cast<double>(late) / static_cast<double>(late + who.size()));
-  const bool has_work = !handed_out(t_.votes.durable().samples);  // for newcomers
-  time_point until = t_.now;
-  for (const auto& [id, p] : t_.peers) {
-    if (!p.up || p.pause > 0 || in.contains(id)) continue;
-    const bool expected = !is_newcomer(id);
-    const bool ends_the_last = follows_us(p) && p.said->ready && p.said->floor < barrier_;
-    if (ends_the_last) until = std::max(until, waits_.answer_deadline());
-    if (expected && p.unwaited == 0) until = std::max(until, grace);
-    if (expected || has_work) until = std::max(until, time_for_transfer(id, who.size()));
-    if (until > t_.now && blocker_ == 0) blocker_ = id;
-  }
-  return until;
-}
-
-CAUSEWAY_DECL std::size_t leader::late_peers(const std::set<net::peer_id>& in) const {
-  std::size_t late = 0;
-  for (const auto& [id, p] : t_.peers) {
-    if (p.up && p.pause == 0 && p.unwaited == 0 && !in.contains(id) && !is_newcomer(id)) ++late;
-  }
-  return late;
-}
-
-CAUSEWAY_DECL time_point leader::time_for_transfer(net::peer_id id, std::size_t ready) {
-  if (const auto given = transfers_.give(id, ready, t_.now)) {
-    t_.out->log(severity::info, "round " + std::to_string(t_.votes.newest().round + 1) + " waits up to " +
-                                    std::to_string(seconds(transfers_.until(id, t_.now) - t_.now)) +
-                                    " s for the transfer of peer " + std::to_string(id));
-    t_.out->give_time(id, *given);
-  }
-  return transfers_.until(id, t_.now);
 }
 
 CAUSEWAY_DECL void leader::go_with(const std::vector<net::peer_id>& who) {
@@ -398,33 +303,17 @@ CAUSEWAY_DECL void leader::go_with(const std::vector<net::peer_id>& who) {
   }
   m.proposal = propose(t_, m.who);
   t_.say_places(m);
-  count_absent(who);
+  there_.began(who, failures_ > 0);
   blame_.begin_exchange(next_, who);
   attempt_.begin_exchange(next_, m.proposal, who, t_.now);
-  barrier_ = next_ = next_.next();
-  waits_.began(failures_);
+  there_.barrier = next_ = next_.next();
+  there_.waits.began(failures_);
   t_.post_all(who, m);
-}
-
-CAUSEWAY_DECL void leader::count_absent(const std::vector<net::peer_id>& who) {
-  const std::set<net::peer_id> in{who.begin(), who.end()};
-  for (auto& [id, p] : t_.peers) {
-    const bool takes_part = in.contains(id);
-    if (takes_part) transfers_.took_part(id, t_.now);
-    if (takes_part && t_.votes.is_member(id)) p.wasted = p.unwaited = 0;
-    if (p.pause > 0 && !takes_part) --p.pause;
-    if (failures_ > 0) continue;
-    if (p.unwaited > 0) {
-      --p.unwaited;
-    } else if (!takes_part && p.up && !is_newcomer(id)) {
-      p.unwaited = 1U << std::min(p.wasted++, 6U);
-    }
-  }
 }
 
 CAUSEWAY_DECL void leader::judge() {
   if (attempt_.recorded()) return;  // our own record comes next
-  const bool over = attempt_.all_answered() || t_.now >= waits_.attempt_deadline(attempt_);
+  const bool over = attempt_.all_answered() || t_.now >= there_.waits.attempt_deadline(attempt_);
   if (over || attempt_.adopting()) {
     if (const auto choice = attempt_.choice(t_.members())) return commit(*choice);
   }
@@ -439,7 +328,7 @@ CAUSEWAY_DECL void leader::give_up() {
   blame_.failed(attempt_);
   t_.out->log(severity::warning, "attempt " + std::to_string(failures_) + " at round " +
                                      std::to_string(attempt_.proposal().round) + " failed: " + attempt_.summary());
-  waits_.failed(t_.now);
+  there_.waits.failed(t_.now);
   attempt_.over();
   changed_ = true;
   gather();
@@ -448,7 +337,7 @@ CAUSEWAY_DECL void leader::give_up() {
 CAUSEWAY_DECL void leader::commit(std::uint64_t state) {
   commit_record record = attempt_.proposal();
   record.state = state;
-  waits_.committed(attempt_);
+  there_.waits.committed(attempt_);
   commit_notice with{{record.round, record.chain()}, record, attempt_.votes_for(state, t_.members()), {}};
   std::vector<net::peer_id> voters;
   std::vector<net::peer_id> others;
@@ -473,27 +362,19 @@ CAUSEWAY_DECL void leader::commit(std::uint64_t state) {
 CAUSEWAY_DECL heartbeat leader::make_beat() const {
   const auto reached = t_.members_that([](auto, const peer_entry& p) { return p.up; });
   const auto count = static_cast<std::uint32_t>(reached.size());
-  return {term_, number_, t_.votes.newest(), count, t_.quorum_follows(), enough_samples_};
+  return {there_.term, number_, t_.votes.newest(), count, t_.quorum_follows(), there_.enough_samples};
 }
 
 CAUSEWAY_DECL void leader::beat() {
   next_beat_ = t_.now + t_.settings.heartbeat;
   ++number_;
-  calls_.called(t_.now);
+  there_.calls.called(t_.now);
   changed_ = true;  // who was late with its answers may be there by now
   if (number_ % 8 == 1) called_ = t_.call_the_lost(called_);
   for (auto& [id, p] : t_.peers) {
     if (p.up && p.said && p.said->newest == t_.votes.newest() && !p.said->holds) t_.post(id, holders_for(id));
   }
-  t_.post_all(others_up(), make_beat());
-}
-
-CAUSEWAY_DECL std::vector<net::peer_id> leader::others_up() const {
-  std::vector<net::peer_id> others;
-  for (const auto& [id, p] : t_.peers) {
-    if (p.up && id != t_.self) others.push_back(id);
-  }
-  return others;
+  t_.post_all(t_.others_up(), make_beat());
 }
 
 CAUSEWAY_DECL void leader::drop_silent() {

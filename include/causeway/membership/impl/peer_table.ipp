@@ -142,6 +142,14 @@ CAUSEWAY_DECL std::vector<located_peer> peer_table::voters_for(const commit_reco
   return list;
 }
 
+CAUSEWAY_DECL std::vector<net::peer_id> peer_table::others_up() const {
+  std::vector<net::peer_id> others;
+  for (const auto& [id, p] : peers) {
+    if (p.up && id != self) others.push_back(id);
+  }
+  return others;
+}
+
 CAUSEWAY_DECL bool peer_table::quorum_up() const {
   return is_quorum(members(), members_that([](net::peer_id, const peer_entry& p) { return p.up; }));
 }

@@ -51,6 +51,19 @@ CAUSEWAY_DECL commit_record propose(const peer_table& t, const view& who) {
   return r;
 }
 
+CAUSEWAY_DECL bool adds_up(const go& m) {
+  std::vector<contribution> weights;
+  std::vector<net::peer_id> who;
+  for (const view_member& v : m.who.members) {
+    if (v.samples > 0) weights.push_back({v.peer, v.samples});
+    who.push_back(v.peer);
+  }
+  std::sort(who.begin(), who.end());
+  const auto takes_part = [&](net::peer_id id) { return std::binary_search(who.begin(), who.end(), id); };
+  return weights == m.proposal.contributions && std::adjacent_find(who.begin(), who.end()) == who.end() &&
+         std::all_of(m.proposal.members.begin(), m.proposal.members.end(), takes_part);
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP

@@ -15,6 +15,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
@@ -30,6 +31,7 @@ struct balanced_peer {
 struct swarm_move {
   net::peer_id who = 0;
   std::uint32_t to = 0;
+  bool again = false;  ///< it was chosen before, and has not moved yet
 };
 
 /// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
@@ -76,6 +78,34 @@ class queue_watch {
   std::map<net::peer_id, double> sums_;
   double looks_ = 0;
   time_point at_;
+};
+
+/// A peer that serves a stage, as it says of itself.
+struct serving_peer {
+  net::peer_id id = 0;
+  std::uint32_t stage = 0;
+  double seconds = 0;  ///< of one micro-batch; 0: not known
+  double queued = 0;
+};
+
+/// For the coordinator: queues are looked at with every heartbeat, and compared when it is time.
+class stage_balance {
+ public:
+  stage_balance(std::uint32_t stages, duration every, double hysteresis)
+      : stages_{stages}, every_{every}, hysteresis_{hysteresis} {}
+
+  /// Whom to ask to serve another stage, if anybody. It moves at the end of its step; who was started again meanwhile has
+  /// not heard of it, and is asked again.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_move> look(time_point now, std::span<const serving_peer> others,
+                                                             const serving_peer& self);
+
+ private:
+  std::uint32_t stages_;
+  duration every_;
+  double hysteresis_;
+  queue_watch queues_;
+  std::map<net::peer_id, std::uint32_t> served_;  // stages by peer, when they were looked at last
+  swarm_move moving_;                             // the last one that was asked for
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

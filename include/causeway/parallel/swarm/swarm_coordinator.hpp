@@ -10,6 +10,7 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/parallel/swarm/early_orders.hpp>
 #include <causeway/parallel/swarm/peer_directory.hpp>
 #include <causeway/parallel/swarm/swarm_balance.hpp>
 #include <causeway/parallel/swarm/swarm_messages.hpp>
@@ -20,6 +21,7 @@
 #include <causeway/stage/routing.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +42,9 @@ class swarm_coordinator : protected swarm_table_sync {
   swarm_coordinator(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
       : swarm_table_sync{std::move(fabric), std::move(options), std::move(log)},
         rule_{router},
-        scheduler_{options_.stages, std::move(router), options_.window, options_.local_steps > 0} {}
+        scheduler_{options_.stages, std::move(router), options_.window, options_.local_steps > 0},
+        orders_{options_.most_micro_batches()},
+        balance_{options_.stages, options_.rebalance_every, options_.hysteresis} {}
   ~swarm_coordinator() = default;
 
   // ---- a turn ----------------------------------------------------------------------------------------------------------
@@ -172,7 +176,7 @@ class swarm_coordinator : protected swarm_table_sync {
     followed_ = d;
     directory_.tell_delays_again();
     micro_batches_.drop_orders();
-    std::erase_if(orders_, [&](const auto& o) { return o.second.second.version >> 32U < d.term; });
+    orders_.drop_before(d.term);
     if (d.id != fabric_->id()) send_report();
   }
 
@@ -260,7 +264,7 @@ class swarm_coordinator : protected swarm_table_sync {
     if (term < followed_.term || (term == followed_.term && from > followed_.id) || !says_it_coordinates(from, term))
       return;
     if (o.turn > micro_batches_.turn() || !serving_) {
-      keep_early_order(from, o);
+      if (o.path.size() == options_.stages) orders_.keep(from, o);
     } else {
       micro_batches_.take(o);
     }
@@ -272,31 +276,13 @@ class swarm_coordinator : protected swarm_table_sync {
     return known->second.said->coordinates != 0 && known->second.said->term == term;
   }
 
-  /// The newest for each micro-batch of the next few turns: who has missed one asks for it when the turn begins.
-  void keep_early_order(net::peer_id from, const swarm_wire::order& o) {
-    if (o.path.size() != options_.stages || o.micro_batch >= most_micro_batches()) return;
-    const auto known = orders_.find({o.turn, o.micro_batch});
-    if (known == orders_.end()) {
-      if (orders_.size() < early_turns * most_micro_batches())
-        orders_.emplace(std::pair{o.turn, o.micro_batch}, std::pair{from, o});
-    } else if (known->second.second.version < o.version) {
-      known->second = {from, o};
-    }
-  }
   /// Whether there were any of this turn; those of a peer that does not serve are for somebody who stays.
   bool take_early_orders(std::uint64_t turn) {
-    bool any = false;
-    while (!orders_.empty() && orders_.begin()->first.first <= turn) {
-      const auto next = orders_.extract(orders_.begin());
-      if (next.key().first != turn) continue;
-      any = true;
-      if (serving_) accept(next.mapped().first, next.mapped().second);
+    const auto early = orders_.take(turn);
+    for (const auto& [from, o] : early) {
+      if (serving_) accept(from, o);
     }
-    return any;
-  }
-  /// Of any turn.
-  [[nodiscard]] std::size_t most_micro_batches() const {
-    return static_cast<std::size_t>(options_.micro_batches) * std::max(options_.local_steps, 1U);
+    return !early.empty();
   }
 
   // ---- the trainer -----------------------------------------------------------------------------------------------------
@@ -360,33 +346,15 @@ class swarm_coordinator : protected swarm_table_sync {
 
   /// Queues are looked at with every heartbeat, and compared when it is time.
   void balance(time_point now) {
-    const net::peer_id self = fabric_->id();
-    std::map<net::peer_id, std::uint32_t> serving;
+    std::vector<serving_peer> others;
     for (const auto& [id, p] : directory_.peers()) {
-      if (directory_.serves(id)) serving[id] = p.said->stage;
+      if (directory_.serves(id)) others.push_back({id, p.said->stage, p.said->seconds, p.said->queued});
     }
-    if (std::exchange(balanced_, serving) != serving) queues_.changed(now, options_.rebalance_every);
-    for (const auto& [id, p] : directory_.peers()) {
-      if (directory_.serves(id)) queues_.saw(id, p.said->queued);
-    }
-    queues_.saw(self, queue_.mean());
-    queues_.looked();
-    if (!queues_.due(now, options_.rebalance_every)) return;
-    const auto moving = serving.find(moving_.who);
-    if (moving != serving.end() && moving->second != moving_.to) {
-      // It moves at the end of its step; who was started again meanwhile has not heard of it.
-      return post(moving_.who, swarm_wire::move_request{term_, moving_.to});
-    }
-    std::vector<std::vector<balanced_peer>> stages(options_.stages);
-    for (const auto& [id, p] : directory_.peers()) {
-      if (directory_.serves(id)) stages[p.said->stage].push_back({id, p.said->seconds, queues_.mean(id), true});
-    }
-    stages[options_.stage].push_back({self, seconds_, queues_.mean(self), false});
-    queues_.clear();
-    const auto move = choose_move(stages, options_.hysteresis);
+    const auto move = balance_.look(now, others, {fabric_->id(), options_.stage, seconds_, queue_.mean()});
     if (!move) return;
-    log_(severity::info, "peer " + std::to_string(move->who) + " is to serve stage " + std::to_string(move->to));
-    moving_ = *move;
+    if (!move->again) {
+      log_(severity::info, "peer " + std::to_string(move->who) + " is to serve stage " + std::to_string(move->to));
+    }
     post(move->who, swarm_wire::move_request{term_, move->to});
   }
 
@@ -397,23 +365,15 @@ class swarm_coordinator : protected swarm_table_sync {
            std::to_string(micro_batches_.done().size()) + " micro-batches are through\n";
   }
 
-  struct sums_seen {
-    std::uint64_t changes = 0, turn = 0, version = 0;
-    std::uint32_t term = 0;
-    friend bool operator==(const sums_seen&, const sums_seen&) = default;
-  };
+  using sums_seen = std::array<std::uint64_t, 4>;  // changes, turn, version, term
 
-  static constexpr std::size_t early_turns = 4;
   static constexpr std::size_t most_kept_losses = 4096;
 
   Router rule_;  // for runs() alone
   swarm_scheduler<Router> scheduler_;
-  std::map<std::pair<std::uint64_t, std::uint32_t>, std::pair<net::peer_id, swarm_wire::order>>
-      orders_;                                 // of turns to come
+  early_orders orders_;
   std::map<std::uint64_t, double> evaluated_;  // by turn: summed losses
-  queue_watch queues_;
-  std::map<net::peer_id, std::uint32_t> balanced_;  // stages by peer, when they were looked at last
-  swarm_move moving_;                               // the last one that was asked for
+  stage_balance balance_;
   swarm_wire::verdict verdict_;
   std::optional<std::uint32_t> move_to_;
   time_point claims_from_;  // before, others that coordinate already are listened for
@@ -426,7 +386,7 @@ class swarm_coordinator : protected swarm_table_sync {
   std::uint64_t times_forgotten_ = 0;
   std::uint64_t sound_from_ = 0;  // the step from which this peer computes again
   std::uint32_t offences_ = 0;    // times that it came to values that are not finite
-  sums_seen sums_seen_;
+  sums_seen sums_seen_{};
   net::arrival_statistics trainer_times_;  // of what the trainer computes at a stretch
   time_point seen_trainer_, looked_at_;
   bool trainer_hangs_ = false;

@@ -137,7 +137,7 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
   /// A neighbour announces two tensors a micro-batch and turn, and what it sends again. Who goes on and on is sent away.
   void take(net::peer_index link, net::peer_id from, const swarm_wire::tensor_announcement& p) {
     if (p.turn < micro_batches_.turn()) return;
-    const std::size_t most = announced_each * this->most_micro_batches();
+    const std::size_t most = announced_each * options_.most_micro_batches();
     if (++announced_[link] <= most && announcements_.size() < announced_in_all * most)
       return announcements_.emplace_back(link, p), void();
     log_(severity::warning, "peer " + std::to_string(from) + " is sent away: it announced more tensors than a turn has");

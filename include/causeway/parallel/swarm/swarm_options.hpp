@@ -10,6 +10,7 @@
 #include <causeway/parallel/swarm/micro_batch_state.hpp>
 #include <causeway/parallel/swarm/swarm_shares.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,11 @@ struct swarm_options {
   duration rebalance_every = std::chrono::minutes{5};  ///< how often a peer may be asked to serve another stage; 0: never
   double hysteresis = 1;                               ///< waiting micro-batches per peer that make it worth it
   duration say_after = std::chrono::seconds{5};        ///< a wait longer than this is logged, then at double intervals
+
+  /// Of any turn.
+  [[nodiscard]] std::size_t most_micro_batches() const noexcept {
+    return static_cast<std::size_t>(micro_batches) * std::max(local_steps, 1U);
+  }
 };
 
 /// A boundary tensor of one micro-batch.

@@ -74,34 +74,34 @@ CAUSEWAY_DECL std::string exact(time_point at) {
   return rest.empty() ? text : text + '.' + rest;
 }
 
-CAUSEWAY_DECL result<time_point> moment_from(std::string_view field, const text_place& place) {
+CAUSEWAY_DECL result<time_point> moment_from(std::string_view field, const text::place& place) {
   const std::size_t dot = std::min(field.find('.'), field.size());
   CAUSEWAY_ASSIGN(const std::uint64_t whole,
-                  number_from<std::uint64_t>(field.substr(0, dot), place, "the time in seconds"));
+                  text::number_from<std::uint64_t>(field.substr(0, dot), place, "the time in seconds"));
   if (whole > 9'000'000'000U) return place.wrong("the time is out of range");
   std::uint64_t fraction = 0;
   if (dot < field.size()) {
     std::string digits{field.substr(dot + 1)};
     if (digits.empty() || digits.size() > 9) return place.wrong("the time needs one to nine decimals after the point");
     digits.append(9 - digits.size(), '0');
-    CAUSEWAY_ASSIGN(fraction, number_from<std::uint64_t>(digits, place, "the time in seconds"));
+    CAUSEWAY_ASSIGN(fraction, text::number_from<std::uint64_t>(digits, place, "the time in seconds"));
   }
   return time_point{duration{static_cast<std::int64_t>(whole * 1'000'000'000 + fraction)}};
 }
 
-CAUSEWAY_DECL result<std::vector<std::uint32_t>> hosts_from(std::string_view field, const text_place& place) {
+CAUSEWAY_DECL result<std::vector<std::uint32_t>> hosts_from(std::string_view field, const text::place& place) {
   std::vector<std::uint32_t> hosts;
-  for (const std::string_view part : split(field, ',')) {
-    CAUSEWAY_ASSIGN(const auto host, number_from<std::uint32_t>(part, place, "a host"));
+  for (const std::string_view part : text::split(field, ',')) {
+    CAUSEWAY_ASSIGN(const auto host, text::number_from<std::uint32_t>(part, place, "a host"));
     if (host >= 1'000'000) return place.wrong("hosts are numbered from 0 to 999999");
     hosts.push_back(host);
   }
   return hosts;
 }
 
-CAUSEWAY_DECL result<fault> fault_from(std::string_view line, const text_place& place) {
+CAUSEWAY_DECL result<fault> fault_from(std::string_view line, const text::place& place) {
   std::vector<std::string_view> words;
-  for (const std::string_view word : split(line, ' ')) {
+  for (const std::string_view word : text::split(line, ' ')) {
     if (!word.empty()) words.push_back(word);
   }
   if (words.size() < 3) return place.wrong("wants: seconds, what happens, hosts");
@@ -120,7 +120,7 @@ CAUSEWAY_DECL result<fault> fault_from(std::string_view line, const text_place& 
   if (has_amount(f.kind)) {
     if (words.size() <= next) return place.wrong("wants an amount at its end");
     constexpr double most = std::numeric_limits<double>::max();
-    CAUSEWAY_ASSIGN(f.amount, number_between(words[next++], 0, most, place, "the amount"));
+    CAUSEWAY_ASSIGN(f.amount, text::number_between(words[next++], 0, most, place, "the amount"));
   }
   if (words.size() != next) return place.wrong("has more words than it should");
   return f;
@@ -143,12 +143,11 @@ CAUSEWAY_DECL std::string fault_plan::text() const {
 
 CAUSEWAY_DECL result<fault_plan> fault_plan::parse(std::string_view text, const std::string& name) {
   fault_plan plan;
-  CAUSEWAY_TRY(
-      detail::for_each_line(text, name, [&](std::string_view line, const detail::text_place& place) -> result<void> {
-        CAUSEWAY_ASSIGN(fault read, detail::fault_from(line, place));
-        plan.faults.push_back(std::move(read));
-        return {};
-      }));
+  CAUSEWAY_TRY(text::for_each_line(text, name, [&](std::string_view line, const text::place& place) -> result<void> {
+    CAUSEWAY_ASSIGN(fault read, detail::fault_from(line, place));
+    plan.faults.push_back(std::move(read));
+    return {};
+  }));
   return plan;
 }
 

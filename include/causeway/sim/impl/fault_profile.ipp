@@ -272,22 +272,21 @@ CAUSEWAY_DECL fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t h
 CAUSEWAY_DECL result<fault_plan> parse_preemptions(std::string_view text, const std::string& name) {
   fault_plan plan;
   bool header = false;
-  CAUSEWAY_TRY(
-      detail::for_each_line(text, name, [&](std::string_view line, const detail::text_place& place) -> result<void> {
-        const auto fields = detail::split(line, ',');
-        if (!std::exchange(header, true)) {
-          if (fields == std::vector<std::string_view>{"seconds", "host", "event"}) return {};
-          return place.wrong("the first line must be \"seconds,host,event\"");
-        }
-        if (fields.size() != 3) return place.wrong("wants three fields: seconds,host,event");
-        fault f;
-        CAUSEWAY_ASSIGN(f.at, detail::moment_from(fields[0], place));
-        CAUSEWAY_ASSIGN(f.hosts, detail::hosts_from(fields[1], place));
-        if (fields[2] != "preempt" && fields[2] != "join") return place.wrong("the event must be preempt or join");
-        f.kind = fields[2] == "join" ? fault_kind::restart : fault_kind::power_off;
-        plan.faults.push_back(std::move(f));
-        return {};
-      }));
+  CAUSEWAY_TRY(text::for_each_line(text, name, [&](std::string_view line, const text::place& place) -> result<void> {
+    const auto fields = text::split(line, ',');
+    if (!std::exchange(header, true)) {
+      if (fields == std::vector<std::string_view>{"seconds", "host", "event"}) return {};
+      return place.wrong("the first line must be \"seconds,host,event\"");
+    }
+    if (fields.size() != 3) return place.wrong("wants three fields: seconds,host,event");
+    fault f;
+    CAUSEWAY_ASSIGN(f.at, detail::moment_from(fields[0], place));
+    CAUSEWAY_ASSIGN(f.hosts, detail::hosts_from(fields[1], place));
+    if (fields[2] != "preempt" && fields[2] != "join") return place.wrong("the event must be preempt or join");
+    f.kind = fields[2] == "join" ? fault_kind::restart : fault_kind::power_off;
+    plan.faults.push_back(std::move(f));
+    return {};
+  }));
   plan.sort();
   return plan;
 }

@@ -83,7 +83,8 @@ CAUSEWAY_DECL auto member::say_ready(std::uint64_t later) -> situation {
   situation now;
   locked([&] {
     const auto drawn = samples_.drawn();
-    control_->record_trained(held_, drawn.first(drawn.size() - std::min<std::size_t>(drawn.size(), later)), uncommitted_);
+    control_->journal().trained(held_, drawn.first(drawn.size() - std::min<std::size_t>(drawn.size(), later)),
+                                uncommitted_);
     control_->ready(held_.round + 1, held_.chain(), uncommitted_);
     now = control_->now_what();  // with the same lock: an attempt may begin and be called off before the next
   });
@@ -119,7 +120,7 @@ CAUSEWAY_INLINE result<void> member::exchanged(std::span<const float> mean) {
     control_->exchanging(false);
     in_time = control_->completed(attempt_.view().at);
     if (!in_time) return;
-    control_->record_updates(attempt_.view());
+    control_->journal().updates(attempt_.view());
     if (copy) control_->copied(copy);
     control_->withdraw();
   });
@@ -317,7 +318,7 @@ CAUSEWAY_DECL void member::hold(const membership::commit_record& record, const s
     } else {
       samples_.follow(held_);
     }
-    control_->record_held(held_);
+    control_->journal().held(held_);
     if (spare_ && spare_->round <= held_.round) control_->withdraw_spare(spare_->round);
     control_->offer(held_.round, image_);
   });

@@ -6,32 +6,7 @@
 
 #include <causeway/train/member_control.hpp>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
-
-CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder) {
-  CAUSEWAY_ASSIGN(const io::byte_vector bytes, storage.read(folder + "/record"));
-  const std::span<const std::byte> all{bytes};
-  auto first = membership::decode_durable_record(all.first(all.size() / 2));
-  return first ? std::move(first) : membership::decode_durable_record(all.last(all.size() / 2));
-}
-
-CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
-                                               const std::vector<std::byte>& bytes) {
-  return storage.write_atomic(folder + "/record", [&](const io::byte_sink& sink) -> result<void> {
-    CAUSEWAY_TRY(sink(std::span{bytes}));
-    return sink(std::span{bytes});
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::detail
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
-
-CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
-                                           net::peer_id fresh) {
-  const auto record = detail::read_member_record(storage, folder);
-  return record && record->run == run ? record->self : fresh;
-}
 
 CAUSEWAY_DECL member_control::member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
                                              const member_options& options, log_sink log, membership::durable_record record)
@@ -40,6 +15,7 @@ CAUSEWAY_DECL member_control::member_control(std::shared_ptr<net::fabric> fabric
       options_{options},
       log_{std::move(log)},
       behind_{outlets(), options.protocol.silence.floor, options.protocol.run},
+      journal_{*fabric_, behind_, static_cast<bool>(options.journal)},
       protocol_{protocol_options(), std::move(record), *this},
       transfer_{*this, transfer_options()} {}
 
@@ -226,45 +202,6 @@ CAUSEWAY_DECL void member_control::ask_for_time(const membership::transfer_need&
   post(protocol_.leader(), encode(m), false);
 }
 
-CAUSEWAY_DECL void member_control::record_trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
-                                                  std::uint64_t count) {
-  if (!options_.journal || count == 0) return;
-  membership::event e;
-  e.what = membership::event::trained;
-  e.round = on.round + 1;
-  e.parent = on.chain();
-  for (const std::uint64_t n : drawn.last(std::min<std::size_t>(drawn.size(), count))) {
-    if (!e.ranges.empty() && e.ranges.back().first + e.ranges.back().count == n) {
-      ++e.ranges.back().count;
-    } else {
-      e.ranges.push_back({n, 1});
-    }
-  }
-  record(std::move(e));
-}
-
-CAUSEWAY_DECL void member_control::record_updates(const membership::view& view) {
-  if (!options_.journal) return;
-  for (const auto& m : view.members) {
-    if (m.peer == fabric_->id()) continue;
-    membership::event e;
-    e.what = membership::event::update_accepted;
-    e.from = m.peer;
-    e.at = view.at;
-    e.round = view.round;
-    e.parent = view.parent;
-    record(std::move(e));
-  }
-}
-
-CAUSEWAY_DECL void member_control::record_held(const membership::commit_record& record_of) {
-  membership::event e;
-  e.what = membership::event::held;
-  e.round = record_of.round;
-  e.hash = record_of.state;
-  record(std::move(e));
-}
-
 CAUSEWAY_DECL void member_control::post(net::peer_id to, std::vector<std::byte> message, bool bulk) {
   const auto at = links_.find(to);
   if (at != links_.end()) fabric_->post(at->second, std::move(message), bulk);
@@ -420,13 +357,6 @@ CAUSEWAY_DECL std::vector<net::peer_id> member_control::holders() const {
   std::vector<net::peer_id> ids;
   for (const auto& h : protocol_.now_what().holders) ids.push_back(h.peer);
   return ids;
-}
-
-CAUSEWAY_DECL void member_control::record(membership::event e) {
-  if (!options_.journal) return;
-  e.peer = fabric_->id();
-  e.at_time = fabric_->now();
-  behind_.note(e);
 }
 
 CAUSEWAY_DECL void member_control::after_event() {

@@ -37,7 +37,7 @@ CAUSEWAY_DECL std::optional<swarm_move> choose_move(std::span<const std::vector<
     if (p.may_move && (who == nullptr || p.seconds >= who->seconds)) who = &p;
   }
   if (who == nullptr) return std::nullopt;
-  return swarm_move{who->id, most};
+  return swarm_move{who->id, most, false};
 }
 
 CAUSEWAY_DECL void queue_meter::begin_turn() {
@@ -72,6 +72,26 @@ CAUSEWAY_DECL void queue_watch::changed(time_point now, duration every) {
 CAUSEWAY_DECL void queue_watch::clear() {
   sums_.clear();
   looks_ = 0;
+}
+
+CAUSEWAY_DECL std::optional<swarm_move> stage_balance::look(time_point now, std::span<const serving_peer> others,
+                                                            const serving_peer& self) {
+  std::map<net::peer_id, std::uint32_t> serving;
+  for (const serving_peer& p : others) serving[p.id] = p.stage;
+  if (std::exchange(served_, serving) != serving) queues_.changed(now, every_);
+  for (const serving_peer& p : others) queues_.saw(p.id, p.queued);
+  queues_.saw(self.id, self.queued);
+  queues_.looked();
+  if (!queues_.due(now, every_)) return std::nullopt;
+  const auto moving = serving.find(moving_.who);
+  if (moving != serving.end() && moving->second != moving_.to) return swarm_move{moving_.who, moving_.to, true};
+  std::vector<std::vector<balanced_peer>> stages(stages_);
+  for (const serving_peer& p : others) stages[p.stage].push_back({p.id, p.seconds, queues_.mean(p.id), true});
+  stages[self.stage].push_back({self.id, self.seconds, queues_.mean(self.id), false});
+  queues_.clear();
+  const auto move = choose_move(stages, hysteresis_);
+  if (move) moving_ = *move;
+  return move;
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

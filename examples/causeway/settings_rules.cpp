@@ -48,8 +48,8 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   if (!find_policy(s.comm.policy)->in_elastic_pipelines()) {
     return bad(
         "comm.policy",
-        "pipelines whose peers come and go exchange gradients in every step, or at once all that local steps moved, for "
-        "AdamW, which " +
+        "pipelines whose peers come and go exchange gradients in every step, or at once what all peers' local steps moved "
+        "or came to, for AdamW, which " +
             s.comm.policy + " does not; use " + elastic_pipeline_policy_names());
   }
   if (steps_alone(s)) CAUSEWAY_TRY(validate_rounds(s));

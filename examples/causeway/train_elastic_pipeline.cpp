@@ -39,7 +39,8 @@ causeway::result<session_summary> train_local_pipeline(chosen_model model, train
       .micro_batches = in.s.train.micro_batches,
       .storage = place.storage,
       .folder = block_folder(in.s),
-      .store_every = in.s.train.checkpoint_every > 0 ? std::max<std::uint64_t>(1, every) : 0};
+      .store_every = in.s.train.checkpoint_every > 0 ? std::max<std::uint64_t>(1, every) : 0,
+      .steps = in.s.train.steps};
   causeway::parallel::local_pipeline pipeline{place.pipelines, options, regroup{stages_wanted(in.s)},
                                               chosen_schedule{in.s.parallel.schedule},
                                               forgetful_activations{in.s.parallel.codec}};

@@ -105,14 +105,7 @@ TEST_CASE("local pipeline: a peer that rests takes the place of one that is lost
 
 TEST_CASE("local pipeline: all peers are stopped within a round, and go on from checkpoints with the same bits",
           "[parallel][elastic][fast]") {
-  auto o = two_pipelines();
-  const parameters quiet = undisturbed<presets::diloco_options>(o);
-  support::local_checkpoints saved{.after = GENERATE(3U, 5U)};
-  local_world<presets::diloco_options> w{o, &saved};
-  support::stop_all_once_saved(w, saved);
-  CHECK(support::errors_of(w, o.hosts).empty());
-  REQUIRE(w.finished() == 4);
-  CHECK(support::holders_agree(w, o.hosts) == quiet);
+  support::goes_on_from_checkpoints<presets::diloco_options>();
 }
 
 TEST_CASE("local pipeline: a run whose peers are all stopped goes on from the blocks that are saved",

@@ -132,6 +132,25 @@ TEST_CASE("pipeline group: what is alike on all peers is neither of their blocks
   CHECK(sums.group.state().alike.empty());
 }
 
+TEST_CASE("pipeline group: what a round came to may be in the policy's rows, of which nothing is asked then",
+          "[train][fast]") {
+  group_of_one c;
+  bool through = false;
+  c.group.exchange_by({[] { return parallel::exchange_entry{.kept = true, .last = true}; },
+                       [&](std::span<const float>) {
+                         through = true;
+                         return result<void>{};
+                       }});
+  const auto entry = c.group.enter(7, 0);
+  REQUIRE(entry);
+  CHECK(entry->result_kept);
+  CHECK(entry->result_at.has_value());
+  CHECK(entry->last);
+  CHECK(entry->transport->size() == 1);
+  REQUIRE(c.group.exchanged({}));
+  CHECK(through);
+}
+
 TEST_CASE("pipeline group: an exchange that begins again with another row does not end the attempt", "[train][fast]") {
   group_of_one c;
   c.group.begin_exchange_again();

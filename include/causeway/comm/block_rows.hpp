@@ -19,7 +19,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Of a policy that exchanges a row of all parameters at once, whose shared parameters and outer optimizer are in memory.
+/// Of a policy whose shared parameters and outer optimizer are in memory.
 template <class Core>
 class block_rows {
   using outer_type = typename Core::outer_type;
@@ -27,28 +27,34 @@ class block_rows {
  public:
   explicit block_rows(Core& core) : core_{core} {}
 
-  /// One value for each parameter, padding included; the shared parameters first. None where gradients are exchanged, since
-  /// the live parameters are the shared ones.
+  /// One value for each parameter, padding included; the shared parameters first: where parameters themselves are
+  /// exchanged, their last means. None where gradients are, since the live parameters are the shared ones.
   [[nodiscard]] std::vector<std::span<float>> all() const {
-    if constexpr (!Core::content_type::anchored) return {};
-    std::vector<std::span<float>> rows{core_.rows.anchor()};
-    for (const std::span<float> row : of_outer(core_.rows.anchor().size())) rows.push_back(row);
+    std::vector<std::span<float>> rows;
+    if constexpr (Core::content_type::anchored) {
+      rows.emplace_back(core_.rows.anchor());
+      for (const std::span<float> row : of_outer(core_.rows.anchor().size())) rows.push_back(row);
+    } else if constexpr (Core::keeps_means) {
+      for (auto& means : core_.rows.means()) rows.emplace_back(means);
+    }
     return rows;
   }
 
   /// The model of `ctx` has another part than `before`, and its parameters are there. What was kept of those that stayed
   /// goes with them; of new ones the shared parameters are the live ones, and the optimizer's state is as when it begins.
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) const {
-    auto& s = core_.states.front();
-    if constexpr (Core::content_type::anchored) divide_rows(ctx, before);
-    s.residual.clear();
-    s.next_residual.clear();
+    if constexpr (!Core::content_type::before_inner_step) divide_rows(ctx, before);
     if constexpr (Core::content_type::sums_updates) {
       core_.rows.updates().assign(ctx.parameters().size(), 0.0F);
       CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
     }
     CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, ctx.parameters().size()));
-    return core_.prepare(ctx, 0);
+    for (std::size_t i = 0; i < core_.states.size(); ++i) {
+      core_.states[i].residual.clear();
+      core_.states[i].next_residual.clear();
+      CAUSEWAY_TRY(core_.prepare(ctx, i));
+    }
+    return {};
   }
 
   /// What the exchange remembers of the one before: nothing, or what fits the blocks that are here.
@@ -70,12 +76,15 @@ class block_rows {
   using bytes = std::span<std::byte>;
 
   void divide_rows(auto& ctx, std::span<const parameter_segment> before) const {
-    auto& s = core_.states.front();
     std::vector<std::vector<float>> old;
     for (const std::span<float> row : all()) old.emplace_back(row.begin(), row.end());
-    const auto live = ctx.parameters();
-    core_.rows.anchor().assign(live.begin(), live.end());
-    reset_outer(s.outer, old.front().size(), live.size());
+    if constexpr (Core::content_type::anchored) {
+      const auto live = ctx.parameters();
+      core_.rows.anchor().assign(live.begin(), live.end());
+      reset_outer(core_.states.front().outer, old.front().size(), live.size());
+    } else {
+      core_.rows.found_means(ctx);
+    }
     const auto rows = all();
     for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
       for (std::size_t r = 0; r < rows.size(); ++r) {

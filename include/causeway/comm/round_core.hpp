@@ -221,6 +221,9 @@ struct round_core {
   /// Sends `input`, for the first time or again.
   result<void> begin(auto& ctx, state& s) {
     s.cancel();  // before its transport may go
+    if constexpr (!axis::by_context<recipe_type>) {
+      if (ctx.keeps_result()) return s.begin_at_kept();
+    }
     float weight = accumulates && !ctx.elastic() ? static_cast<float>(gathered) : 1.0F;
     if constexpr (laws::mix.weighs) weight = ctx.elastic() ? 1.0F : static_cast<float>(s.samples);
     if constexpr (!axis::by_context<recipe_type>) {

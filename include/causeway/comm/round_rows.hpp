@@ -134,7 +134,10 @@ class round_rows {
     for (auto& values : means_) move_to(memory, values);
   }
 
-  void serialize(auto& ar) { ar(anchor_, updates_); }
+  void serialize(auto& ar) {
+    ar(anchor_, updates_);
+    if constexpr (!content_type::anchored && !content_type::before_inner_step) ar(means_);
+  }
 
   /// The tensor that the fragment is cut from.
   [[nodiscard]] std::span<float> live(auto& ctx, const state& s) const {

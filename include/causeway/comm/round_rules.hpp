@@ -121,14 +121,14 @@ constexpr bool prepares_anew(round_mix m) {
   return m.anchored && m.single && m.everybody && m.waits_at_once && !m.sends_anchor && elastic(m);
 }
 
-/// Whether blocks of the model can move between peers, each with all that is kept for its parameters: a row of all of them,
-/// made anew at every attempt. A residual is of the rows that a peer sent, and stays there; in the live parameters it
-/// cannot. Factors that an exchange remembers are those of a stage: they are forgotten where its holders have not the same,
-/// which gradients can do in any step.
+/// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
+/// these, of which every exchange is waited for. A residual is of the rows that a peer sent, and stays there, in memory of
+/// its own or in the live parameters. Factors that an exchange remembers are those of a stage: they are forgotten where its
+/// holders have not the same, which gradients can do in any step.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  const bool gradients =
-      m.before_inner_step && m.single && m.everybody && m.bit_parity && m.waits_at_once && !m.accumulates && elastic(m);
-  return (gradients || (prepares_anew(m) && !keeps_factors)) && !m.residual_in_parameters;
+  if (!elastic(m) || !m.everybody || !m.waits_at_once) return false;
+  if (m.before_inner_step) return m.single && m.bit_parity && !m.accumulates;
+  return !keeps_factors && (m.single || (!m.anchored && !m.by_context));
 }
 
 }  // namespace rules

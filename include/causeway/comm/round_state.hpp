@@ -159,6 +159,12 @@ struct round_state {
     return {};
   }
 
+  /// The mean of an earlier attempt is in `row` still, and what else came of that exchange is where it was.
+  result<void> begin_at_kept() {
+    begun = turned = true;
+    return {};
+  }
+
   /// Reduces what has arrived and sends it on; waits for it where it has not.
   template <class Context>
   result<void> turn(Context& ctx) {

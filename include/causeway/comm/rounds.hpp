@@ -64,7 +64,7 @@ class rounds : round_rules<Axes...> {
                                       .own_parameters = laws::own_parameters,
                                       .gathers_samples = accumulates,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
-  static constexpr std::uint32_t state_version = 3;
+  static constexpr std::uint32_t state_version = core_type::keeps_means && !content_type::anchored ? 4 : 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
   /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows

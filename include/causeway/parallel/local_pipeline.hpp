@@ -61,6 +61,9 @@ struct local_pipeline_options {
   std::optional<io::any_storage> storage{};
   std::string folder = "blocks";
   std::uint64_t store_every = 1;  ///< rounds; the first is saved too
+  /// Of the run, whole rounds; equal on all peers. The last exchange then ends with the same parameters for all holders of
+  /// a block, whatever the policy leaves to each of them. 0: there is no last one.
+  std::uint64_t steps = 0;
 };
 
 /// After DiLoCo (Douillard et al., arXiv 2311.08105), with a pipeline for each of its workers. In a round, replica r takes
@@ -265,12 +268,13 @@ class local_pipeline {
     if (!goes_on) progress_.cohort = 0;  // for good, whatever comes of this attempt
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
+    if (!ready && !goes_on) blocks.begin_from_shared();
     CAUSEWAY_TRY(check_untied(ctx));
     gathered_ = true;
     known_evaluations_ = {};
     if (was_assigned)
       known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_);
-    return goes_on ? catch_up(members) : begin_anew(ctx, blocks);
+    return goes_on ? catch_up(members) : begin_anew(ctx);
   }
 
   // This peer's replica goes on. One that has its gradient and missed the others' word that they had theirs is told now.
@@ -288,8 +292,9 @@ class local_pipeline {
     return {};
   }
 
-  // A new replica, or none: from the shared parameters.
-  result<void> begin_anew(auto& ctx, auto& blocks) {
+  // A new replica, or none. Who has given up nothing begins with what its last exchange left it: that may be more than the
+  // shared parameters.
+  result<void> begin_anew(auto& ctx) {
     const step_record& record = peer_.record();
     const bool anew = progress_.state != record.state || progress_.steps > 0 || ctx.step() != record.step || spoilt_;
     given_up_steps_ += progress_.steps;
@@ -302,7 +307,6 @@ class local_pipeline {
       progress_.slot = static_cast<std::uint32_t>(peer_.place.replica);
       progress_.cohort = mix(record.state, mix(peer_.attempt.round, peer_.attempt.attempt), progress_.slot + 1);
     }
-    blocks.begin_from_shared();
     if (!anew) return {};
     peer_.group->state().begin_anew();
     begins_anew_ = true;
@@ -386,9 +390,13 @@ class local_pipeline {
   // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
   result<exchange_entry> enter(auto& ctx) {
     const step_record& record = peer_.record();
-    if (!mean_.empty() && record.state == mean_of_ && record.state != progress_.state) return apply_known(record);
+    const bool last = options_.steps > 0 && ctx.step() + 1 >= options_.steps;
+    if (mean_of_ != 0 && record.state == mean_of_ && record.state != progress_.state) return apply_known(record, last);
     CAUSEWAY_TRY(gather_all(ctx));
-    return peer_.entry();
+    mean_of_ = 0;  // the policy's rows are those of another exchange from here on
+    exchange_entry entry = peer_.entry();
+    entry.last = last;
+    return entry;
   }
 
   // Replicas come as they are done. Who is lost ends the wait; who hangs, once it takes longer than rounds did.
@@ -406,10 +414,10 @@ class local_pipeline {
   }
 
   // Others voted for what this peer has the mean of.
-  result<exchange_entry> apply_known(const step_record& record) {
+  result<exchange_entry> apply_known(const step_record& record, bool last) {
     applied(record);
     known_ = true;
-    return exchange_entry{.known = mean_};
+    return exchange_entry{.known = mean_, .kept = true, .last = last};
   }
 
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
@@ -463,9 +471,9 @@ class local_pipeline {
   // Peers of a replica are through with as many evaluations before a step: who has fewer takes the outcome from another of
   // them, or goes without.
   replica_evaluations known_evaluations_;
-  std::vector<float> mean_;  // of the last exchange, until the run has it
-  std::uint64_t mean_of_ = 0;
-  bool known_ = false;  // it is given out as what the run has
+  std::vector<float> mean_;    // that the policy received last; of several rows it has them
+  std::uint64_t mean_of_ = 0;  // names the state that it leads to, until the run has that
+  bool known_ = false;         // it is given out as what the run has
   time_point round_began_{};
   net::arrival_statistics round_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
   std::uint64_t given_up_steps_ = 0;

@@ -255,6 +255,7 @@ class training_context {
   /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
   [[nodiscard]] bool result_is_known() const noexcept { return entry_.result_at.has_value(); }
   [[nodiscard]] bool knows_result() const noexcept { return !entry_.result.empty(); }  ///< this peer itself
+  [[nodiscard]] bool keeps_result() const noexcept { return entry_.result_kept; }  ///< and its policy has all of it still
   /// row ← that. All take part. 4 bytes a value to and from each peer.
   result<void> take_known_result(std::span<float> row) {
     if (knows_result()) std::copy(entry_.result.begin(), entry_.result.end(), row.begin());

@@ -74,6 +74,7 @@ struct round_entry {
   /// goes from there to everybody.
   std::optional<net::peer_index> result_at{};
   std::span<const float> result{};  ///< that, where this peer has it
+  bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
 };
 
 /// Thread safety: all calls from the trainer's thread.

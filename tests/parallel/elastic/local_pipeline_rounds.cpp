@@ -15,3 +15,21 @@ TEMPLATE_TEST_CASE("local pipeline: rounds of every kind go on whoever is lost, 
   support::goes_on_whoever_is_killed<TestType>(11, 0.03);
   support::lets_newcomers_in<TestType>();
 }
+
+namespace {
+
+struct sparta : presets::sparta_options {
+  sparta() { share = 0.5; }
+};
+struct des_loc : presets::des_loc_options {
+  des_loc() : presets::des_loc_options{3, 6, 9} {}
+};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("local pipeline: peers whose parameters differ between rounds go on, and let others in",
+                   "[parallel][elastic]", presets::gaia_options, sparta, des_loc) {
+  support::goes_on_whoever_is_killed<TestType>(11, 0.03);
+  support::lets_newcomers_in<TestType>();
+  support::goes_on_from_checkpoints<TestType>();
+}

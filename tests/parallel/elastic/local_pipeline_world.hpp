@@ -91,7 +91,8 @@ class local_world : public any_elastic_world {
             std::move(options),
             [checkpoints](const elastic_world_options& o, const std::shared_ptr<causeway::pipeline_group>& group,
                           causeway::environment env, const causeway::parallel::elastic_pipeline_options& e) {
-              return make(o, group, std::move(env), {e.micro_batches, e.storage, e.folder, e.store_every}, checkpoints);
+              return make(o, group, std::move(env), {e.micro_batches, e.storage, e.folder, e.store_every, o.steps},
+                          checkpoints);
             }} {}
 
  private:
@@ -100,7 +101,7 @@ class local_world : public any_elastic_world {
                                             causeway::environment env, causeway::parallel::local_pipeline_options po,
                                             local_checkpoints* checkpoints) {
     Options with;
-    with.local_steps = steps_of_round;
+    if constexpr (requires { with.local_steps; }) with.local_steps = steps_of_round;
     const std::uint64_t id = group->identity();
     const bool saved = checkpoints != nullptr && checkpoints->by_peer.contains(id);
     auto trainer = local_trainer(o, group, std::move(env), causeway::presets::make(with), std::move(po),
@@ -216,6 +217,22 @@ void goes_on_whoever_is_killed(std::uint64_t every, double most) {
       CHECK(std::abs(held_out_loss(all, o.layers) / loss - 1) < most);
       if (w.at(victim).calls <= n) break;  // it has outlived the run
     }
+  }
+}
+
+/// All peers are stopped after a step, and go on from checkpoints with the same bits.
+template <class Options>
+void goes_on_from_checkpoints() {
+  const auto o = two_pipelines();
+  const parameters quiet = undisturbed<Options>(o);
+  for (const std::uint64_t step : {3U, 5U}) {
+    INFO("all are stopped after step " << step);
+    local_checkpoints saved{.after = step};
+    local_world<Options> w{o, &saved};
+    stop_all_once_saved(w, saved);
+    CHECK(errors_of(w, o.hosts).empty());
+    REQUIRE(w.finished() == o.hosts);
+    CHECK(holders_agree(w, o.hosts) == quiet);
   }
 }
 

@@ -48,6 +48,8 @@ struct exchange_entry {
   std::vector<double> shares{};            ///< of each of them, in what they exchange
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
+  bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
+  bool last = false;  ///< the run's last round
 };
 
 /// What pipelines do for the exchange of a round, or of a step's gradient.

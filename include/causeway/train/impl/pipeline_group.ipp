@@ -43,10 +43,12 @@ CAUSEWAY_INLINE result<round_entry> pipeline_group::enter(std::uint64_t, std::ui
   if (!rounds_.enter) return e;
   CAUSEWAY_ASSIGN(parallel::exchange_entry with, rounds_.enter());
   e.attempt = with.attempt.attempt;
-  if (!with.known.empty()) {
+  if (with.kept || !with.known.empty()) {
     e.result_at = net::peer_index{0};
     e.result = with.known;
+    e.result_kept = with.kept;
   }
+  e.last = with.last;
   if (with.attempt.transport == nullptr) return e;
   exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
   e.transport = &exchange_;

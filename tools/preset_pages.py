@@ -20,7 +20,6 @@ PROGRAM = ROOT / "examples/causeway"
 # Why the program does not take a preset by its name.
 NOT_IN_PROGRAM = {
     "dipaco": "peers have different modules, and documents have to be sorted to their paths, which is the caller's.",
-    "dlion": "who feeds the trainer has to ask for the size of every batch; the program's are of one size.",
     "learning_at_home": "experts lie on hosts, which are programs of their own.",
     "protocol_models": "its model starts in a subspace, and its optimizer keeps it there.",
     "petals_finetune": "it tunes a model that others serve; the program trains whole ones.",

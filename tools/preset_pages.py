@@ -19,7 +19,7 @@ TRACES = ROOT / "docs/reference/golden_traces.md"
 PROGRAM = ROOT / "examples/causeway"
 # Why the program does not take a preset by its name.
 NOT_IN_PROGRAM = {
-    "dipaco": "peers have different modules, and documents have to be sorted to their paths, which is the caller's.",
+    "dipaco": "its authors sort documents to paths, by clusters of features and then by a router, and judge a text by the path that it is sent to; a run of the program has one text for all peers, and ends with one model.",
     "learning_at_home": "experts lie on hosts, which are programs of their own.",
     "protocol_models": "its model starts in a subspace, and its optimizer keeps it there.",
     "petals_finetune": "it tunes a model that others serve; the program trains whole ones.",

@@ -19,8 +19,8 @@ TRACES = ROOT / "docs/reference/golden_traces.md"
 PROGRAM = ROOT / "examples/causeway"
 # Why the program does not take a preset by its name.
 NOT_IN_PROGRAM = {
-    "dipaco": "peers have different modules, and documents have to be sorted to their paths, which is the caller's.",
-    "dlion": "who feeds the trainer has to ask for the size of every batch; the program's are of one size.",
+    "basis_rotation": "the program has no such inner optimizer.",
+    "dipaco": "its authors sort documents to paths, by clusters of features and then by a router, and judge a text by the path that it is sent to; a run of the program has one text for all peers, and ends with one model.",
     "learning_at_home": "experts lie on hosts, which are programs of their own.",
     "protocol_models": "its model starts in a subspace, and its optimizer keeps it there.",
     "petals_finetune": "it tunes a model that others serve; the program trains whole ones.",
@@ -55,7 +55,7 @@ ALSO = {
     "checkfree": "[Traces of preemptions](../benchmarks-traces.md), under the name `neighbour_init`.",
     "varuna": "[Its order against 1F1B](../benchmarks-pipelines.md).",
 }
-RUN = {"muloco": "optim::muon<>{{.momentum = 0.9F}}", "nag_pp": "optim::nadam{}", "demo": "optim::sgd{}", "dion": "optim::dion{{.given = true}}", "distro": "optim::sgd{}",
+RUN = {"muloco": "optim::muon<>{{.momentum = 0.9F}}", "nag_pp": "optim::nadam{}", "basis_rotation": "optim::basis_rotation<>{}", "demo": "optim::sgd{}", "dion": "optim::dion{{.given = true}}", "distro": "optim::sgd{}",
        "protocol_models": "std::move(*inner)",
        "diloco_swarm": "presets::rounds_of(presets::diloco_swarm_options{}), fault::quorum{}",
        **{name: "comm::every_step<>{}, fault::quorum{}"

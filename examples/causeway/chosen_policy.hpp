@@ -5,6 +5,7 @@
 // A communication policy that is chosen when the program runs: one trainer type then does for all of them. Each is
 // compiled once, for the context of the program's trainers. One virtual call a hook.
 
+#include <causeway/core/thread_pool.hpp>
 #include <causeway/io/archive.hpp>
 #include <causeway/membership/state_image.hpp>
 #include <causeway/policy/concepts.hpp>
@@ -12,8 +13,10 @@
 #include <causeway/train/context.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -33,6 +36,8 @@ class chosen_policy {
     virtual ~face() = default;
     virtual causeway::result<void> start(context& ctx) = 0;
     [[nodiscard]] virtual bool trains(context& ctx) const = 0;
+    /// Of the sequences of a step of all peers, this one's; none where all take equally many.
+    [[nodiscard]] virtual std::optional<causeway::index_range> part_of_batch() const = 0;
     /// Gradients, by `pass`, where the policy looks ahead.
     virtual causeway::result<double> compute(context& ctx, const std::function<causeway::result<double>()>& pass) = 0;
     virtual causeway::result<void> before_inner_step(context& ctx) = 0;
@@ -71,6 +76,13 @@ class chosen_policy {
     [[nodiscard]] bool trains(context& ctx) const override {
       if constexpr (requires { policy.trains(ctx); }) return policy.trains(ctx);
       return true;
+    }
+    [[nodiscard]] std::optional<causeway::index_range> part_of_batch() const override {
+      if constexpr (requires { policy.trigger().sequences_before(); }) {
+        const std::int64_t begin = policy.trigger().sequences_before();
+        return causeway::index_range{begin, begin + policy.trigger().sequences()};
+      }
+      return {};
     }
     causeway::result<double> compute(context& ctx, const std::function<causeway::result<double>()>& pass) override {
       if constexpr (requires { policy.compute(ctx, pass); }) return policy.compute(ctx, pass);
@@ -137,6 +149,7 @@ class chosen_comm {
 
   causeway::result<void> start(auto& ctx) { return policy_.it().start(ctx); }
   [[nodiscard]] bool trains(auto& ctx) const { return policy_.it().trains(ctx); }
+  [[nodiscard]] std::optional<causeway::index_range> part_of_batch() const { return policy_.it().part_of_batch(); }
   causeway::result<double> compute(auto& ctx, const auto& pass) { return policy_.it().compute(ctx, pass); }
   causeway::result<void> before_inner_step(auto& ctx) { return policy_.it().before_inner_step(ctx); }
   causeway::result<void> after_inner_step(auto& ctx) { return policy_.it().after_inner_step(ctx); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nobody waits for all others.
+// Nobody waits for all others, or nobody has to wait long.
 
 #include <causeway/presets/asynchronous.hpp>
 
@@ -41,6 +41,10 @@ std::vector<policy> asynchronous_policies() {
           "halos", "peers push to their region's hub, which now and then pushes to the first one", pace::nothing,
           {{"comm.group_size", "2"}},
           [](const settings& s, auto& o) { o.regions = regions_of(s.net.peers, s.comm.group_size); }),
+      preset<presets::dlion_options>(
+          "dlion", "batches in proportion to speed; in every step the larger changes, the rest is kept for later",
+          pace::together, {},
+          [](const settings& s, auto& o) { o.sequences = s.net.peers * static_cast<std::uint32_t>(s.train.batch); }),
   };
 }
 

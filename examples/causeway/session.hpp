@@ -156,11 +156,17 @@ class session {
         summary_.interrupted = true;
         return {};
       }
-      CAUSEWAY_ASSIGN(const auto report, trainer_.step(batches_->current(share_, shares_)));
+      CAUSEWAY_ASSIGN(const auto report, trainer_.step(next_batch()));
       batches_->advance();
       CAUSEWAY_TRY(after_step(report));
     }
     return {};
+  }
+
+  causeway::batch next_batch() {
+    const auto part = trainer_.comm().part_of_batch();
+    if (!part) return batches_->current(share_, shares_);
+    return batches_->at(batches_->cursor() + static_cast<std::uint64_t>(part->begin), part->size());
   }
 
   causeway::result<void> after_step(const causeway::step_report& r) {
@@ -169,6 +175,7 @@ class session {
     if (learns_) {
       loss_sum_ += r.loss;
       ++loss_count_;
+      learned_ += r.tokens;
     }
     metrics_.stepped(r);
     last_loss_ = r.loss;
@@ -241,8 +248,7 @@ class session {
   using losses = std::array<double, 7>;
 
   causeway::result<losses> own_losses(causeway::index_range part) {
-    const double speed = static_cast<double>(loss_count_ * in_.s.train.batch * in_.s.model.context) /
-                         std::max(1e-9, causeway::seconds(ctx().clock().now() - mark_));
+    const double speed = static_cast<double>(learned_) / std::max(1e-9, causeway::seconds(ctx().clock().now() - mark_));
     const shared_in_place<Trainer> shared{trainer_};
     CAUSEWAY_ASSIGN(const token_losses found, evaluate_windows(trainer_, *held_out_, part, in_.s.train.batch));
     const double sent = static_cast<double>(ctx().world().stats().bytes_sent);
@@ -267,6 +273,7 @@ class session {
     if (loss_count_ > 0) speed_ = total[4] * shares_ / peers_;  // a pipeline's peers all say its speed
     loss_sum_ = 0;
     loss_count_ = 0;
+    learned_ = 0;
     mark_ = ctx().clock().now();
     if (self_ == 0) metrics_.validated(ctx().step(), ctx().round(), summary_.validation);
   }
@@ -396,8 +403,9 @@ class session {
   double last_loss_ = 0;
   double speed_ = 0;
   std::int64_t loss_count_ = 0;
-  bool learns_ = false;      ///< there was a loss
-  std::int64_t tokens_ = 0;  ///< since committed_at_
+  std::int64_t learned_ = 0;  ///< tokens of these steps
+  bool learns_ = false;       ///< there was a loss
+  std::int64_t tokens_ = 0;   ///< since committed_at_
   double blocked_ = 0;
 };
 

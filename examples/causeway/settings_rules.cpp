@@ -236,6 +236,9 @@ causeway::result<void> validate(const settings& s) {
         "dion are optimizers, and set it themselves");
   }
   if (s.comm.policy == "dion" && s.comm.rank == 0) return bad("comm.rank", "use 1 or more");
+  if (s.comm.policy == "dlion" && s.train.micro_batches > 1) {
+    return bad("train.micro_batches", "batches that follow speed have any size, and are not cut; leave it out");
+  }
   if (s.comm.policy == "des_loc" && s.train.optimizer != "adamw") {
     return bad("train.optimizer", "des_loc averages the two moments of adamw; use that");
   }

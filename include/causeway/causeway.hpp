@@ -163,6 +163,7 @@
 #include <causeway/kernels/row_hash.hpp>
 #include <causeway/kernels/rows.hpp>
 #include <causeway/kernels/simd_math.hpp>
+#include <causeway/kernels/singular_vectors.hpp>
 #include <causeway/kernels/targets.hpp>
 #include <causeway/sim/connection.hpp>
 #include <causeway/sim/dialer.hpp>
@@ -197,6 +198,7 @@
 #include <causeway/autograd/tape.hpp>
 #include <causeway/autograd/variable.hpp>
 #include <causeway/optim/adamw.hpp>
+#include <causeway/optim/basis_rotation.hpp>
 #include <causeway/optim/clip.hpp>
 #include <causeway/optim/delayed_nesterov.hpp>
 #include <causeway/optim/dion.hpp>

@@ -16,11 +16,8 @@ using namespace causeway;
 
 namespace {
 
-std::vector<std::uint32_t> sequences_of(std::uint32_t total, const std::vector<double>& speeds) {
-  const axis::batch_by_speed trigger{{.sequences = total}};
-  std::vector<std::uint32_t> all;
-  for (std::size_t p = 0; p < speeds.size(); ++p) all.push_back(trigger.sequences_for(p, speeds));
-  return all;
+std::vector<std::size_t> sequences_of(std::uint32_t total, const std::vector<double>& speeds) {
+  return axis::batch_by_speed{{.sequences = total}}.sequences_for(speeds);
 }
 
 auto gradients_by_speed(std::uint32_t total) {
@@ -32,19 +29,36 @@ auto gradients_by_speed(std::uint32_t total) {
 }  // namespace
 
 TEST_CASE("batch by speed: batches are in proportion to speed, add up, and none is empty", "[axis][fast]") {
-  CHECK(sequences_of(12, {4, 4, 4}) == std::vector<std::uint32_t>{4, 4, 4});
-  CHECK(sequences_of(20, {4, 1}) == std::vector<std::uint32_t>{16, 4});
-  CHECK(sequences_of(3, {100, 1, 1}) == std::vector<std::uint32_t>{1, 1, 1});
-  CHECK(sequences_of(10, {1e9, 1}) == std::vector<std::uint32_t>{9, 1});
+  CHECK(sequences_of(12, {4, 4, 4}) == std::vector<std::size_t>{4, 4, 4});
+  CHECK(sequences_of(20, {4, 1}) == std::vector<std::size_t>{16, 4});
+  CHECK(sequences_of(3, {100, 1, 1}) == std::vector<std::size_t>{1, 1, 1});
+  CHECK(sequences_of(10, {1e9, 1}) == std::vector<std::size_t>{9, 1});
   for (std::uint32_t total = 5; total < 40; ++total) {
     const auto all = sequences_of(total, {0.3, 1, 2.5, 1, 7});
-    CHECK(std::accumulate(all.begin(), all.end(), 0U) == total);
+    CHECK(std::accumulate(all.begin(), all.end(), std::size_t{0}) == total);
   }
+}
+
+TEST_CASE("batch by speed: the peers' parts of a batch follow each other", "[axis][fast]") {
+  struct one_of_three {
+    std::uint32_t index;
+    [[nodiscard]] std::uint32_t self() const { return index; }
+    static std::uint32_t peers() { return 3; }
+  };
+  std::uint32_t before = 0;
+  for (std::uint32_t p = 0; p < 3; ++p) {
+    axis::batch_by_speed trigger{{.sequences = 11}};
+    one_of_three context{p};
+    REQUIRE(trigger.open(context));
+    CHECK(trigger.sequences_before() == before);
+    before += trigger.sequences();
+  }
+  CHECK(before == 11);
 }
 
 TEST_CASE("batch by speed: what is not known counts as the mean of the others", "[axis][fast]") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  CHECK(sequences_of(16, {0, 0, nan, -1}) == std::vector<std::uint32_t>{4, 4, 4, 4});
+  CHECK(sequences_of(16, {0, 0, nan, -1}) == std::vector<std::size_t>{4, 4, 4, 4});
   CHECK(sequences_of(13, {1, INFINITY, 3}) == sequences_of(13, {1, 2, 3}));
 }
 

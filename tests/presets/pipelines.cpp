@@ -4,6 +4,7 @@
 #include <causeway/comm/every_step.hpp>
 #include <causeway/comm/periodic.hpp>
 #include <causeway/optim/adamw.hpp>
+#include <causeway/optim/basis_rotation.hpp>
 #include <causeway/optim/nadam.hpp>
 #include <causeway/plan/link_fixtures.hpp>
 #include <causeway/train/trainer.hpp>
@@ -74,15 +75,18 @@ TEST_CASE("presets: dtfm takes its places from a plan", "[presets][fast]") {
   CHECK(rows == std::vector<std::vector<net::peer_index>>{{0, 3}, {1, 4}, {2, 5}});
 }
 
-TEST_CASE("presets: nag_pp streams without a flush; its losses come when their gradients do", "[presets][fast]") {
-  const presets::nag_pp_options options{.ranks = 2};
+namespace {
+
+/// The losses of the first stage of two.
+template <class Inner>
+std::vector<double> streamed(const auto& options) {
   std::vector<double> seen;
   support::run_cluster(2, [&](std::uint32_t peer, environment env) {
     const parallel::pipeline_options cut{.micro_batches = 1, .ranks = 2};
     const auto place = parallel::place_in(cut, peer, 2).value();
     support::timed_stages model{4, 8, parallel::part_of(cut, place, 4).value()};
     auto t = make_trainer(std::move(model), std::move(env), trainer_options{}, comm::periodic<>{{.local_steps = 1000}},
-                          make(options), optim::nadam{});
+                          make(options), Inner{});
     if (!t.start()) throw std::runtime_error{"start"};
     for (std::uint64_t s = 0; s < 6; ++s) {
       const std::vector<std::int32_t> tokens(8, 3);
@@ -91,7 +95,16 @@ TEST_CASE("presets: nag_pp streams without a flush; its losses come when their g
       if (place.rank == 0) seen.push_back(report->loss);
     }
   });
-  REQUIRE(seen.size() == 6);
-  CHECK(std::isnan(seen[0]));  // the first gradient is still on its way back
-  CHECK(seen[5] < seen[1]);
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("presets: nag_pp and basis_rotation stream without a flush; losses come when gradients do", "[presets][fast]") {
+  for (const auto& seen : {streamed<optim::nadam>(presets::nag_pp_options{.ranks = 2}),
+                           streamed<optim::basis_rotation<>>(presets::basis_rotation_options{.ranks = 2})}) {
+    REQUIRE(seen.size() == 6);
+    CHECK(std::isnan(seen[0]));  // the first gradient is still on its way back
+    CHECK(seen[5] < seen[1]);
+  }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Presets that are an optimizer, or come with one, against references of their papers and authors' code.
 
+#include <causeway/optim/basis_rotation.hpp>
 #include <causeway/optim/dion.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/optimizers.hpp>
@@ -22,6 +23,13 @@ struct traced_dion : optim::dion {
       : optim::dion{
             optim::dion_options{.rank = 2, .momentum = 0.9F, .weight_decay = 0.05F, .adamw_rate = 0.25F, .given = Given}} {}
 };
+/// With what the traces say: rates of their own, and an epsilon that leaves rounding small.
+template <bool ShorterSide>
+struct traced_rotation : optim::basis_rotation<> {
+  traced_rotation()
+      : optim::basis_rotation<>{optim::basis_rotation_options{
+            .beta2 = 0.95F, .epsilon = 1e-3F, .weight_decay = 0.01F, .period = 4, .shorter_side = ShorterSide}} {}
+};
 const auto every_step = [] { return comm::every_step<>{}; };
 
 }  // namespace
@@ -37,4 +45,9 @@ TEST_CASE("traces: Dion, whose factors travel", "[presets][trace][fast]") {
 
 TEST_CASE("traces: Dion of gradients that travel whole", "[presets][trace][fast]") {
   CHECK(replay_in_any_order<traced_dion<false>>(support::trace{"dion"}, every_step) < 1e-5);
+}
+
+TEST_CASE("traces: basis rotation, of both sides of a matrix and of one", "[presets][trace][fast]") {
+  CHECK(replay_in_any_order<traced_rotation<false>>(support::trace{"basis_rotation"}, every_step) < 1e-5);
+  CHECK(replay_in_any_order<traced_rotation<true>>(support::trace{"basis_rotation_one_side"}, every_step) < 1e-5);
 }

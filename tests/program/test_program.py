@@ -98,7 +98,7 @@ class Training(Program):
     def test_every_policy_trains_by_its_name(self):
         unknown = self.run_it("--comm.policy", "telepathy").stderr
         names = re.search(r"use one of ([a-z0-9_, ]+)", unknown).group(1).strip().split(", ")
-        self.assertEqual(len(names), 33)
+        self.assertEqual(len(names), 34)
         fixed_only = self.run_it("--comm.policy", "halos", "--fault.policy", "quorum").stderr
         elastic = re.search(r"or one of ([a-z0-9_, ]+)", fixed_only).group(1).strip().split(", ")
         for name in names:
@@ -113,7 +113,7 @@ class Training(Program):
     def test_systems_of_stages_train_by_their_names(self):
         names = re.search(r"use one of ([a-z0-9_, ]+)", self.run_it("--preset", "telepathy").stderr).group(1).strip().split(", ")
         systems = names[names.index("varuna"):]
-        self.assertEqual(len(names), 33 + 15)
+        self.assertEqual(len(names), 34 + 15)
         self.assertEqual(len(systems), 15)
         for name in systems:
             with self.subTest(name):
@@ -282,6 +282,8 @@ class Pipelines(Program):
                    "parallel.schedule", "even number of ranks")
         self.fails(self.run_it("--peers", "2", "--parallel.schedule", "chimera", "--parallel.codec", "delta_int4", *self.STAGES),
                    "invalid_argument", "parallel.codec", "the other way")
+        self.fails(self.run_it("--peers", "2", "--comm.policy", "dlion", "--train.micro_batches", "2"), "invalid_argument",
+                   "train.micro_batches")
         for cuts in ["1,2", "0", "4", "two"]:
             self.fails(self.run_it("--peers", "2", "--parallel.cuts", cuts, *self.STAGES), "invalid_argument", "parallel.cuts")
 

@@ -28,9 +28,10 @@ struct batch_by_speed_options {
 
 /// A peer of speed v (sequences a second of computing, without what it waited) gets 1 + its part of what is left when all
 /// have one: whole_parts in proportion to v. Before the first exchange all parts are alike. After every exchange all peers
-/// tell each other their speeds (8 bytes each). Who feeds the trainer asks `sequences()` before each step:
-/// `batcher.at(first, t.comm().trigger().sequences())`. What is measured is time: a run repeats to the bit only on a clock
-/// that does. Groups, merge rules that mix this peer's fresh row in, and exchanges without weights are errors (A15).
+/// tell each other their speeds (8 bytes each). Who feeds the trainer asks `sequences()` before each step, and where this
+/// peer's begin: `batcher.at(first + trigger.sequences_before(), trigger.sequences())`. What is measured is time: a run
+/// repeats to the bit only on a clock that does. Groups, merge rules that mix this peer's fresh row in, and exchanges
+/// without weights are errors (A15).
 class batch_by_speed {
  public:
   static constexpr part decides = part::trigger;
@@ -44,6 +45,8 @@ class batch_by_speed {
 
   /// Of this peer's batch in the next step. Known once the policy was started.
   [[nodiscard]] std::uint32_t sequences() const noexcept { return sequences_; }
+  /// Of the peers before it in the same step: where its part of a batch that all share begins.
+  [[nodiscard]] std::uint32_t sequences_before() const noexcept { return before_; }
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
@@ -55,13 +58,13 @@ class batch_by_speed {
                   std::to_string(options_.sequences) + " sequences a step for " + std::to_string(ctx.peers()) +
                       " peers; every peer needs one");
     }
-    if (sequences_ == 0) sequences_ = sequences_for(ctx.self(), std::vector<double>(ctx.peers(), 1.0));
+    if (sequences_ == 0) take(ctx.self(), std::vector<double>(ctx.peers(), 1.0));
     return {};
   }
 
-  /// For the peer with the index `self` among peers of these speeds; those that are unknown (0, negative, not finite) count
-  /// as the mean of the others.
-  CAUSEWAY_DECL [[nodiscard]] std::uint32_t sequences_for(std::size_t self, std::vector<double> speeds) const;
+  /// Of each of at most `sequences` peers of these speeds; those that are unknown (0, negative, not finite) count as the
+  /// mean of the others. They add up to `sequences`.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sequences_for(std::vector<double> speeds) const;
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
@@ -74,17 +77,19 @@ class batch_by_speed {
                                           ctx.exchange_options()));
     }
     ++heard_;
-    sequences_ = sequences_for(ctx.self(), std::move(speeds));
+    take(ctx.self(), std::move(speeds));
     return {};
   }
 
-  void serialize(auto& ar) { ar(sequences_, heard_); }
+  void serialize(auto& ar) { ar(sequences_, before_, heard_); }
 
  private:
   static bool is_known(double speed) { return std::isfinite(speed) && speed > 0; }
+  CAUSEWAY_DECL void take(std::size_t self, std::vector<double> speeds);
 
   batch_by_speed_options options_;
   std::uint32_t sequences_ = 0;
+  std::uint32_t before_ = 0;
   std::uint64_t heard_ = 0;  ///< exchanges of speeds so far
 };
 static_assert(Trigger<batch_by_speed>);

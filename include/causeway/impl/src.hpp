@@ -181,6 +181,7 @@
 #include <causeway/kernels/impl/packed_gemm.ipp>
 #include <causeway/kernels/impl/reduce.ipp>
 #include <causeway/kernels/impl/row_hash.ipp>
+#include <causeway/kernels/impl/singular_vectors.ipp>
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 7

@@ -128,6 +128,24 @@ struct nag_pp_options {
 using nag_pp = parallel::async_pipeline<stage::plain>;
 CAUSEWAY_DECL [[nodiscard]] nag_pp make(const nag_pp_options& o);
 
+/// Basis rotation (Jung, Shin and Lee, ICML 2026): stages that never wait for a flush, as in PipeDream, and an inner
+/// optim::basis_rotation (causeway/optim/basis_rotation.hpp): Adam in the eigenbasis of each matrix's gradients, where late
+/// gradients do less harm. Bases are of the covariances of gradients, the paper's second-order source. The authors' program
+/// clips a stage's matrices and the rest each by its own norm; here a stage has one.
+///
+/// Formula:
+///   L ← β2·L + (1 − β2)·G·Gᵀ;  R ← β2·R + (1 − β2)·Gᵀ·G;  every T steps:  U ← QR(L·U),  V ← QR(R·V)
+///   M ← β1·M + (1 − β1)·G;  v ← β2·v + (1 − β2)·(UᵀGV)²;  W ← W − lr·U·((UᵀMV)^ / (√v̂ + ε))·Vᵀ
+/// Sent: an activation and a gradient in f32 over each boundary for each micro-batch; there is no flush.
+struct basis_rotation_options {
+  std::int64_t micro_batches = 1;  ///< between two updates
+  std::uint32_t ranks = 0;
+  bool stashing = true;     ///< keep the parameters of each forward for its backward, as PipeDream does
+  std::uint32_t ahead = 0;  ///< micro-batches in flight on each boundary besides one: hides latency, delays gradients
+};
+using basis_rotation = parallel::async_pipeline<stage::plain>;
+CAUSEWAY_DECL [[nodiscard]] basis_rotation make(const basis_rotation_options& o);
+
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
 #ifndef CAUSEWAY_COMPILED

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the traces of SNOO, EDiT and Dion: python3 make_traces_recent.py [NAME...]. As make_traces.py, which see."""
+"""Writes the traces of SNOO, EDiT, Dion and basis rotation: python3 make_traces_recent.py [NAME...]. As make_traces.py, which see."""
 import math
 
 import numpy as np
@@ -171,7 +171,111 @@ def dion():
     return trace
 
 
-TRACES = [snoo, edit, dion]  # the last has other tensors
+class Rotated:
+    """optim/basis_rotation.py, BasisRotation with approx_source="2nd", of one matrix."""
+    BETA1, BETA2, DECAY = (float(np.float32(x)) for x in (0.9, 0.95, 0.01))
+    EPSILON, EVERY = float(np.float32(1e-3)), 4
+
+    def __init__(self, rows, columns, one_sided):
+        self.steps, self.first, self.second = 0, np.zeros((rows, columns)), np.zeros((rows, columns))
+        left = not one_sided or rows < columns
+        right = not one_sided or rows >= columns
+        self.covariance = [np.zeros((rows, rows)) if left else None, np.zeros((columns, columns)) if right else None]
+        self.basis = [None, None]
+
+    def find_basis(self, side):
+        covariance, basis = self.covariance[side], self.basis[side]
+        if covariance is None:
+            return
+        if basis is None:
+            self.basis[side] = np.linalg.eigh(covariance)[1][:, ::-1]
+            return
+        order = np.argsort(-np.diag(basis.T @ covariance @ basis))
+        self.second = np.take(self.second, order, axis=side)
+        self.basis[side] = np.linalg.qr(covariance @ basis[:, order])[0]
+
+    def turned(self, x):
+        left, right = self.basis
+        x = x if left is None else left.T @ x
+        return x if right is None else x @ right
+
+    def turned_back(self, x):
+        left, right = self.basis
+        x = x if right is None else x @ right.T
+        return x if left is None else left @ x
+
+    def step(self, value, gradient, rate):
+        self.steps += 1
+        for side, square in enumerate((gradient @ gradient.T, gradient.T @ gradient)):
+            if self.covariance[side] is not None:
+                self.covariance[side] = self.BETA2 * self.covariance[side] + (1 - self.BETA2) * square
+        if self.steps == 1 or self.steps % self.EVERY == 0:
+            self.find_basis(0)
+            self.find_basis(1)
+        self.first = self.BETA1 * self.first + (1 - self.BETA1) * gradient
+        self.second = self.BETA2 * self.second + (1 - self.BETA2) * self.turned(gradient) ** 2
+        update = self.turned_back(self.turned(self.first) / (np.sqrt(self.second) + self.EPSILON))
+        rate_now = rate * math.sqrt(1 - self.BETA2 ** self.steps) / (1 - self.BETA1 ** self.steps)
+        return value * (1 - rate * self.DECAY) - rate_now * update
+
+
+def rotated(name, one_sided):
+    steps, rate = 14, AdamPeer.RATE
+    trace = Trace(name, 3, [steps] * 3, learning_rate=rate)
+    theta, tensors = trace.start.copy(), make_traces.TENSORS
+    peers = [Peer(trace, p, theta) for p in range(3)]
+    first, second = np.zeros_like(theta), np.zeros_like(theta)
+    matrices = {t: Rotated(x[2], x[3], one_sided) for t, x in enumerate(tensors) if x[1] == "matrix"}
+    beta1, beta2, decay, epsilon = Rotated.BETA1, Rotated.BETA2, Rotated.DECAY, Rotated.EPSILON
+    for step in range(1, steps + 1):
+        g = np.mean([trace.gradient(theta, p, step - 1) for p in range(3)], axis=0)
+        for t, at in enumerate(pieces()):
+            shape = tensors[t][2:4]
+            if t in matrices:
+                theta[at] = matrices[t].step(theta[at].reshape(shape), g[at].reshape(shape), float(rate)).ravel()
+                continue
+            first[at] = beta1 * first[at] + (1 - beta1) * g[at]
+            second[at] = beta2 * second[at] + (1 - beta2) * g[at] ** 2
+            moved = first[at] / (1 - beta1 ** step) / (np.sqrt(second[at] / (1 - beta2 ** step)) + epsilon)
+            theta[at] = theta[at] - float(rate) * (moved + (decay * theta[at] if tensors[t][1] == "embedding" else 0.0))
+        for peer in peers:
+            peer.theta, peer.step = theta.copy(), step
+            peer.note()
+    return trace
+
+
+def basis_rotation():
+    """Basis rotation: Jung, Shin and Lee 2026 (2602.03515), algorithms 1 and 2; the authors' code, github.com/LOG-postech/
+    basis-rotation as github.com/joonkyoo/basis-rotation has it, commit a277112be5f9b1d618d964b11075da4a6a31b863: optim/
+    basis_rotation.py and optim/optimizer.py. Of each matrix L = β2 L + (1 − β2) G Gᵀ, R likewise of Gᵀ G; in the first step U and V
+    are their eigenvectors, largest first; in every T-th one their columns are put in the order of the diagonals of Uᵀ L U and
+    Vᵀ R V, second moments with them, and U = QR(L U), V = QR(R V). M = β1 M + (1 − β1) G; v = β2 v + (1 − β2) (Uᵀ G V)²; W ← W (1 − η λ) − η
+    sqrt(1 − β2^t) / (1 − β1^t) U ((Uᵀ M V) / (sqrt(v) + ε)) Vᵀ. AdamW for all that is no matrix of a hidden layer. Signs of eigenvectors
+    do not matter.
+
+    Both sides (the default), T = 4, 14 steps at 0.01, β1 = 0.9, β2 = 0.95, λ = 0.01, square matrices: of others the longer side has
+    directions that no gradient has had yet, which each eigensolver chooses in its own way. In the first step Uᵀ G V is diagonal, and
+    what rounding makes of its zeros would be divided by its own size: ε = 1e-3 (the code: 1e-8) leaves them near zero. Three workers
+    whose gradients are averaged. The order of stages and the age of gradients are those of the trace nag_pp. The code decays
+    vectors, too, and clips matrices and the rest each by a norm of their own.
+    """
+    make_traces.set_tensors(SQUARE_TENSORS)
+    return rotated("basis_rotation", False)
+
+
+def basis_rotation_one_side():
+    """Basis rotation, as the trace basis_rotation, but of the shorter side of each matrix alone (rotation_geometry "uni": the left
+    one if there are fewer rows than columns), here of 4 x 3 and 3 x 4. The code renews a right basis alone in every step, as it asks
+    whether there is a left one; here it is renewed every T steps, as the paper says.
+    """
+    make_traces.set_tensors(WIDE_AND_TALL)
+    return rotated("basis_rotation_one_side", True)
+
+
+WIDE_AND_TALL = make_traces.TENSORS
+SQUARE_TENSORS = [(n, k, 4, 4, *rest) if k == "matrix" else (n, k, r, c, *rest) for n, k, r, c, *rest in make_traces.TENSORS]
+
+TRACES = [snoo, edit, dion, basis_rotation, basis_rotation_one_side]  # all but the first two have tensors of their own
 
 if __name__ == "__main__":
     write(TRACES)

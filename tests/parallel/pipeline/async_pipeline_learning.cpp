@@ -4,6 +4,7 @@
 #include <causeway/comm/periodic.hpp>
 #include <causeway/nn/gpt.hpp>
 #include <causeway/optim/adamw.hpp>
+#include <causeway/optim/basis_rotation.hpp>
 #include <causeway/optim/nadam.hpp>
 #include <causeway/train/trainer.hpp>
 
@@ -20,7 +21,7 @@
 namespace causeway::parallel {
 namespace {
 
-// AdamW or NAdam: one type of trainer, which takes long to compile.
+// One type of trainer for all optimizers, for it takes long to compile.
 struct either {
   static constexpr std::string_view name = "either";
   void reset(std::int64_t length) {
@@ -32,12 +33,15 @@ struct either {
   void serialize(auto& ar) {
     std::visit([&](auto& o) { ar(o); }, chosen);
   }
-  std::variant<optim::adamw, optim::nadam> chosen;
+  std::variant<optim::adamw, optim::nadam, optim::basis_rotation<>> chosen;
 };
 
-either either_of(const std::variant<optim::adamw_options, optim::nadam_options>& o) {
+using inner_options = std::variant<optim::adamw_options, optim::nadam_options, optim::basis_rotation_options>;
+
+either either_of(const inner_options& o) {
   if (const auto* adamw = std::get_if<optim::adamw_options>(&o)) return {optim::adamw{*adamw}};
-  return {optim::nadam{std::get<optim::nadam_options>(o)}};
+  if (const auto* nadam = std::get_if<optim::nadam_options>(&o)) return {optim::nadam{*nadam}};
+  return {optim::basis_rotation<>{std::get<optim::basis_rotation_options>(o)}};
 }
 
 constexpr std::int64_t layers = 8, length = 12, vocabulary = 16, sequences = 8;
@@ -64,7 +68,7 @@ struct texts {
 
 struct learning_case {
   std::uint32_t ranks = 8;
-  std::variant<optim::adamw_options, optim::nadam_options> inner{};
+  inner_options inner{};
   float rate = 3e-3F;
   bool stashing = true;
   std::uint64_t seed = 1;
@@ -114,6 +118,16 @@ TEST_CASE("async pipeline: NAdam makes up for most of what AdamW loses by late g
     CHECK(nadam < synchronous + (plain - synchronous) / 2);
     CHECK(nadam < momentum - 0.4);
     CHECK(unstashed < plain - 0.05);
+  }
+}
+
+TEST_CASE("async pipeline: in rotated bases late gradients cost less than AdamW's", "[parallel][slow]") {
+  const optim::adamw_options adamw{.beta2 = 0.999F, .weight_decay = 0.01F};
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    const double plain = loss_after({.inner = adamw, .seed = seed});
+    const double rotated = loss_after({.inner = optim::basis_rotation_options{}, .seed = seed});
+    UNSCOPED_INFO("seed " << seed << ": AdamW " << plain << ", in rotated bases " << rotated);
+    CHECK(rotated < plain - 0.2);
   }
 }
 

@@ -6,20 +6,32 @@
 
 #include <causeway/axis/batch_by_speed.hpp>
 
+#include <numeric>
+#include <utility>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL result<void> batch_by_speed::check(std::size_t) const {
   return detail::check_steps(options_.local_steps, "batch_by_speed");
 }
 
-CAUSEWAY_DECL std::uint32_t batch_by_speed::sequences_for(std::size_t self, std::vector<double> speeds) const {
+CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector<double> speeds) const {
   double sum = 0, known = 0;
   for (const double s : speeds) {
     if (is_known(s)) sum += s, ++known;
   }
   for (double& s : speeds) s = is_known(s) ? s : known > 0 ? sum / known : 1.0;
   const std::size_t rest = options_.sequences - speeds.size();
-  return static_cast<std::uint32_t>(1 + collective::whole_parts(rest, speeds)[self]);
+  std::vector<std::size_t> all = collective::whole_parts(rest, speeds);
+  for (std::size_t& one : all) ++one;
+  return all;
+}
+
+CAUSEWAY_DECL void batch_by_speed::take(std::size_t self, std::vector<double> speeds) {
+  const std::vector<std::size_t> all = sequences_for(std::move(speeds));
+  const auto mine = all.begin() + static_cast<std::ptrdiff_t>(self);
+  sequences_ = static_cast<std::uint32_t>(*mine);
+  before_ = static_cast<std::uint32_t>(std::accumulate(all.begin(), mine, std::size_t{0}));
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis

@@ -50,6 +50,11 @@ CAUSEWAY_DECL nag_pp make(const nag_pp_options& o) {
   return nag_pp{{.cut = {.micro_batches = o.micro_batches, .ranks = o.ranks}, .stashing = o.stashing, .ahead = o.ahead}};
 }
 
+CAUSEWAY_DECL basis_rotation make(const basis_rotation_options& o) {
+  return basis_rotation{
+      {.cut = {.micro_batches = o.micro_batches, .ranks = o.ranks}, .stashing = o.stashing, .ahead = o.ahead}};
+}
+
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
 #endif  // CAUSEWAY_PRESETS_IMPL_PIPELINES_IPP

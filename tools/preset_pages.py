@@ -19,10 +19,8 @@ TRACES = ROOT / "docs/reference/golden_traces.md"
 PROGRAM = ROOT / "examples/causeway"
 # Why the program does not take a preset by its name.
 NOT_IN_PROGRAM = {
-    "basis_rotation": "the program has no such inner optimizer.",
     "dipaco": "its authors sort documents to paths, by clusters of features and then by a router, and judge a text by the path that it is sent to; a run of the program has one text for all peers, and ends with one model.",
     "learning_at_home": "experts lie on hosts, which are programs of their own.",
-    "protocol_models": "its model starts in a subspace, and its optimizer keeps it there.",
     "petals_finetune": "it tunes a model that others serve; the program trains whole ones.",
     "petals_lora": "it tunes a model that others serve; the program trains whole ones.",
 }

@@ -4,12 +4,13 @@
 //
 // usage: bench_e2e_loss_table RESULTS.jsonl [--text data/kjv.txt] [--links bench/sim/networks/world.csv] [--only NAME]...
 //          [--peers 8,4] [--seeds 3] [--steps 300] [--rate 0.004] [--warm 8000]
-//          [--local-steps 10] [--momentum 0.3] [--targets] [--print]
+//          [--local-steps 10] [--momentum 0.3] [--outer-rate 0.7] [--targets] [--print]
 //
 // Every run is added to RESULTS.jsonl, and those that are there are not run again. --only: rows whose name begins so.
-// --targets runs the rows of the targets too and judges them; exit status 1 when one is missed. --print runs nothing.
-// Seeds 1, 3, ... run on 100 Mbit/s access lines, seeds 2, 4, ... on the regions of --links: what a peer computes does not
-// depend on it, but in asynchronous rows. All begin with the same model, which one peer trained for --warm steps.
+// --outer-rate is DiLoCo's; use another file of results for each. --targets runs the rows of the targets too and judges
+// them; exit status 1 when one is missed. --print runs nothing. Seeds 1, 3, ... run on 100 Mbit/s access lines, seeds 2, 4,
+// ... on the regions of --links: what a peer computes does not depend on it, but in asynchronous rows. All begin with the
+// same model, which one peer trained for --warm steps.
 #include <causeway/comm/every_step.hpp>
 
 #include <algorithm>
@@ -40,6 +41,7 @@ struct options {
   float rate = 0.004F;
   std::uint32_t local_steps = 10;
   float momentum = 0.3F;
+  float outer_rate = 0.7F;
   bool targets = false;
   bool print = false;
 };
@@ -78,6 +80,8 @@ void take(options& o, const std::string& key, const char* value) {
     o.local_steps = numbers(value).front();
   } else if (key == "--momentum") {
     o.momentum = std::strtof(value, nullptr);
+  } else if (key == "--outer-rate") {
+    o.outer_rate = std::strtof(value, nullptr);
   } else if (key == "--rate") {
     o.rate = std::strtof(value, nullptr);
   } else {
@@ -153,7 +157,12 @@ int run(const options& o) {
   const std::vector<row> rows = all_rows();
   results all{o.results};
   if (o.warm > 0) text.start = starting_point(text, o);
-  plan p{.steps = o.steps, .local_steps = o.local_steps, .momentum = o.momentum, .rate = o.rate, .text = &text};
+  plan p{.steps = o.steps,
+         .local_steps = o.local_steps,
+         .momentum = o.momentum,
+         .outer_rate = o.outer_rate,
+         .rate = o.rate,
+         .text = &text};
   for (const std::uint32_t peers : o.peers) {
     p.peers = peers;
     for (p.seed = 1; p.seed <= o.seeds; ++p.seed) {

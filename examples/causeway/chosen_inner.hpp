@@ -7,6 +7,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/optim/adamw.hpp>
+#include <causeway/optim/basis_rotation.hpp>
 #include <causeway/optim/dion.hpp>
 #include <causeway/optim/divisible.hpp>
 #include <causeway/optim/muon.hpp>
@@ -14,6 +15,9 @@
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/optim/snoo.hpp>
+#include <causeway/stage/subspace_adamw.hpp>
+#include <causeway/stage/subspace_basis.hpp>
+#include <causeway/stage/subspace_pieces.hpp>
 
 #include <algorithm>
 #include <array>
@@ -22,6 +26,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -36,6 +41,11 @@ class chosen_inner {
   explicit chosen_inner(std::string_view which = "adamw", float weight_decay = 0.1F,
                         causeway::optim::snoo_options outer = {})
       : wanted_{number_of(which)}, weight_decay_{weight_decay}, outer_{outer} {
+    become(wanted_);
+  }
+  /// AdamW that keeps a model in a subspace of its residual stream.
+  chosen_inner(float weight_decay, causeway::stage::subspace_basis basis)
+      : wanted_{number_of("subspace_adamw")}, weight_decay_{weight_decay}, basis_{std::move(basis)} {
     become(wanted_);
   }
 
@@ -77,9 +87,10 @@ class chosen_inner {
 
  private:
   using any = std::variant<causeway::optim::adamw, causeway::optim::muon<>, causeway::optim::sgd, causeway::optim::snoo<>,
-                           causeway::optim::dion, causeway::optim::nadam>;
-  static constexpr std::array<std::string_view, 6> names{"adamw", "muon", "sgd",
-                                                         "snoo",  "dion", "nadam"};  // in checkpoints
+                           causeway::optim::dion, causeway::optim::nadam, causeway::optim::basis_rotation<>,
+                           causeway::stage::subspace_adamw>;
+  static constexpr std::array<std::string_view, 8> names{"adamw", "muon",           "sgd",           "snoo", "dion",
+                                                         "nadam", "basis_rotation", "subspace_adamw"};  // in checkpoints
   static_assert(names.size() == std::variant_size_v<any>);
 
   static std::uint8_t number_of(std::string_view which) {
@@ -97,12 +108,17 @@ class chosen_inner {
     }
     if (number == 4) it_ = causeway::optim::dion{{.adamw = {.weight_decay = weight_decay_}, .given = true}};
     if (number == 5) it_ = causeway::optim::nadam{{.weight_decay = weight_decay_}};
+    if (number == 6) it_ = causeway::optim::basis_rotation<>{{.weight_decay = weight_decay_}};
+    if (number == 7) {
+      it_ = causeway::stage::subspace_adamw{basis_, causeway::stage::residual_writers(), {.weight_decay = weight_decay_}};
+    }
   }
 
   std::uint8_t wanted_;
   std::uint8_t held_ = 0;
   float weight_decay_;
-  causeway::optim::snoo_options outer_;
+  causeway::optim::snoo_options outer_{};
+  causeway::stage::subspace_basis basis_{};
   any it_;
 };
 static_assert(causeway::optim::Optimizer<chosen_inner> && causeway::optim::Divisible<chosen_inner>);

@@ -63,6 +63,9 @@ struct language_model final : whole_model<M> {
   std::int64_t width() override { return model.width(); }
   const causeway::nn::model_part& part() override { return model.part(); }
   std::size_t tied_table() override { return model.tied_table(); }
+  causeway::nn::embedding_tables embedding() override { return model.embedding(); }
+  std::int64_t vocabulary() override { return model.vocabulary(); }
+  float dropout() override { return model.dropout(); }
   result<stage_pass> forward_stage(tape_type& t, causeway::nn::block_range r, const causeway::nn::micro_batch& b,
                                    tensor boundary, causeway::nn::pass_kind kind) override {
     return model.forward_stage(t, r, b, std::move(boundary), kind);

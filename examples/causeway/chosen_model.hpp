@@ -8,6 +8,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/formats/huggingface.hpp>
+#include <causeway/nn/declaration.hpp>
 #include <causeway/nn/language_model.hpp>
 #include <causeway/nn/memory_estimate.hpp>
 #include <causeway/parallel/stage_model.hpp>
@@ -64,6 +65,9 @@ class chosen_model {
     virtual std::int64_t width() { return 0; }
     virtual const causeway::nn::model_part& part() { std::abort(); }
     virtual std::size_t tied_table() { return 0; }
+    virtual causeway::nn::embedding_tables embedding() { return {}; }
+    virtual std::int64_t vocabulary() { return 0; }
+    virtual float dropout() { return 0; }
     virtual causeway::result<stage_pass> forward_stage(tape_type&, causeway::nn::block_range,
                                                        const causeway::nn::micro_batch&, causeway::tensor,
                                                        causeway::nn::pass_kind) {
@@ -115,6 +119,9 @@ class chosen_model {
   [[nodiscard]] std::int64_t width() const { return it_->width(); }
   [[nodiscard]] const causeway::nn::model_part& part() const { return it_->part(); }
   [[nodiscard]] std::size_t tied_table() const { return it_->tied_table(); }
+  [[nodiscard]] causeway::nn::embedding_tables embedding() const { return it_->embedding(); }
+  [[nodiscard]] std::int64_t vocabulary() const { return it_->vocabulary(); }
+  [[nodiscard]] float dropout() const { return it_->dropout(); }
   causeway::result<stage_pass> forward_stage(tape_type& t, causeway::nn::block_range r, const causeway::nn::micro_batch& b,
                                              causeway::tensor boundary, causeway::nn::pass_kind kind) {
     return it_->forward_stage(t, r, b, std::move(boundary), kind);

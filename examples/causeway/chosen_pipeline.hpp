@@ -5,12 +5,17 @@
 // An activation codec chosen at run time, and where a peer of a pipeline is, so that the program needs no trainer type for
 // each pair.
 
+#include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/core/thread_pool.hpp>
 #include <causeway/parallel/pipeline/pipeline_place.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/adaptive_top_k.hpp>
 #include <causeway/stage/delta.hpp>
+#include <causeway/stage/subspace.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -31,11 +36,13 @@ template <class... Kinds>
 class chosen_from {
  public:
   static constexpr std::string_view name = "chosen";
-  static constexpr causeway::stage::activation_traits traits{.stateful = (Kinds::traits.stateful || ...)};
+  static constexpr causeway::stage::activation_traits traits{.stateful = (Kinds::traits.stateful || ...),
+                                                             .uses_base = (Kinds::traits.uses_base || ...)};
   static constexpr std::uint32_t state_version = 1;
 
-  /// `ratio`: of top_k.
-  explicit chosen_from(const std::string& which = "none", double ratio = 100) : which_{causeway::hash_text(which)} {
+  /// `ratio`: of top_k. `space`: of subspace.
+  explicit chosen_from(const std::string& which = "none", double ratio = 100, causeway::stage::subspace_options space = {})
+      : which_{causeway::hash_text(which)} {
     using namespace causeway::stage;
     if (which == "delta_int4") {
       take<delta<4, 8>>();
@@ -43,6 +50,8 @@ class chosen_from {
       take<delta<2, 8>>();
     } else if (which == "top_k") {
       take<adaptive_top_k<>>(adaptive_top_k_options{.ratio = ratio});
+    } else if (which == "subspace") {
+      take<subspace<>>(space);
     } else if (which != "none") {
       take<coded<chosen_codec>>(chosen_codec{which}, chosen_codec{which});
     }
@@ -65,7 +74,22 @@ class chosen_from {
   causeway::result<void> commit_step() {
     return std::visit([](auto& a) { return a.commit_step(); }, it_);
   }
-  [[nodiscard]] std::uint64_t agreement() const { return which_; }
+  [[nodiscard]] std::uint64_t agreement() const {
+    return causeway::mix(which_, std::visit([](const auto& a) { return a.agreement(); }, it_));
+  }
+  [[nodiscard]] bool needs_base() const {
+    return std::visit([](const auto& a) { return causeway::stage::needs_base(a); }, it_);
+  }
+  causeway::result<void> leave_outside(causeway::thread_pool& pool, std::int64_t width, std::span<float> rows) {
+    return std::visit(
+        [&](auto& a) -> causeway::result<void> {
+          if constexpr (causeway::stage::UsesBase<std::remove_reference_t<decltype(a)>>) {
+            return a.leave_outside(pool, width, rows);
+          }
+          return {};
+        },
+        it_);
+  }
   [[nodiscard]] bool remembers() const {
     return std::visit([](const auto& a) { return causeway::stage::remembers(a); }, it_);
   }
@@ -84,13 +108,25 @@ class chosen_from {
   std::uint64_t which_ = 0;
 };
 
-using chosen_activations =
+/// Of stages that never wait.
+using late_activations =
     chosen_from<causeway::stage::plain, causeway::stage::coded<chosen_codec>, causeway::stage::delta<4, 8>,
                 causeway::stage::delta<2, 8>, causeway::stage::adaptive_top_k<>>;
-static_assert(causeway::stage::ActivationCodec<chosen_activations>);
+static_assert(causeway::stage::ActivationCodec<late_activations>);
+/// Of those that make a step together.
+using chosen_activations =
+    chosen_from<causeway::stage::plain, causeway::stage::coded<chosen_codec>, causeway::stage::delta<4, 8>,
+                causeway::stage::delta<2, 8>, causeway::stage::adaptive_top_k<>, causeway::stage::subspace<>>;
+static_assert(causeway::stage::UsesBase<chosen_activations>);
 /// Where another peer may take the next micro-batch.
 using forgetful_activations = chosen_from<causeway::stage::plain, causeway::stage::coded<chosen_codec>>;
 static_assert(causeway::stage::ActivationCodec<forgetful_activations>);
+
+/// Of a model of that width.
+[[nodiscard]] inline causeway::stage::subspace_options subspace_of(const settings& s, std::int64_t width) {
+  const std::int64_t usual = std::min<std::int64_t>(64, (width + 1) / 2);
+  return {.rank = s.parallel.directions == 0 ? usual : s.parallel.directions, .seed = s.run.seed};
+}
 
 /// Where copies of the stages are.
 [[nodiscard]] inline std::string block_folder(const settings& s) {

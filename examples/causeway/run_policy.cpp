@@ -17,7 +17,8 @@ using causeway::comm_traits;
 causeway::result<session_summary> train_fixed(chosen_model model, training t, chosen_policy comm, pace moves) {
   const auto& train = t.in.s.train;
   causeway::parallel::data_parallel parallel{{.micro_batches = train.micro_batches, .added_apart = train.added_apart}};
-  return run_trainer(std::move(model), std::move(t), std::move(comm), std::move(parallel), moves);
+  chosen_inner inner = inner_of(t.in.s);
+  return run_trainer(std::move(model), std::move(t), std::move(comm), std::move(inner), std::move(parallel), moves);
 }
 
 }  // namespace

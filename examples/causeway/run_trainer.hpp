@@ -29,14 +29,14 @@ causeway::result<session_summary> run_trainer(Trainer trainer, session_input& in
   return summary;
 }
 
-/// The same with any communication policy, and `parallel`.
+/// The same with any communication policy, inner optimizer and `parallel`.
 template <class Parallel>
-causeway::result<session_summary> run_trainer(chosen_model model, training t, chosen_policy comm, Parallel parallel,
-                                              pace moves) {
-  const settings& s = t.in.s;
-  return run_trainer(causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(s), inner_of(s),
-                                            chosen_comm<causeway::comm_traits{}>{std::move(comm)}, std::move(parallel)),
-                     t.in, moves);
+causeway::result<session_summary> run_trainer(chosen_model model, training t, chosen_policy comm, chosen_inner inner,
+                                              Parallel parallel, pace moves) {
+  return run_trainer(
+      causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(t.in.s), std::move(inner),
+                             chosen_comm<causeway::comm_traits{}>{std::move(comm)}, std::move(parallel)),
+      t.in, moves);
 }
 
 }  // namespace app

@@ -57,6 +57,7 @@ struct settings {
     std::string schedule = "1f1b";
     std::string codec = "none";
     double ratio = 100;
+    std::int64_t directions = 0;
     std::vector<std::int64_t> cuts;
     bool random_routes = false;
     bool stashing = true;

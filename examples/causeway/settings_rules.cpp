@@ -78,8 +78,9 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   if (s.parallel.codec.starts_with("delta")) {
     return bad("parallel.codec", "deltas need the same peers in every epoch; use none, fp16, bf16, int8 or fewer bits");
   }
-  if (s.parallel.codec == "top_k") {
-    return bad("parallel.codec", "top_k needs a fixed set of peers; use none, fp16, bf16, int8 or fewer bits");
+  if (s.parallel.codec == "top_k" || s.parallel.codec == "subspace") {
+    return bad("parallel.codec",
+               s.parallel.codec + " needs a fixed set of peers; use none, fp16, bf16, int8 or fewer bits");
   }
   if (s.parallel.recovery == "neighbour_init" && s.parallel.ranks != 0 && s.parallel.ranks < 3) {
     return bad("parallel.ranks", "a stage that is made up needs one on either side; use 3 or more");
@@ -107,7 +108,7 @@ causeway::result<void> validate_swarm(const settings& s) {
   }
   if (steps_alone(s)) CAUSEWAY_TRY(validate_local_steps(s));
   if (s.train.optimizer != "adamw") return bad("train.optimizer", "stages are moved by AdamW in a swarm; use adamw");
-  if (s.parallel.codec.starts_with("delta") || s.parallel.codec == "top_k") {
+  if (s.parallel.codec.starts_with("delta") || s.parallel.codec == "top_k" || s.parallel.codec == "subspace") {
     return bad(
         "parallel.codec",
         "micro-batches go through other peers every time; use none, fp16, bf16, int8, sigma_int8, e3m0, int4 or int2");
@@ -149,8 +150,28 @@ causeway::result<void> validate_async_pipeline(const settings& s) {
   if (s.fault.policy == "quorum") {
     return bad("parallel.policy", "an async_pipeline needs a fixed set of peers; use a swarm, or a pipeline");
   }
+  if (s.parallel.codec == "subspace") {
+    return bad("parallel.codec",
+               "stages that never wait do not know each other's embedding; use a pipeline, or another one");
+  }
   if (s.parallel.schedule != settings{}.parallel.schedule || s.parallel.random_routes) {
     return bad("parallel.policy", "an async_pipeline has no parallel.schedule or parallel.random_routes; leave them out");
+  }
+  return {};
+}
+
+// Stages that write into a subspace of the residual stream alone.
+causeway::result<void> validate_subspace(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  if (s.comm.policy != "every_step" || s.train.optimizer != "adamw") {
+    return bad("parallel.codec",
+               "a subspace is kept by AdamW on gradients that all replicas average; use --comm every_step and --optimizer "
+               "adamw, or another codec");
+  }
+  if (s.model.dropout > 0) return bad("model.dropout", "leaves the subspace that all stages share; use 0");
+  if (s.parallel.random_routes) return bad("parallel.random_routes", "leave it out, or use another parallel.codec");
+  if (s.model.start.empty() && s.parallel.directions > s.model.width) {
+    return bad("parallel.directions", "are up to model.width (" + std::to_string(s.model.width) + ")");
   }
   return {};
 }
@@ -165,6 +186,7 @@ causeway::result<void> validate_pipeline(const settings& s) {
                                   pipeline_policy_names());
   }
   if (s.fault.policy == "quorum") return validate_elastic_pipeline(s);
+  if (s.parallel.codec == "subspace") CAUSEWAY_TRY(validate_subspace(s));
   const std::int64_t ranks = s.parallel.ranks == 0 ? s.net.peers : s.parallel.ranks;
   if (s.net.peers % ranks != 0) {
     return bad("parallel.ranks", "must divide net.peers (" + std::to_string(s.net.peers) + ")");
@@ -228,12 +250,12 @@ causeway::result<void> validate(const settings& s) {
   const policy* const chosen = find_policy(s.comm.policy);
   const bool has_momentum = s.comm.policy == "demo" || s.comm.policy == "distro";
   const bool is_optimizer = s.comm.policy == "snoo" || s.comm.policy == "dion";
-  const bool is_inner = s.train.optimizer == "adamw" || s.train.optimizer == "muon" || s.train.optimizer == "nadam";
+  const bool is_inner = s.train.optimizer == "adamw" || s.train.optimizer == "muon" || s.train.optimizer == "nadam" ||
+                        s.train.optimizer == "basis_rotation";
   if (is_optimizer ? s.train.optimizer != s.comm.policy : has_momentum ? s.train.optimizer != "sgd" : !is_inner) {
-    return bad(
-        "train.optimizer",
-        "use adamw, muon or nadam, and sgd with demo and distro, which have a momentum of their own; the policies snoo and "
-        "dion are optimizers, and set it themselves");
+    return bad("train.optimizer",
+               "use adamw, muon, nadam or basis_rotation, and sgd with demo and distro, which have a momentum of their "
+               "own; the policies snoo and dion are optimizers, and set it themselves");
   }
   if (s.comm.policy == "dion" && s.comm.rank == 0) return bad("comm.rank", "use 1 or more");
   if (s.comm.policy == "dlion" && s.train.micro_batches > 1) {

@@ -127,9 +127,9 @@ std::vector<setting> table(settings& s) {
       make("train.added_apart", s.train.added_apart,
            "micro-batches add finished gradients, with the bits of a site of as many ranks; takes one more buffer"),
       make("train.optimizer", s.train.optimizer,
-           "inner optimizer: adamw or muon; nadam where gradients are late; sgd for demo")
+           "inner optimizer: adamw or muon; nadam or basis_rotation where gradients are late; sgd for demo")
           .also("optimizer")
-          .one_of({"adamw", "muon", "nadam", "sgd", "snoo", "dion"}),
+          .one_of({"adamw", "muon", "nadam", "basis_rotation", "sgd", "snoo", "dion"}),
       make("train.learning_rate", s.train.learning_rate, "peak learning rate of the inner optimizer").also("lr").above(0),
       make("train.warmup", s.train.warmup, "steps to the peak").also("warmup-steps").in("steps"),
       make("train.final_fraction", s.train.final_fraction, "learning rate at the end, as a fraction of the peak")
@@ -168,11 +168,15 @@ std::vector<setting> table(settings& s) {
                    "varuna", "crosspipe", "eager"}),
       make("parallel.codec", s.parallel.codec,
            "pipeline, swarm: what crosses stages: none (f32), fp16, bf16, int8, ..., delta_int4 or delta_int2 (AQ-SGD), "
-           "top_k (FusionLLM)")
-          .one_of(
-              {"none", "fp16", "bf16", "int8", "sigma_int8", "e3m0", "int4", "int2", "delta_int4", "delta_int2", "top_k"}),
+           "top_k (FusionLLM), subspace (Protocol Models)")
+          .one_of({"none", "fp16", "bf16", "int8", "sigma_int8", "e3m0", "int4", "int2", "delta_int4", "delta_int2",
+                   "top_k", "subspace"}),
       make("parallel.ratio", s.parallel.ratio, "of the codec top_k: how many times fewer bytes than f32 it sends")
           .at_least(1),
+      make("parallel.directions", s.parallel.directions,
+           "of the codec subspace: along how many directions blocks write into the residual stream; 0 = half of "
+           "model.width, at most 64")
+          .at_least(0),
       make("parallel.cuts", s.parallel.cuts,
            "pipeline: the first block of every stage but the first, as 3,7; empty = evenly; `causeway plan` says which")
           .in("blocks"),

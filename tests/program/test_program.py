@@ -113,8 +113,8 @@ class Training(Program):
     def test_systems_of_stages_train_by_their_names(self):
         names = re.search(r"use one of ([a-z0-9_, ]+)", self.run_it("--preset", "telepathy").stderr).group(1).strip().split(", ")
         systems = names[names.index("varuna"):]
-        self.assertEqual(len(names), 34 + 15)
-        self.assertEqual(len(systems), 15)
+        self.assertEqual(len(names), 34 + 17)
+        self.assertEqual(len(systems), 17)
         for name in systems:
             with self.subTest(name):
                 r = self.run_it("--peers", "4", "--preset", name, "--model.layers", "4", "--steps", "24", "--comm.local_steps", "8",
@@ -282,6 +282,10 @@ class Pipelines(Program):
                    "parallel.schedule", "even number of ranks")
         self.fails(self.run_it("--peers", "2", "--parallel.schedule", "chimera", "--parallel.codec", "delta_int4", *self.STAGES),
                    "invalid_argument", "parallel.codec", "the other way")
+        subspace = ["--peers", "2", "--parallel.codec", "subspace", *self.STAGES]
+        self.fails(self.run_it(*subspace[:-1], "diloco"), "invalid_argument", "parallel.codec", "every_step")
+        self.fails(self.run_it(*subspace, "--model.dropout", "0.1"), "invalid_argument", "model.dropout")
+        self.fails(self.run_it(*subspace, "--parallel.directions", "33"), "invalid_argument", "parallel.directions", "32")
         self.fails(self.run_it("--peers", "2", "--comm.policy", "dlion", "--train.micro_batches", "2"), "invalid_argument",
                    "train.micro_batches")
         for cuts in ["1,2", "0", "4", "two"]:

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/optim/adamw.hpp>
+#include <causeway/optim/dion.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/presets/compressed.hpp>
+
+#include <cstdint>
 
 #include "row.hpp"
 
@@ -26,6 +29,17 @@ std::vector<row> compressed_every_step_rows() {
                   }});
   rows.push_back(make_row(
       "power_sgd", "", [](const plan&) { return make(presets::power_sgd_options{}); }, adamw));
+  rows.push_back(make_row(
+      "dion", "rank 8, rate times 2.5, for vectors as AdamW",
+      [](const plan&) { return make(presets::dion_options{.rank = 8}); },
+      [] { return optim::dion{{.rank = 8, .adamw_rate = 0.4F, .given = true}}; }, {.rate = 2.5F, .clip = 0}));
+  // With the batch of every_step it would be every_step.
+  rows.push_back(make_row(
+      "dedloc", "twice the batch, half the steps",
+      [](const plan& p) {
+        return make(presets::dedloc_options{.batch = std::uint64_t{2} * p.peers * static_cast<std::uint64_t>(batch)});
+      },
+      adamw, {.warmup = 10, .updates = 0.5}));
   return rows;
 }
 

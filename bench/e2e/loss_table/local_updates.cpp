@@ -2,6 +2,7 @@
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/muon.hpp>
 #include <causeway/presets/local_updates.hpp>
+#include <causeway/presets/optimizers.hpp>
 
 #include "row.hpp"
 
@@ -18,7 +19,8 @@ std::vector<row> local_update_rows() {
   rows.push_back(make_row(
       "diloco", "",
       [](const plan& p) {
-        return make(presets::diloco_options{.local_steps = p.local_steps, .outer_momentum = p.momentum});
+        return make(presets::diloco_options{
+            .local_steps = p.local_steps, .outer_learning_rate = p.outer_rate, .outer_momentum = p.momentum});
       },
       adamw));
   rows.push_back(make_row(
@@ -67,6 +69,15 @@ std::vector<row> local_update_rows() {
                                              .second_moment_every = 6 * p.local_steps});
       },
       adamw));
+  rows.push_back(make_row(
+      "edit", "",
+      [](const plan& p) { return make(presets::edit_options{.local_steps = p.local_steps, .outer_momentum = p.momentum}); },
+      adamw));
+  rows.push_back({"snoo", "around AdamW, outer steps every H", [](const plan& p) {
+                    const presets::snoo_options o{.local_steps = p.local_steps, .outer_momentum = p.momentum};
+                    return train(
+                        p, [] { return presets::every_step{}; }, [o] { return make(o); });
+                  }});
   return rows;
 }
 

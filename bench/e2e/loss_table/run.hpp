@@ -35,6 +35,7 @@ struct plan {
   std::uint64_t steps = 300;       ///< of each peer
   std::uint32_t local_steps = 10;  ///< H, of every preset that has one
   float momentum = 0.3F;           ///< of outer Nesterov steps, delayed ones too
+  float outer_rate = 0.7F;         ///< of DiLoCo
   std::uint64_t seed = 1;          ///< of the order of the text, and of what a policy draws
   float rate = 0.004F;             ///< peak of the inner learning rate
   const corpus* text = nullptr;
@@ -46,6 +47,7 @@ struct tweaks {
   float rate = 1;                ///< times the plan's
   float clip = 1;                ///< of the gradient's norm; 0: none
   float warmup = 20;             ///< steps
+  double updates = 1;            ///< steps of the optimizer in a step
   std::vector<double> speeds{};  ///< of the peers, which take steps in proportion; the mean must be 1. None: all 1
   /// Sequences that a peer trains on in a step; none: `batch` for all.
   std::function<std::int64_t(std::uint32_t peer, std::uint64_t step)> sequences{};
@@ -77,10 +79,11 @@ inline causeway::trainer_options options_of(const plan& p, const tweaks& t, std:
   o.seed = p.seed;
   o.clip_norm = t.clip;
   o.hash_every = 0;
-  o.learning_rate = causeway::optim::warmup_cosine{.peak = t.rate * p.rate,
-                                                   .warmup_steps = static_cast<std::uint64_t>(t.warmup),
-                                                   .total_steps = steps_of(p, t, peer),
-                                                   .final_fraction = 0.1F};
+  o.learning_rate = causeway::optim::warmup_cosine{
+      .peak = t.rate * p.rate,
+      .warmup_steps = static_cast<std::uint64_t>(t.warmup),
+      .total_steps = static_cast<std::uint64_t>(std::llround(static_cast<double>(steps_of(p, t, peer)) * t.updates)),
+      .final_fraction = 0.1F};
   return o;
 }
 

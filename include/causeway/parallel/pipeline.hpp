@@ -153,7 +153,9 @@ class pipeline {
                                 chunks_, {{.channel = first_channel + 4}, ctx.exchange_options()}));
     round_ = ctx.round();
     if constexpr (stage::UsesBase<Codec>) {
-      if (place_.ranks() > 1) return base_.share(view, ctx.pool(), ctx.model(), codec_, exchange(ctx));
+      if (place_.ranks() > 1 && stage::needs_base(codec_)) {
+        return base_.share(view, ctx.pool(), ctx.model(), codec_, exchange(ctx));
+      }
     }
     return {};
   }
@@ -198,7 +200,8 @@ class pipeline {
           "samples go other ways in every step, which an activation codec that remembers them can't follow; use "
           "stage::plain or stage::coded");
     }
-    if (Codec::traits.uses_base) return no("the codec knows the embedding of this replica's tokens only; use another one");
+    if (stage::needs_base(codec_))
+      return no("the codec knows the embedding of this replica's tokens only; use another one");
     return {};
   }
 

@@ -88,6 +88,13 @@ template <ActivationCodec A>
   return A::traits.stateful;
 }
 
+/// Whether a codec reads `base`. Of one that is chosen at run time its `needs_base()` says so.
+template <ActivationCodec A>
+[[nodiscard]] constexpr bool needs_base(const A& codec) {
+  if constexpr (requires { codec.needs_base(); }) return codec.needs_base();
+  return A::traits.uses_base;
+}
+
 /// Of codecs with traits.uses_base: `leave_outside(pool, width, rows)` turns rows of embedding tables into the rows of the
 /// tables that `base` is made of, on one peer; the others get them from it.
 template <class A>

@@ -46,8 +46,8 @@ TEST_CASE("presets: DES-LOC passes the conformance suite, and averages moments w
   // After 4 steps with periods 1, 2, 4 all three tensors have just been averaged.
   std::vector<std::vector<float>> moments(3);
   support::run_cluster(3, [&](std::uint32_t peer, environment env) {
-    auto t =
-        make_trainer(test_model{blocky{}}, std::move(env), {}, make(presets::des_loc_options{1, 2, 4}), optim::adamw{});
+    auto t = make_trainer(support::test_model{blocky{}}, std::move(env), {}, make(presets::des_loc_options{1, 2, 4}),
+                          optim::adamw{});
     REQUIRE(t.start());
     for (std::uint64_t s = 0; s < 4; ++s) {
       const auto tokens = support::tokens_of(peer, s);

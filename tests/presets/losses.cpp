@@ -53,7 +53,7 @@ double distance_after(std::uint64_t steps, MakePolicy policy) {
     trainer_options options;
     options.clip_norm = 0;
     options.learning_rate = optim::constant{0.02F};
-    auto t = make_trainer(test_model{blocky{}}, std::move(env), options, policy(), optim::sgd{});
+    auto t = make_trainer(support::test_model{blocky{}}, std::move(env), options, policy(), optim::sgd{});
     const auto check = [](const auto& outcome) {
       if (!outcome) throw std::runtime_error{outcome.error().text()};
     };

@@ -29,7 +29,7 @@ TEST_CASE("presets: dipaco's peers hold the same modules where their paths meet,
   std::vector<std::vector<float>> ends(4);
   std::vector<parameter_segment> segments;
   support::run_cluster(4, [&](std::uint32_t peer, environment env) {
-    auto t = make_trainer(test_model{blocky{4}}, std::move(env), {}, make(small_options()), optim::adamw{});
+    auto t = make_trainer(support::test_model{blocky{4}}, std::move(env), {}, make(small_options()), optim::adamw{});
     if (!t.start()) throw std::runtime_error{"start"};
     for (std::uint64_t s = 0; s < 7; ++s) {
       const auto tokens = support::tokens_of(peer, s);
@@ -57,7 +57,7 @@ TEST_CASE("presets: dipaco's peers hold the same modules where their paths meet,
 
 TEST_CASE("presets: dipaco refuses a model that its paths do not fit", "[presets][fast]") {
   support::run_cluster(4, [&](std::uint32_t, environment env) {
-    auto t = make_trainer(test_model{blocky{6}}, std::move(env), {}, make(small_options()), optim::adamw{});
+    auto t = make_trainer(support::test_model{blocky{6}}, std::move(env), {}, make(small_options()), optim::adamw{});
     const auto started = t.start();
     if (started || started.error().code != errc::invalid_argument) throw std::runtime_error{"three levels, paths of two"};
   });

@@ -3,6 +3,9 @@
 
 #include <causeway/config/version.hpp>
 
+#include <cstddef>
+#include <string_view>
+
 #include "commands.hpp"
 #include "named_presets.hpp"
 #include "policies.hpp"
@@ -61,6 +64,50 @@ std::string roff(const std::string& text) {
   return out;
 }
 
+// Whether `causeway train` takes a policy, with what that sets by itself, for eight peers, in two stages where there are
+// any.
+bool takes(const std::string& comm, std::string_view parallel, std::string_view fault) {
+  settings s;
+  s.comm.policy = comm;
+  s.parallel.policy = parallel;
+  s.fault.policy = fault;
+  s.parallel.ranks = parallel == "data" ? 0 : 2;
+  s.net.peers = 8;
+  take_policy_defaults(s, {{"comm.policy", "here"}});
+  s.comm.local_steps = 10;
+  s.train.steps = 10 * steps_of_round(s);
+  return static_cast<bool>(validate(s));
+}
+
+std::string compositions() {
+  constexpr std::string_view parallels[] = {"data", "pipeline", "swarm"}, faults[] = {"fail_stop", "quorum"};
+  std::string head = "| |", line = "|---|", rows;
+  for (const auto parallel : parallels) {
+    for (const auto fault : faults) {
+      head += " " + std::string{parallel} + ", `" + std::string{fault} + "` |";
+      line += "---|";
+    }
+  }
+  std::size_t taken = 0, all = 0;
+  for (const std::string& comm : policy_names()) {
+    rows += "| `" + comm + "` |";
+    for (const auto parallel : parallels) {
+      for (const auto fault : faults) {
+        const bool goes = takes(comm, parallel, fault);
+        rows += goes ? " yes |" : " |";
+        taken += goes ? 1 : 0;
+        ++all;
+      }
+    }
+    rows += "\n";
+  }
+  return "\n## What goes together\n\nWhat `causeway train` takes: each `comm.policy`, with what it sets by itself, with "
+         "each "
+         "`parallel.policy` and\n`fault.policy`. " +
+         std::to_string(taken) + " of " + std::to_string(all) +
+         "; [why the others do not](rules.md#which-mixes-work).\n\n" + head + "\n" + line + "\n" + rows;
+}
+
 }  // namespace
 
 std::string settings_page() {
@@ -88,7 +135,7 @@ std::string settings_page() {
          policy_help() + "```\n\nWith `fault.policy = \"quorum\"`: " + elastic_policy_names() +
          ".\n\n## Systems of stages\n\nWhat `run.preset` (`--preset`) takes besides these names, and what each "
          "sets:\n\n```\n" +
-         preset_help() + "```\n";
+         preset_help() + "```\n" + compositions();
 }
 
 std::string bash_completion() {

@@ -102,8 +102,8 @@ std::string compositions() {
     rows += "\n";
   }
   return "\n## What goes together\n\nWhat `causeway train` takes: each `comm.policy`, with what it sets by itself, with "
-         "each "
-         "`parallel.policy` and\n`fault.policy`. " +
+         "each\n"
+         "`parallel.policy` and `fault.policy`. " +
          std::to_string(taken) + " of " + std::to_string(all) +
          "; [why the others do not](rules.md#which-mixes-work).\n\n" + head + "\n" + line + "\n" + rows;
 }

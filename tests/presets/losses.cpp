@@ -27,7 +27,7 @@ constexpr std::uint32_t peers = 4;
 std::vector<std::int32_t> own_tokens(std::uint32_t peer) { return support::tokens_of(peer, 0); }
 
 /// Distance of parameters to the optimum of all peers' tokens, as a part of what it was before training.
-double distance(blocky& model) {
+double distance(support::test_model& model) {
   double now = 0;
   double before = 0;
   blocky fresh;

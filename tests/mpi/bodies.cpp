@@ -4,7 +4,11 @@
 #ifdef CAUSEWAY_COMPILED
 #include <causeway/net/impl/mpi_world.ipp>
 
+#include <causeway/net/impl/mpi_engine.ipp>
+
 #include <causeway/net/impl/mpi_transport.ipp>
+
+#include <causeway/collective/impl/mpi_sums.ipp>
 
 #include <causeway/collective/impl/mpi_site.ipp>
 #endif

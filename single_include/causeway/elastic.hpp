@@ -3666,6 +3666,102 @@ CAUSEWAY_DECL duration wait_times::part_of(duration whole, double part) {
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_ATTEMPT_IPP
 #endif
 
+// ---- causeway/membership/decision.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_DECISION_HPP
+#define CAUSEWAY_MEMBERSHIP_DECISION_HPP
+
+// What a leader may propose, given what the members reported: the heart of the protocol's safety, kept apart and pure.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// What one member said of its vote for the round in question, after it was barred from all ballots below the next one.
+struct statement {
+  net::peer_id peer = 0;
+  const acceptance* accepted = nullptr;  ///< nullptr: none
+};
+
+/// What may be proposed next.
+struct proposal_rule {
+  enum kind {
+    wait,  ///< too few statements, or more than one value may have been chosen: more members have to be heard
+    free,  ///< no value was or can be chosen in an earlier ballot: anything may be proposed
+    bound  ///< `value` may have been chosen: nothing else may be proposed
+  };
+  kind is = wait;
+  const commit_record* value = nullptr;  ///< bound: the value. free: a value somebody voted for, which may be proposed too
+};
+
+/// The rule of Paxos, phase 2a, for `members`. A ballot has one value, unless replicas that must be equal were not: then
+/// the members voted for different hashes in it. Only a value that a quorum may have voted for, heard or not, binds. Cost:
+/// O(n log n).
+CAUSEWAY_DECL [[nodiscard]] proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
+                                                               std::span<const statement> statements);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_DECISION_HPP
+
+// ---- causeway/membership/impl/decision.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_DECISION_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_DECISION_IPP
+
+// Bodies of membership/decision.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
+                                                 std::span<const statement> statements) {
+  std::vector<net::peer_id> heard;
+  ballot highest;
+  bool any = false;
+  for (const statement& s : statements) {
+    heard.push_back(s.peer);
+    if (s.accepted == nullptr) continue;
+    highest = any ? std::max(highest, s.accepted->at) : s.accepted->at;
+    any = true;
+  }
+  if (!is_quorum(members, heard)) return {};
+  if (!any) return {proposal_rule::free, nullptr};
+
+  // Candidates are the values of the highest ballot: had another been chosen below it, they would be that one. A member
+  // that voted for one of them in a lower ballot counts as well: its vote may have been what got the value chosen.
+  std::map<std::uint64_t, std::pair<const commit_record*, std::vector<net::peer_id>>> values;  // by chain
+  for (const statement& s : statements) {
+    if (s.accepted != nullptr && s.accepted->at == highest) values[s.accepted->value.chain()].first = &s.accepted->value;
+  }
+  for (const statement& s : statements) {
+    if (s.accepted == nullptr) continue;
+    const auto at = values.find(s.accepted->value.chain());
+    if (at != values.end()) at->second.second.push_back(s.peer);
+  }
+  std::vector<net::peer_id> silent;
+  std::sort(heard.begin(), heard.end());
+  for (const net::peer_id id : members) {
+    if (!std::binary_search(heard.begin(), heard.end(), id)) silent.push_back(id);
+  }
+  proposal_rule rule{proposal_rule::free, nullptr};
+  std::size_t most = 0;
+  for (auto& [chain, entry] : values) {
+    auto& [value, voters] = entry;
+    const std::size_t count = voters.size();
+    voters.insert(voters.end(), silent.begin(), silent.end());
+    if (is_quorum(members, voters)) {
+      if (rule.is == proposal_rule::bound) return {};
+      rule = {proposal_rule::bound, value};
+    } else if (rule.is == proposal_rule::free && count > most) {
+      rule.value = value;
+      most = count;
+    }
+  }
+  return rule;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_DECISION_IPP
+#endif
+
 // ---- causeway/membership/term_limit.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TERM_LIMIT_HPP
 #define CAUSEWAY_MEMBERSHIP_TERM_LIMIT_HPP
@@ -3864,6 +3960,8 @@ class peer_table {
   /// At most `most` of the peers that have voted for `value`: they hold its state.
   CAUSEWAY_DECL [[nodiscard]] std::vector<located_peer> voters_for(const commit_record& value, std::size_t most) const;
 
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> others_up() const;
+
   CAUSEWAY_DECL [[nodiscard]] bool quorum_up() const;
 
   /// Whether it has promised somebody else a term of ours or above.
@@ -4046,6 +4144,14 @@ CAUSEWAY_DECL std::vector<located_peer> peer_table::voters_for(const commit_reco
   return list;
 }
 
+CAUSEWAY_DECL std::vector<net::peer_id> peer_table::others_up() const {
+  std::vector<net::peer_id> others;
+  for (const auto& [id, p] : peers) {
+    if (p.up && id != self) others.push_back(id);
+  }
+  return others;
+}
+
 CAUSEWAY_DECL bool peer_table::quorum_up() const {
   return is_quorum(members(), members_that([](net::peer_id, const peer_entry& p) { return p.up; }));
 }
@@ -4126,6 +4232,506 @@ CAUSEWAY_DECL std::size_t peer_table::call_the_lost(std::size_t called) {
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_PEER_TABLE_IPP
+#endif
+
+// ---- causeway/membership/roll_call.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP
+#define CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP
+
+// Who answers a leader's heartbeats. A machine that loses its power says nothing, and its connections stand until its
+// silence has lasted for seconds. Of hundreds of peers, one often has just gone in that way: an attempt that it is let into
+// hangs for as long. The others have answered the last heartbeat by then, so it can be left out of this one.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+/// The last two calls, and how long answers take. Regular; for the leader alone, who answers itself.
+class roll_call {
+ public:
+  explicit roll_call(duration every) : times_{{.floor = every / 2, .cap = every}} {}
+
+  CAUSEWAY_DECL void called(time_point now);
+  /// Somebody answers the last call.
+  void answered(time_point now) noexcept { times_.observe(now - last_); }
+
+  /// By when whoever is there has answered the last call.
+  [[nodiscard]] time_point due() const noexcept { return times_.deadline(last_); }
+  /// The first of them that has not answered the last call yet; 0: nobody.
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const;
+  /// It should have answered by now. It may only be slow: nothing that lasts follows from that.
+  CAUSEWAY_DECL [[nodiscard]] bool is_overdue(const peer_table& t, net::peer_id id) const;
+  /// It has said nothing from one call to the next.
+  [[nodiscard]] bool has_missed(const peer_table& t, net::peer_id id) const { return silent_since(t, id, before_); }
+
+ private:
+  CAUSEWAY_DECL static bool silent_since(const peer_table& t, net::peer_id id, time_point call);
+
+  net::arrival_statistics times_;
+  time_point before_;
+  time_point last_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP
+
+// ---- causeway/membership/impl/roll_call.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_ROLL_CALL_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_ROLL_CALL_IPP
+
+// Bodies of membership/roll_call.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL void roll_call::called(time_point now) {
+  before_ = last_;
+  last_ = now;
+}
+
+CAUSEWAY_DECL net::peer_id roll_call::owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const {
+  const auto owes = [&](net::peer_id id) { return silent_since(t, id, last_); };
+  const auto at = std::find_if(who.begin(), who.end(), owes);
+  return at == who.end() ? 0 : *at;
+}
+
+CAUSEWAY_DECL bool roll_call::is_overdue(const peer_table& t, net::peer_id id) const {
+  return silent_since(t, id, t.now >= due() ? last_ : before_);
+}
+
+CAUSEWAY_DECL bool roll_call::silent_since(const peer_table& t, net::peer_id id, time_point call) {
+  const peer_entry* const p = t.find(id);
+  return id != t.self && (p == nullptr || p->heard < call);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_ROLL_CALL_IPP
+#endif
+
+// ---- causeway/membership/takeover.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
+#define CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
+
+// The end of a budget: all samples are handed out, and some of those who hold them are late, hang or are gone, while the
+// others have nothing to train. When a leader lets the others take over what is missing.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+/// Whether every sample of the budget is done or held by somebody: a round whose peers bring nothing changes nothing,
+/// unless it takes samples from those who are not there.
+[[nodiscard]] inline bool handed_out(const ledger& samples) { return samples.quota() > 0 && samples.left() == 0; }
+
+/// Since when the members have had nothing to train. Regular; for the leader alone.
+class takeover {
+ public:
+  CAUSEWAY_DECL void begin_round(const ledger& samples, const std::vector<net::peer_id>& members);
+
+  /// When so many peers that have nothing to train may take over what others hold: once they have waited for as long as it
+  /// will take them to train it, so that waiting and doing it again cost at most twice the better of the two. Never where
+  /// nothing is left.
+  CAUSEWAY_DECL [[nodiscard]] time_point due(const ledger& samples, std::size_t peers, const wait_times& waits,
+                                             time_point now);
+
+ private:
+  std::optional<time_point> idle_since_;
+};
+
+/// The middle one of what peers bring to a round; 0 of none.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t median(std::vector<std::uint64_t> brought);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
+
+// ---- causeway/membership/impl/takeover.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TAKEOVER_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_TAKEOVER_IPP
+
+// Bodies of membership/takeover.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL void takeover::begin_round(const ledger& samples, const std::vector<net::peer_id>& members) {
+  const auto holds = [&](net::peer_id id) { return !samples.held(id).empty(); };
+  if (std::any_of(members.begin(), members.end(), holds)) idle_since_.reset();
+}
+
+CAUSEWAY_DECL time_point takeover::due(const ledger& samples, std::size_t peers, const wait_times& waits, time_point now) {
+  if (samples.complete()) return no_deadline;
+  if (!idle_since_) idle_since_ = now;
+  const std::uint64_t missing = samples.budget() - samples.done();
+  return *idle_since_ + waits.training_time((missing + peers - 1) / peers);
+}
+
+CAUSEWAY_DECL std::uint64_t median(std::vector<std::uint64_t> brought) {
+  if (brought.empty()) return 0;
+  const auto middle = brought.begin() + static_cast<std::ptrdiff_t>(brought.size() / 2);
+  std::nth_element(brought.begin(), middle, brought.end());
+  return *middle;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TAKEOVER_IPP
+#endif
+
+// ---- causeway/membership/transfer/transfer_time.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_TIME_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_TIME_HPP
+
+// For how long a leader holds a round back for peers that cannot fetch the state as quickly as rounds follow each other.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// What a peer needs the next round to be held back for.
+struct transfer_need {
+  duration takes{0};
+  /// 0: the transfer waits until the time is given. Otherwise it is under way, and a wait longer than this is not worth it.
+  duration worth{0};
+};
+
+namespace detail {
+
+/// While n peers wait for one more they lose what that one would bring in n times as long. So a wait may take 1/2n of the
+/// time since the last one ended; twice as much time must pass each time that it was in vain for the peer that asks.
+class transfer_time {
+ public:
+  transfer_time() = default;
+  /// Nobody has waited since `now`; `beat`: what news takes at most.
+  CAUSEWAY_DECL transfer_time(time_point now, duration beat);
+
+  /// A peer needs time; 0 does not count. While it is waited for, it may turn out to need more: a round was committed
+  /// meanwhile. It gets as much as it would have been given at once.
+  CAUSEWAY_DECL void ask(net::peer_id id, const transfer_need& needs, time_point now);
+
+  /// A round could begin with `ready` peers, but without this one. What it is given from now on, if it is.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<duration> give(net::peer_id id, std::size_t ready, time_point now);
+
+  /// Until when the round is held back for it; `now`: no longer.
+  CAUSEWAY_DECL [[nodiscard]] time_point until(net::peer_id id, time_point now);
+
+  /// A round begins with it.
+  CAUSEWAY_DECL void took_part(net::peer_id id, time_point now);
+
+  /// Its connection ended. How often it was waited for in vain stays known.
+  CAUSEWAY_DECL void forget(net::peer_id id, time_point now);
+
+ private:
+  static constexpr duration longest = std::chrono::hours{4};
+
+  struct entry {
+    transfer_need needs{};
+    time_point asked_at{};
+    std::optional<time_point> until{};
+    time_point latest{};  ///< that `until` may become
+    unsigned in_vain = 0;
+  };
+
+  [[nodiscard]] duration wait_for(duration needs) const { return needs * 3 / 2 + beat_; }
+
+  std::map<net::peer_id, entry> asked_;
+  time_point last_;
+  duration beat_{0};
+};
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_TIME_HPP
+
+// ---- causeway/membership/transfer/impl/transfer_time.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_TIME_IPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_TIME_IPP
+
+// Bodies of membership/transfer/transfer_time.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL transfer_time::transfer_time(time_point now, duration beat) : last_{now}, beat_{beat} {}
+
+CAUSEWAY_DECL void transfer_time::ask(net::peer_id id, const transfer_need& needs, time_point now) {
+  if (needs.takes <= duration{0}) return;
+  entry& e = asked_[id];
+  const duration takes = std::min(needs.takes, longest);
+  if (!e.until) {
+    e.needs = {takes, needs.worth};
+    e.asked_at = now;
+  } else {
+    const duration most = needs.worth > duration{0} ? std::min(takes, needs.worth) : takes;
+    e.until = std::max(*e.until, std::min(now + wait_for(most), e.latest));
+  }
+}
+
+CAUSEWAY_DECL std::optional<duration> transfer_time::give(net::peer_id id, std::size_t ready, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end() || at->second.until || at->second.needs.takes == duration{0}) return std::nullopt;
+  entry& e = at->second;
+  const auto shares = static_cast<duration::rep>(2 * std::max<std::size_t>(ready, 1)) << std::min(e.in_vain, 6U);
+  const duration most = (now - last_) / shares;
+  const bool under_way = e.needs.worth > duration{0};
+  const duration left = under_way ? std::max(e.needs.takes - (now - e.asked_at), duration{0}) : e.needs.takes;
+  if (left > most || (under_way && left > e.needs.worth)) return std::nullopt;
+  e.until = now + wait_for(left);
+  e.latest = now + wait_for(most);
+  return left;
+}
+
+CAUSEWAY_DECL time_point transfer_time::until(net::peer_id id, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end() || !at->second.until) return now;
+  if (*at->second.until > now) return *at->second.until;
+  at->second = {.in_vain = at->second.in_vain + 1};
+  last_ = now;
+  return now;
+}
+
+CAUSEWAY_DECL void transfer_time::took_part(net::peer_id id, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end()) return;
+  if (at->second.until) last_ = now;
+  asked_.erase(at);
+}
+
+CAUSEWAY_DECL void transfer_time::forget(net::peer_id id, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end()) return;
+  const bool waited = at->second.until.has_value();
+  if (waited) last_ = now;
+  at->second = {.in_vain = at->second.in_vain + (waited ? 1U : 0U)};
+  if (at->second.in_vain == 0) asked_.erase(at);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_TIME_IPP
+#endif
+
+// ---- causeway/membership/attendance.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_ATTENDANCE_HPP
+#define CAUSEWAY_MEMBERSHIP_ATTENDANCE_HPP
+
+// Who could take part in a leader's next attempt, whether that is enough, and until when the others are waited for.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+/// Of one leader. Not thread-safe.
+class attendance {
+ public:
+  CAUSEWAY_DECL explicit attendance(peer_table& t);
+
+  wait_times waits;
+  roll_call calls;
+  transfer_time transfers;
+  std::uint32_t term = 0;       ///< that we lead
+  ballot barrier;               ///< statements count from peers barred below it: above all our ballots in this round
+  net::peer_id blocker = 0;     ///< somebody we wait for: until it moves, others need not be looked at; 0: nobody
+  bool enough_samples = false;  ///< all peers together have those of the round
+
+  /// A quorum promised us the term of our floor.
+  CAUSEWAY_DECL void begin();
+
+  CAUSEWAY_DECL void begin_round();
+
+  /// An attempt begins with these; `again`: the one before at this round failed. Counts for those that it begins without.
+  CAUSEWAY_DECL void began(const std::vector<net::peer_id>& who, bool again);
+
+  // ---- one peer --------------------------------------------------------------------------------------------------------
+
+  CAUSEWAY_DECL [[nodiscard]] bool follows_us(const peer_entry& p) const;
+  /// It can never vote in a ballot of ours below `barrier` any more, and told what it voted for before.
+  CAUSEWAY_DECL [[nodiscard]] bool usable(const peer_entry& p) const;
+
+  /// Whether a peer has said since the last attempt that it is ready for another.
+  [[nodiscard]] auto is_ready() const {
+    return [this](net::peer_id id) {
+      const peer_entry* p = t_.find(id);
+      return p != nullptr && usable(*p) && p->said->ready;
+    };
+  }
+
+  /// Whether one more peer that is ready could end the waiting.
+  CAUSEWAY_DECL [[nodiscard]] bool matters(net::peer_id from) const;
+
+  // ---- all of them -----------------------------------------------------------------------------------------------------
+
+  /// Members first, in their order, then the others: the first of them breaks ties of a quorum.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> participants(bool paused_too) const;
+
+  CAUSEWAY_DECL [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const;
+
+  /// At least half of the peers here that have something to train. A quorum of the members may be far fewer where the last
+  /// round was made without many; rounds would get ever smaller, and ever more.
+  CAUSEWAY_DECL [[nodiscard]] bool are_most(const std::vector<net::peer_id>& who) const;
+
+  /// Peers that train have less than a round between them, and `who` would begin without some.
+  CAUSEWAY_DECL [[nodiscard]] bool gathers_on(const std::vector<net::peer_id>& who) const;
+
+  /// Until when the peers that usually come are waited for. `now` or earlier: nobody is missing.
+  CAUSEWAY_DECL [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who);
+
+ private:
+  [[nodiscard]] std::size_t least_peers() const { return std::max(t_.settings.min_peers, 1U); }
+  /// Who must have come before the first round. They need not all be there at one time: of many, some are always gone.
+  [[nodiscard]] std::size_t first_peers() const { return t_.votes.newest().round == 0 ? t_.settings.expected : 0; }
+
+  CAUSEWAY_DECL [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const;
+
+  /// Neither a member nor somebody who was one and is late.
+  CAUSEWAY_DECL [[nodiscard]] bool is_newcomer(net::peer_id id) const;
+
+  /// How many of the peers here that usually come are not in `in`.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t late_peers(const std::set<net::peer_id>& in) const;
+
+  /// Until when this round stands still for the transfer of one peer; `now`: it does not.
+  CAUSEWAY_DECL time_point time_for_transfer(net::peer_id id, std::size_t ready);
+
+  peer_table& t_;
+  std::size_t look_again_at_ = 0;  ///< so many are ready: half of those who were late then have come
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_ATTENDANCE_HPP
+
+// ---- causeway/membership/impl/attendance.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_ATTENDANCE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_ATTENDANCE_IPP
+
+// Bodies of membership/attendance.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL attendance::attendance(peer_table& t) : waits{t.settings}, calls{t.settings.heartbeat}, t_{t} {}
+
+CAUSEWAY_DECL void attendance::begin() {
+  term = t_.votes.durable().floor.term;
+  transfers = transfer_time{t_.now, t_.settings.heartbeat};
+  calls = roll_call{t_.settings.heartbeat};
+}
+
+CAUSEWAY_DECL void attendance::begin_round() {
+  barrier = {term, 0};
+  waits.begin_round(t_.now);
+  for (const auto& [id, p] : t_.peers) {  // who reported ahead of us does not do so again
+    if (usable(p) && p.said->ready) waits.somebody_ready(t_.now, id);
+  }
+  enough_samples = false;
+}
+
+CAUSEWAY_DECL bool attendance::matters(net::peer_id from) const {
+  const std::size_t least = std::max({least_peers(), first_peers(), (t_.members().size() + 1) / 2});
+  if (waits.ready_count() < least) return false;
+  return blocker == 0 || blocker == from || waits.ready_count() >= look_again_at_;
+}
+
+CAUSEWAY_DECL bool attendance::follows_us(const peer_entry& p) const {
+  return p.up && p.said && p.said->floor.term == term && p.said->promised_to == t_.self;
+}
+
+CAUSEWAY_DECL bool attendance::usable(const peer_entry& p) const {
+  return follows_us(p) && !p.said->partial && p.said->floor >= barrier && p.said->newest == t_.votes.newest();
+}
+
+CAUSEWAY_DECL bool attendance::can_take_part(net::peer_id id, const peer_entry& p) const {
+  const ledger& samples = t_.votes.durable().samples;
+  return !calls.is_overdue(t_, id) && usable(p) && p.said->ready && p.said->holds &&
+         (samples.quota() == 0 || p.said->samples <= samples.held_count(id));
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> attendance::participants(bool paused_too) const {
+  const auto fit = [&](net::peer_id id, const peer_entry& p) {
+    return can_take_part(id, p) && (paused_too || p.pause == 0);
+  };
+  std::vector<net::peer_id> who = t_.members_that(fit);
+  for (const auto& [id, p] : t_.peers) {
+    if (who.size() < max_members && !t_.votes.is_member(id) && fit(id, p)) who.push_back(id);
+  }
+  return who;
+}
+
+CAUSEWAY_DECL bool attendance::enough(const std::vector<net::peer_id>& who) const {
+  return waits.ready_count() >= first_peers() && who.size() >= least_peers() && is_quorum(t_.members(), who);
+}
+
+CAUSEWAY_DECL bool attendance::are_most(const std::vector<net::peer_id>& who) const {
+  std::size_t all = 0;
+  std::size_t ready = 0;
+  for (const auto& [id, p] : t_.peers) {
+    if (p.up && p.pause == 0 && !is_newcomer(id)) ++all;
+  }
+  for (const net::peer_id id : who) ready += is_newcomer(id) ? 0U : 1U;
+  return 2 * ready >= all;
+}
+
+CAUSEWAY_DECL bool attendance::gathers_on(const std::vector<net::peer_id>& who) const {
+  if (t_.settings.round_samples == 0 || enough_samples) return false;
+  return late_peers({who.begin(), who.end()}) > 0;
+}
+
+CAUSEWAY_DECL bool attendance::is_newcomer(net::peer_id id) const {
+  return !t_.votes.is_member(id) && t_.votes.durable().samples.held(id).empty();
+}
+
+CAUSEWAY_DECL time_point attendance::wait_for_others(const std::vector<net::peer_id>& who) {
+  const std::set<net::peer_id> in{who.begin(), who.end()};
+  const std::size_t late = late_peers(in);
+  look_again_at_ = waits.ready_count() + (late + 1) / 2;
+  const time_point grace = waits.grace_deadline(static_cast<double>(late) / static_cast<double>(late + who.size()));
+  const bool has_work = !handed_out(t_.votes.durable().samples);  // for newcomers
+  time_point until = t_.now;
+  for (const auto& [id, p] : t_.peers) {
+    if (!p.up || p.pause > 0 || in.contains(id)) continue;
+    const bool expected = !is_newcomer(id);
+    const bool ends_the_last = follows_us(p) && p.said->ready && p.said->floor < barrier;
+    if (ends_the_last) until = std::max(until, waits.answer_deadline());
+    if (expected && p.unwaited == 0) until = std::max(until, grace);
+    if (expected || has_work) until = std::max(until, time_for_transfer(id, who.size()));
+    if (until > t_.now && blocker == 0) blocker = id;
+  }
+  return until;
+}
+
+CAUSEWAY_DECL std::size_t attendance::late_peers(const std::set<net::peer_id>& in) const {
+  std::size_t late = 0;
+  for (const auto& [id, p] : t_.peers) {
+    if (p.up && p.pause == 0 && p.unwaited == 0 && !in.contains(id) && !is_newcomer(id)) ++late;
+  }
+  return late;
+}
+
+CAUSEWAY_DECL time_point attendance::time_for_transfer(net::peer_id id, std::size_t ready) {
+  if (const auto given = transfers.give(id, ready, t_.now)) {
+    t_.out->log(severity::info, "round " + std::to_string(t_.votes.newest().round + 1) + " waits up to " +
+                                    std::to_string(seconds(transfers.until(id, t_.now) - t_.now)) +
+                                    " s for the transfer of peer " + std::to_string(id));
+    t_.out->give_time(id, *given);
+  }
+  return transfers.until(id, t_.now);
+}
+
+CAUSEWAY_DECL void attendance::began(const std::vector<net::peer_id>& who, bool again) {
+  const std::set<net::peer_id> in{who.begin(), who.end()};
+  for (auto& [id, p] : t_.peers) {
+    const bool takes_part = in.contains(id);
+    if (takes_part) transfers.took_part(id, t_.now);
+    if (takes_part && t_.votes.is_member(id)) p.wasted = p.unwaited = 0;
+    if (p.pause > 0 && !takes_part) --p.pause;
+    if (again) continue;
+    if (p.unwaited > 0) {
+      --p.unwaited;
+    } else if (!takes_part && p.up && !is_newcomer(id)) {
+      p.unwaited = 1U << std::min(p.wasted++, 6U);
+    }
+  }
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_ATTENDANCE_IPP
 #endif
 
 // ---- causeway/membership/suspects.hpp ----
@@ -5122,102 +5728,6 @@ CAUSEWAY_DECL bool checker::number_set::insert(std::uint64_t n) {
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_CHECKER_IPP
 #endif
 
-// ---- causeway/membership/decision.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_DECISION_HPP
-#define CAUSEWAY_MEMBERSHIP_DECISION_HPP
-
-// What a leader may propose, given what the members reported: the heart of the protocol's safety, kept apart and pure.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-/// What one member said of its vote for the round in question, after it was barred from all ballots below the next one.
-struct statement {
-  net::peer_id peer = 0;
-  const acceptance* accepted = nullptr;  ///< nullptr: none
-};
-
-/// What may be proposed next.
-struct proposal_rule {
-  enum kind {
-    wait,  ///< too few statements, or more than one value may have been chosen: more members have to be heard
-    free,  ///< no value was or can be chosen in an earlier ballot: anything may be proposed
-    bound  ///< `value` may have been chosen: nothing else may be proposed
-  };
-  kind is = wait;
-  const commit_record* value = nullptr;  ///< bound: the value. free: a value somebody voted for, which may be proposed too
-};
-
-/// The rule of Paxos, phase 2a, for `members`. A ballot has one value, unless replicas that must be equal were not: then
-/// the members voted for different hashes in it. Only a value that a quorum may have voted for, heard or not, binds. Cost:
-/// O(n log n).
-CAUSEWAY_DECL [[nodiscard]] proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
-                                                               std::span<const statement> statements);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_DECISION_HPP
-
-// ---- causeway/membership/impl/decision.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_DECISION_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_DECISION_IPP
-
-// Bodies of membership/decision.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-CAUSEWAY_DECL proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
-                                                 std::span<const statement> statements) {
-  std::vector<net::peer_id> heard;
-  ballot highest;
-  bool any = false;
-  for (const statement& s : statements) {
-    heard.push_back(s.peer);
-    if (s.accepted == nullptr) continue;
-    highest = any ? std::max(highest, s.accepted->at) : s.accepted->at;
-    any = true;
-  }
-  if (!is_quorum(members, heard)) return {};
-  if (!any) return {proposal_rule::free, nullptr};
-
-  // Candidates are the values of the highest ballot: had another been chosen below it, they would be that one. A member
-  // that voted for one of them in a lower ballot counts as well: its vote may have been what got the value chosen.
-  std::map<std::uint64_t, std::pair<const commit_record*, std::vector<net::peer_id>>> values;  // by chain
-  for (const statement& s : statements) {
-    if (s.accepted != nullptr && s.accepted->at == highest) values[s.accepted->value.chain()].first = &s.accepted->value;
-  }
-  for (const statement& s : statements) {
-    if (s.accepted == nullptr) continue;
-    const auto at = values.find(s.accepted->value.chain());
-    if (at != values.end()) at->second.second.push_back(s.peer);
-  }
-  std::vector<net::peer_id> silent;
-  std::sort(heard.begin(), heard.end());
-  for (const net::peer_id id : members) {
-    if (!std::binary_search(heard.begin(), heard.end(), id)) silent.push_back(id);
-  }
-  proposal_rule rule{proposal_rule::free, nullptr};
-  std::size_t most = 0;
-  for (auto& [chain, entry] : values) {
-    auto& [value, voters] = entry;
-    const std::size_t count = voters.size();
-    voters.insert(voters.end(), silent.begin(), silent.end());
-    if (is_quorum(members, voters)) {
-      if (rule.is == proposal_rule::bound) return {};
-      rule = {proposal_rule::bound, value};
-    } else if (rule.is == proposal_rule::free && count > most) {
-      rule.value = value;
-      most = count;
-    }
-  }
-  return rule;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_DECISION_IPP
-#endif
-
 // ---- causeway/membership/evidence.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_EVIDENCE_HPP
 #define CAUSEWAY_MEMBERSHIP_EVIDENCE_HPP
@@ -5632,6 +6142,102 @@ CAUSEWAY_DECL void evidence::tell_who_asked() {
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_EVIDENCE_IPP
 #endif
 
+// ---- causeway/membership/proposal.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
+#define CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
+
+// What a leader puts to the vote: who will be a member, whose samples count, and whose go back to the pool; and what peers
+// check of it before they take part.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+/// What peers that are ready bring, in their order.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who);
+
+/// A round would change nothing: nobody brings anything, there is nothing to hand out, and nobody wants to go.
+CAUSEWAY_DECL [[nodiscard]] bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who);
+
+/// The whole record but the state. Who leaves takes part, and is no member afterwards; unless all leave. A
+/// round of peers out of work is a takeover: all that anybody holds goes back to the pool, and is dealt out among them.
+CAUSEWAY_DECL [[nodiscard]] commit_record propose(const peer_table& t, const view& who);
+
+/// For who takes part: weights are what the record counts, and only who takes part can be a member afterwards.
+CAUSEWAY_DECL [[nodiscard]] bool adds_up(const go& m);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
+
+// ---- causeway/membership/impl/proposal.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
+
+// Bodies of membership/proposal.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who) {
+  std::vector<std::uint64_t> samples;
+  for (const net::peer_id id : who) samples.push_back(t.find(id)->said->samples);
+  return samples;
+}
+
+CAUSEWAY_DECL bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who) {
+  const auto brings_nothing = [&](net::peer_id id) {
+    const report& said = *t.find(id)->said;
+    return said.samples == 0 && !said.leaving;
+  };
+  return handed_out(t.votes.durable().samples) && std::all_of(who.begin(), who.end(), brings_nothing);
+}
+
+CAUSEWAY_DECL commit_record propose(const peer_table& t, const view& who) {
+  commit_record r;
+  r.run = t.settings.run;
+  r.round = who.round;
+  r.parent = who.parent;
+  r.at = who.at;
+  for (const view_member& m : who.members) {
+    if (m.samples > 0) r.contributions.push_back({m.peer, m.samples});
+    if (!t.find(m.peer)->said->leaving) r.members.push_back(m.peer);
+  }
+  const bool all_leave = r.members.empty();
+  for (const view_member& m : who.members) {
+    if (all_leave) r.members.push_back(m.peer);
+    if (!all_leave && t.find(m.peer)->said->leaving) r.returned.push_back(m.peer);
+  }
+  std::vector<net::peer_id> here;
+  for (const view_member& m : who.members) here.push_back(m.peer);
+  const bool all_back = out_of_work(t, here);
+  std::sort(here.begin(), here.end());
+  for (const net::peer_id id : t.votes.durable().samples.holders()) {
+    const peer_entry* p = t.find(id);
+    const bool gone = p == nullptr || (!p->up && p->rounds_down > 0) || (p->up && p->said && p->said->leaving);
+    const bool away = gone && !std::binary_search(here.begin(), here.end(), id);
+    if ((away || all_back) && r.returned.size() < max_members) r.returned.push_back(id);
+  }
+  r.ledger = t.votes.hash_after(r);
+  return r;
+}
+
+CAUSEWAY_DECL bool adds_up(const go& m) {
+  std::vector<contribution> weights;
+  std::vector<net::peer_id> who;
+  for (const view_member& v : m.who.members) {
+    if (v.samples > 0) weights.push_back({v.peer, v.samples});
+    who.push_back(v.peer);
+  }
+  std::sort(who.begin(), who.end());
+  const auto takes_part = [&](net::peer_id id) { return std::binary_search(who.begin(), who.end(), id); };
+  return weights == m.proposal.contributions && std::adjacent_find(who.begin(), who.end()) == who.end() &&
+         std::all_of(m.proposal.members.begin(), m.proposal.members.end(), takes_part);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
+#endif
+
 // ---- causeway/membership/follower.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP
 #define CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP
@@ -5771,9 +6377,6 @@ class follower {
 
   /// Addresses of the view: the news, and what is known here. False: not the same that the leader has.
   CAUSEWAY_DECL [[nodiscard]] bool fill_in(go& m);
-
-  /// Weights are what the record counts, and only who takes part can be a member afterwards.
-  CAUSEWAY_DECL [[nodiscard]] static bool adds_up(const go& m);
 
   /// `fresh`: on the trainer's word, who has the state at hand and nothing left to exchange.
   CAUSEWAY_DECL bool vote_for(ballot at, const commit_record& value, bool fresh);
@@ -6169,19 +6772,6 @@ CAUSEWAY_DECL bool follower::fill_in(go& m) {
   return places_of(m.who) == m.places;
 }
 
-CAUSEWAY_DECL bool follower::adds_up(const go& m) {
-  std::vector<contribution> weights;
-  std::vector<net::peer_id> who;
-  for (const view_member& v : m.who.members) {
-    if (v.samples > 0) weights.push_back({v.peer, v.samples});
-    who.push_back(v.peer);
-  }
-  std::sort(who.begin(), who.end());
-  const auto takes_part = [&](net::peer_id id) { return std::binary_search(who.begin(), who.end(), id); };
-  return weights == m.proposal.contributions && std::adjacent_find(who.begin(), who.end()) == who.end() &&
-         std::all_of(m.proposal.members.begin(), m.proposal.members.end(), takes_part);
-}
-
 CAUSEWAY_DECL bool follower::vote_for(ballot at, const commit_record& value, bool fresh) {
   if (!t_.votes.accept(at, value, t_.now)) return false;
   if (fresh) {
@@ -6381,360 +6971,6 @@ CAUSEWAY_DECL void finder::ask_some() {
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_FINDER_IPP
 #endif
 
-// ---- causeway/membership/takeover.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
-#define CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
-
-// The end of a budget: all samples are handed out, and some of those who hold them are late, hang or are gone, while the
-// others have nothing to train. When a leader lets the others take over what is missing.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-/// Whether every sample of the budget is done or held by somebody: a round whose peers bring nothing changes nothing,
-/// unless it takes samples from those who are not there.
-[[nodiscard]] inline bool handed_out(const ledger& samples) { return samples.quota() > 0 && samples.left() == 0; }
-
-/// Since when the members have had nothing to train. Regular; for the leader alone.
-class takeover {
- public:
-  CAUSEWAY_DECL void begin_round(const ledger& samples, const std::vector<net::peer_id>& members);
-
-  /// When so many peers that have nothing to train may take over what others hold: once they have waited for as long as it
-  /// will take them to train it, so that waiting and doing it again cost at most twice the better of the two. Never where
-  /// nothing is left.
-  CAUSEWAY_DECL [[nodiscard]] time_point due(const ledger& samples, std::size_t peers, const wait_times& waits,
-                                             time_point now);
-
- private:
-  std::optional<time_point> idle_since_;
-};
-
-/// The middle one of what peers bring to a round; 0 of none.
-CAUSEWAY_DECL [[nodiscard]] std::uint64_t median(std::vector<std::uint64_t> brought);
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
-
-// ---- causeway/membership/impl/takeover.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TAKEOVER_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_TAKEOVER_IPP
-
-// Bodies of membership/takeover.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-CAUSEWAY_DECL void takeover::begin_round(const ledger& samples, const std::vector<net::peer_id>& members) {
-  const auto holds = [&](net::peer_id id) { return !samples.held(id).empty(); };
-  if (std::any_of(members.begin(), members.end(), holds)) idle_since_.reset();
-}
-
-CAUSEWAY_DECL time_point takeover::due(const ledger& samples, std::size_t peers, const wait_times& waits, time_point now) {
-  if (samples.complete()) return no_deadline;
-  if (!idle_since_) idle_since_ = now;
-  const std::uint64_t missing = samples.budget() - samples.done();
-  return *idle_since_ + waits.training_time((missing + peers - 1) / peers);
-}
-
-CAUSEWAY_DECL std::uint64_t median(std::vector<std::uint64_t> brought) {
-  if (brought.empty()) return 0;
-  const auto middle = brought.begin() + static_cast<std::ptrdiff_t>(brought.size() / 2);
-  std::nth_element(brought.begin(), middle, brought.end());
-  return *middle;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TAKEOVER_IPP
-#endif
-
-// ---- causeway/membership/proposal.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
-#define CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
-
-// What a leader puts to the vote: who will be a member, whose samples count, and whose go back to the pool.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-/// What peers that are ready bring, in their order.
-CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who);
-
-/// A round would change nothing: nobody brings anything, there is nothing to hand out, and nobody wants to go.
-CAUSEWAY_DECL [[nodiscard]] bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who);
-
-/// The whole record but the state. Who leaves takes part, and is no member afterwards; unless all leave. A
-/// round of peers out of work is a takeover: all that anybody holds goes back to the pool, and is dealt out among them.
-CAUSEWAY_DECL [[nodiscard]] commit_record propose(const peer_table& t, const view& who);
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
-
-// ---- causeway/membership/impl/proposal.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
-
-// Bodies of membership/proposal.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-CAUSEWAY_DECL std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who) {
-  std::vector<std::uint64_t> samples;
-  for (const net::peer_id id : who) samples.push_back(t.find(id)->said->samples);
-  return samples;
-}
-
-CAUSEWAY_DECL bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who) {
-  const auto brings_nothing = [&](net::peer_id id) {
-    const report& said = *t.find(id)->said;
-    return said.samples == 0 && !said.leaving;
-  };
-  return handed_out(t.votes.durable().samples) && std::all_of(who.begin(), who.end(), brings_nothing);
-}
-
-CAUSEWAY_DECL commit_record propose(const peer_table& t, const view& who) {
-  commit_record r;
-  r.run = t.settings.run;
-  r.round = who.round;
-  r.parent = who.parent;
-  r.at = who.at;
-  for (const view_member& m : who.members) {
-    if (m.samples > 0) r.contributions.push_back({m.peer, m.samples});
-    if (!t.find(m.peer)->said->leaving) r.members.push_back(m.peer);
-  }
-  const bool all_leave = r.members.empty();
-  for (const view_member& m : who.members) {
-    if (all_leave) r.members.push_back(m.peer);
-    if (!all_leave && t.find(m.peer)->said->leaving) r.returned.push_back(m.peer);
-  }
-  std::vector<net::peer_id> here;
-  for (const view_member& m : who.members) here.push_back(m.peer);
-  const bool all_back = out_of_work(t, here);
-  std::sort(here.begin(), here.end());
-  for (const net::peer_id id : t.votes.durable().samples.holders()) {
-    const peer_entry* p = t.find(id);
-    const bool gone = p == nullptr || (!p->up && p->rounds_down > 0) || (p->up && p->said && p->said->leaving);
-    const bool away = gone && !std::binary_search(here.begin(), here.end(), id);
-    if ((away || all_back) && r.returned.size() < max_members) r.returned.push_back(id);
-  }
-  r.ledger = t.votes.hash_after(r);
-  return r;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
-#endif
-
-// ---- causeway/membership/roll_call.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP
-#define CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP
-
-// Who answers a leader's heartbeats. A machine that loses its power says nothing, and its connections stand until its
-// silence has lasted for seconds. Of hundreds of peers, one often has just gone in that way: an attempt that it is let into
-// hangs for as long. The others have answered the last heartbeat by then, so it can be left out of this one.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-/// The last two calls, and how long answers take. Regular; for the leader alone, who answers itself.
-class roll_call {
- public:
-  explicit roll_call(duration every) : times_{{.floor = every / 2, .cap = every}} {}
-
-  CAUSEWAY_DECL void called(time_point now);
-  /// Somebody answers the last call.
-  void answered(time_point now) noexcept { times_.observe(now - last_); }
-
-  /// By when whoever is there has answered the last call.
-  [[nodiscard]] time_point due() const noexcept { return times_.deadline(last_); }
-  /// The first of them that has not answered the last call yet; 0: nobody.
-  CAUSEWAY_DECL [[nodiscard]] net::peer_id owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const;
-  /// It should have answered by now. It may only be slow: nothing that lasts follows from that.
-  CAUSEWAY_DECL [[nodiscard]] bool is_overdue(const peer_table& t, net::peer_id id) const;
-  /// It has said nothing from one call to the next.
-  [[nodiscard]] bool has_missed(const peer_table& t, net::peer_id id) const { return silent_since(t, id, before_); }
-
- private:
-  CAUSEWAY_DECL static bool silent_since(const peer_table& t, net::peer_id id, time_point call);
-
-  net::arrival_statistics times_;
-  time_point before_;
-  time_point last_;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP
-
-// ---- causeway/membership/impl/roll_call.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_ROLL_CALL_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_ROLL_CALL_IPP
-
-// Bodies of membership/roll_call.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-CAUSEWAY_DECL void roll_call::called(time_point now) {
-  before_ = last_;
-  last_ = now;
-}
-
-CAUSEWAY_DECL net::peer_id roll_call::owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const {
-  const auto owes = [&](net::peer_id id) { return silent_since(t, id, last_); };
-  const auto at = std::find_if(who.begin(), who.end(), owes);
-  return at == who.end() ? 0 : *at;
-}
-
-CAUSEWAY_DECL bool roll_call::is_overdue(const peer_table& t, net::peer_id id) const {
-  return silent_since(t, id, t.now >= due() ? last_ : before_);
-}
-
-CAUSEWAY_DECL bool roll_call::silent_since(const peer_table& t, net::peer_id id, time_point call) {
-  const peer_entry* const p = t.find(id);
-  return id != t.self && (p == nullptr || p->heard < call);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_ROLL_CALL_IPP
-#endif
-
-// ---- causeway/membership/transfer/transfer_time.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_TIME_HPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_TIME_HPP
-
-// For how long a leader holds a round back for peers that cannot fetch the state as quickly as rounds follow each other.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-/// What a peer needs the next round to be held back for.
-struct transfer_need {
-  duration takes{0};
-  /// 0: the transfer waits until the time is given. Otherwise it is under way, and a wait longer than this is not worth it.
-  duration worth{0};
-};
-
-namespace detail {
-
-/// While n peers wait for one more they lose what that one would bring in n times as long. So a wait may take 1/2n of the
-/// time since the last one ended; twice as much time must pass each time that it was in vain for the peer that asks.
-class transfer_time {
- public:
-  transfer_time() = default;
-  /// Nobody has waited since `now`; `beat`: what news takes at most.
-  CAUSEWAY_DECL transfer_time(time_point now, duration beat);
-
-  /// A peer needs time; 0 does not count. While it is waited for, it may turn out to need more: a round was committed
-  /// meanwhile. It gets as much as it would have been given at once.
-  CAUSEWAY_DECL void ask(net::peer_id id, const transfer_need& needs, time_point now);
-
-  /// A round could begin with `ready` peers, but without this one. What it is given from now on, if it is.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<duration> give(net::peer_id id, std::size_t ready, time_point now);
-
-  /// Until when the round is held back for it; `now`: no longer.
-  CAUSEWAY_DECL [[nodiscard]] time_point until(net::peer_id id, time_point now);
-
-  /// A round begins with it.
-  CAUSEWAY_DECL void took_part(net::peer_id id, time_point now);
-
-  /// Its connection ended. How often it was waited for in vain stays known.
-  CAUSEWAY_DECL void forget(net::peer_id id, time_point now);
-
- private:
-  static constexpr duration longest = std::chrono::hours{4};
-
-  struct entry {
-    transfer_need needs{};
-    time_point asked_at{};
-    std::optional<time_point> until{};
-    time_point latest{};  ///< that `until` may become
-    unsigned in_vain = 0;
-  };
-
-  [[nodiscard]] duration wait_for(duration needs) const { return needs * 3 / 2 + beat_; }
-
-  std::map<net::peer_id, entry> asked_;
-  time_point last_;
-  duration beat_{0};
-};
-
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TRANSFER_TIME_HPP
-
-// ---- causeway/membership/transfer/impl/transfer_time.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_TIME_IPP
-#define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_TIME_IPP
-
-// Bodies of membership/transfer/transfer_time.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
-
-CAUSEWAY_DECL transfer_time::transfer_time(time_point now, duration beat) : last_{now}, beat_{beat} {}
-
-CAUSEWAY_DECL void transfer_time::ask(net::peer_id id, const transfer_need& needs, time_point now) {
-  if (needs.takes <= duration{0}) return;
-  entry& e = asked_[id];
-  const duration takes = std::min(needs.takes, longest);
-  if (!e.until) {
-    e.needs = {takes, needs.worth};
-    e.asked_at = now;
-  } else {
-    const duration most = needs.worth > duration{0} ? std::min(takes, needs.worth) : takes;
-    e.until = std::max(*e.until, std::min(now + wait_for(most), e.latest));
-  }
-}
-
-CAUSEWAY_DECL std::optional<duration> transfer_time::give(net::peer_id id, std::size_t ready, time_point now) {
-  const auto at = asked_.find(id);
-  if (at == asked_.end() || at->second.until || at->second.needs.takes == duration{0}) return std::nullopt;
-  entry& e = at->second;
-  const auto shares = static_cast<duration::rep>(2 * std::max<std::size_t>(ready, 1)) << std::min(e.in_vain, 6U);
-  const duration most = (now - last_) / shares;
-  const bool under_way = e.needs.worth > duration{0};
-  const duration left = under_way ? std::max(e.needs.takes - (now - e.asked_at), duration{0}) : e.needs.takes;
-  if (left > most || (under_way && left > e.needs.worth)) return std::nullopt;
-  e.until = now + wait_for(left);
-  e.latest = now + wait_for(most);
-  return left;
-}
-
-CAUSEWAY_DECL time_point transfer_time::until(net::peer_id id, time_point now) {
-  const auto at = asked_.find(id);
-  if (at == asked_.end() || !at->second.until) return now;
-  if (*at->second.until > now) return *at->second.until;
-  at->second = {.in_vain = at->second.in_vain + 1};
-  last_ = now;
-  return now;
-}
-
-CAUSEWAY_DECL void transfer_time::took_part(net::peer_id id, time_point now) {
-  const auto at = asked_.find(id);
-  if (at == asked_.end()) return;
-  if (at->second.until) last_ = now;
-  asked_.erase(at);
-}
-
-CAUSEWAY_DECL void transfer_time::forget(net::peer_id id, time_point now) {
-  const auto at = asked_.find(id);
-  if (at == asked_.end()) return;
-  const bool waited = at->second.until.has_value();
-  if (waited) last_ = now;
-  at->second = {.in_vain = at->second.in_vain + (waited ? 1U : 0U)};
-  if (at->second.in_vain == 0) asked_.erase(at);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
-
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_TIME_IPP
-#endif
-
 // ---- causeway/membership/leader.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_LEADER_HPP
 #define CAUSEWAY_MEMBERSHIP_LEADER_HPP
@@ -6795,14 +7031,10 @@ class leader {
   [[nodiscard]] const std::string& waiting_for() const noexcept { return waiting_; }
   [[nodiscard]] bool stuck() const noexcept { return stuck_; }
   /// All peers together have the samples of the round.
-  [[nodiscard]] bool enough_samples() const noexcept { return enough_samples_; }
+  [[nodiscard]] bool enough_samples() const noexcept { return there_.enough_samples; }
   CAUSEWAY_DECL [[nodiscard]] std::string describe(time_point now) const;
 
  private:
-  CAUSEWAY_DECL [[nodiscard]] bool follows_us(const peer_entry& p) const;
-  /// It can never vote in a ballot of ours below barrier_ any more, and told what it voted for before.
-  CAUSEWAY_DECL [[nodiscard]] bool usable(const peer_entry& p) const;
-
   // -- between attempts
 
   /// Whether decide() could come to another result. In a big run most reports say that one more peer is ready while others
@@ -6834,52 +7066,11 @@ class leader {
 
   CAUSEWAY_DECL [[nodiscard]] adoption adoption_notice() const;
 
-  /// Whether a peer has said since the last attempt that it is ready for another.
-  [[nodiscard]] auto is_ready() const {
-    return [this](net::peer_id id) {
-      const peer_entry* p = t_.find(id);
-      return p != nullptr && usable(*p) && p->said->ready;
-    };
-  }
-
   CAUSEWAY_DECL void try_go();
 
   CAUSEWAY_DECL bool awaits_answers();
 
-  CAUSEWAY_DECL [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const;
-
-  /// Members first, in their order, then the others: the first of them breaks ties of a quorum.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> participants(bool paused_too) const;
-
-  CAUSEWAY_DECL [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const;
-
-  /// At least half of the peers here that have something to train. A quorum of the members may be far fewer where the last
-  /// round was made without many; rounds would get ever smaller, and ever more.
-  CAUSEWAY_DECL [[nodiscard]] bool are_most(const std::vector<net::peer_id>& who) const;
-
-  [[nodiscard]] std::size_t least_peers() const { return std::max(t_.settings.min_peers, 1U); }
-  /// Who must have come before the first round. They need not all be there at one time: of many, some are always gone.
-  [[nodiscard]] std::size_t first_peers() const { return t_.votes.newest().round == 0 ? t_.settings.expected : 0; }
-
-  /// Peers that train have less than a round between them, and `who` would begin without some.
-  CAUSEWAY_DECL [[nodiscard]] bool gathers_on(const std::vector<net::peer_id>& who) const;
-
-  /// Neither a member nor somebody who was one and is late.
-  CAUSEWAY_DECL [[nodiscard]] bool is_newcomer(net::peer_id id) const;
-
-  /// Until when the peers that usually come are waited for. `now` or earlier: nobody is missing.
-  CAUSEWAY_DECL [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who);
-
-  /// How many of the peers here that usually come are not in `in`.
-  CAUSEWAY_DECL [[nodiscard]] std::size_t late_peers(const std::set<net::peer_id>& in) const;
-
-  /// Until when this round stands still for the transfer of one peer; `now`: it does not.
-  CAUSEWAY_DECL time_point time_for_transfer(net::peer_id id, std::size_t ready);
-
   CAUSEWAY_DECL void go_with(const std::vector<net::peer_id>& who);
-
-  /// Counts for those that this attempt begins without.
-  CAUSEWAY_DECL void count_absent(const std::vector<net::peer_id>& who);
 
   // -- during an attempt
 
@@ -6895,8 +7086,6 @@ class leader {
 
   CAUSEWAY_DECL void beat();
 
-  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> others_up() const;
-
   CAUSEWAY_DECL void drop_silent();
 
   CAUSEWAY_DECL void say_waiting(const char* what, const std::vector<net::peer_id>& have);
@@ -6906,16 +7095,12 @@ class leader {
   peer_table& t_;
   follower& follower_;
   bool active_ = false;
-  std::uint32_t term_ = 0;
-  ballot next_;     ///< of the next attempt
-  ballot barrier_;  ///< statements count from peers barred below it: above all our ballots in this round
+  ballot next_;  ///< of the next attempt
   attempt attempt_;
   blame blame_;
-  wait_times waits_;
-  roll_call calls_;
+  attendance there_;
   std::uint32_t failures_ = 0;  ///< attempts at this round
   std::set<std::uint64_t> failed_adoptions_;
-  transfer_time transfers_;
   time_point next_beat_;
   time_point go_at_ = no_deadline;
   takeover takeover_;
@@ -6923,12 +7108,9 @@ class leader {
   std::size_t called_ = 0;
   std::string waiting_;
   bool stuck_ = false;
-  bool changed_ = true;            ///< something that decide() looks at
-  net::peer_id blocker_ = 0;       ///< somebody we wait for: until it moves, others need not be looked at; 0: nobody
-  std::size_t look_again_at_ = 0;  ///< so many are ready: half of those who were late then have come
-  bool undecided_ = false;         ///< those who reported cannot say what may be proposed: others are needed
-  bool values_seen_ = false;       ///< somebody voted for this round already
-  bool enough_samples_ = false;
+  bool changed_ = true;       ///< something that decide() looks at
+  bool undecided_ = false;    ///< those who reported cannot say what may be proposed: others are needed
+  bool values_seen_ = false;  ///< somebody voted for this round already
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
@@ -6944,41 +7126,33 @@ class leader {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
-CAUSEWAY_DECL leader::leader(peer_table& t, follower& f)
-    : t_{t}, follower_{f}, blame_{t}, waits_{t.settings}, calls_{t.settings.heartbeat} {}
+CAUSEWAY_DECL leader::leader(peer_table& t, follower& f) : t_{t}, follower_{f}, blame_{t}, there_{t} {}
 
 CAUSEWAY_DECL void leader::begin() {
-  term_ = t_.votes.durable().floor.term;
+  there_.begin();
   active_ = true;
-  transfers_ = transfer_time{t_.now, t_.settings.heartbeat};
-  calls_ = roll_call{t_.settings.heartbeat};
-  next_ = {term_, 0};
+  next_ = {there_.term, 0};
   attempt_ = {};
   begin_round();
   for (auto& [id, p] : t_.peers) p.rounds_down = 0;  // what we counted as an earlier leader is old
   for (const net::peer_id id : t_.votes.durable().samples.holders()) (void)t_.entry(id);
-  t_.note_leads(term_);
-  t_.out->log(severity::info, "leading the run, term " + std::to_string(term_));
+  t_.note_leads(there_.term);
+  t_.out->log(severity::info, "leading the run, term " + std::to_string(there_.term));
   follower_.follow(t_.self);
   follower_.say();  // our own report is of the term before
   beat();
 }
 
 CAUSEWAY_DECL void leader::begin_round() {
-  barrier_ = {term_, 0};
+  there_.begin_round();
   attempt_.over();
   failures_ = 0;
   blame_.begin_round();
   failed_adoptions_.clear();
-  waits_.begin_round(t_.now);
   values_seen_ = undecided_ = false;
-  for (const auto& [id, p] : t_.peers) {  // who reported ahead of us does not do so again
-    values_seen_ = values_seen_ || (p.said && p.said->accepted);
-    if (usable(p) && p.said->ready) waits_.somebody_ready(t_.now, id);
-  }
+  for (const auto& [id, p] : t_.peers) values_seen_ = values_seen_ || (p.said && p.said->accepted);
   for (const net::peer_id id : t_.members()) (void)t_.entry(id);
   takeover_.begin_round(t_.votes.durable().samples, t_.members());
-  enough_samples_ = false;
   count_samples();
 }
 
@@ -6987,17 +7161,17 @@ CAUSEWAY_DECL void leader::on(net::peer_id from, bool news) {
   peer_entry& p = t_.entry(from);
   const report& m = *p.said;
   values_seen_ = values_seen_ || m.accepted.has_value();
-  if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
+  if (m.ready && there_.usable(p)) there_.waits.somebody_ready(t_.now, from);
   if (news) count_samples();
-  if (m.beat == number_) calls_.answered(t_.now);
-  if ((news || from == blocker_) && matters(from, p)) changed_ = true;
-  if (news && m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead, or refuses: once
+  if (m.beat == number_) there_.calls.answered(t_.now);
+  if ((news || from == there_.blocker) && matters(from, p)) changed_ = true;
+  if (news && m.floor.term < there_.term) t_.post(from, make_beat());  // it does not know that we lead, or refuses: once
   if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
   if (m.accepted && attempt_.running() && m.accepted->at == attempt_.at()) {
     attempt_.voted(from, m.accepted->value.state, t_.now);
   }
   if (attempt_.running() && (m.floor > attempt_.at() || m.promised_to != t_.self)) attempt_.failed(from);  // it never will
-  const bool may_vote = follows_us(p) && m.newest == t_.votes.newest() && m.floor <= attempt_.at();
+  const bool may_vote = there_.follows_us(p) && m.newest == t_.votes.newest() && m.floor <= attempt_.at();
   if (attempt_.adopting() && may_vote && concerns(from, attempt_.proposal()) && p.told_adoption < attempt_.at()) {
     p.told_adoption = attempt_.at();
     attempt_.ask(from);
@@ -7015,15 +7189,15 @@ CAUSEWAY_DECL void leader::on(net::peer_id from, const failure& m) {
     t_.out->log(severity::warning, "peer " + std::to_string(from) +
                                        " says that what it computed is not finite; the round goes on without its part");
   }
-  if (m.at.term != term_) return;
+  if (m.at.term != there_.term) return;
   blame_.on(from, m);
   if (attempt_.running() && m.at == attempt_.at()) attempt_.failed(from);
 }
 
 CAUSEWAY_DECL void leader::asked_for_time(net::peer_id from, const transfer_need& needs) {
   if (!active_) return;
-  if (!t_.votes.is_member(from) && !follows_us(t_.entry(from))) return t_.reject(reject_reason::not_a_member, from);
-  transfers_.ask(from, needs, t_.now);
+  if (!t_.votes.is_member(from) && !there_.follows_us(t_.entry(from))) return t_.reject(reject_reason::not_a_member, from);
+  there_.transfers.ask(from, needs, t_.now);
   changed_ = true;
 }
 
@@ -7035,7 +7209,7 @@ CAUSEWAY_DECL void leader::peer_up(net::peer_id id) {
 
 CAUSEWAY_DECL void leader::peer_down(net::peer_id id) {
   changed_ = true;
-  transfers_.forget(id, t_.now);
+  there_.transfers.forget(id, t_.now);
   if (active_ && attempt_.running()) attempt_.lost(id);
 }
 
@@ -7047,12 +7221,12 @@ CAUSEWAY_DECL void leader::wake() {
 
 CAUSEWAY_DECL time_point leader::next_wake() const {
   if (!active_) return no_deadline;
-  return std::min(next_beat_, attempt_.running() ? waits_.attempt_deadline(attempt_) : go_at_);
+  return std::min(next_beat_, attempt_.running() ? there_.waits.attempt_deadline(attempt_) : go_at_);
 }
 
 CAUSEWAY_DECL bool leader::decide() {
   if (!active_) return false;
-  if (t_.votes.durable().promised_to != t_.self || t_.votes.durable().floor.term != term_) {
+  if (t_.votes.durable().promised_to != t_.self || t_.votes.durable().floor.term != there_.term) {
     active_ = false;
     if (follower_.leader() == t_.self) follower_.lose_leader();  // or it would refuse whoever leads a later term
     return false;
@@ -7084,28 +7258,18 @@ CAUSEWAY_DECL std::string leader::describe(time_point now) const {
          std::to_string(seconds(now - attempt_.began())) + " s: " + attempt_.summary();
 }
 
-CAUSEWAY_DECL bool leader::follows_us(const peer_entry& p) const {
-  return p.up && p.said && p.said->floor.term == term_ && p.said->promised_to == t_.self;
-}
-
-CAUSEWAY_DECL bool leader::usable(const peer_entry& p) const {
-  return follows_us(p) && !p.said->partial && p.said->floor >= barrier_ && p.said->newest == t_.votes.newest();
-}
-
 CAUSEWAY_DECL bool leader::matters(net::peer_id from, const peer_entry& p) const {
-  if (attempt_.running() || values_seen_ || !usable(p) || p.said->leaving) return true;
-  const std::size_t least = std::max({least_peers(), first_peers(), (t_.members().size() + 1) / 2});
-  if (waits_.ready_count() < least) return false;
-  return blocker_ == 0 || blocker_ == from || waits_.ready_count() >= look_again_at_;
+  if (attempt_.running() || values_seen_ || !there_.usable(p) || p.said->leaving) return true;
+  return there_.matters(from);
 }
 
 CAUSEWAY_DECL void leader::count_samples() {
-  if (t_.settings.round_samples == 0 || enough_samples_) return;
+  if (t_.settings.round_samples == 0 || there_.enough_samples) return;
   std::uint64_t together = 0;
-  for (const auto& [id, p] : t_.peers) together += usable(p) ? p.said->samples : 0;
+  for (const auto& [id, p] : t_.peers) together += there_.usable(p) ? p.said->samples : 0;
   if (together < t_.settings.round_samples) return;
-  enough_samples_ = changed_ = true;
-  t_.post_all(others_up(), make_beat());
+  there_.enough_samples = changed_ = true;
+  t_.post_all(t_.others_up(), make_beat());
 }
 
 CAUSEWAY_DECL bool leader::gather() {
@@ -7113,16 +7277,16 @@ CAUSEWAY_DECL bool leader::gather() {
   for (auto& [id, p] : t_.peers) {
     if (!p.up || !p.said) continue;
     if (needs_new_term(id, p)) above = std::max(above, p.said->floor.term);
-    if (follows_us(p)) next_ = std::max(next_, p.said->floor);  // called off by somebody else in our name
-    if (follows_us(p) && p.said->floor < barrier_ && p.told_floor < barrier_) {
-      p.told_floor = barrier_;
-      t_.post(id, abort_attempt{barrier_});
+    if (there_.follows_us(p)) next_ = std::max(next_, p.said->floor);  // called off by somebody else in our name
+    if (there_.follows_us(p) && p.said->floor < there_.barrier && p.told_floor < there_.barrier) {
+      p.told_floor = there_.barrier;
+      t_.post(id, abort_attempt{there_.barrier});
     }
   }
   let_go();
-  const std::vector<net::peer_id> heard = t_.members_that([&](auto, const peer_entry& p) { return usable(p); });
+  const std::vector<net::peer_id> heard = t_.members_that([&](auto, const peer_entry& p) { return there_.usable(p); });
   go_at_ = no_deadline;
-  blocker_ = 0;
+  there_.blocker = 0;
   stuck_ = !t_.quorum_up();
   if (stuck_) {
     if (above > 0) active_ = false;  // somebody else may lead: ask as everybody does
@@ -7130,8 +7294,8 @@ CAUSEWAY_DECL bool leader::gather() {
     return say_waiting("members within reach", heard), false;
   }
   if (above > 0 || next_.attempt >= ballot::max_attempt - 1) return take_new_term(), true;
-  if (t_.now < waits_.pause_until(failures_)) {
-    go_at_ = waits_.pause_until(failures_);
+  if (t_.now < there_.waits.pause_until(failures_)) {
+    go_at_ = there_.waits.pause_until(failures_);
     return say_waiting("members reported, pause after many failures", heard), false;
   }
   const proposal_rule rule = what_may_be_proposed(t_.members(), statements(heard));
@@ -7151,7 +7315,7 @@ CAUSEWAY_DECL bool leader::gather() {
 
 CAUSEWAY_DECL bool leader::needs_new_term(net::peer_id id, const peer_entry& p) const {
   if (!t_.promised_elsewhere(p) || !t_.acquainted(id) || !t_.near(p.said->floor.term)) return false;
-  const auto fit = [&](auto, const peer_entry& q) { return usable(q); };
+  const auto fit = [&](auto, const peer_entry& q) { return there_.usable(q); };
   return undecided_ || p.renewed_for != t_.votes.newest().round + 1 || !is_quorum(t_.members(), t_.members_that(fit));
 }
 
@@ -7185,7 +7349,7 @@ CAUSEWAY_DECL std::vector<statement> leader::statements(const std::vector<net::p
 
 CAUSEWAY_DECL bool leader::adoptable(const proposal_rule& rule) const {
   const bool again = failed_adoptions_.contains(rule.value->chain());
-  if (rule.is == proposal_rule::free && again && enough(participants(true))) return false;
+  if (rule.is == proposal_rule::free && again && there_.enough(there_.participants(true))) return false;
   return !t_.voters_for(*rule.value, 1).empty();
 }
 
@@ -7193,11 +7357,11 @@ CAUSEWAY_DECL void leader::begin_adoption(const commit_record& wanted) {
   const commit_record value = wanted;  // reports may change while we tell
   std::vector<net::peer_id> asked;
   for (auto& [id, p] : t_.peers) {
-    if (usable(p) && concerns(id, value)) asked.push_back(id);
+    if (there_.usable(p) && concerns(id, value)) asked.push_back(id);
   }
   attempt_.begin_adoption(next_, value, asked, t_.now);
   blame_.begin_adoption(next_);
-  barrier_ = next_ = next_.next();
+  there_.barrier = next_ = next_.next();
   for (const net::peer_id id : asked) t_.entry(id).told_adoption = attempt_.at();
   t_.out->log(severity::info, "round " + std::to_string(value.round) + " is taken over from its voters");
   t_.post_all(asked, adoption_notice());
@@ -7212,115 +7376,38 @@ CAUSEWAY_DECL adoption leader::adoption_notice() const {
 }
 
 CAUSEWAY_DECL void leader::try_go() {
-  if (awaits_answers()) return say_waiting("peers ready again after a failed attempt", participants(true));
-  blame_.decide(is_ready(), participants(false), [&](const auto& left) { return enough(left); });
-  std::vector<net::peer_id> who = participants(false);
-  if (!enough(who)) who = participants(true);  // better with a peer in disgrace than not at all
-  if (!enough(who)) return say_waiting("peers ready", who);
-  const bool few = !waits_.had_enough() && !are_most(who);
-  if ((few || gathers_on(who)) && t_.now < waits_.pace_deadline()) {
-    go_at_ = waits_.pace_deadline();
+  if (awaits_answers()) return say_waiting("peers ready again after a failed attempt", there_.participants(true));
+  blame_.decide(there_.is_ready(), there_.participants(false), [&](const auto& left) { return there_.enough(left); });
+  std::vector<net::peer_id> who = there_.participants(false);
+  if (!there_.enough(who)) who = there_.participants(true);  // better with a peer in disgrace than not at all
+  if (!there_.enough(who)) return say_waiting("peers ready", who);
+  const bool few = !there_.waits.had_enough() && !there_.are_most(who);
+  if ((few || there_.gathers_on(who)) && t_.now < there_.waits.pace_deadline()) {
+    go_at_ = there_.waits.pace_deadline();
     return say_waiting(few ? "peers ready, fewer than half of those who train" : "peers ready; the others gather samples",
                        who);
   }
-  waits_.enough_ready(t_.now, median(brought(t_, who)));
-  go_at_ = wait_for_others(who);
-  if (const net::peer_id silent = calls_.owes_answer(t_, who); silent != 0 && go_at_ < calls_.due()) {
-    go_at_ = calls_.due();
-    blocker_ = silent;
+  there_.waits.enough_ready(t_.now, median(brought(t_, who)));
+  go_at_ = there_.wait_for_others(who);
+  if (const net::peer_id silent = there_.calls.owes_answer(t_, who); silent != 0 && go_at_ < there_.calls.due()) {
+    go_at_ = there_.calls.due();
+    there_.blocker = silent;
   }
   if (t_.now < go_at_) return say_waiting("peers ready", who);
   if (!out_of_work(t_, who)) return go_with(who);
-  go_at_ = takeover_.due(t_.votes.durable().samples, who.size(), waits_, t_.now);
+  go_at_ = takeover_.due(t_.votes.durable().samples, who.size(), there_.waits, t_.now);
   if (t_.now < go_at_) return say_waiting("peers ready with nothing left to train", who);
   go_with(who);
 }
 
 CAUSEWAY_DECL bool leader::awaits_answers() {
   if (!blame_.is_open()) return false;
-  const auto through = [&](net::peer_id id) { return is_ready()(id) || calls_.has_missed(t_, id); };
-  blocker_ = blame_.owes_answer(through);
-  if (blocker_ == 0) waits_.answered(t_.now);
-  if (blocker_ == 0 || t_.now >= waits_.answer_deadline()) return false;
-  go_at_ = waits_.answer_deadline();
+  const auto through = [&](net::peer_id id) { return there_.is_ready()(id) || there_.calls.has_missed(t_, id); };
+  there_.blocker = blame_.owes_answer(through);
+  if (there_.blocker == 0) there_.waits.answered(t_.now);
+  if (there_.blocker == 0 || t_.now >= there_.waits.answer_deadline()) return false;
+  go_at_ = there_.waits.answer_deadline();
   return true;
-}
-
-CAUSEWAY_DECL bool leader::can_take_part(net::peer_id id, const peer_entry& p) const {
-  const ledger& samples = t_.votes.durable().samples;
-  return !calls_.is_overdue(t_, id) && usable(p) && p.said->ready && p.said->holds &&
-         (samples.quota() == 0 || p.said->samples <= samples.held_count(id));
-}
-
-CAUSEWAY_DECL std::vector<net::peer_id> leader::participants(bool paused_too) const {
-  const auto fit = [&](net::peer_id id, const peer_entry& p) {
-    return can_take_part(id, p) && (paused_too || p.pause == 0);
-  };
-  std::vector<net::peer_id> who = t_.members_that(fit);
-  for (const auto& [id, p] : t_.peers) {
-    if (who.size() < max_members && !t_.votes.is_member(id) && fit(id, p)) who.push_back(id);
-  }
-  return who;
-}
-
-CAUSEWAY_DECL bool leader::enough(const std::vector<net::peer_id>& who) const {
-  return waits_.ready_count() >= first_peers() && who.size() >= least_peers() && is_quorum(t_.members(), who);
-}
-
-CAUSEWAY_DECL bool leader::are_most(const std::vector<net::peer_id>& who) const {
-  std::size_t all = 0;
-  std::size_t ready = 0;
-  for (const auto& [id, p] : t_.peers) {
-    if (p.up && p.pause == 0 && !is_newcomer(id)) ++all;
-  }
-  for (const net::peer_id id : who) ready += is_newcomer(id) ? 0U : 1U;
-  return 2 * ready >= all;
-}
-
-CAUSEWAY_DECL bool leader::gathers_on(const std::vector<net::peer_id>& who) const {
-  if (t_.settings.round_samples == 0 || enough_samples_) return false;
-  return late_peers({who.begin(), who.end()}) > 0;
-}
-
-CAUSEWAY_DECL bool leader::is_newcomer(net::peer_id id) const {
-  return !t_.votes.is_member(id) && t_.votes.durable().samples.held(id).empty();
-}
-
-CAUSEWAY_DECL time_point leader::wait_for_others(const std::vector<net::peer_id>& who) {
-  const std::set<net::peer_id> in{who.begin(), who.end()};
-  const std::size_t late = late_peers(in);
-  look_again_at_ = waits_.ready_count() + (late + 1) / 2;
-  const time_point grace = waits_.grace_deadline(static_cast<double>(late) / static_cast<double>(late + who.size()));
-  const bool has_work = !handed_out(t_.votes.durable().samples);  // for newcomers
-  time_point until = t_.now;
-  for (const auto& [id, p] : t_.peers) {
-    if (!p.up || p.pause > 0 || in.contains(id)) continue;
-    const bool expected = !is_newcomer(id);
-    const bool ends_the_last = follows_us(p) && p.said->ready && p.said->floor < barrier_;
-    if (ends_the_last) until = std::max(until, waits_.answer_deadline());
-    if (expected && p.unwaited == 0) until = std::max(until, grace);
-    if (expected || has_work) until = std::max(until, time_for_transfer(id, who.size()));
-    if (until > t_.now && blocker_ == 0) blocker_ = id;
-  }
-  return until;
-}
-
-CAUSEWAY_DECL std::size_t leader::late_peers(const std::set<net::peer_id>& in) const {
-  std::size_t late = 0;
-  for (const auto& [id, p] : t_.peers) {
-    if (p.up && p.pause == 0 && p.unwaited == 0 && !in.contains(id) && !is_newcomer(id)) ++late;
-  }
-  return late;
-}
-
-CAUSEWAY_DECL time_point leader::time_for_transfer(net::peer_id id, std::size_t ready) {
-  if (const auto given = transfers_.give(id, ready, t_.now)) {
-    t_.out->log(severity::info, "round " + std::to_string(t_.votes.newest().round + 1) + " waits up to " +
-                                    std::to_string(seconds(transfers_.until(id, t_.now) - t_.now)) +
-                                    " s for the transfer of peer " + std::to_string(id));
-    t_.out->give_time(id, *given);
-  }
-  return transfers_.until(id, t_.now);
 }
 
 CAUSEWAY_DECL void leader::go_with(const std::vector<net::peer_id>& who) {
@@ -7334,33 +7421,17 @@ CAUSEWAY_DECL void leader::go_with(const std::vector<net::peer_id>& who) {
   }
   m.proposal = propose(t_, m.who);
   t_.say_places(m);
-  count_absent(who);
+  there_.began(who, failures_ > 0);
   blame_.begin_exchange(next_, who);
   attempt_.begin_exchange(next_, m.proposal, who, t_.now);
-  barrier_ = next_ = next_.next();
-  waits_.began(failures_);
+  there_.barrier = next_ = next_.next();
+  there_.waits.began(failures_);
   t_.post_all(who, m);
-}
-
-CAUSEWAY_DECL void leader::count_absent(const std::vector<net::peer_id>& who) {
-  const std::set<net::peer_id> in{who.begin(), who.end()};
-  for (auto& [id, p] : t_.peers) {
-    const bool takes_part = in.contains(id);
-    if (takes_part) transfers_.took_part(id, t_.now);
-    if (takes_part && t_.votes.is_member(id)) p.wasted = p.unwaited = 0;
-    if (p.pause > 0 && !takes_part) --p.pause;
-    if (failures_ > 0) continue;
-    if (p.unwaited > 0) {
-      --p.unwaited;
-    } else if (!takes_part && p.up && !is_newcomer(id)) {
-      p.unwaited = 1U << std::min(p.wasted++, 6U);
-    }
-  }
 }
 
 CAUSEWAY_DECL void leader::judge() {
   if (attempt_.recorded()) return;  // our own record comes next
-  const bool over = attempt_.all_answered() || t_.now >= waits_.attempt_deadline(attempt_);
+  const bool over = attempt_.all_answered() || t_.now >= there_.waits.attempt_deadline(attempt_);
   if (over || attempt_.adopting()) {
     if (const auto choice = attempt_.choice(t_.members())) return commit(*choice);
   }
@@ -7375,7 +7446,7 @@ CAUSEWAY_DECL void leader::give_up() {
   blame_.failed(attempt_);
   t_.out->log(severity::warning, "attempt " + std::to_string(failures_) + " at round " +
                                      std::to_string(attempt_.proposal().round) + " failed: " + attempt_.summary());
-  waits_.failed(t_.now);
+  there_.waits.failed(t_.now);
   attempt_.over();
   changed_ = true;
   gather();
@@ -7384,7 +7455,7 @@ CAUSEWAY_DECL void leader::give_up() {
 CAUSEWAY_DECL void leader::commit(std::uint64_t state) {
   commit_record record = attempt_.proposal();
   record.state = state;
-  waits_.committed(attempt_);
+  there_.waits.committed(attempt_);
   commit_notice with{{record.round, record.chain()}, record, attempt_.votes_for(state, t_.members()), {}};
   std::vector<net::peer_id> voters;
   std::vector<net::peer_id> others;
@@ -7409,27 +7480,19 @@ CAUSEWAY_DECL void leader::commit(std::uint64_t state) {
 CAUSEWAY_DECL heartbeat leader::make_beat() const {
   const auto reached = t_.members_that([](auto, const peer_entry& p) { return p.up; });
   const auto count = static_cast<std::uint32_t>(reached.size());
-  return {term_, number_, t_.votes.newest(), count, t_.quorum_follows(), enough_samples_};
+  return {there_.term, number_, t_.votes.newest(), count, t_.quorum_follows(), there_.enough_samples};
 }
 
 CAUSEWAY_DECL void leader::beat() {
   next_beat_ = t_.now + t_.settings.heartbeat;
   ++number_;
-  calls_.called(t_.now);
+  there_.calls.called(t_.now);
   changed_ = true;  // who was late with its answers may be there by now
   if (number_ % 8 == 1) called_ = t_.call_the_lost(called_);
   for (auto& [id, p] : t_.peers) {
     if (p.up && p.said && p.said->newest == t_.votes.newest() && !p.said->holds) t_.post(id, holders_for(id));
   }
-  t_.post_all(others_up(), make_beat());
-}
-
-CAUSEWAY_DECL std::vector<net::peer_id> leader::others_up() const {
-  std::vector<net::peer_id> others;
-  for (const auto& [id, p] : t_.peers) {
-    if (p.up && id != t_.self) others.push_back(id);
-  }
-  return others;
+  t_.post_all(t_.others_up(), make_beat());
 }
 
 CAUSEWAY_DECL void leader::drop_silent() {
@@ -7452,6 +7515,185 @@ CAUSEWAY_DECL void leader::say_waiting(const char* what, const std::vector<net::
 }}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_LEADER_IPP
+#endif
+
+// ---- causeway/membership/outlook.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_OUTLOOK_HPP
+#define CAUSEWAY_MEMBERSHIP_OUTLOOK_HPP
+
+// Where a peer stands in the membership, as its trainer sees it and as people read it. It decides nothing.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+/// Of the parts of one protocol, which outlive it.
+class outlook {
+ public:
+  CAUSEWAY_DECL outlook(const peer_table& t, const follower& f, const candidate& c, const finder& s, const leader& l);
+
+  /// As of the last refresh().
+  [[nodiscard]] const situation& now_what() const noexcept { return situation_; }
+
+  /// Long lists are copied only when they changed: this runs after every event.
+  CAUSEWAY_DECL void refresh();
+
+  /// A few lines for people: where it stands, who leads, who is waited for, what was refused.
+  CAUSEWAY_DECL [[nodiscard]] std::string describe(time_point now) const;
+
+ private:
+  CAUSEWAY_DECL [[nodiscard]] situation look() const;
+
+  CAUSEWAY_DECL bool look_at_attempt(situation& s) const;
+
+  CAUSEWAY_DECL void look_at_rest(situation& s) const;
+
+  /// Why nothing can be committed; empty where it can.
+  CAUSEWAY_DECL [[nodiscard]] std::string no_quorum() const;
+
+  const peer_table& t_;
+  const follower& follower_;
+  const candidate& candidate_;
+  const finder& finder_;
+  const leader& leader_;
+  situation situation_;
+  std::uint64_t shown_ = 0;  ///< chain of situation_.newest
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_OUTLOOK_HPP
+
+// ---- causeway/membership/impl/outlook.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_OUTLOOK_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_OUTLOOK_IPP
+
+// Bodies of membership/outlook.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL outlook::outlook(const peer_table& t, const follower& f, const candidate& c, const finder& s, const leader& l)
+    : t_{t}, follower_{f}, candidate_{c}, finder_{s}, leader_{l} {}
+
+CAUSEWAY_DECL void outlook::refresh() {
+  situation s = look();
+  const bool learned = shown_ != t_.votes.newest().chain;
+  const bool changed = learned || s.is != situation_.is || s.current.at != situation_.current.at ||
+                       s.hash != situation_.hash || s.holders != situation_.holders || s.enough != situation_.enough;
+  if (learned) situation_.newest = *t_.votes.durable().newest;
+  shown_ = t_.votes.newest().chain;
+  if (s.current.at != situation_.current.at || s.current.round != situation_.current.round || s.is != situation_.is) {
+    if (s.is == situation::exchange || s.is == situation::committing) {
+      if (follower_.current()) s.current = follower_.current()->who;
+    }
+    situation_.current = std::move(s.current);
+  }
+  situation_.is = s.is;
+  situation_.hash = s.hash;
+  situation_.holders = std::move(s.holders);
+  situation_.why = std::move(s.why);
+  situation_.enough = s.enough;
+  if (changed) ++situation_.changes;
+}
+
+CAUSEWAY_DECL situation outlook::look() const {
+  situation s;
+  if (!t_.votes.broken().empty()) {
+    s.is = situation::failed;
+    s.why = t_.votes.broken();
+  } else if (follower_.has_left()) {
+    s.is = situation::left;
+  } else if (!look_at_attempt(s)) {
+    look_at_rest(s);
+  }
+  return s;
+}
+
+CAUSEWAY_DECL bool outlook::look_at_attempt(situation& s) const {
+  if (follower_.adopting()) {
+    const adoption& a = *follower_.adopting();
+    s.is = situation::adopt;
+    s.current.at = a.at;
+    s.current.round = a.value.round;
+    s.current.parent = a.value.parent;
+    s.hash = a.value.state;
+    s.holders = a.holders;
+    return true;
+  }
+  if (follower_.current()) {
+    s.is = follower_.waits_for_commit() ? situation::committing : situation::exchange;
+    s.current.at = follower_.current()->who.at;
+    s.current.round = follower_.current()->who.round;
+    return true;
+  }
+  return false;
+}
+
+CAUSEWAY_DECL void outlook::look_at_rest(situation& s) const {
+  const bool known = t_.votes.newest().known();
+  if (known && !follower_.holds_newest()) {
+    s.is = situation::fetch;
+    s.hash = t_.votes.durable().newest->state;
+    s.holders = follower_.holders();
+    if (!s.holders.empty()) return;
+    s.why = "nobody within reach has the state of round " + std::to_string(t_.votes.newest().round) +
+            "; start a peer whose disk has it, or found the run anew from an older round (the program: --run.refound true)";
+  }
+  if (follower_.leader() == 0 && (!known || t_.now - follower_.leaderless_since() <= t_.settings.silence.floor)) {
+    if (!known) s.is = situation::joining;
+    if (s.is != situation::fetch) s.why = "looks for the run at " + std::to_string(finder_.addresses()) + " addresses";
+    if (!known || s.is == situation::fetch) return;
+  }
+  const bool done =
+      known && follower_.holds_newest() && t_.votes.durable().samples.complete();  // nothing is left to be decided
+  const std::string trouble = done ? std::string{} : no_quorum();
+  if (!trouble.empty()) {
+    s.is = situation::no_quorum;
+    s.why = trouble;
+  } else if (known && s.is != situation::fetch) {
+    s.is = follower_.waits_for_commit() ? situation::committing
+           : follower_.is_ready()       ? situation::gathering
+                                        : situation::idle;
+    s.why = leader_.active() ? leader_.waiting_for() : follower_.excluded();
+    s.enough = leader_.active() ? leader_.enough_samples() : follower_.enough();
+  }
+}
+
+CAUSEWAY_DECL std::string outlook::no_quorum() const {
+  const std::string of = " of " + std::to_string(t_.members().size()) + " members";
+  if (leader_.active()) return leader_.stuck() ? leader_.waiting_for() : std::string{};
+  if (follower_.leader() == 0) {
+    if (t_.now - follower_.leaderless_since() <= t_.settings.silence.floor) return {};
+    return "no leader; " + std::to_string(candidate_.answers()) + of + " answer. It goes on when more than half are there";
+  }
+  const heartbeat& beat = follower_.last_beat();
+  if (beat.number == 0 || beat.quorum) return {};
+  return "the leader reaches " + std::to_string(beat.reachable) + of + ". It goes on when more than half are there";
+}
+
+CAUSEWAY_DECL std::string outlook::describe(time_point now) const {
+  std::string text = "peer " + std::to_string(t_.self) + ": " + std::string{to_string(situation_.is)};
+  if (!situation_.why.empty()) text += " (" + situation_.why + ")";
+  text += "\nnewest round " + std::to_string(t_.votes.newest().round) + " with " + std::to_string(t_.members().size()) +
+          " members, floor " + std::to_string(t_.votes.durable().floor.term) + "." +
+          std::to_string(t_.votes.durable().floor.attempt) + ", leader " + std::to_string(follower_.leader());
+  if (leader_.active()) text += "\n  leads: " + leader_.describe(now);
+  for (const auto& [id, p] : t_.peers) {
+    if (id == t_.self) continue;
+    text += "\n  peer " + std::to_string(id) + (p.up ? " up" : " down") + ", heard " +
+            std::to_string(seconds(now - p.heard)) + " s ago" + (t_.votes.is_member(id) ? ", member" : "") +
+            (p.said && p.said->ready ? ", ready" : "") + (p.pause > 0 ? ", sits out " + std::to_string(p.pause) : "");
+  }
+  for (std::size_t i = 0; i < reject_reasons; ++i) {
+    const auto why = static_cast<reject_reason>(i);
+    if (t_.rejected(why) > 0)
+      text += "\n  refused, " + std::string{to_string(why)} + ": " + std::to_string(t_.rejected(why));
+  }
+  return text;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_OUTLOOK_IPP
 #endif
 
 // ---- causeway/membership/protocol.hpp ----
@@ -7528,7 +7770,7 @@ class protocol {
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] const situation& now_what() const noexcept { return situation_; }
+  [[nodiscard]] const situation& now_what() const noexcept { return outlook_.now_what(); }
   /// After the newest commit known.
   [[nodiscard]] const ledger& samples() const noexcept { return t_.votes.durable().samples; }
   [[nodiscard]] const durable_record& durable() const noexcept { return t_.votes.durable(); }
@@ -7545,7 +7787,7 @@ class protocol {
   [[nodiscard]] std::uint64_t newest_chain() const noexcept { return t_.votes.newest().chain; }
 
   /// A few lines for people: where it stands, who leads, who is waited for, what was refused.
-  CAUSEWAY_DECL [[nodiscard]] std::string describe(time_point now) const;
+  [[nodiscard]] std::string describe(time_point now) const { return outlook_.describe(now); }
 
  private:
   CAUSEWAY_DECL static detail::peer_entry fresh_connection(const detail::peer_entry& old);
@@ -7609,20 +7851,6 @@ class protocol {
 
   CAUSEWAY_DECL [[nodiscard]] time_point next_wake() const;
 
-  // ---- the situation ---------------------------------------------------------------------------------------------------
-
-  /// Long lists are copied only when they changed: this runs after every event.
-  CAUSEWAY_DECL void refresh();
-
-  CAUSEWAY_DECL [[nodiscard]] situation look() const;
-
-  CAUSEWAY_DECL bool look_at_attempt(situation& s) const;
-
-  CAUSEWAY_DECL void look_at_rest(situation& s) const;
-
-  /// Why nothing can be committed; empty where it can.
-  CAUSEWAY_DECL [[nodiscard]] std::string no_quorum() const;
-
   /// Nothing is urgent enough to be asked for again at once.
   static constexpr duration shortest_wait = std::chrono::milliseconds{1};
 
@@ -7635,8 +7863,7 @@ class protocol {
   detail::candidate candidate_;
   detail::finder finder_;
   detail::leader leader_;
-  situation situation_;
-  std::uint64_t shown_ = 0;  ///< chain of situation_.newest
+  detail::outlook outlook_;
   time_point asked_wake_ = no_deadline;
   bool started_ = false;
 };
@@ -7660,7 +7887,8 @@ CAUSEWAY_DECL protocol::protocol(options o, durable_record record, effects& fx)
       evidence_{t_},
       candidate_{t_},
       finder_{t_, follower_},
-      leader_{t_, follower_} {}
+      leader_{t_, follower_},
+      outlook_{t_, follower_, candidate_, finder_, leader_} {}
 
 CAUSEWAY_DECL void protocol::found(std::uint64_t state_hash, time_point now) {
   begin(now);
@@ -7918,7 +8146,7 @@ CAUSEWAY_DECL void protocol::finish() {
     if (follower_.check_silence()) leader_.touch();
     after_event();
   }
-  refresh();
+  outlook_.refresh();
   const time_point next = stopped() || !started_ ? no_deadline : std::max(next_wake(), t_.now + shortest_wait);
   if (std::exchange(asked_wake_, next) != next) t_.out->wake_at(next);
 }
@@ -7977,101 +8205,6 @@ CAUSEWAY_DECL time_point protocol::next_wake() const {
   return next;
 }
 
-CAUSEWAY_DECL void protocol::refresh() {
-  situation s = look();
-  const bool learned = shown_ != t_.votes.newest().chain;
-  const bool changed = learned || s.is != situation_.is || s.current.at != situation_.current.at ||
-                       s.hash != situation_.hash || s.holders != situation_.holders || s.enough != situation_.enough;
-  if (learned) situation_.newest = *t_.votes.durable().newest;
-  shown_ = t_.votes.newest().chain;
-  if (s.current.at != situation_.current.at || s.current.round != situation_.current.round || s.is != situation_.is) {
-    if (s.is == situation::exchange || s.is == situation::committing) {
-      if (follower_.current()) s.current = follower_.current()->who;
-    }
-    situation_.current = std::move(s.current);
-  }
-  situation_.is = s.is;
-  situation_.hash = s.hash;
-  situation_.holders = std::move(s.holders);
-  situation_.why = std::move(s.why);
-  situation_.enough = s.enough;
-  if (changed) ++situation_.changes;
-}
-
-CAUSEWAY_DECL situation protocol::look() const {
-  situation s;
-  if (!t_.votes.broken().empty()) {
-    s.is = situation::failed;
-    s.why = t_.votes.broken();
-  } else if (follower_.has_left()) {
-    s.is = situation::left;
-  } else if (!look_at_attempt(s)) {
-    look_at_rest(s);
-  }
-  return s;
-}
-
-CAUSEWAY_DECL bool protocol::look_at_attempt(situation& s) const {
-  if (follower_.adopting()) {
-    const detail::adoption& a = *follower_.adopting();
-    s.is = situation::adopt;
-    s.current.at = a.at;
-    s.current.round = a.value.round;
-    s.current.parent = a.value.parent;
-    s.hash = a.value.state;
-    s.holders = a.holders;
-    return true;
-  }
-  if (follower_.current()) {
-    s.is = follower_.waits_for_commit() ? situation::committing : situation::exchange;
-    s.current.at = follower_.current()->who.at;
-    s.current.round = follower_.current()->who.round;
-    return true;
-  }
-  return false;
-}
-
-CAUSEWAY_DECL void protocol::look_at_rest(situation& s) const {
-  const bool known = t_.votes.newest().known();
-  if (known && !follower_.holds_newest()) {
-    s.is = situation::fetch;
-    s.hash = t_.votes.durable().newest->state;
-    s.holders = follower_.holders();
-    if (!s.holders.empty()) return;
-    s.why = "nobody within reach has the state of round " + std::to_string(t_.votes.newest().round) +
-            "; start a peer whose disk has it, or found the run anew from an older round (the program: --run.refound true)";
-  }
-  if (follower_.leader() == 0 && (!known || t_.now - follower_.leaderless_since() <= t_.settings.silence.floor)) {
-    if (!known) s.is = situation::joining;
-    if (s.is != situation::fetch) s.why = "looks for the run at " + std::to_string(finder_.addresses()) + " addresses";
-    if (!known || s.is == situation::fetch) return;
-  }
-  const bool done = known && follower_.holds_newest() && samples().complete();  // nothing is left to be decided
-  const std::string trouble = done ? std::string{} : no_quorum();
-  if (!trouble.empty()) {
-    s.is = situation::no_quorum;
-    s.why = trouble;
-  } else if (known && s.is != situation::fetch) {
-    s.is = follower_.waits_for_commit() ? situation::committing
-           : follower_.is_ready()       ? situation::gathering
-                                        : situation::idle;
-    s.why = leader_.active() ? leader_.waiting_for() : follower_.excluded();
-    s.enough = leader_.active() ? leader_.enough_samples() : follower_.enough();
-  }
-}
-
-CAUSEWAY_DECL std::string protocol::no_quorum() const {
-  const std::string of = " of " + std::to_string(t_.members().size()) + " members";
-  if (leader_.active()) return leader_.stuck() ? leader_.waiting_for() : std::string{};
-  if (follower_.leader() == 0) {
-    if (t_.now - follower_.leaderless_since() <= t_.settings.silence.floor) return {};
-    return "no leader; " + std::to_string(candidate_.answers()) + of + " answer. It goes on when more than half are there";
-  }
-  const detail::heartbeat& beat = follower_.last_beat();
-  if (beat.number == 0 || beat.quorum) return {};
-  return "the leader reaches " + std::to_string(beat.reachable) + of + ". It goes on when more than half are there";
-}
-
 CAUSEWAY_DECL std::vector<std::byte> protocol::record_of(std::uint64_t round, std::uint64_t state) const {
   const durable_record& known = t_.votes.durable();
   durable_record r = fresh_record(known.run, known.self);
@@ -8086,27 +8219,6 @@ CAUSEWAY_DECL std::vector<std::byte> protocol::record_of(std::uint64_t round, st
     r.samples.apply(*r.newest);
   }
   return encode(r);
-}
-
-CAUSEWAY_DECL std::string protocol::describe(time_point now) const {
-  std::string text = "peer " + std::to_string(t_.self) + ": " + std::string{to_string(situation_.is)};
-  if (!situation_.why.empty()) text += " (" + situation_.why + ")";
-  text += "\nnewest round " + std::to_string(t_.votes.newest().round) + " with " + std::to_string(t_.members().size()) +
-          " members, floor " + std::to_string(t_.votes.durable().floor.term) + "." +
-          std::to_string(t_.votes.durable().floor.attempt) + ", leader " + std::to_string(follower_.leader());
-  if (leader_.active()) text += "\n  leads: " + leader_.describe(now);
-  for (const auto& [id, p] : t_.peers) {
-    if (id == t_.self) continue;
-    text += "\n  peer " + std::to_string(id) + (p.up ? " up" : " down") + ", heard " +
-            std::to_string(seconds(now - p.heard)) + " s ago" + (t_.votes.is_member(id) ? ", member" : "") +
-            (p.said && p.said->ready ? ", ready" : "") + (p.pause > 0 ? ", sits out " + std::to_string(p.pause) : "");
-  }
-  for (std::size_t i = 0; i < reject_reasons; ++i) {
-    const auto why = static_cast<reject_reason>(i);
-    if (t_.rejected(why) > 0)
-      text += "\n  refused, " + std::string{to_string(why)} + ": " + std::to_string(t_.rejected(why));
-  }
-  return text;
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
@@ -13219,40 +13331,43 @@ constexpr std::string_view to_string(simd_level level) noexcept {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE auto run_portable(Args... args) {
+using kernel_result = decltype(Kernel::run(std::declval<Args>()...));
+
+template <class Kernel, class... Args>
+CAUSEWAY_NOINLINE kernel_result<Kernel, Args...> run_portable(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_EXACT_COPY auto run_portable_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_portable_exact(Args... args) {
   return Kernel::run(args...);
 }
 
 #if CAUSEWAY_X86_SIMD
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 auto run_avx2(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 kernel_result<Kernel, Args...> run_avx2(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 CAUSEWAY_EXACT_COPY auto run_avx2_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx2_exact(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 auto run_avx512(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 kernel_result<Kernel, Args...> run_avx512(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY auto run_avx512_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx512_exact(Args... args) {
   return Kernel::run(args...);
 }
 #endif
 
 /// Calls the copy of `Kernel::run` for `level`, which this machine must support.
 template <class Kernel, class... Args>
-inline auto dispatch(simd_level level, Args... args) {
+inline kernel_result<Kernel, Args...> dispatch(simd_level level, Args... args) {
   constexpr bool exact = Kernel::exact;
 #if CAUSEWAY_X86_SIMD
   if constexpr (exact) {
@@ -13295,6 +13410,42 @@ void for_rows(thread_pool& pool, std::int64_t rows, std::int64_t columns, F&& f)
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+// In compiled mode the library has the copies of a kernel, and nobody else compiles them. Below a kernel, outside of all
+// namespaces, for each list of arguments that it is called with: CAUSEWAY_EXACT_KERNEL((float*, const float*), add_kernel).
+#if !defined(CAUSEWAY_COMPILED)
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)
+#else
+#if defined(CAUSEWAY_DEFINE_KERNELS) || defined(CAUSEWAY_IMPLEMENTATION)
+#define CAUSEWAY_KERNEL_COPY(function, arguments, ...) \
+  template kernel_result<__VA_ARGS__, CAUSEWAY_THESE arguments> function<__VA_ARGS__> arguments;
+#else
+#define CAUSEWAY_KERNEL_COPY(function, arguments, ...) \
+  extern template kernel_result<__VA_ARGS__, CAUSEWAY_THESE arguments> function<__VA_ARGS__> arguments;
+#endif
+#if CAUSEWAY_X86_SIMD
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)                                        \
+  namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail { \
+  CAUSEWAY_KERNEL_COPY(run_portable##suffix, arguments, __VA_ARGS__)                          \
+  CAUSEWAY_KERNEL_COPY(run_avx2##suffix, arguments, __VA_ARGS__)                              \
+  CAUSEWAY_KERNEL_COPY(run_avx512##suffix, arguments, __VA_ARGS__)                            \
+  }                                                                                           \
+  }                                                                                           \
+  }                                                                                           \
+  }
+#else
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)                                        \
+  namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail { \
+  CAUSEWAY_KERNEL_COPY(run_portable##suffix, arguments, __VA_ARGS__)                          \
+  }                                                                                           \
+  }                                                                                           \
+  }                                                                                           \
+  }
+#endif
+#define CAUSEWAY_THESE(...) __VA_ARGS__
+#endif
+#define CAUSEWAY_EXACT_KERNEL(arguments, ...) CAUSEWAY_KERNEL_COPIES(_exact, arguments, __VA_ARGS__)
+#define CAUSEWAY_FAST_KERNEL(arguments, ...) CAUSEWAY_KERNEL_COPIES(, arguments, __VA_ARGS__)
 
 #endif  // CAUSEWAY_KERNELS_TARGETS_HPP
 
@@ -14224,6 +14375,8 @@ inline void convert(thread_pool& pool, const float* from, float* to, std::int64_
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), convert_kernel)
+
 #endif  // CAUSEWAY_KERNELS_CONVERT_HPP
 
 // ---- causeway/kernels/elementwise.hpp ----
@@ -14367,6 +14520,12 @@ void zero(thread_pool& pool, T* y, std::int64_t count) {
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t), add_kernel)
+CAUSEWAY_EXACT_KERNEL((bf16*, const bf16*, const bf16*, std::int64_t), add_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t), subtract_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float, const float*, std::int64_t), axpy_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float, std::int64_t), scale_kernel)
 
 #endif  // CAUSEWAY_KERNELS_ELEMENTWISE_HPP
 
@@ -14791,6 +14950,9 @@ struct column_sum_kernel {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, std::int64_t, std::int64_t), column_sum_kernel)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, std::int64_t, std::int64_t), column_sum_kernel)
+
 #endif  // CAUSEWAY_KERNELS_COLUMN_SUM_HPP
 
 // ---- causeway/tensor/scratch.hpp ----
@@ -15007,6 +15169,15 @@ void bias_gradient(thread_pool& pool, scratch& memory, const T* dy, float* dbias
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t), gelu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t), gelu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, std::int64_t), swiglu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t), swiglu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, bf16*, std::int64_t), gelu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, const bf16*, bf16*, std::int64_t), gelu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, bf16*, std::int64_t, std::int64_t), swiglu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, const bf16*, bf16*, std::int64_t, std::int64_t), swiglu_backward_kernel)
 
 #endif  // CAUSEWAY_KERNELS_ACTIVATION_HPP
 
@@ -17585,6 +17756,11 @@ double cross_entropy(thread_pool& pool, scratch& memory, G& gemm, const Act* x, 
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_FAST_KERNEL((const float*, std::int64_t), row_maximum_kernel)
+CAUSEWAY_FAST_KERNEL((float*, std::int64_t, float), row_exponential_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, float), row_scale_kernel<float>)
+CAUSEWAY_FAST_KERNEL((const float*, bf16*, std::int64_t, float), row_scale_kernel<bf16>)
+
 #endif  // CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
 
 // ---- causeway/kernels/openmp_guard.hpp ----
@@ -18516,6 +18692,11 @@ void dropout_apply(thread_pool& pool, T* x, std::int64_t count, float rate, std:
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_EXACT_KERNEL((float*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
+                      dropout_kernel)
+CAUSEWAY_EXACT_KERNEL((bf16*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
+                      dropout_kernel)
+
 #endif  // CAUSEWAY_KERNELS_DROPOUT_HPP
 
 // ---- causeway/kernels/embedding.hpp ----
@@ -18602,6 +18783,13 @@ inline void embedding_backward(thread_pool& pool, scratch& memory, const std::in
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t),
+                      embedding_forward_kernel)
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, float*, float*, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t),
+                      embedding_backward_kernel)
 
 #endif  // CAUSEWAY_KERNELS_EMBEDDING_HPP
 
@@ -18796,6 +18984,27 @@ void rms_norm_backward(thread_pool& pool, scratch& memory, const float* x, const
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<false>)
 
 #endif  // CAUSEWAY_KERNELS_NORM_HPP
 
@@ -19113,6 +19322,13 @@ void rotary_apply(thread_pool& pool, const rotary_table& table, Act* qkv, std::i
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, std::int64_t, float),
+                     rotary_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, bf16*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, std::int64_t, float),
+                     rotary_kernel)
+
 #endif  // CAUSEWAY_KERNELS_ROTARY_HPP
 
 // ---- causeway/kernels/backend.hpp ----
@@ -19297,8 +19513,8 @@ concept Backend = std::move_constructible<B> &&
 #ifndef CAUSEWAY_KERNELS_ROW_HASH_HPP
 #define CAUSEWAY_KERNELS_ROW_HASH_HPP
 
-// A checksum of a long row of values that many threads can make together, a device's too (cuda/hash_bodies.hpp): pieces are
-// hashed apart, and their hashes again. It names what replicas hold.
+// A checksum of a long row of values that many threads can make together, a device's too (cuda/bodies/hash_bodies.hpp):
+// pieces are hashed apart, and their hashes again. It names what replicas hold.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
@@ -19533,6 +19749,10 @@ class host_rows {
 static_assert(RowArithmetic<host_rows>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((float*, float, const float*, float, std::int64_t), blend_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t, compensation), compensate_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float*, const float*, const float*, std::int64_t, gossip_coefficients), gossip_kernel)
 
 #endif  // CAUSEWAY_KERNELS_ROWS_HPP
 
@@ -19969,6 +20189,7 @@ struct round_entry {
   /// goes from there to everybody.
   std::optional<net::peer_index> result_at{};
   std::span<const float> result{};  ///< that, where this peer has it
+  bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
 };
 
 /// Thread safety: all calls from the trainer's thread.
@@ -20424,6 +20645,7 @@ class training_context {
   /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
   [[nodiscard]] bool result_is_known() const noexcept { return entry_.result_at.has_value(); }
   [[nodiscard]] bool knows_result() const noexcept { return !entry_.result.empty(); }  ///< this peer itself
+  [[nodiscard]] bool keeps_result() const noexcept { return entry_.result_kept; }  ///< and its policy has all of it still
   /// row ← that. All take part. 4 bytes a value to and from each peer.
   result<void> take_known_result(std::span<float> row) {
     if (knows_result()) std::copy(entry_.result.begin(), entry_.result.end(), row.begin());
@@ -21028,6 +21250,168 @@ CAUSEWAY_DECL void write_behind::say(net::peer_id to, std::vector<std::byte> mes
 #endif  // CAUSEWAY_TRAIN_IMPL_WRITE_BEHIND_IPP
 #endif
 
+// ---- causeway/train/member_journal.hpp ----
+#ifndef CAUSEWAY_TRAIN_MEMBER_JOURNAL_HPP
+#define CAUSEWAY_TRAIN_MEMBER_JOURNAL_HPP
+
+// What a member's trainer did, as events for a checker (membership/checker.hpp), beside those of the protocol.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// With the fabric's lock held.
+class member_journal {
+ public:
+  /// `kept`: somebody reads it. Else nothing is written.
+  CAUSEWAY_DECL member_journal(const net::fabric& fabric, write_behind& behind, bool kept);
+
+  /// `drawn`: sample numbers, of which the last `count` were trained on for the round after `on`.
+  CAUSEWAY_DECL void trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
+                             std::uint64_t count);
+  /// Those of everybody in a view were used.
+  CAUSEWAY_DECL void updates(const membership::view& view);
+  /// The state of that round is this peer's.
+  CAUSEWAY_DECL void held(const membership::commit_record& record);
+
+ private:
+  CAUSEWAY_DECL void note(membership::event e);
+
+  const net::fabric& fabric_;
+  write_behind& behind_;
+  bool kept_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_MEMBER_JOURNAL_HPP
+
+// ---- causeway/train/impl/member_journal.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_MEMBER_JOURNAL_IPP
+#define CAUSEWAY_TRAIN_IMPL_MEMBER_JOURNAL_IPP
+
+// Bodies of train/member_journal.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL member_journal::member_journal(const net::fabric& fabric, write_behind& behind, bool kept)
+    : fabric_{fabric}, behind_{behind}, kept_{kept} {}
+
+CAUSEWAY_DECL void member_journal::trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
+                                           std::uint64_t count) {
+  if (!kept_ || count == 0) return;
+  membership::event e;
+  e.what = membership::event::trained;
+  e.round = on.round + 1;
+  e.parent = on.chain();
+  for (const std::uint64_t n : drawn.last(std::min<std::size_t>(drawn.size(), count))) {
+    if (!e.ranges.empty() && e.ranges.back().first + e.ranges.back().count == n) {
+      ++e.ranges.back().count;
+    } else {
+      e.ranges.push_back({n, 1});
+    }
+  }
+  note(std::move(e));
+}
+
+CAUSEWAY_DECL void member_journal::updates(const membership::view& view) {
+  if (!kept_) return;
+  for (const auto& m : view.members) {
+    if (m.peer == fabric_.id()) continue;
+    membership::event e;
+    e.what = membership::event::update_accepted;
+    e.from = m.peer;
+    e.at = view.at;
+    e.round = view.round;
+    e.parent = view.parent;
+    note(std::move(e));
+  }
+}
+
+CAUSEWAY_DECL void member_journal::held(const membership::commit_record& record) {
+  membership::event e;
+  e.what = membership::event::held;
+  e.round = record.round;
+  e.hash = record.state;
+  note(std::move(e));
+}
+
+CAUSEWAY_DECL void member_journal::note(membership::event e) {
+  if (!kept_) return;
+  e.peer = fabric_.id();
+  e.at_time = fabric_.now();
+  behind_.note(e);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_MEMBER_JOURNAL_IPP
+#endif
+
+// ---- causeway/train/member_record.hpp ----
+#ifndef CAUSEWAY_TRAIN_MEMBER_RECORD_HPP
+#define CAUSEWAY_TRAIN_MEMBER_RECORD_HPP
+
+// The file in which a member keeps who it is and what it has promised.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+namespace detail {
+
+// The record is in its file twice, so that one damaged place costs nothing: without it this peer would be somebody else.
+CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder);
+
+CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
+                                               const std::vector<std::byte>& bytes);
+
+}  // namespace detail
+
+/// The identity that this storage has in a run, or `fresh` if it has none: a record that is torn or lost is no identity.
+CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
+                                           net::peer_id fresh);
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_MEMBER_RECORD_HPP
+
+// ---- causeway/train/impl/member_record.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_MEMBER_RECORD_IPP
+#define CAUSEWAY_TRAIN_IMPL_MEMBER_RECORD_IPP
+
+// Bodies of train/member_record.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder) {
+  CAUSEWAY_ASSIGN(const io::byte_vector bytes, storage.read(folder + "/record"));
+  const std::span<const std::byte> all{bytes};
+  auto first = membership::decode_durable_record(all.first(all.size() / 2));
+  return first ? std::move(first) : membership::decode_durable_record(all.last(all.size() / 2));
+}
+
+CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
+                                               const std::vector<std::byte>& bytes) {
+  return storage.write_atomic(folder + "/record", [&](const io::byte_sink& sink) -> result<void> {
+    CAUSEWAY_TRY(sink(std::span{bytes}));
+    return sink(std::span{bytes});
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
+                                           net::peer_id fresh) {
+  const auto record = detail::read_member_record(storage, folder);
+  return record && record->run == run ? record->self : fresh;
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_MEMBER_RECORD_IPP
+#endif
+
 // ---- causeway/train/member_control.hpp ----
 #ifndef CAUSEWAY_TRAIN_MEMBER_CONTROL_HPP
 #define CAUSEWAY_TRAIN_MEMBER_CONTROL_HPP
@@ -21069,20 +21453,6 @@ struct member_options {
   /// Called with the name of each point of a round that is passed: see docs/design/membership.md.
   std::function<void(std::string_view point)> passing{};
 };
-
-namespace detail {
-
-// The record is in its file twice, so that one damaged place costs nothing: without it this peer would be somebody else.
-CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder);
-
-CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
-                                               const std::vector<std::byte>& bytes);
-
-}  // namespace detail
-
-/// The identity that this storage has in a run, or `fresh` if it has none: a record that is torn or lost is no identity.
-CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
-                                           net::peer_id fresh);
 
 class member_control final : net::fabric_events, membership::effects, membership::transfer_effects {
  public:
@@ -21171,13 +21541,8 @@ class member_control final : net::fabric_events, membership::effects, membership
   [[nodiscard]] bool time_was_given() const noexcept { return time_given_; }
   [[nodiscard]] membership::fetcher& fetch() noexcept { return transfer_.taking; }
 
-  // ---- for the checker: what the trainer did --------------------------------------------------------------------------
-
-  /// `drawn`: sample numbers, of which the last `count` were trained on for the round after `on`.
-  CAUSEWAY_DECL void record_trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
-                                    std::uint64_t count);
-  CAUSEWAY_DECL void record_updates(const membership::view& view);
-  CAUSEWAY_DECL void record_held(const membership::commit_record& record_of);
+  /// For the checker: what the trainer did.
+  [[nodiscard]] detail::member_journal& journal() noexcept { return journal_; }
 
   CAUSEWAY_DECL void post(net::peer_id to, std::vector<std::byte> message, bool bulk);
 
@@ -21230,8 +21595,6 @@ class member_control final : net::fabric_events, membership::effects, membership
 
   CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> holders() const;
 
-  CAUSEWAY_DECL void record(membership::event e);
-
   // After every event: data of attempts that are over is refused, a fetch learns who can help, the next wake-up is set.
   CAUSEWAY_DECL void after_event();
 
@@ -21240,6 +21603,7 @@ class member_control final : net::fabric_events, membership::effects, membership
   member_options options_;
   log_sink log_;
   detail::write_behind behind_;
+  detail::member_journal journal_;
   membership::protocol protocol_;
   membership::state_transfer transfer_;
   std::map<net::peer_id, net::peer_index> links_;
@@ -21265,32 +21629,7 @@ class member_control final : net::fabric_events, membership::effects, membership
 
 // Bodies of train/member_control.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
-
-CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder) {
-  CAUSEWAY_ASSIGN(const io::byte_vector bytes, storage.read(folder + "/record"));
-  const std::span<const std::byte> all{bytes};
-  auto first = membership::decode_durable_record(all.first(all.size() / 2));
-  return first ? std::move(first) : membership::decode_durable_record(all.last(all.size() / 2));
-}
-
-CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
-                                               const std::vector<std::byte>& bytes) {
-  return storage.write_atomic(folder + "/record", [&](const io::byte_sink& sink) -> result<void> {
-    CAUSEWAY_TRY(sink(std::span{bytes}));
-    return sink(std::span{bytes});
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::detail
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
-
-CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
-                                           net::peer_id fresh) {
-  const auto record = detail::read_member_record(storage, folder);
-  return record && record->run == run ? record->self : fresh;
-}
 
 CAUSEWAY_DECL member_control::member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
                                              const member_options& options, log_sink log, membership::durable_record record)
@@ -21299,6 +21638,7 @@ CAUSEWAY_DECL member_control::member_control(std::shared_ptr<net::fabric> fabric
       options_{options},
       log_{std::move(log)},
       behind_{outlets(), options.protocol.silence.floor, options.protocol.run},
+      journal_{*fabric_, behind_, static_cast<bool>(options.journal)},
       protocol_{protocol_options(), std::move(record), *this},
       transfer_{*this, transfer_options()} {}
 
@@ -21485,45 +21825,6 @@ CAUSEWAY_DECL void member_control::ask_for_time(const membership::transfer_need&
   post(protocol_.leader(), encode(m), false);
 }
 
-CAUSEWAY_DECL void member_control::record_trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
-                                                  std::uint64_t count) {
-  if (!options_.journal || count == 0) return;
-  membership::event e;
-  e.what = membership::event::trained;
-  e.round = on.round + 1;
-  e.parent = on.chain();
-  for (const std::uint64_t n : drawn.last(std::min<std::size_t>(drawn.size(), count))) {
-    if (!e.ranges.empty() && e.ranges.back().first + e.ranges.back().count == n) {
-      ++e.ranges.back().count;
-    } else {
-      e.ranges.push_back({n, 1});
-    }
-  }
-  record(std::move(e));
-}
-
-CAUSEWAY_DECL void member_control::record_updates(const membership::view& view) {
-  if (!options_.journal) return;
-  for (const auto& m : view.members) {
-    if (m.peer == fabric_->id()) continue;
-    membership::event e;
-    e.what = membership::event::update_accepted;
-    e.from = m.peer;
-    e.at = view.at;
-    e.round = view.round;
-    e.parent = view.parent;
-    record(std::move(e));
-  }
-}
-
-CAUSEWAY_DECL void member_control::record_held(const membership::commit_record& record_of) {
-  membership::event e;
-  e.what = membership::event::held;
-  e.round = record_of.round;
-  e.hash = record_of.state;
-  record(std::move(e));
-}
-
 CAUSEWAY_DECL void member_control::post(net::peer_id to, std::vector<std::byte> message, bool bulk) {
   const auto at = links_.find(to);
   if (at != links_.end()) fabric_->post(at->second, std::move(message), bulk);
@@ -21679,13 +21980,6 @@ CAUSEWAY_DECL std::vector<net::peer_id> member_control::holders() const {
   std::vector<net::peer_id> ids;
   for (const auto& h : protocol_.now_what().holders) ids.push_back(h.peer);
   return ids;
-}
-
-CAUSEWAY_DECL void member_control::record(membership::event e) {
-  if (!options_.journal) return;
-  e.peer = fabric_->id();
-  e.at_time = fabric_->now();
-  behind_.note(e);
 }
 
 CAUSEWAY_DECL void member_control::after_event() {
@@ -23148,7 +23442,8 @@ CAUSEWAY_DECL auto member::say_ready(std::uint64_t later) -> situation {
   situation now;
   locked([&] {
     const auto drawn = samples_.drawn();
-    control_->record_trained(held_, drawn.first(drawn.size() - std::min<std::size_t>(drawn.size(), later)), uncommitted_);
+    control_->journal().trained(held_, drawn.first(drawn.size() - std::min<std::size_t>(drawn.size(), later)),
+                                uncommitted_);
     control_->ready(held_.round + 1, held_.chain(), uncommitted_);
     now = control_->now_what();  // with the same lock: an attempt may begin and be called off before the next
   });
@@ -23184,7 +23479,7 @@ CAUSEWAY_INLINE result<void> member::exchanged(std::span<const float> mean) {
     control_->exchanging(false);
     in_time = control_->completed(attempt_.view().at);
     if (!in_time) return;
-    control_->record_updates(attempt_.view());
+    control_->journal().updates(attempt_.view());
     if (copy) control_->copied(copy);
     control_->withdraw();
   });
@@ -23382,7 +23677,7 @@ CAUSEWAY_DECL void member::hold(const membership::commit_record& record, const s
     } else {
       samples_.follow(held_);
     }
-    control_->record_held(held_);
+    control_->journal().held(held_);
     if (spare_ && spare_->round <= held_.round) control_->withdraw_spare(spare_->round);
     control_->offer(held_.round, image_);
   });
@@ -23924,6 +24219,8 @@ struct exchange_entry {
   std::vector<double> shares{};            ///< of each of them, in what they exchange
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
+  bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
+  bool last = false;  ///< the run's last round
 };
 
 /// What pipelines do for the exchange of a round, or of a step's gradient.
@@ -24085,10 +24382,12 @@ CAUSEWAY_INLINE result<round_entry> pipeline_group::enter(std::uint64_t, std::ui
   if (!rounds_.enter) return e;
   CAUSEWAY_ASSIGN(parallel::exchange_entry with, rounds_.enter());
   e.attempt = with.attempt.attempt;
-  if (!with.known.empty()) {
+  if (with.kept || !with.known.empty()) {
     e.result_at = net::peer_index{0};
     e.result = with.known;
+    e.result_kept = with.kept;
   }
+  e.last = with.last;
   if (with.attempt.transport == nullptr) return e;
   exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
   e.transport = &exchange_;
@@ -25767,6 +26066,11 @@ struct swarm_options {
   duration rebalance_every = std::chrono::minutes{5};  ///< how often a peer may be asked to serve another stage; 0: never
   double hysteresis = 1;                               ///< waiting micro-batches per peer that make it worth it
   duration say_after = std::chrono::seconds{5};        ///< a wait longer than this is logged, then at double intervals
+
+  /// Of any turn.
+  [[nodiscard]] std::size_t most_micro_batches() const noexcept {
+    return static_cast<std::size_t>(micro_batches) * std::max(local_steps, 1U);
+  }
 };
 
 /// A boundary tensor of one micro-batch.
@@ -26428,6 +26732,19 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
+
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, f16*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 
 #endif  // CAUSEWAY_COMPRESS_ELEMENT_HPP
 
@@ -27338,8 +27655,8 @@ struct compatible {
                 "pseudo-gradients of all peers, whole and blocking. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
-                "one exchange to the next. Use comm::rounds of pseudo-gradients of all peers, whole and blocking, with an "
-                "exchange that remembers nothing. docs/reference/rules.md#c7");
+                "one exchange to the next. Use comm::rounds of pseudo-gradients of all peers, whole and blocking, or of "
+                "parameters, with an exchange that remembers nothing. docs/reference/rules.md#c7");
 };
 
 struct unchecked {};

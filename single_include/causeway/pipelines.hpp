@@ -652,40 +652,43 @@ constexpr std::string_view to_string(simd_level level) noexcept {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE auto run_portable(Args... args) {
+using kernel_result = decltype(Kernel::run(std::declval<Args>()...));
+
+template <class Kernel, class... Args>
+CAUSEWAY_NOINLINE kernel_result<Kernel, Args...> run_portable(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_EXACT_COPY auto run_portable_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_portable_exact(Args... args) {
   return Kernel::run(args...);
 }
 
 #if CAUSEWAY_X86_SIMD
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 auto run_avx2(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 kernel_result<Kernel, Args...> run_avx2(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 CAUSEWAY_EXACT_COPY auto run_avx2_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx2_exact(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 auto run_avx512(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 kernel_result<Kernel, Args...> run_avx512(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY auto run_avx512_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx512_exact(Args... args) {
   return Kernel::run(args...);
 }
 #endif
 
 /// Calls the copy of `Kernel::run` for `level`, which this machine must support.
 template <class Kernel, class... Args>
-inline auto dispatch(simd_level level, Args... args) {
+inline kernel_result<Kernel, Args...> dispatch(simd_level level, Args... args) {
   constexpr bool exact = Kernel::exact;
 #if CAUSEWAY_X86_SIMD
   if constexpr (exact) {
@@ -728,6 +731,42 @@ void for_rows(thread_pool& pool, std::int64_t rows, std::int64_t columns, F&& f)
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+// In compiled mode the library has the copies of a kernel, and nobody else compiles them. Below a kernel, outside of all
+// namespaces, for each list of arguments that it is called with: CAUSEWAY_EXACT_KERNEL((float*, const float*), add_kernel).
+#if !defined(CAUSEWAY_COMPILED)
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)
+#else
+#if defined(CAUSEWAY_DEFINE_KERNELS) || defined(CAUSEWAY_IMPLEMENTATION)
+#define CAUSEWAY_KERNEL_COPY(function, arguments, ...) \
+  template kernel_result<__VA_ARGS__, CAUSEWAY_THESE arguments> function<__VA_ARGS__> arguments;
+#else
+#define CAUSEWAY_KERNEL_COPY(function, arguments, ...) \
+  extern template kernel_result<__VA_ARGS__, CAUSEWAY_THESE arguments> function<__VA_ARGS__> arguments;
+#endif
+#if CAUSEWAY_X86_SIMD
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)                                        \
+  namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail { \
+  CAUSEWAY_KERNEL_COPY(run_portable##suffix, arguments, __VA_ARGS__)                          \
+  CAUSEWAY_KERNEL_COPY(run_avx2##suffix, arguments, __VA_ARGS__)                              \
+  CAUSEWAY_KERNEL_COPY(run_avx512##suffix, arguments, __VA_ARGS__)                            \
+  }                                                                                           \
+  }                                                                                           \
+  }                                                                                           \
+  }
+#else
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)                                        \
+  namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail { \
+  CAUSEWAY_KERNEL_COPY(run_portable##suffix, arguments, __VA_ARGS__)                          \
+  }                                                                                           \
+  }                                                                                           \
+  }                                                                                           \
+  }
+#endif
+#define CAUSEWAY_THESE(...) __VA_ARGS__
+#endif
+#define CAUSEWAY_EXACT_KERNEL(arguments, ...) CAUSEWAY_KERNEL_COPIES(_exact, arguments, __VA_ARGS__)
+#define CAUSEWAY_FAST_KERNEL(arguments, ...) CAUSEWAY_KERNEL_COPIES(, arguments, __VA_ARGS__)
 
 #endif  // CAUSEWAY_KERNELS_TARGETS_HPP
 
@@ -1221,6 +1260,19 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
+
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, f16*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 
 #endif  // CAUSEWAY_COMPRESS_ELEMENT_HPP
 
@@ -2387,6 +2439,13 @@ template <ActivationCodec A>
   return A::traits.stateful;
 }
 
+/// Whether a codec reads `base`. Of one that is chosen at run time its `needs_base()` says so.
+template <ActivationCodec A>
+[[nodiscard]] constexpr bool needs_base(const A& codec) {
+  if constexpr (requires { codec.needs_base(); }) return codec.needs_base();
+  return A::traits.uses_base;
+}
+
 /// Of codecs with traits.uses_base: `leave_outside(pool, width, rows)` turns rows of embedding tables into the rows of the
 /// tables that `base` is made of, on one peer; the others get them from it.
 template <class A>
@@ -2529,6 +2588,8 @@ inline void convert(thread_pool& pool, const float* from, float* to, std::int64_
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), convert_kernel)
 
 #endif  // CAUSEWAY_KERNELS_CONVERT_HPP
 
@@ -2673,6 +2734,12 @@ void zero(thread_pool& pool, T* y, std::int64_t count) {
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t), add_kernel)
+CAUSEWAY_EXACT_KERNEL((bf16*, const bf16*, const bf16*, std::int64_t), add_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t), subtract_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float, const float*, std::int64_t), axpy_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float, std::int64_t), scale_kernel)
 
 #endif  // CAUSEWAY_KERNELS_ELEMENTWISE_HPP
 
@@ -3794,6 +3861,11 @@ class top_selection {
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
+
+CAUSEWAY_EXACT_KERNEL((const float*, std::size_t, std::int32_t*, std::int64_t, std::int64_t),
+                      compress::detail::magnitudes_of)
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, std::int64_t), compress::detail::index_of_largest)
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, std::int64_t, std::int32_t, std::uint32_t*), compress::detail::indices_reaching)
 
 #endif  // CAUSEWAY_COMPRESS_TOP_SELECTION_HPP
 
@@ -5343,6 +5415,21 @@ class bits : public detail::decodes_to_sink<bits<Bits>> {
 static_assert(AddingCodec<bits<4>>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
+
+#define CAUSEWAY_BITS_KERNELS(bits)                                                                                      \
+  CAUSEWAY_EXACT_KERNEL((compress::detail::bits_task), compress::detail::encode_bits<bits, true>)                        \
+  CAUSEWAY_EXACT_KERNEL((compress::detail::bits_task), compress::detail::encode_bits<bits, false>)                       \
+  CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, std::int64_t, compress::scale_format, \
+                         compress::detail::put),                                                                         \
+                        compress::detail::decode_bits<bits, compress::detail::put>)                                      \
+  CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, std::int64_t, compress::scale_format, \
+                         compress::detail::add_weighted),                                                                \
+                        compress::detail::decode_bits<bits, compress::detail::add_weighted>)                             \
+  CAUSEWAY_EXACT_KERNEL((const std::byte*, std::int64_t), compress::detail::find_unused_code<bits>)
+CAUSEWAY_BITS_KERNELS(2)
+CAUSEWAY_BITS_KERNELS(4)
+CAUSEWAY_BITS_KERNELS(8)
+#undef CAUSEWAY_BITS_KERNELS
 
 #endif  // CAUSEWAY_COMPRESS_BITS_HPP
 
@@ -6964,6 +7051,13 @@ void rotary_apply(thread_pool& pool, const rotary_table& table, Act* qkv, std::i
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, std::int64_t, float),
+                     rotary_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, bf16*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, std::int64_t, float),
+                     rotary_kernel)
+
 #endif  // CAUSEWAY_KERNELS_ROTARY_HPP
 
 // ---- causeway/autograd/ops.hpp ----
@@ -7224,6 +7318,9 @@ struct column_sum_kernel {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, std::int64_t, std::int64_t), column_sum_kernel)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, std::int64_t, std::int64_t), column_sum_kernel)
+
 #endif  // CAUSEWAY_KERNELS_COLUMN_SUM_HPP
 
 // ---- causeway/kernels/activation.hpp ----
@@ -7372,6 +7469,15 @@ void bias_gradient(thread_pool& pool, scratch& memory, const T* dy, float* dbias
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t), gelu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t), gelu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, std::int64_t), swiglu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t), swiglu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, bf16*, std::int64_t), gelu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, const bf16*, bf16*, std::int64_t), gelu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, bf16*, std::int64_t, std::int64_t), swiglu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, const bf16*, bf16*, std::int64_t, std::int64_t), swiglu_backward_kernel)
 
 #endif  // CAUSEWAY_KERNELS_ACTIVATION_HPP
 
@@ -9850,6 +9956,11 @@ double cross_entropy(thread_pool& pool, scratch& memory, G& gemm, const Act* x, 
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_FAST_KERNEL((const float*, std::int64_t), row_maximum_kernel)
+CAUSEWAY_FAST_KERNEL((float*, std::int64_t, float), row_exponential_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, float), row_scale_kernel<float>)
+CAUSEWAY_FAST_KERNEL((const float*, bf16*, std::int64_t, float), row_scale_kernel<bf16>)
+
 #endif  // CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
 
 // ---- causeway/kernels/openmp_guard.hpp ----
@@ -10781,6 +10892,11 @@ void dropout_apply(thread_pool& pool, T* x, std::int64_t count, float rate, std:
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_EXACT_KERNEL((float*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
+                      dropout_kernel)
+CAUSEWAY_EXACT_KERNEL((bf16*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
+                      dropout_kernel)
+
 #endif  // CAUSEWAY_KERNELS_DROPOUT_HPP
 
 // ---- causeway/kernels/embedding.hpp ----
@@ -10867,6 +10983,13 @@ inline void embedding_backward(thread_pool& pool, scratch& memory, const std::in
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t),
+                      embedding_forward_kernel)
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, float*, float*, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t),
+                      embedding_backward_kernel)
 
 #endif  // CAUSEWAY_KERNELS_EMBEDDING_HPP
 
@@ -11061,6 +11184,27 @@ void rms_norm_backward(thread_pool& pool, scratch& memory, const float* x, const
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<false>)
 
 #endif  // CAUSEWAY_KERNELS_NORM_HPP
 
@@ -12725,6 +12869,10 @@ void rotary_turn(const rotary_table& table, Act* row, std::int64_t heads, std::i
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((attention_shape, const float*, const float*, const float*, std::int64_t, float*, float*),
+                     decode_kernel)
+CAUSEWAY_FAST_KERNEL((attention_shape, const bf16*, const bf16*, const bf16*, std::int64_t, bf16*, float*), decode_kernel)
 
 #endif  // CAUSEWAY_KERNELS_DECODE_HPP
 
@@ -19590,6 +19738,11 @@ inline result<void> low_rank_orthonormalise(std::span<float> factor, std::size_t
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_EXACT_KERNEL((low_rank_shape, const float*, const float*, float*, index_range), left_rows)
+CAUSEWAY_EXACT_KERNEL((low_rank_shape, const float*, const float*, float*, index_range), right_columns)
+CAUSEWAY_EXACT_KERNEL((low_rank_shape, const float*, const float*, float*, index_range), expand_rows)
+CAUSEWAY_EXACT_KERNEL((const float*, const float*, std::int64_t), dot_product)
+
 #endif  // CAUSEWAY_KERNELS_LOW_RANK_HPP
 
 // ---- causeway/stage/subspace_basis.hpp ----
@@ -21515,6 +21668,62 @@ class recorded_passes<BackendType> {
 
 #endif  // CAUSEWAY_NN_RECORDED_PASSES_HPP
 
+// ---- causeway/nn/model_engine.hpp ----
+#ifndef CAUSEWAY_NN_MODEL_ENGINE_HPP
+#define CAUSEWAY_NN_MODEL_ENGINE_HPP
+
+// What a language model consists of: parameters and their bf16 copies, the family's declaration of them, and what passes
+// need: activation memory, a tape, recordings. And how the part of a model that is here becomes another one.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
+
+/// In one place, which stays when the model moves: tapes point into it. Throws std::bad_alloc.
+template <class Family, class Backend>
+struct model_engine {
+  model_engine(const typename Family::options_type& options, Backend b, model_part held)
+      : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
+    store.allocate(backend.source());
+    low = copies_of(store, options);
+  }
+
+  aligned_buffer<bf16> copies_of(const parameter_store& all, const typename Family::options_type& options) const {
+    if (options.precision != precision::bf16) return {};  // without data: that is how a pass knows
+    return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
+  }
+
+  void hold(model_part wanted) {
+    parameter_store fresh;
+    Family declared{family.options(), fresh, wanted};
+    fresh.allocate(backend.source());
+    auto copies = copies_of(fresh, family.options());
+    fill_initial(backend.pool(), fresh, declared.initial(), seed, store.segments());
+    for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
+      std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
+    });
+    recorded.forget();
+    store = std::move(fresh);
+    family = std::move(declared);
+    part = std::move(wanted);
+    low = std::move(copies);
+    seen_version = 0;
+  }
+
+  Backend backend;
+  model_part part;
+  parameter_store store;
+  Family family;
+  std::uint64_t seed = 0;
+  aligned_buffer<bf16> low;
+  std::uint64_t seen_version = 0;
+  buffer_pool memory{backend.source()};
+  autograd::tape<Backend> tape{backend, memory};
+  recorded_passes<Backend> recorded{backend};
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::nn::detail
+
+#endif  // CAUSEWAY_NN_MODEL_ENGINE_HPP
+
 // ---- causeway/nn/language_model.hpp ----
 #ifndef CAUSEWAY_NN_LANGUAGE_MODEL_HPP
 #define CAUSEWAY_NN_LANGUAGE_MODEL_HPP
@@ -21734,50 +21943,9 @@ class language_model {
   }
 
  private:
-  // Everything, in one place that stays when the model moves: tapes point into it.
-  struct engine {
-    engine(const options_type& options, BackendType b, model_part held)
-        : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
-      store.allocate(backend.source());
-      low = copies_of(store, options);
-    }
-
-    aligned_buffer<bf16> copies_of(const parameter_store& all, const options_type& options) const {
-      if (options.precision != precision::bf16) return {};  // without data: that is how a pass knows
-      return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
-    }
-
-    void hold(model_part wanted) {
-      parameter_store fresh;
-      Family declared{family.options(), fresh, wanted};
-      fresh.allocate(backend.source());
-      auto copies = copies_of(fresh, family.options());
-      fill_initial(backend.pool(), fresh, declared.initial(), seed, store.segments());
-      for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
-        std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
-      });
-      recorded.forget();
-      store = std::move(fresh);
-      family = std::move(declared);
-      part = std::move(wanted);
-      low = std::move(copies);
-      seen_version = 0;
-    }
-
-    BackendType backend;
-    model_part part;
-    parameter_store store;
-    Family family;
-    std::uint64_t seed = 0;
-    aligned_buffer<bf16> low;
-    std::uint64_t seen_version = 0;
-    buffer_pool memory{backend.source()};
-    tape_type tape{backend, memory};
-    recorded_passes<BackendType> recorded{backend};
-  };
-
   language_model(const options_type& options, BackendType backend, model_part part)
-      : engine_{std::make_unique<engine>(options, std::move(backend), std::move(part))} {}
+      : engine_{std::make_unique<detail::model_engine<Family, BackendType>>(options, std::move(backend), std::move(part))} {
+  }
 
   [[nodiscard]] const Family& family() const noexcept { return engine_->family; }
   [[nodiscard]] parameter_store& store() const noexcept { return engine_->store; }
@@ -21844,7 +22012,7 @@ class language_model {
 
   /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
   void refresh() {
-    engine& e = *engine_;
+    auto& e = *engine_;
     if (e.seen_version == e.store.version()) return;
     e.backend.ops().fetch(e.store.values().data(), e.store.values().size_bytes());
     if (e.low.size() > 0) refresh_low();
@@ -21906,7 +22074,7 @@ class language_model {
     return {};
   }
 
-  std::unique_ptr<engine> engine_;
+  std::unique_ptr<detail::model_engine<Family, BackendType>> engine_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
@@ -24952,6 +25120,8 @@ struct exchange_entry {
   std::vector<double> shares{};            ///< of each of them, in what they exchange
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
+  bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
+  bool last = false;  ///< the run's last round
 };
 
 /// What pipelines do for the exchange of a round, or of a step's gradient.
@@ -30493,6 +30663,9 @@ struct local_pipeline_options {
   std::optional<io::any_storage> storage{};
   std::string folder = "blocks";
   std::uint64_t store_every = 1;  ///< rounds; the first is saved too
+  /// Of the run, whole rounds; equal on all peers. The last exchange then ends with the same parameters for all holders of
+  /// a block, whatever the policy leaves to each of them. 0: there is no last one.
+  std::uint64_t steps = 0;
 };
 
 /// After DiLoCo (Douillard et al., arXiv 2311.08105), with a pipeline for each of its workers. In a round, replica r takes
@@ -30697,12 +30870,13 @@ class local_pipeline {
     if (!goes_on) progress_.cohort = 0;  // for good, whatever comes of this attempt
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
+    if (!ready && !goes_on) blocks.begin_from_shared();
     CAUSEWAY_TRY(check_untied(ctx));
     gathered_ = true;
     known_evaluations_ = {};
     if (was_assigned)
       known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_);
-    return goes_on ? catch_up(members) : begin_anew(ctx, blocks);
+    return goes_on ? catch_up(members) : begin_anew(ctx);
   }
 
   // This peer's replica goes on. One that has its gradient and missed the others' word that they had theirs is told now.
@@ -30720,8 +30894,9 @@ class local_pipeline {
     return {};
   }
 
-  // A new replica, or none: from the shared parameters.
-  result<void> begin_anew(auto& ctx, auto& blocks) {
+  // A new replica, or none. Who has given up nothing begins with what its last exchange left it: that may be more than the
+  // shared parameters.
+  result<void> begin_anew(auto& ctx) {
     const step_record& record = peer_.record();
     const bool anew = progress_.state != record.state || progress_.steps > 0 || ctx.step() != record.step || spoilt_;
     given_up_steps_ += progress_.steps;
@@ -30734,7 +30909,6 @@ class local_pipeline {
       progress_.slot = static_cast<std::uint32_t>(peer_.place.replica);
       progress_.cohort = mix(record.state, mix(peer_.attempt.round, peer_.attempt.attempt), progress_.slot + 1);
     }
-    blocks.begin_from_shared();
     if (!anew) return {};
     peer_.group->state().begin_anew();
     begins_anew_ = true;
@@ -30818,9 +30992,13 @@ class local_pipeline {
   // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
   result<exchange_entry> enter(auto& ctx) {
     const step_record& record = peer_.record();
-    if (!mean_.empty() && record.state == mean_of_ && record.state != progress_.state) return apply_known(record);
+    const bool last = options_.steps > 0 && ctx.step() + 1 >= options_.steps;
+    if (mean_of_ != 0 && record.state == mean_of_ && record.state != progress_.state) return apply_known(record, last);
     CAUSEWAY_TRY(gather_all(ctx));
-    return peer_.entry();
+    mean_of_ = 0;  // the policy's rows are those of another exchange from here on
+    exchange_entry entry = peer_.entry();
+    entry.last = last;
+    return entry;
   }
 
   // Replicas come as they are done. Who is lost ends the wait; who hangs, once it takes longer than rounds did.
@@ -30838,10 +31016,10 @@ class local_pipeline {
   }
 
   // Others voted for what this peer has the mean of.
-  result<exchange_entry> apply_known(const step_record& record) {
+  result<exchange_entry> apply_known(const step_record& record, bool last) {
     applied(record);
     known_ = true;
-    return exchange_entry{.known = mean_};
+    return exchange_entry{.known = mean_, .kept = true, .last = last};
   }
 
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
@@ -30895,9 +31073,9 @@ class local_pipeline {
   // Peers of a replica are through with as many evaluations before a step: who has fewer takes the outcome from another of
   // them, or goes without.
   replica_evaluations known_evaluations_;
-  std::vector<float> mean_;  // of the last exchange, until the run has it
-  std::uint64_t mean_of_ = 0;
-  bool known_ = false;  // it is given out as what the run has
+  std::vector<float> mean_;    // that the policy received last; of several rows it has them
+  std::uint64_t mean_of_ = 0;  // names the state that it leads to, until the run has that
+  bool known_ = false;         // it is given out as what the run has
   time_point round_began_{};
   net::arrival_statistics round_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
   std::uint64_t given_up_steps_ = 0;
@@ -32096,6 +32274,11 @@ struct swarm_options {
   duration rebalance_every = std::chrono::minutes{5};  ///< how often a peer may be asked to serve another stage; 0: never
   double hysteresis = 1;                               ///< waiting micro-batches per peer that make it worth it
   duration say_after = std::chrono::seconds{5};        ///< a wait longer than this is logged, then at double intervals
+
+  /// Of any turn.
+  [[nodiscard]] std::size_t most_micro_batches() const noexcept {
+    return static_cast<std::size_t>(micro_batches) * std::max(local_steps, 1U);
+  }
 };
 
 /// A boundary tensor of one micro-batch.
@@ -33244,7 +33427,9 @@ class pipeline {
                                 chunks_, {{.channel = first_channel + 4}, ctx.exchange_options()}));
     round_ = ctx.round();
     if constexpr (stage::UsesBase<Codec>) {
-      if (place_.ranks() > 1) return base_.share(view, ctx.pool(), ctx.model(), codec_, exchange(ctx));
+      if (place_.ranks() > 1 && stage::needs_base(codec_)) {
+        return base_.share(view, ctx.pool(), ctx.model(), codec_, exchange(ctx));
+      }
     }
     return {};
   }
@@ -33289,7 +33474,8 @@ class pipeline {
           "samples go other ways in every step, which an activation codec that remembers them can't follow; use "
           "stage::plain or stage::coded");
     }
-    if (Codec::traits.uses_base) return no("the codec knows the embedding of this replica's tokens only; use another one");
+    if (stage::needs_base(codec_))
+      return no("the codec knows the embedding of this replica's tokens only; use another one");
     return {};
   }
 
@@ -35592,6 +35778,79 @@ class tuned_model {
 
 #endif  // CAUSEWAY_PARALLEL_SERVING_TUNED_MODEL_HPP
 
+// ---- causeway/parallel/swarm/early_orders.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
+
+// A coordinator's orders that come before the turn that they are for: who has missed one asks for it when the turn begins.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// The newest order for each micro-batch of the next few turns. Regular.
+class early_orders {
+ public:
+  using sent_order = std::pair<net::peer_id, swarm_wire::order>;  ///< with its sender
+
+  /// `micro_batches`: of any turn; orders for others are not kept.
+  explicit early_orders(std::size_t micro_batches) : micro_batches_{micro_batches} {}
+
+  CAUSEWAY_DECL void keep(net::peer_id from, const swarm_wire::order& o);
+  /// Gives those of this turn up, by micro-batch. Those of turns before it are dropped.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<sent_order> take(std::uint64_t turn);
+  /// Orders of coordinators of earlier terms count no more.
+  CAUSEWAY_DECL void drop_before(std::uint32_t term);
+
+  [[nodiscard]] bool empty() const noexcept { return orders_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return orders_.size(); }
+
+ private:
+  static constexpr std::size_t turns = 4;
+
+  std::size_t micro_batches_;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, sent_order> orders_;  // by turn and micro-batch
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
+
+// ---- causeway/parallel/swarm/impl/early_orders.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
+
+// Bodies of parallel/swarm/early_orders.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void early_orders::keep(net::peer_id from, const swarm_wire::order& o) {
+  if (o.micro_batch >= micro_batches_) return;
+  const auto known = orders_.find({o.turn, o.micro_batch});
+  if (known == orders_.end()) {
+    if (orders_.size() < turns * micro_batches_) orders_.emplace(std::pair{o.turn, o.micro_batch}, sent_order{from, o});
+  } else if (known->second.second.version < o.version) {
+    known->second = {from, o};
+  }
+}
+
+CAUSEWAY_DECL std::vector<early_orders::sent_order> early_orders::take(std::uint64_t turn) {
+  std::vector<sent_order> taken;
+  while (!orders_.empty() && orders_.begin()->first.first <= turn) {
+    auto next = orders_.extract(orders_.begin());
+    if (next.key().first == turn) taken.push_back(std::move(next.mapped()));
+  }
+  return taken;
+}
+
+CAUSEWAY_DECL void early_orders::drop_before(std::uint32_t term) {
+  std::erase_if(orders_, [&](const auto& o) { return o.second.second.version >> 32U < term; });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
+#endif
+
 // ---- causeway/parallel/swarm/peer_directory.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
 #define CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
@@ -35885,6 +36144,7 @@ struct balanced_peer {
 struct swarm_move {
   net::peer_id who = 0;
   std::uint32_t to = 0;
+  bool again = false;  ///< it was chosen before, and has not moved yet
 };
 
 /// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
@@ -35933,6 +36193,34 @@ class queue_watch {
   time_point at_;
 };
 
+/// A peer that serves a stage, as it says of itself.
+struct serving_peer {
+  net::peer_id id = 0;
+  std::uint32_t stage = 0;
+  double seconds = 0;  ///< of one micro-batch; 0: not known
+  double queued = 0;
+};
+
+/// For the coordinator: queues are looked at with every heartbeat, and compared when it is time.
+class stage_balance {
+ public:
+  stage_balance(std::uint32_t stages, duration every, double hysteresis)
+      : stages_{stages}, every_{every}, hysteresis_{hysteresis} {}
+
+  /// Whom to ask to serve another stage, if anybody. It moves at the end of its step; who was started again meanwhile has
+  /// not heard of it, and is asked again.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_move> look(time_point now, std::span<const serving_peer> others,
+                                                             const serving_peer& self);
+
+ private:
+  std::uint32_t stages_;
+  duration every_;
+  double hysteresis_;
+  queue_watch queues_;
+  std::map<net::peer_id, std::uint32_t> served_;  // stages by peer, when they were looked at last
+  swarm_move moving_;                             // the last one that was asked for
+};
+
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_BALANCE_HPP
@@ -35975,7 +36263,7 @@ CAUSEWAY_DECL std::optional<swarm_move> choose_move(std::span<const std::vector<
     if (p.may_move && (who == nullptr || p.seconds >= who->seconds)) who = &p;
   }
   if (who == nullptr) return std::nullopt;
-  return swarm_move{who->id, most};
+  return swarm_move{who->id, most, false};
 }
 
 CAUSEWAY_DECL void queue_meter::begin_turn() {
@@ -36010,6 +36298,26 @@ CAUSEWAY_DECL void queue_watch::changed(time_point now, duration every) {
 CAUSEWAY_DECL void queue_watch::clear() {
   sums_.clear();
   looks_ = 0;
+}
+
+CAUSEWAY_DECL std::optional<swarm_move> stage_balance::look(time_point now, std::span<const serving_peer> others,
+                                                            const serving_peer& self) {
+  std::map<net::peer_id, std::uint32_t> serving;
+  for (const serving_peer& p : others) serving[p.id] = p.stage;
+  if (std::exchange(served_, serving) != serving) queues_.changed(now, every_);
+  for (const serving_peer& p : others) queues_.saw(p.id, p.queued);
+  queues_.saw(self.id, self.queued);
+  queues_.looked();
+  if (!queues_.due(now, every_)) return std::nullopt;
+  const auto moving = serving.find(moving_.who);
+  if (moving != serving.end() && moving->second != moving_.to) return swarm_move{moving_.who, moving_.to, true};
+  std::vector<std::vector<balanced_peer>> stages(stages_);
+  for (const serving_peer& p : others) stages[p.stage].push_back({p.id, p.seconds, queues_.mean(p.id), true});
+  stages[self.stage].push_back({self.id, self.seconds, queues_.mean(self.id), false});
+  queues_.clear();
+  const auto move = choose_move(stages, hysteresis_);
+  if (move) moving_ = *move;
+  return move;
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -36807,7 +37115,9 @@ class swarm_coordinator : protected swarm_table_sync {
   swarm_coordinator(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
       : swarm_table_sync{std::move(fabric), std::move(options), std::move(log)},
         rule_{router},
-        scheduler_{options_.stages, std::move(router), options_.window, options_.local_steps > 0} {}
+        scheduler_{options_.stages, std::move(router), options_.window, options_.local_steps > 0},
+        orders_{options_.most_micro_batches()},
+        balance_{options_.stages, options_.rebalance_every, options_.hysteresis} {}
   ~swarm_coordinator() = default;
 
   // ---- a turn ----------------------------------------------------------------------------------------------------------
@@ -36939,7 +37249,7 @@ class swarm_coordinator : protected swarm_table_sync {
     followed_ = d;
     directory_.tell_delays_again();
     micro_batches_.drop_orders();
-    std::erase_if(orders_, [&](const auto& o) { return o.second.second.version >> 32U < d.term; });
+    orders_.drop_before(d.term);
     if (d.id != fabric_->id()) send_report();
   }
 
@@ -37027,7 +37337,7 @@ class swarm_coordinator : protected swarm_table_sync {
     if (term < followed_.term || (term == followed_.term && from > followed_.id) || !says_it_coordinates(from, term))
       return;
     if (o.turn > micro_batches_.turn() || !serving_) {
-      keep_early_order(from, o);
+      if (o.path.size() == options_.stages) orders_.keep(from, o);
     } else {
       micro_batches_.take(o);
     }
@@ -37039,31 +37349,13 @@ class swarm_coordinator : protected swarm_table_sync {
     return known->second.said->coordinates != 0 && known->second.said->term == term;
   }
 
-  /// The newest for each micro-batch of the next few turns: who has missed one asks for it when the turn begins.
-  void keep_early_order(net::peer_id from, const swarm_wire::order& o) {
-    if (o.path.size() != options_.stages || o.micro_batch >= most_micro_batches()) return;
-    const auto known = orders_.find({o.turn, o.micro_batch});
-    if (known == orders_.end()) {
-      if (orders_.size() < early_turns * most_micro_batches())
-        orders_.emplace(std::pair{o.turn, o.micro_batch}, std::pair{from, o});
-    } else if (known->second.second.version < o.version) {
-      known->second = {from, o};
-    }
-  }
   /// Whether there were any of this turn; those of a peer that does not serve are for somebody who stays.
   bool take_early_orders(std::uint64_t turn) {
-    bool any = false;
-    while (!orders_.empty() && orders_.begin()->first.first <= turn) {
-      const auto next = orders_.extract(orders_.begin());
-      if (next.key().first != turn) continue;
-      any = true;
-      if (serving_) accept(next.mapped().first, next.mapped().second);
+    const auto early = orders_.take(turn);
+    for (const auto& [from, o] : early) {
+      if (serving_) accept(from, o);
     }
-    return any;
-  }
-  /// Of any turn.
-  [[nodiscard]] std::size_t most_micro_batches() const {
-    return static_cast<std::size_t>(options_.micro_batches) * std::max(options_.local_steps, 1U);
+    return !early.empty();
   }
 
   // ---- the trainer -----------------------------------------------------------------------------------------------------
@@ -37127,33 +37419,15 @@ class swarm_coordinator : protected swarm_table_sync {
 
   /// Queues are looked at with every heartbeat, and compared when it is time.
   void balance(time_point now) {
-    const net::peer_id self = fabric_->id();
-    std::map<net::peer_id, std::uint32_t> serving;
+    std::vector<serving_peer> others;
     for (const auto& [id, p] : directory_.peers()) {
-      if (directory_.serves(id)) serving[id] = p.said->stage;
+      if (directory_.serves(id)) others.push_back({id, p.said->stage, p.said->seconds, p.said->queued});
     }
-    if (std::exchange(balanced_, serving) != serving) queues_.changed(now, options_.rebalance_every);
-    for (const auto& [id, p] : directory_.peers()) {
-      if (directory_.serves(id)) queues_.saw(id, p.said->queued);
-    }
-    queues_.saw(self, queue_.mean());
-    queues_.looked();
-    if (!queues_.due(now, options_.rebalance_every)) return;
-    const auto moving = serving.find(moving_.who);
-    if (moving != serving.end() && moving->second != moving_.to) {
-      // It moves at the end of its step; who was started again meanwhile has not heard of it.
-      return post(moving_.who, swarm_wire::move_request{term_, moving_.to});
-    }
-    std::vector<std::vector<balanced_peer>> stages(options_.stages);
-    for (const auto& [id, p] : directory_.peers()) {
-      if (directory_.serves(id)) stages[p.said->stage].push_back({id, p.said->seconds, queues_.mean(id), true});
-    }
-    stages[options_.stage].push_back({self, seconds_, queues_.mean(self), false});
-    queues_.clear();
-    const auto move = choose_move(stages, options_.hysteresis);
+    const auto move = balance_.look(now, others, {fabric_->id(), options_.stage, seconds_, queue_.mean()});
     if (!move) return;
-    log_(severity::info, "peer " + std::to_string(move->who) + " is to serve stage " + std::to_string(move->to));
-    moving_ = *move;
+    if (!move->again) {
+      log_(severity::info, "peer " + std::to_string(move->who) + " is to serve stage " + std::to_string(move->to));
+    }
     post(move->who, swarm_wire::move_request{term_, move->to});
   }
 
@@ -37164,23 +37438,15 @@ class swarm_coordinator : protected swarm_table_sync {
            std::to_string(micro_batches_.done().size()) + " micro-batches are through\n";
   }
 
-  struct sums_seen {
-    std::uint64_t changes = 0, turn = 0, version = 0;
-    std::uint32_t term = 0;
-    friend bool operator==(const sums_seen&, const sums_seen&) = default;
-  };
+  using sums_seen = std::array<std::uint64_t, 4>;  // changes, turn, version, term
 
-  static constexpr std::size_t early_turns = 4;
   static constexpr std::size_t most_kept_losses = 4096;
 
   Router rule_;  // for runs() alone
   swarm_scheduler<Router> scheduler_;
-  std::map<std::pair<std::uint64_t, std::uint32_t>, std::pair<net::peer_id, swarm_wire::order>>
-      orders_;                                 // of turns to come
+  early_orders orders_;
   std::map<std::uint64_t, double> evaluated_;  // by turn: summed losses
-  queue_watch queues_;
-  std::map<net::peer_id, std::uint32_t> balanced_;  // stages by peer, when they were looked at last
-  swarm_move moving_;                               // the last one that was asked for
+  stage_balance balance_;
   swarm_wire::verdict verdict_;
   std::optional<std::uint32_t> move_to_;
   time_point claims_from_;  // before, others that coordinate already are listened for
@@ -37193,7 +37459,7 @@ class swarm_coordinator : protected swarm_table_sync {
   std::uint64_t times_forgotten_ = 0;
   std::uint64_t sound_from_ = 0;  // the step from which this peer computes again
   std::uint32_t offences_ = 0;    // times that it came to values that are not finite
-  sums_seen sums_seen_;
+  sums_seen sums_seen_{};
   net::arrival_statistics trainer_times_;  // of what the trainer computes at a stretch
   time_point seen_trainer_, looked_at_;
   bool trainer_hangs_ = false;
@@ -37403,7 +37669,7 @@ class swarm_message_handler : protected swarm_coordinator<Router>, protected net
   /// A neighbour announces two tensors a micro-batch and turn, and what it sends again. Who goes on and on is sent away.
   void take(net::peer_index link, net::peer_id from, const swarm_wire::tensor_announcement& p) {
     if (p.turn < micro_batches_.turn()) return;
-    const std::size_t most = announced_each * this->most_micro_batches();
+    const std::size_t most = announced_each * options_.most_micro_batches();
     if (++announced_[link] <= most && announcements_.size() < announced_in_all * most)
       return announcements_.emplace_back(link, p), void();
     log_(severity::warning, "peer " + std::to_string(from) + " is sent away: it announced more tensors than a turn has");

@@ -5337,6 +5337,108 @@ replay_result replay(const preemption_trace& trace, const recovery_job& job, con
 
 #endif  // CAUSEWAY_PLAN_PREEMPTION_REPLAY_HPP
 
+// ---- causeway/core/table_text.hpp ----
+#ifndef CAUSEWAY_CORE_TABLE_TEXT_HPP
+#define CAUSEWAY_CORE_TABLE_TEXT_HPP
+
+// What tables have in common that people write as text: lines, comments from '#' on, fields, numbers, and errors that name
+// the line. Nothing is trusted, and sizes are bounded.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace text {
+
+inline constexpr std::size_t longest_table = std::size_t{16} << 20U;
+
+CAUSEWAY_DECL std::string_view trimmed(std::string_view text);
+
+/// The parts of `text` between `separator`, trimmed. At least one.
+CAUSEWAY_DECL std::vector<std::string_view> split(std::string_view text, char separator);
+
+/// One line of a file, for messages.
+struct place {
+  const std::string& name;
+  std::size_t line;
+
+  CAUSEWAY_DECL [[nodiscard]] error wrong(const std::string& what) const;
+};
+
+/// Calls `take(line, place)` for each line that holds more than blanks and comments. `name` is for messages.
+template <class Take>
+result<void> for_each_line(std::string_view text, const std::string& name, Take take) {
+  if (text.size() > longest_table) return fail(errc::too_large, name, "longer than 16 MiB; leave out what is not needed");
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::size_t end = text.find('\n');
+    const std::string_view whole = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    const std::string_view line = trimmed(whole.substr(0, whole.find('#')));
+    if (!line.empty()) CAUSEWAY_TRY(take(line, place{name, number}));
+  }
+  return {};
+}
+
+/// A number of type T that takes the whole field.
+template <class T>
+result<T> number_from(std::string_view field, const place& at, const char* what) {
+  T value{};
+  const auto [end, code] = std::from_chars(field.data(), field.data() + field.size(), value);
+  if (field.empty() || code != std::errc{} || end != field.data() + field.size()) {
+    return at.wrong(std::string{what} + " is not a number: \"" + std::string{field.substr(0, 40)} + '"');
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(value)) return at.wrong(std::string{what} + " must be finite");
+  }
+  return value;
+}
+
+/// `value` in [least, most].
+CAUSEWAY_DECL result<double> number_between(std::string_view field, double least, double most, const place& at,
+                                            const char* what);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::text
+
+#endif  // CAUSEWAY_CORE_TABLE_TEXT_HPP
+
+// ---- causeway/core/impl/table_text.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP
+#define CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP
+
+// Bodies of core/table_text.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace text {
+
+CAUSEWAY_DECL std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r";
+  const std::size_t begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+CAUSEWAY_DECL std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(trimmed(text.substr(0, end)));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+CAUSEWAY_DECL error place::wrong(const std::string& what) const {
+  return fail(errc::bad_text, name + ", line " + std::to_string(line), what);
+}
+
+CAUSEWAY_DECL result<double> number_between(std::string_view field, double least, double most, const place& at,
+                                            const char* what) {
+  CAUSEWAY_ASSIGN(const double value, number_from<double>(field, at, what));
+  if (value >= least && value <= most) return value;
+  return at.wrong(std::string{what} + " is out of range: " + std::string{field.substr(0, 40)});
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::text
+
+#endif  // CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP
+#endif
+
 // ---- causeway/plan/preemption_trace_text.hpp ----
 #ifndef CAUSEWAY_PLAN_PREEMPTION_TRACE_TEXT_HPP
 #define CAUSEWAY_PLAN_PREEMPTION_TRACE_TEXT_HPP
@@ -5355,14 +5457,9 @@ struct trace_text_options {
 
 namespace detail {
 
-inline constexpr std::size_t longest_trace_text = std::size_t{16} << 20U;  // bytes
 inline constexpr std::size_t most_trace_events = std::size_t{1} << 20U;
 inline constexpr std::size_t most_trace_instances = 65'536;  // at one time
 inline constexpr double longest_trace = 1e9;                 // seconds: 31 years
-
-CAUSEWAY_DECL std::string_view trimmed_field(std::string_view text);
-
-CAUSEWAY_DECL std::vector<std::string_view> fields_of(std::string_view line);
 
 class trace_reader {
  public:
@@ -5373,14 +5470,13 @@ class trace_reader {
  private:
   static constexpr std::size_t absent = static_cast<std::size_t>(-1);
 
-  CAUSEWAY_DECL [[nodiscard]] error wrong(const std::string& what) const;
+  [[nodiscard]] text::place here() const { return {options_.name, line_}; }
+  [[nodiscard]] error wrong(const std::string& what) const { return here().wrong(what); }
   CAUSEWAY_DECL static std::string quoted(std::string_view field);
 
   CAUSEWAY_DECL result<void> take(const std::vector<std::string_view>& fields);
 
   CAUSEWAY_DECL result<void> take_header(const std::vector<std::string_view>& names);
-
-  CAUSEWAY_DECL static bool is_number(std::string_view field);
 
   CAUSEWAY_DECL result<double> time_from(std::string_view field);
 
@@ -5427,23 +5523,6 @@ CAUSEWAY_DECL std::string write_trace(const preemption_trace& trace);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
-CAUSEWAY_DECL std::string_view trimmed_field(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r";
-  const std::size_t begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
-
-CAUSEWAY_DECL std::vector<std::string_view> fields_of(std::string_view line) {
-  std::vector<std::string_view> fields;
-  for (;;) {
-    const std::size_t end = line.find(',');
-    fields.push_back(trimmed_field(line.substr(0, end)));
-    if (end == std::string_view::npos) return fields;
-    line.remove_prefix(end + 1);
-  }
-}
-
 CAUSEWAY_DECL trace_reader::trace_reader(const trace_text_options& o)
     : options_{o}, per_second_{o.per_second}, draw_{o.seed, mix(0x636f756e74U)} {}
 
@@ -5452,29 +5531,20 @@ CAUSEWAY_DECL std::string trace_reader::quoted(std::string_view field) {
 }
 
 CAUSEWAY_DECL result<preemption_trace> trace_reader::read(std::string_view text) {
-  if (text.size() > longest_trace_text)
-    return fail(errc::too_large, options_.name, "longer than 16 MiB; cut it into shorter traces");
-  for (line_ = 1; !text.empty(); ++line_) {
-    const std::size_t end = text.find('\n');
-    const std::string_view whole = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    const std::string_view line = trimmed_field(whole.substr(0, whole.find('#')));
-    if (!line.empty()) CAUSEWAY_TRY(take(fields_of(line)));
-  }
+  CAUSEWAY_TRY(text::for_each_line(text, options_.name, [this](std::string_view line, const text::place& at) {
+    line_ = at.line;
+    return take(text::split(line, ','));
+  }));
   if (!known_) return fail(errc::bad_text, options_.name, "has no line with a time; see docs/reference/traces.md");
   if (trace_.zones.empty()) trace_.zones.emplace_back();
   return std::move(trace_);
-}
-
-CAUSEWAY_DECL error trace_reader::wrong(const std::string& what) const {
-  return fail(errc::bad_text, options_.name + ", line " + std::to_string(line_), what);
 }
 
 CAUSEWAY_DECL result<void> trace_reader::take(const std::vector<std::string_view>& fields) {
   if (!known_) {
     known_ = true;
     width_ = fields.size();
-    if (!is_number(fields[0])) return take_header(fields);
+    if (!text::number_from<double>(fields[0], here(), "the time")) return take_header(fields);
     if (width_ != 2 && width_ != 3)
       return wrong("a table without names of columns has 2 (time,count) or 3 (time,add|remove,instance), not " +
                    std::to_string(width_));
@@ -5510,16 +5580,8 @@ CAUSEWAY_DECL result<void> trace_reader::take_header(const std::vector<std::stri
   return {};
 }
 
-CAUSEWAY_DECL bool trace_reader::is_number(std::string_view field) {
-  double value = 0;
-  const auto [end, code] = std::from_chars(field.data(), field.data() + field.size(), value);
-  return !field.empty() && code == std::errc{} && end == field.data() + field.size() && std::isfinite(value);
-}
-
 CAUSEWAY_DECL result<double> trace_reader::time_from(std::string_view field) {
-  if (!is_number(field)) return wrong("the time is not a number: " + quoted(field));
-  double value = 0;
-  std::from_chars(field.data(), field.data() + field.size(), value);
+  CAUSEWAY_ASSIGN(double value, text::number_from<double>(field, here(), "the time"));
   value /= per_second_;
   if (!(value >= 0 && value <= longest_trace)) return wrong("times are from 0 to 1e9 seconds, not " + quoted(field));
   if (value < trace_.seconds) return wrong("goes back in time; sort the lines");
@@ -5570,15 +5632,14 @@ CAUSEWAY_DECL result<void> trace_reader::add(double seconds, bool arrives, std::
 }
 
 CAUSEWAY_DECL result<void> trace_reader::take_count(double seconds, std::string_view field) {
-  std::uint32_t count = 0;
-  const auto [end, code] = std::from_chars(field.data(), field.data() + field.size(), count);
-  if (field.empty() || code != std::errc{} || end != field.data() + field.size() || count > most_trace_instances)
+  const auto count = text::number_from<std::uint32_t>(field, here(), "the count");
+  if (!count || *count > most_trace_instances)
     return wrong("the count is a whole number up to 65,536, not " + quoted(field));
-  while (live_.size() < count) {
+  while (live_.size() < *count) {
     CAUSEWAY_ASSIGN(const std::uint32_t id, instance_of("node" + std::to_string(ids_.size() + 1), {}));
     CAUSEWAY_TRY(add(seconds, true, id));
   }
-  while (live_.size() > count) CAUSEWAY_TRY(add(seconds, false, live_[draw_.below(live_.size())]));
+  while (live_.size() > *count) CAUSEWAY_TRY(add(seconds, false, live_[draw_.below(live_.size())]));
   return {};
 }
 

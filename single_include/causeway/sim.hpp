@@ -237,10 +237,18 @@ struct error {
 
 // What a simulated cluster is made of, as plain values: hosts, the lines between them, and the rules that hold for all.
 
+#include <cmath>
 #include <cstddef>
 #include <limits>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
+
+namespace detail {
+
+/// Whole nanoseconds; `seconds` at most some 290 years.
+inline duration from_seconds(double seconds) { return duration{std::llround(seconds * 1e9)}; }
+
+}  // namespace detail
 
 /// A host's place in its world: 0, 1, 2, ... in the order of add_host.
 using host_index = std::uint32_t;
@@ -305,7 +313,6 @@ struct world_options {
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <unordered_map>
 #include <vector>
@@ -5852,19 +5859,19 @@ CAUSEWAY_DECL void fabric::after_event() {
 #endif  // CAUSEWAY_SIM_IMPL_FABRIC_IPP
 #endif
 
-// ---- causeway/sim/table_text.hpp ----
-#ifndef CAUSEWAY_SIM_TABLE_TEXT_HPP
-#define CAUSEWAY_SIM_TABLE_TEXT_HPP
+// ---- causeway/core/table_text.hpp ----
+#ifndef CAUSEWAY_CORE_TABLE_TEXT_HPP
+#define CAUSEWAY_CORE_TABLE_TEXT_HPP
 
-// What the simulator's text files have in common: lines, comments from '#' on, fields, numbers, and errors that name the
-// line. Text comes from people: nothing is trusted, and sizes are bounded.
+// What tables have in common that people write as text: lines, comments from '#' on, fields, numbers, and errors that name
+// the line. Nothing is trusted, and sizes are bounded.
 
 #include <charconv>
 #include <system_error>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace text {
 
-inline constexpr std::size_t longest_table_text = std::size_t{16} << 20U;
+inline constexpr std::size_t longest_table = std::size_t{16} << 20U;
 
 CAUSEWAY_DECL std::string_view trimmed(std::string_view text);
 
@@ -5872,7 +5879,7 @@ CAUSEWAY_DECL std::string_view trimmed(std::string_view text);
 CAUSEWAY_DECL std::vector<std::string_view> split(std::string_view text, char separator);
 
 /// One line of a file, for messages.
-struct text_place {
+struct place {
   const std::string& name;
   std::size_t line;
 
@@ -5882,51 +5889,47 @@ struct text_place {
 /// Calls `take(line, place)` for each line that holds more than blanks and comments. `name` is for messages.
 template <class Take>
 result<void> for_each_line(std::string_view text, const std::string& name, Take take) {
-  if (text.size() > longest_table_text)
-    return fail(errc::too_large, name, "longer than 16 MiB; leave out what is not needed");
+  if (text.size() > longest_table) return fail(errc::too_large, name, "longer than 16 MiB; leave out what is not needed");
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::size_t end = text.find('\n');
     const std::string_view whole = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     const std::string_view line = trimmed(whole.substr(0, whole.find('#')));
-    if (!line.empty()) CAUSEWAY_TRY(take(line, text_place{name, number}));
+    if (!line.empty()) CAUSEWAY_TRY(take(line, place{name, number}));
   }
   return {};
 }
 
 /// A number of type T that takes the whole field.
 template <class T>
-result<T> number_from(std::string_view field, const text_place& place, const char* what) {
+result<T> number_from(std::string_view field, const place& at, const char* what) {
   T value{};
   const auto [end, code] = std::from_chars(field.data(), field.data() + field.size(), value);
   if (field.empty() || code != std::errc{} || end != field.data() + field.size()) {
-    return place.wrong(std::string{what} + " is not a number: \"" + std::string{field.substr(0, 40)} + '"');
+    return at.wrong(std::string{what} + " is not a number: \"" + std::string{field.substr(0, 40)} + '"');
   }
   if constexpr (std::is_floating_point_v<T>) {
-    if (!std::isfinite(value)) return place.wrong(std::string{what} + " must be finite");
+    if (!std::isfinite(value)) return at.wrong(std::string{what} + " must be finite");
   }
   return value;
 }
 
 /// `value` in [least, most].
-CAUSEWAY_DECL result<double> number_between(std::string_view field, double least, double most, const text_place& place,
+CAUSEWAY_DECL result<double> number_between(std::string_view field, double least, double most, const place& at,
                                             const char* what);
 
-/// Whole nanoseconds; `seconds` at most some 290 years.
-inline duration from_seconds(double seconds) { return duration{std::llround(seconds * 1e9)}; }
+}}}  // namespace causeway::CAUSEWAY_ABI::text
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
+#endif  // CAUSEWAY_CORE_TABLE_TEXT_HPP
 
-#endif  // CAUSEWAY_SIM_TABLE_TEXT_HPP
-
-// ---- causeway/sim/impl/table_text.ipp ----
+// ---- causeway/core/impl/table_text.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_SIM_IMPL_TABLE_TEXT_IPP
-#define CAUSEWAY_SIM_IMPL_TABLE_TEXT_IPP
+#ifndef CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP
+#define CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP
 
-// Bodies of sim/table_text.hpp.
+// Bodies of core/table_text.hpp.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace text {
 
 CAUSEWAY_DECL std::string_view trimmed(std::string_view text) {
   constexpr std::string_view blanks = " \t\r";
@@ -5945,20 +5948,20 @@ CAUSEWAY_DECL std::vector<std::string_view> split(std::string_view text, char se
   }
 }
 
-CAUSEWAY_DECL error text_place::wrong(const std::string& what) const {
+CAUSEWAY_DECL error place::wrong(const std::string& what) const {
   return fail(errc::bad_text, name + ", line " + std::to_string(line), what);
 }
 
-CAUSEWAY_DECL result<double> number_between(std::string_view field, double least, double most, const text_place& place,
+CAUSEWAY_DECL result<double> number_between(std::string_view field, double least, double most, const place& at,
                                             const char* what) {
-  CAUSEWAY_ASSIGN(const double value, number_from<double>(field, place, what));
+  CAUSEWAY_ASSIGN(const double value, number_from<double>(field, at, what));
   if (value >= least && value <= most) return value;
-  return place.wrong(std::string{what} + " is out of range: " + std::string{field.substr(0, 40)});
+  return at.wrong(std::string{what} + " is out of range: " + std::string{field.substr(0, 40)});
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
+}}}  // namespace causeway::CAUSEWAY_ABI::text
 
-#endif  // CAUSEWAY_SIM_IMPL_TABLE_TEXT_IPP
+#endif  // CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP
 #endif
 
 // ---- causeway/sim/fault_plan.hpp ----
@@ -6118,11 +6121,11 @@ CAUSEWAY_DECL std::string exact(double value);
 /// Seconds with as many decimals as needed, from whole nanoseconds.
 CAUSEWAY_DECL std::string exact(time_point at);
 
-CAUSEWAY_DECL result<time_point> moment_from(std::string_view field, const text_place& place);
+CAUSEWAY_DECL result<time_point> moment_from(std::string_view field, const text::place& place);
 
-CAUSEWAY_DECL result<std::vector<std::uint32_t>> hosts_from(std::string_view field, const text_place& place);
+CAUSEWAY_DECL result<std::vector<std::uint32_t>> hosts_from(std::string_view field, const text::place& place);
 
-CAUSEWAY_DECL result<fault> fault_from(std::string_view line, const text_place& place);
+CAUSEWAY_DECL result<fault> fault_from(std::string_view line, const text::place& place);
 
 }  // namespace detail
 
@@ -6205,34 +6208,34 @@ CAUSEWAY_DECL std::string exact(time_point at) {
   return rest.empty() ? text : text + '.' + rest;
 }
 
-CAUSEWAY_DECL result<time_point> moment_from(std::string_view field, const text_place& place) {
+CAUSEWAY_DECL result<time_point> moment_from(std::string_view field, const text::place& place) {
   const std::size_t dot = std::min(field.find('.'), field.size());
   CAUSEWAY_ASSIGN(const std::uint64_t whole,
-                  number_from<std::uint64_t>(field.substr(0, dot), place, "the time in seconds"));
+                  text::number_from<std::uint64_t>(field.substr(0, dot), place, "the time in seconds"));
   if (whole > 9'000'000'000U) return place.wrong("the time is out of range");
   std::uint64_t fraction = 0;
   if (dot < field.size()) {
     std::string digits{field.substr(dot + 1)};
     if (digits.empty() || digits.size() > 9) return place.wrong("the time needs one to nine decimals after the point");
     digits.append(9 - digits.size(), '0');
-    CAUSEWAY_ASSIGN(fraction, number_from<std::uint64_t>(digits, place, "the time in seconds"));
+    CAUSEWAY_ASSIGN(fraction, text::number_from<std::uint64_t>(digits, place, "the time in seconds"));
   }
   return time_point{duration{static_cast<std::int64_t>(whole * 1'000'000'000 + fraction)}};
 }
 
-CAUSEWAY_DECL result<std::vector<std::uint32_t>> hosts_from(std::string_view field, const text_place& place) {
+CAUSEWAY_DECL result<std::vector<std::uint32_t>> hosts_from(std::string_view field, const text::place& place) {
   std::vector<std::uint32_t> hosts;
-  for (const std::string_view part : split(field, ',')) {
-    CAUSEWAY_ASSIGN(const auto host, number_from<std::uint32_t>(part, place, "a host"));
+  for (const std::string_view part : text::split(field, ',')) {
+    CAUSEWAY_ASSIGN(const auto host, text::number_from<std::uint32_t>(part, place, "a host"));
     if (host >= 1'000'000) return place.wrong("hosts are numbered from 0 to 999999");
     hosts.push_back(host);
   }
   return hosts;
 }
 
-CAUSEWAY_DECL result<fault> fault_from(std::string_view line, const text_place& place) {
+CAUSEWAY_DECL result<fault> fault_from(std::string_view line, const text::place& place) {
   std::vector<std::string_view> words;
-  for (const std::string_view word : split(line, ' ')) {
+  for (const std::string_view word : text::split(line, ' ')) {
     if (!word.empty()) words.push_back(word);
   }
   if (words.size() < 3) return place.wrong("wants: seconds, what happens, hosts");
@@ -6251,7 +6254,7 @@ CAUSEWAY_DECL result<fault> fault_from(std::string_view line, const text_place& 
   if (has_amount(f.kind)) {
     if (words.size() <= next) return place.wrong("wants an amount at its end");
     constexpr double most = std::numeric_limits<double>::max();
-    CAUSEWAY_ASSIGN(f.amount, number_between(words[next++], 0, most, place, "the amount"));
+    CAUSEWAY_ASSIGN(f.amount, text::number_between(words[next++], 0, most, place, "the amount"));
   }
   if (words.size() != next) return place.wrong("has more words than it should");
   return f;
@@ -6274,12 +6277,11 @@ CAUSEWAY_DECL std::string fault_plan::text() const {
 
 CAUSEWAY_DECL result<fault_plan> fault_plan::parse(std::string_view text, const std::string& name) {
   fault_plan plan;
-  CAUSEWAY_TRY(
-      detail::for_each_line(text, name, [&](std::string_view line, const detail::text_place& place) -> result<void> {
-        CAUSEWAY_ASSIGN(fault read, detail::fault_from(line, place));
-        plan.faults.push_back(std::move(read));
-        return {};
-      }));
+  CAUSEWAY_TRY(text::for_each_line(text, name, [&](std::string_view line, const text::place& place) -> result<void> {
+    CAUSEWAY_ASSIGN(fault read, detail::fault_from(line, place));
+    plan.faults.push_back(std::move(read));
+    return {};
+  }));
   return plan;
 }
 
@@ -6883,22 +6885,21 @@ CAUSEWAY_DECL fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t h
 CAUSEWAY_DECL result<fault_plan> parse_preemptions(std::string_view text, const std::string& name) {
   fault_plan plan;
   bool header = false;
-  CAUSEWAY_TRY(
-      detail::for_each_line(text, name, [&](std::string_view line, const detail::text_place& place) -> result<void> {
-        const auto fields = detail::split(line, ',');
-        if (!std::exchange(header, true)) {
-          if (fields == std::vector<std::string_view>{"seconds", "host", "event"}) return {};
-          return place.wrong("the first line must be \"seconds,host,event\"");
-        }
-        if (fields.size() != 3) return place.wrong("wants three fields: seconds,host,event");
-        fault f;
-        CAUSEWAY_ASSIGN(f.at, detail::moment_from(fields[0], place));
-        CAUSEWAY_ASSIGN(f.hosts, detail::hosts_from(fields[1], place));
-        if (fields[2] != "preempt" && fields[2] != "join") return place.wrong("the event must be preempt or join");
-        f.kind = fields[2] == "join" ? fault_kind::restart : fault_kind::power_off;
-        plan.faults.push_back(std::move(f));
-        return {};
-      }));
+  CAUSEWAY_TRY(text::for_each_line(text, name, [&](std::string_view line, const text::place& place) -> result<void> {
+    const auto fields = text::split(line, ',');
+    if (!std::exchange(header, true)) {
+      if (fields == std::vector<std::string_view>{"seconds", "host", "event"}) return {};
+      return place.wrong("the first line must be \"seconds,host,event\"");
+    }
+    if (fields.size() != 3) return place.wrong("wants three fields: seconds,host,event");
+    fault f;
+    CAUSEWAY_ASSIGN(f.at, detail::moment_from(fields[0], place));
+    CAUSEWAY_ASSIGN(f.hosts, detail::hosts_from(fields[1], place));
+    if (fields[2] != "preempt" && fields[2] != "join") return place.wrong("the event must be preempt or join");
+    f.kind = fields[2] == "join" ? fault_kind::restart : fault_kind::power_off;
+    plan.faults.push_back(std::move(f));
+    return {};
+  }));
   plan.sort();
   return plan;
 }
@@ -6960,9 +6961,9 @@ class link_table {
     std::size_t count = 0;
   };
 
-  CAUSEWAY_DECL static result<columns> read_header(std::string_view line, const detail::text_place& place);
-  CAUSEWAY_DECL result<void> read_row(std::string_view line, const columns& header, const detail::text_place& place);
-  CAUSEWAY_DECL result<std::uint32_t> region(std::string_view name, const detail::text_place& place);
+  CAUSEWAY_DECL static result<columns> read_header(std::string_view line, const text::place& place);
+  CAUSEWAY_DECL result<void> read_row(std::string_view line, const columns& header, const text::place& place);
+  CAUSEWAY_DECL result<std::uint32_t> region(std::string_view name, const text::place& place);
 
   std::vector<std::string> regions_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, region_link> links_;
@@ -6996,18 +6997,17 @@ CAUSEWAY_DECL const region_link* link_table::find(std::uint32_t from, std::uint3
 CAUSEWAY_DECL result<link_table> link_table::parse(std::string_view text, const std::string& name) {
   link_table table;
   std::optional<columns> header;
-  CAUSEWAY_TRY(
-      detail::for_each_line(text, name, [&](std::string_view line, const detail::text_place& place) -> result<void> {
-        if (header) return table.read_row(line, *header, place);
-        CAUSEWAY_ASSIGN(header, read_header(line, place));
-        return {};
-      }));
+  CAUSEWAY_TRY(text::for_each_line(text, name, [&](std::string_view line, const text::place& place) -> result<void> {
+    if (header) return table.read_row(line, *header, place);
+    CAUSEWAY_ASSIGN(header, read_header(line, place));
+    return {};
+  }));
   if (table.links_.empty()) return fail(errc::bad_text, name, "holds no links");
   return table;
 }
 
-CAUSEWAY_DECL result<link_table::columns> link_table::read_header(std::string_view line, const detail::text_place& place) {
-  const auto names = detail::split(line, ',');
+CAUSEWAY_DECL result<link_table::columns> link_table::read_header(std::string_view line, const text::place& place) {
+  const auto names = text::split(line, ',');
   const std::vector<std::string_view> wanted{"from", "to", "rtt_ms", "mbit_s", "jitter_ms", "loss"};
   columns header{names.size() < 3 || names[2] != "one_way_ms", names.size()};
   bool right = names.size() >= 4 && names.size() <= wanted.size();
@@ -7016,7 +7016,7 @@ CAUSEWAY_DECL result<link_table::columns> link_table::read_header(std::string_vi
   return place.wrong("the first line must be \"from,to,rtt_ms,mbit_s[,jitter_ms[,loss]]\", or with one_way_ms");
 }
 
-CAUSEWAY_DECL result<std::uint32_t> link_table::region(std::string_view name, const detail::text_place& place) {
+CAUSEWAY_DECL result<std::uint32_t> link_table::region(std::string_view name, const text::place& place) {
   if (name.empty() || name.size() > 100) return place.wrong("a region needs a name of 1 to 100 bytes");
   if (const auto known = index_of(name)) return *known;
   if (regions_.size() == most_regions) return fail(errc::too_large, place.name, "more than 4,096 regions");
@@ -7024,9 +7024,8 @@ CAUSEWAY_DECL result<std::uint32_t> link_table::region(std::string_view name, co
   return static_cast<std::uint32_t>(regions_.size() - 1);
 }
 
-CAUSEWAY_DECL result<void> link_table::read_row(std::string_view line, const columns& header,
-                                                const detail::text_place& place) {
-  const auto fields = detail::split(line, ',');
+CAUSEWAY_DECL result<void> link_table::read_row(std::string_view line, const columns& header, const text::place& place) {
+  const auto fields = text::split(line, ',');
   if (fields.size() != header.count) {
     return place.wrong("has " + std::to_string(fields.size()) + " fields, the first line has " +
                        std::to_string(header.count));
@@ -7034,16 +7033,16 @@ CAUSEWAY_DECL result<void> link_table::read_row(std::string_view line, const col
   CAUSEWAY_ASSIGN(const std::uint32_t from, region(fields[0], place));
   CAUSEWAY_ASSIGN(const std::uint32_t to, region(fields[1], place));
   region_link link{regions_[from], regions_[to]};
-  CAUSEWAY_ASSIGN(const double latency, detail::number_between(fields[2], 0, 1e6, place, "the latency in ms"));
-  CAUSEWAY_ASSIGN(const double rate, detail::number_between(fields[3], 1e-6, 1e9, place, "the rate in Mbit/s"));
+  CAUSEWAY_ASSIGN(const double latency, text::number_between(fields[2], 0, 1e6, place, "the latency in ms"));
+  CAUSEWAY_ASSIGN(const double rate, text::number_between(fields[3], 1e-6, 1e9, place, "the rate in Mbit/s"));
   link.one_way = detail::from_seconds(latency / (header.round_trip ? 2e3 : 1e3));
   link.bytes_per_s = rate * 1e6 / 8;
   if (header.count > 4) {
-    CAUSEWAY_ASSIGN(const double jitter, detail::number_between(fields[4], 0, 1e6, place, "the jitter in ms"));
+    CAUSEWAY_ASSIGN(const double jitter, text::number_between(fields[4], 0, 1e6, place, "the jitter in ms"));
     link.jitter = detail::from_seconds(jitter / 1e3);
   }
   if (header.count > 5) {
-    CAUSEWAY_ASSIGN(link.loss, detail::number_between(fields[5], 0, 0.999, place, "the loss"));
+    CAUSEWAY_ASSIGN(link.loss, text::number_between(fields[5], 0, 0.999, place, "the loss"));
   }
   const auto known = links_.find({from, to});
   if (known != links_.end() && !mirrored_[{from, to}]) return place.wrong("this pair has a link already");

@@ -8232,6 +8232,29 @@ CAUSEWAY_DECL void memory_network::stall_at(peer_index peer, std::uint64_t nth) 
 #endif  // CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
 #endif
 
+// ---- causeway/net/mpi_options.hpp ----
+#ifndef CAUSEWAY_NET_MPI_OPTIONS_HPP
+#define CAUSEWAY_NET_MPI_OPTIONS_HPP
+
+// What a transport over MPI may be told.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+struct mpi_transport_options {
+  std::size_t inline_bytes = std::size_t{4} << 10U;  ///< longest content that is copied beside its name; equal on all ranks
+  std::size_t kept_bytes = std::size_t{64}
+                           << 20U;  ///< of messages taken before their receive is started; more stays with the senders
+  duration close_grace = std::chrono::seconds{2};  ///< how long MPI may take for bytes that are already moving when a
+                                                   ///< deadline passes, or at the end
+  /// Plain sums of f32 over all ranks are MPI_Iallreduce's, whose order is MPI's: with more than two ranks the last bits
+  /// may be others than those of TCP. false: messages carry them, with the bits of any network. Equal on all ranks.
+  bool own_sums = true;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_MPI_OPTIONS_HPP
+
 // ---- causeway/net/rendezvous.hpp ----
 #ifndef CAUSEWAY_NET_RENDEZVOUS_HPP
 #define CAUSEWAY_NET_RENDEZVOUS_HPP
@@ -10220,40 +10243,43 @@ constexpr std::string_view to_string(simd_level level) noexcept {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE auto run_portable(Args... args) {
+using kernel_result = decltype(Kernel::run(std::declval<Args>()...));
+
+template <class Kernel, class... Args>
+CAUSEWAY_NOINLINE kernel_result<Kernel, Args...> run_portable(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_EXACT_COPY auto run_portable_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_portable_exact(Args... args) {
   return Kernel::run(args...);
 }
 
 #if CAUSEWAY_X86_SIMD
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 auto run_avx2(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 kernel_result<Kernel, Args...> run_avx2(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 CAUSEWAY_EXACT_COPY auto run_avx2_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx2_exact(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 auto run_avx512(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 kernel_result<Kernel, Args...> run_avx512(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY auto run_avx512_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx512_exact(Args... args) {
   return Kernel::run(args...);
 }
 #endif
 
 /// Calls the copy of `Kernel::run` for `level`, which this machine must support.
 template <class Kernel, class... Args>
-inline auto dispatch(simd_level level, Args... args) {
+inline kernel_result<Kernel, Args...> dispatch(simd_level level, Args... args) {
   constexpr bool exact = Kernel::exact;
 #if CAUSEWAY_X86_SIMD
   if constexpr (exact) {
@@ -10296,6 +10322,42 @@ void for_rows(thread_pool& pool, std::int64_t rows, std::int64_t columns, F&& f)
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+// In compiled mode the library has the copies of a kernel, and nobody else compiles them. Below a kernel, outside of all
+// namespaces, for each list of arguments that it is called with: CAUSEWAY_EXACT_KERNEL((float*, const float*), add_kernel).
+#if !defined(CAUSEWAY_COMPILED)
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)
+#else
+#if defined(CAUSEWAY_DEFINE_KERNELS) || defined(CAUSEWAY_IMPLEMENTATION)
+#define CAUSEWAY_KERNEL_COPY(function, arguments, ...) \
+  template kernel_result<__VA_ARGS__, CAUSEWAY_THESE arguments> function<__VA_ARGS__> arguments;
+#else
+#define CAUSEWAY_KERNEL_COPY(function, arguments, ...) \
+  extern template kernel_result<__VA_ARGS__, CAUSEWAY_THESE arguments> function<__VA_ARGS__> arguments;
+#endif
+#if CAUSEWAY_X86_SIMD
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)                                        \
+  namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail { \
+  CAUSEWAY_KERNEL_COPY(run_portable##suffix, arguments, __VA_ARGS__)                          \
+  CAUSEWAY_KERNEL_COPY(run_avx2##suffix, arguments, __VA_ARGS__)                              \
+  CAUSEWAY_KERNEL_COPY(run_avx512##suffix, arguments, __VA_ARGS__)                            \
+  }                                                                                           \
+  }                                                                                           \
+  }                                                                                           \
+  }
+#else
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)                                        \
+  namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail { \
+  CAUSEWAY_KERNEL_COPY(run_portable##suffix, arguments, __VA_ARGS__)                          \
+  }                                                                                           \
+  }                                                                                           \
+  }                                                                                           \
+  }
+#endif
+#define CAUSEWAY_THESE(...) __VA_ARGS__
+#endif
+#define CAUSEWAY_EXACT_KERNEL(arguments, ...) CAUSEWAY_KERNEL_COPIES(_exact, arguments, __VA_ARGS__)
+#define CAUSEWAY_FAST_KERNEL(arguments, ...) CAUSEWAY_KERNEL_COPIES(, arguments, __VA_ARGS__)
 
 #endif  // CAUSEWAY_KERNELS_TARGETS_HPP
 
@@ -10681,6 +10743,8 @@ inline void convert(thread_pool& pool, const float* from, float* to, std::int64_
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), convert_kernel)
+
 #endif  // CAUSEWAY_KERNELS_CONVERT_HPP
 
 // ---- causeway/kernels/elementwise.hpp ----
@@ -10824,6 +10888,12 @@ void zero(thread_pool& pool, T* y, std::int64_t count) {
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t), add_kernel)
+CAUSEWAY_EXACT_KERNEL((bf16*, const bf16*, const bf16*, std::int64_t), add_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t), subtract_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float, const float*, std::int64_t), axpy_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float, std::int64_t), scale_kernel)
 
 #endif  // CAUSEWAY_KERNELS_ELEMENTWISE_HPP
 
@@ -12785,6 +12855,36 @@ CAUSEWAY_DECL bool group_view::are_distinct() const {
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 #endif
+
+// ---- causeway/collective/mpi_site_options.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_MPI_SITE_OPTIONS_HPP
+#define CAUSEWAY_COLLECTIVE_MPI_SITE_OPTIONS_HPP
+
+// How the ranks of an MPI job can make a sum, and what a site of them may be told.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// How the ranks of a job make a sum.
+enum class mpi_way : std::uint8_t {
+  all_reduce,  ///< MPI_Iallreduce
+  in_parts,    ///< MPI_Ireduce_scatter, then MPI_Iallgatherv
+  messages,    ///< collective::all_reduce_sum over net::mpi_transport, in the order of the ranks: the bits of any transport
+  direct,      ///< all to all, added here in the same order: f32 of up to 16 KiB, else as all_reduce
+  shared       ///< in memory that all ranks share, in the same order: f32 on one host, else as all_reduce
+};
+inline constexpr mpi_way mpi_ways[] = {mpi_way::all_reduce, mpi_way::in_parts, mpi_way::messages, mpi_way::direct,
+                                       mpi_way::shared};
+
+struct mpi_site_options {
+  std::size_t measure_up_to = 0;  ///< as `measure`, when the site is opened; 0: nothing is timed
+  /// Only `shared` or `messages`: sums have the same bits over any network, on any number of hosts.
+  bool same_bits = false;
+  thread_pool* pool = nullptr;  ///< for what is computed here; none: the caller's thread. Must outlive the site
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_MPI_SITE_OPTIONS_HPP
 
 // ---- causeway/kernels/reduce.hpp ----
 #ifndef CAUSEWAY_KERNELS_REDUCE_HPP
@@ -15981,6 +16081,19 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, f16*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
+
 #endif  // CAUSEWAY_COMPRESS_ELEMENT_HPP
 
 // ---- causeway/compress/none.hpp ----
@@ -16562,19 +16675,8 @@ CAUSEWAY_DECL result<void> mpi_world::leave(duration at_most) const {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
-struct mpi_transport_options {
-  std::size_t inline_bytes = std::size_t{4} << 10U;  ///< longest content that is copied beside its name; equal on all ranks
-  std::size_t kept_bytes = std::size_t{64}
-                           << 20U;  ///< of messages taken before their receive is started; more stays with the senders
-  duration close_grace = std::chrono::seconds{2};  ///< how long MPI may take for bytes that are already moving when a
-                                                   ///< deadline passes, or at the end
-  /// Plain sums of f32 over all ranks are MPI_Iallreduce's, whose order is MPI's: with more than two ranks the last bits
-  /// may be others than those of TCP. false: messages carry them, with the bits of any network. Equal on all ranks.
-  bool own_sums = true;
-};
-
 namespace detail {
-class mpi_engine;  // in the body: it has MPI's own types
+class mpi_engine;  // it has MPI's own types
 }
 
 /// Peer i is rank i of the world that it is opened in. Models Transport; all calls come from the thread that entered MPI.
@@ -16619,17 +16721,17 @@ static_assert(SumsItself<mpi_transport>);
 
 #endif  // CAUSEWAY_NET_MPI_TRANSPORT_HPP
 
-// ---- causeway/net/impl/mpi_transport.ipp ----
+// ---- causeway/net/mpi_engine.hpp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
-#define CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
+#ifndef CAUSEWAY_NET_MPI_ENGINE_HPP
+#define CAUSEWAY_NET_MPI_ENGINE_HPP
 
-// Bodies of net/mpi_transport.hpp, and the engine behind it.
+// What is behind net::mpi_transport: messages as words that name them and pieces that carry them, requests of MPI that are
+// under way, and sums. Only bodies include it: it has MPI's own types.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
-namespace detail {
-
+/// Of one rank. As the transport: one thread.
 class mpi_engine {
  public:
   CAUSEWAY_DECL mpi_engine(mpi_communicator line, const mpi_transport_options& options);
@@ -16723,6 +16825,72 @@ class mpi_engine {
   std::uint64_t pieces_ = 0;
   traffic counters_;
 };
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_MPI_ENGINE_HPP
+#endif
+
+// ---- causeway/net/impl/mpi_transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
+#define CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
+
+// Bodies of net/mpi_transport.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL mpi_transport::mpi_transport(std::shared_ptr<detail::mpi_engine> engine) : engine_{std::move(engine)} {}
+
+CAUSEWAY_DECL result<mpi_transport> mpi_transport::open(const mpi_world& world, const mpi_transport_options& options) {
+  detail::mpi_communicator line = *world.line();
+  if (!line.process->usable()) return fail(errc::peer_lost, "MPI", "is not usable any more; start the job anew");
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Comm own = MPI_COMM_NULL;
+  CAUSEWAY_TRY(detail::mpi_check(MPI_Comm_idup(line.handle, &own, &request), "opening a transport"));
+  CAUSEWAY_TRY(detail::mpi_wait(line, request, world.patience(), "opening a transport"));
+  line.handle = own;
+  CAUSEWAY_TRY(detail::mpi_check(MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN), "opening a transport"));
+  auto engine = std::make_shared<detail::mpi_engine>(std::move(line), options);
+  CAUSEWAY_TRY(engine->open());
+  return mpi_transport{std::move(engine)};
+}
+
+CAUSEWAY_DECL peer_index mpi_transport::self() const noexcept { return engine_->self(); }
+CAUSEWAY_DECL std::uint32_t mpi_transport::size() const noexcept { return engine_->size(); }
+
+CAUSEWAY_DECL operation mpi_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return engine_->send(to, id, bytes);
+}
+
+CAUSEWAY_DECL operation mpi_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return engine_->receive(from, id, buffer);
+}
+
+CAUSEWAY_DECL bool mpi_transport::sums() const noexcept { return engine_->sums(); }
+CAUSEWAY_DECL operation mpi_transport::sum(std::span<float> data) { return engine_->sum(data); }
+
+CAUSEWAY_DECL result<std::size_t> mpi_transport::wait(operation op, time_point deadline) {
+  return engine_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL bool mpi_transport::done(operation op) const { return engine_->done(op); }
+CAUSEWAY_DECL traffic mpi_transport::stats() const { return engine_->stats(); }
+CAUSEWAY_DECL std::string mpi_transport::describe_waits() const { return engine_->describe(); }
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
+#endif
+
+// ---- causeway/net/impl/mpi_engine.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_MPI_ENGINE_IPP
+#define CAUSEWAY_NET_IMPL_MPI_ENGINE_IPP
+
+// Bodies of net/mpi_engine.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL mpi_engine::mpi_engine(mpi_communicator line, const mpi_transport_options& options)
     : line_{std::move(line)}, options_{options}, heard_(sizeof(word) + options.inline_bytes) {}
@@ -17052,49 +17220,9 @@ CAUSEWAY_DECL std::string mpi_engine::describe() const {
   return text;
 }
 
-}  // namespace detail
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
-CAUSEWAY_DECL mpi_transport::mpi_transport(std::shared_ptr<detail::mpi_engine> engine) : engine_{std::move(engine)} {}
-
-CAUSEWAY_DECL result<mpi_transport> mpi_transport::open(const mpi_world& world, const mpi_transport_options& options) {
-  detail::mpi_communicator line = *world.line();
-  if (!line.process->usable()) return fail(errc::peer_lost, "MPI", "is not usable any more; start the job anew");
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Comm own = MPI_COMM_NULL;
-  CAUSEWAY_TRY(detail::mpi_check(MPI_Comm_idup(line.handle, &own, &request), "opening a transport"));
-  CAUSEWAY_TRY(detail::mpi_wait(line, request, world.patience(), "opening a transport"));
-  line.handle = own;
-  CAUSEWAY_TRY(detail::mpi_check(MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN), "opening a transport"));
-  auto engine = std::make_shared<detail::mpi_engine>(std::move(line), options);
-  CAUSEWAY_TRY(engine->open());
-  return mpi_transport{std::move(engine)};
-}
-
-CAUSEWAY_DECL peer_index mpi_transport::self() const noexcept { return engine_->self(); }
-CAUSEWAY_DECL std::uint32_t mpi_transport::size() const noexcept { return engine_->size(); }
-
-CAUSEWAY_DECL operation mpi_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-  return engine_->send(to, id, bytes);
-}
-
-CAUSEWAY_DECL operation mpi_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-  return engine_->receive(from, id, buffer);
-}
-
-CAUSEWAY_DECL bool mpi_transport::sums() const noexcept { return engine_->sums(); }
-CAUSEWAY_DECL operation mpi_transport::sum(std::span<float> data) { return engine_->sum(data); }
-
-CAUSEWAY_DECL result<std::size_t> mpi_transport::wait(operation op, time_point deadline) {
-  return engine_->wait(op, deadline);
-}
-
-CAUSEWAY_DECL bool mpi_transport::done(operation op) const { return engine_->done(op); }
-CAUSEWAY_DECL traffic mpi_transport::stats() const { return engine_->stats(); }
-CAUSEWAY_DECL std::string mpi_transport::describe_waits() const { return engine_->describe(); }
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
+#endif  // CAUSEWAY_NET_IMPL_MPI_ENGINE_IPP
 #endif
 
 
@@ -17109,27 +17237,10 @@ CAUSEWAY_DECL std::string mpi_transport::describe_waits() const { return engine_
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-/// How the ranks of a job make a sum.
-enum class mpi_way : std::uint8_t {
-  all_reduce,  ///< MPI_Iallreduce
-  in_parts,    ///< MPI_Ireduce_scatter, then MPI_Iallgatherv
-  messages,    ///< collective::all_reduce_sum over net::mpi_transport, in the order of the ranks: the bits of any transport
-  direct,      ///< all to all, added here in the same order: f32 of up to 16 KiB, else as all_reduce
-  shared       ///< in memory that all ranks share, in the same order: f32 on one host, else as all_reduce
-};
-inline constexpr mpi_way mpi_ways[] = {mpi_way::all_reduce, mpi_way::in_parts, mpi_way::messages, mpi_way::direct,
-                                       mpi_way::shared};
 CAUSEWAY_DECL [[nodiscard]] std::string to_string(mpi_way way);
 
-struct mpi_site_options {
-  std::size_t measure_up_to = 0;  ///< as `measure`, when the site is opened; 0: nothing is timed
-  /// Only `shared` or `messages`: sums have the same bits over any network, on any number of hosts.
-  bool same_bits = false;
-  thread_pool* pool = nullptr;  ///< for what is computed here; none: the caller's thread. Must outlive the site
-};
-
 namespace detail {
-class mpi_sums;  // in the body: it has MPI's own types
+class mpi_sums;  // it has MPI's own types
 }
 
 /// Models `site` for all ranks of a world. Members hold the same bits after each operation. What fails ends the site, since
@@ -17203,16 +17314,15 @@ class mpi_site final : public site {
 
 #endif  // CAUSEWAY_COLLECTIVE_MPI_SITE_HPP
 
-// ---- causeway/collective/impl/mpi_site.ipp ----
+// ---- causeway/collective/mpi_sums.hpp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
+#ifndef CAUSEWAY_COLLECTIVE_MPI_SUMS_HPP
+#define CAUSEWAY_COLLECTIVE_MPI_SUMS_HPP
 
-// Bodies of collective/mpi_site.hpp, and the collectives behind it.
+// What is behind collective::mpi_site: sums and broadcasts among the ranks of a communicator, in each of their ways. Only
+// bodies include it: it has MPI's own types.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 /// Where all send to all, a sum of more is quicker in MPI's own way on any machine.
 inline constexpr std::size_t most_direct = std::size_t{16} << 10U;
@@ -17293,6 +17403,191 @@ class mpi_sums {
   std::size_t width_ = 0;
   std::vector<int> counts_, places_;
 };
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_MPI_SUMS_HPP
+#endif
+
+// ---- causeway/collective/impl/mpi_site.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
+
+// Bodies of collective/mpi_site.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::string to_string(mpi_way way) {
+  constexpr const char* names[] = {"all_reduce", "in_parts", "messages", "direct", "shared"};
+  return names[static_cast<std::size_t>(way)];
+}
+
+CAUSEWAY_DECL mpi_site::mpi_site(std::unique_ptr<detail::mpi_sums> sums) : sums_{std::move(sums)} {
+  always(shares_memory() ? mpi_way::shared : sums_->options().same_bits ? mpi_way::messages : mpi_way::all_reduce);
+}
+CAUSEWAY_INLINE mpi_site::~mpi_site() = default;
+
+CAUSEWAY_DECL result<std::shared_ptr<mpi_site>> mpi_site::open(const net::mpi_world& world,
+                                                               const mpi_site_options& options) {
+  CAUSEWAY_ASSIGN(net::mpi_transport words, net::mpi_transport::open(world, {.own_sums = false}));
+  CAUSEWAY_ASSIGN(const net::mpi_world own, world.split(0));  // a communicator that nobody else speaks on
+  auto sums = std::make_unique<detail::mpi_sums>(*own.line(), std::move(words), options, world.patience());
+  CAUSEWAY_TRY(sums->share_memory(own));
+  std::shared_ptr<mpi_site> made{new mpi_site{std::move(sums)}};
+  CAUSEWAY_TRY(made->measure(options.measure_up_to));
+  return made;
+}
+
+CAUSEWAY_INLINE std::uint32_t mpi_site::size() const { return sums_->size(); }
+CAUSEWAY_INLINE std::uint32_t mpi_site::rank() const { return sums_->rank(); }
+
+CAUSEWAY_DECL const mpi_site::choice* mpi_site::choice_for(std::size_t bytes) const {
+  for (const choice& c : choices_) {
+    if (bytes <= c.up_to) return &c;
+  }
+  return choices_.empty() ? nullptr : &choices_.back();
+}
+
+CAUSEWAY_DECL mpi_way mpi_site::way_of(std::size_t bytes) const {
+  const choice* const chosen = choice_for(bytes);
+  return chosen != nullptr ? chosen->way : usual_;
+}
+
+CAUSEWAY_DECL void mpi_site::choose(std::vector<choice> choices) {
+  if (!sums_->options().same_bits) choices_ = std::move(choices);
+}
+
+CAUSEWAY_DECL bool mpi_site::shares_memory() const { return sums_->shares_memory(); }
+
+CAUSEWAY_DECL void mpi_site::always(mpi_way way) {
+  choices_.clear();
+  usual_ = way;
+}
+
+CAUSEWAY_INLINE result<void> mpi_site::mean(std::span<float> data) {
+  if (size() == 1 || data.empty()) return {};
+  const mpi_way way = way_of(data.size_bytes());
+  if (way == mpi_way::messages) return sums_->by_messages(data, true);
+  if (way == mpi_way::shared && shares_memory()) {
+    CAUSEWAY_TRY(sums_->begin_shared(data, 1.0F / static_cast<float>(size())));
+    return sums_->finish();
+  }
+  CAUSEWAY_TRY(sum(data));
+  kernels::scale(sums_->pool(), data.data(), 1.0F / static_cast<float>(size()), static_cast<std::int64_t>(data.size()));
+  return {};
+}
+
+CAUSEWAY_INLINE result<void> mpi_site::sum(std::span<float> data) {
+  if (size() == 1 || data.empty()) return {};
+  const mpi_way way = way_of(data.size_bytes());
+  if (way == mpi_way::messages) return sums_->by_messages(data, false);
+  CAUSEWAY_TRY(sums_->begin(way, reinterpret_cast<std::byte*>(data.data()), data.size(), MPI_FLOAT, MPI_SUM));
+  return sums_->finish();
+}
+
+CAUSEWAY_DECL result<void> mpi_site::begin_sum(std::span<float> data) {
+  const mpi_way way = way_of(data.size_bytes());
+  return sums_->begin(way == mpi_way::messages ? mpi_way::all_reduce : way, reinterpret_cast<std::byte*>(data.data()),
+                      data.size(), MPI_FLOAT, MPI_SUM);
+}
+
+CAUSEWAY_DECL result<void> mpi_site::begin_sum(std::span<bf16> data) {
+  CAUSEWAY_ASSIGN(const MPI_Op how, sums_->sum_of_bf16());
+  const mpi_way way = way_of(data.size_bytes());
+  return sums_->begin(way == mpi_way::messages ? mpi_way::all_reduce : way, reinterpret_cast<std::byte*>(data.data()),
+                      data.size(), MPI_UINT16_T, how);
+}
+
+CAUSEWAY_DECL bool mpi_site::done() {
+  net::detail::mpi_pause pause;
+  const auto over = sums_->look(pause);
+  return !over || *over;
+}
+
+CAUSEWAY_DECL result<void> mpi_site::finish() { return sums_->finish(); }
+
+CAUSEWAY_INLINE result<void> mpi_site::broadcast(std::uint32_t from, std::span<float> data) {
+  CAUSEWAY_EXPECT(from < size());
+  if (size() == 1 || data.empty()) return {};
+  const choice* const chosen = choice_for(data.size_bytes());
+  if (chosen != nullptr && chosen->broadcasts_messages) return sums_->broadcast_messages(from, data);
+  return sums_->broadcast(from, data);
+}
+
+CAUSEWAY_INLINE result<bool> mpi_site::all_of(bool mine) {
+  CAUSEWAY_ASSIGN(const int all, sums_->least(mine ? 1 : 0));
+  return all == 1;
+}
+
+/// Those worth timing for sums of so many bytes, MPI's own first.
+CAUSEWAY_DECL std::vector<mpi_way> mpi_site::ways_for(std::size_t bytes) const {
+  std::vector<mpi_way> ways{mpi_way::all_reduce, mpi_way::in_parts, mpi_way::messages};
+  if (bytes <= detail::most_direct && size() <= 64) ways.push_back(mpi_way::direct);  // n^2 messages
+  if (shares_memory()) ways.push_back(mpi_way::shared);
+  return ways;
+}
+
+/// Seconds of the quickest of so many, after a first one that is not counted.
+template <class F>
+result<double> mpi_site::best_of(int repeats, F&& f) {
+  double best = 1e9;
+  for (int i = 0; i <= repeats; ++i) {
+    CAUSEWAY_TRY(all_of(true));
+    const time_point begin = sums_->clock().now();
+    CAUSEWAY_TRY(f());
+    if (i > 0) best = std::min(best, seconds(sums_->clock().now() - begin));
+  }
+  return best;
+}
+
+// The slowest rank's best time counts, and is the same on all ranks: so is the choice. Shared
+// memory, or else MPI's own way, is kept where it is no more than noise behind.
+CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t bytes) {
+  constexpr std::size_t smallest = 1024, largest = std::size_t{64} << 20U;
+  if (size() == 1 || sums_->options().same_bits || bytes == 0) return {};
+  const mpi_way usual = usual_;
+  std::vector<choice> found;
+  std::vector<float> values(std::min(bytes, largest) / sizeof(float), 1.0F);
+  for (std::size_t up_to = smallest; up_to / 4 < std::min(bytes, largest); up_to *= 4) {
+    choice c{.up_to = up_to};
+    const int repeats = up_to <= std::size_t{256} << 10U ? 40 : up_to <= std::size_t{4} << 20U ? 12 : 4;  // short is noisy
+    const std::span<float> part{values.data(), std::min(values.size(), up_to / sizeof(float))};
+    for (const mpi_way way : ways_for(up_to)) {
+      always(way);
+      CAUSEWAY_ASSIGN(c.took[static_cast<int>(way)], best_of(repeats, [&] { return mean(part); }));
+    }
+    CAUSEWAY_ASSIGN(c.broadcast_took[0], best_of(repeats, [&] { return sums_->broadcast(0, part); }));
+    CAUSEWAY_ASSIGN(c.broadcast_took[1], best_of(repeats, [&] { return sums_->broadcast_messages(0, part); }));
+    CAUSEWAY_TRY(sums_->slowest(c.took));
+    CAUSEWAY_TRY(sums_->slowest(c.broadcast_took));
+    c.way = usual;
+    const double enough = 0.9 * c.took[static_cast<int>(c.way)];
+    for (const mpi_way way : ways_for(up_to)) {
+      const double took = c.took[static_cast<int>(way)];
+      if (took < enough && took < c.took[static_cast<int>(c.way)]) c.way = way;
+    }
+    c.broadcasts_messages = c.broadcast_took[1] < 0.9 * c.broadcast_took[0];
+    found.push_back(c);
+  }
+  always(usual);
+  choices_ = std::move(found);
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
+#endif
+
+// ---- causeway/collective/impl/mpi_sums.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_MPI_SUMS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_MPI_SUMS_IPP
+
+// Bodies of collective/mpi_sums.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL result<void> mpi_sums::begin(mpi_way way, std::byte* data, std::size_t count, MPI_Datatype type, MPI_Op how) {
   CAUSEWAY_TRY(ready());
@@ -17478,168 +17773,9 @@ CAUSEWAY_DECL result<MPI_Op> mpi_sums::sum_of_bf16() {
   return own_sum_;
 }
 
-}  // namespace detail
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
 
-CAUSEWAY_DECL std::string to_string(mpi_way way) {
-  constexpr const char* names[] = {"all_reduce", "in_parts", "messages", "direct", "shared"};
-  return names[static_cast<std::size_t>(way)];
-}
-
-CAUSEWAY_DECL mpi_site::mpi_site(std::unique_ptr<detail::mpi_sums> sums) : sums_{std::move(sums)} {
-  always(shares_memory() ? mpi_way::shared : sums_->options().same_bits ? mpi_way::messages : mpi_way::all_reduce);
-}
-CAUSEWAY_INLINE mpi_site::~mpi_site() = default;
-
-CAUSEWAY_DECL result<std::shared_ptr<mpi_site>> mpi_site::open(const net::mpi_world& world,
-                                                               const mpi_site_options& options) {
-  CAUSEWAY_ASSIGN(net::mpi_transport words, net::mpi_transport::open(world, {.own_sums = false}));
-  CAUSEWAY_ASSIGN(const net::mpi_world own, world.split(0));  // a communicator that nobody else speaks on
-  auto sums = std::make_unique<detail::mpi_sums>(*own.line(), std::move(words), options, world.patience());
-  CAUSEWAY_TRY(sums->share_memory(own));
-  std::shared_ptr<mpi_site> made{new mpi_site{std::move(sums)}};
-  CAUSEWAY_TRY(made->measure(options.measure_up_to));
-  return made;
-}
-
-CAUSEWAY_INLINE std::uint32_t mpi_site::size() const { return sums_->size(); }
-CAUSEWAY_INLINE std::uint32_t mpi_site::rank() const { return sums_->rank(); }
-
-CAUSEWAY_DECL const mpi_site::choice* mpi_site::choice_for(std::size_t bytes) const {
-  for (const choice& c : choices_) {
-    if (bytes <= c.up_to) return &c;
-  }
-  return choices_.empty() ? nullptr : &choices_.back();
-}
-
-CAUSEWAY_DECL mpi_way mpi_site::way_of(std::size_t bytes) const {
-  const choice* const chosen = choice_for(bytes);
-  return chosen != nullptr ? chosen->way : usual_;
-}
-
-CAUSEWAY_DECL void mpi_site::choose(std::vector<choice> choices) {
-  if (!sums_->options().same_bits) choices_ = std::move(choices);
-}
-
-CAUSEWAY_DECL bool mpi_site::shares_memory() const { return sums_->shares_memory(); }
-
-CAUSEWAY_DECL void mpi_site::always(mpi_way way) {
-  choices_.clear();
-  usual_ = way;
-}
-
-CAUSEWAY_INLINE result<void> mpi_site::mean(std::span<float> data) {
-  if (size() == 1 || data.empty()) return {};
-  const mpi_way way = way_of(data.size_bytes());
-  if (way == mpi_way::messages) return sums_->by_messages(data, true);
-  if (way == mpi_way::shared && shares_memory()) {
-    CAUSEWAY_TRY(sums_->begin_shared(data, 1.0F / static_cast<float>(size())));
-    return sums_->finish();
-  }
-  CAUSEWAY_TRY(sum(data));
-  kernels::scale(sums_->pool(), data.data(), 1.0F / static_cast<float>(size()), static_cast<std::int64_t>(data.size()));
-  return {};
-}
-
-CAUSEWAY_INLINE result<void> mpi_site::sum(std::span<float> data) {
-  if (size() == 1 || data.empty()) return {};
-  const mpi_way way = way_of(data.size_bytes());
-  if (way == mpi_way::messages) return sums_->by_messages(data, false);
-  CAUSEWAY_TRY(sums_->begin(way, reinterpret_cast<std::byte*>(data.data()), data.size(), MPI_FLOAT, MPI_SUM));
-  return sums_->finish();
-}
-
-CAUSEWAY_DECL result<void> mpi_site::begin_sum(std::span<float> data) {
-  const mpi_way way = way_of(data.size_bytes());
-  return sums_->begin(way == mpi_way::messages ? mpi_way::all_reduce : way, reinterpret_cast<std::byte*>(data.data()),
-                      data.size(), MPI_FLOAT, MPI_SUM);
-}
-
-CAUSEWAY_DECL result<void> mpi_site::begin_sum(std::span<bf16> data) {
-  CAUSEWAY_ASSIGN(const MPI_Op how, sums_->sum_of_bf16());
-  const mpi_way way = way_of(data.size_bytes());
-  return sums_->begin(way == mpi_way::messages ? mpi_way::all_reduce : way, reinterpret_cast<std::byte*>(data.data()),
-                      data.size(), MPI_UINT16_T, how);
-}
-
-CAUSEWAY_DECL bool mpi_site::done() {
-  net::detail::mpi_pause pause;
-  const auto over = sums_->look(pause);
-  return !over || *over;
-}
-
-CAUSEWAY_DECL result<void> mpi_site::finish() { return sums_->finish(); }
-
-CAUSEWAY_INLINE result<void> mpi_site::broadcast(std::uint32_t from, std::span<float> data) {
-  CAUSEWAY_EXPECT(from < size());
-  if (size() == 1 || data.empty()) return {};
-  const choice* const chosen = choice_for(data.size_bytes());
-  if (chosen != nullptr && chosen->broadcasts_messages) return sums_->broadcast_messages(from, data);
-  return sums_->broadcast(from, data);
-}
-
-CAUSEWAY_INLINE result<bool> mpi_site::all_of(bool mine) {
-  CAUSEWAY_ASSIGN(const int all, sums_->least(mine ? 1 : 0));
-  return all == 1;
-}
-
-/// Those worth timing for sums of so many bytes, MPI's own first.
-CAUSEWAY_DECL std::vector<mpi_way> mpi_site::ways_for(std::size_t bytes) const {
-  std::vector<mpi_way> ways{mpi_way::all_reduce, mpi_way::in_parts, mpi_way::messages};
-  if (bytes <= detail::most_direct && size() <= 64) ways.push_back(mpi_way::direct);  // n^2 messages
-  if (shares_memory()) ways.push_back(mpi_way::shared);
-  return ways;
-}
-
-/// Seconds of the quickest of so many, after a first one that is not counted.
-template <class F>
-result<double> mpi_site::best_of(int repeats, F&& f) {
-  double best = 1e9;
-  for (int i = 0; i <= repeats; ++i) {
-    CAUSEWAY_TRY(all_of(true));
-    const time_point begin = sums_->clock().now();
-    CAUSEWAY_TRY(f());
-    if (i > 0) best = std::min(best, seconds(sums_->clock().now() - begin));
-  }
-  return best;
-}
-
-// The slowest rank's best time counts, and is the same on all ranks: so is the choice. Shared
-// memory, or else MPI's own way, is kept where it is no more than noise behind.
-CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t bytes) {
-  constexpr std::size_t smallest = 1024, largest = std::size_t{64} << 20U;
-  if (size() == 1 || sums_->options().same_bits || bytes == 0) return {};
-  const mpi_way usual = usual_;
-  std::vector<choice> found;
-  std::vector<float> values(std::min(bytes, largest) / sizeof(float), 1.0F);
-  for (std::size_t up_to = smallest; up_to / 4 < std::min(bytes, largest); up_to *= 4) {
-    choice c{.up_to = up_to};
-    const int repeats = up_to <= std::size_t{256} << 10U ? 40 : up_to <= std::size_t{4} << 20U ? 12 : 4;  // short is noisy
-    const std::span<float> part{values.data(), std::min(values.size(), up_to / sizeof(float))};
-    for (const mpi_way way : ways_for(up_to)) {
-      always(way);
-      CAUSEWAY_ASSIGN(c.took[static_cast<int>(way)], best_of(repeats, [&] { return mean(part); }));
-    }
-    CAUSEWAY_ASSIGN(c.broadcast_took[0], best_of(repeats, [&] { return sums_->broadcast(0, part); }));
-    CAUSEWAY_ASSIGN(c.broadcast_took[1], best_of(repeats, [&] { return sums_->broadcast_messages(0, part); }));
-    CAUSEWAY_TRY(sums_->slowest(c.took));
-    CAUSEWAY_TRY(sums_->slowest(c.broadcast_took));
-    c.way = usual;
-    const double enough = 0.9 * c.took[static_cast<int>(c.way)];
-    for (const mpi_way way : ways_for(up_to)) {
-      const double took = c.took[static_cast<int>(way)];
-      if (took < enough && took < c.took[static_cast<int>(c.way)]) c.way = way;
-    }
-    c.broadcasts_messages = c.broadcast_took[1] < 0.9 * c.broadcast_took[0];
-    found.push_back(c);
-  }
-  always(usual);
-  choices_ = std::move(found);
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_MPI_SUMS_IPP
 #endif
 #endif
 

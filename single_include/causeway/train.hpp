@@ -5937,40 +5937,43 @@ constexpr std::string_view to_string(simd_level level) noexcept {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE auto run_portable(Args... args) {
+using kernel_result = decltype(Kernel::run(std::declval<Args>()...));
+
+template <class Kernel, class... Args>
+CAUSEWAY_NOINLINE kernel_result<Kernel, Args...> run_portable(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_EXACT_COPY auto run_portable_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_portable_exact(Args... args) {
   return Kernel::run(args...);
 }
 
 #if CAUSEWAY_X86_SIMD
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 auto run_avx2(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 kernel_result<Kernel, Args...> run_avx2(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 CAUSEWAY_EXACT_COPY auto run_avx2_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx2_exact(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 auto run_avx512(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 kernel_result<Kernel, Args...> run_avx512(Args... args) {
   return Kernel::run(args...);
 }
 
 template <class Kernel, class... Args>
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY auto run_avx512_exact(Args... args) {
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY kernel_result<Kernel, Args...> run_avx512_exact(Args... args) {
   return Kernel::run(args...);
 }
 #endif
 
 /// Calls the copy of `Kernel::run` for `level`, which this machine must support.
 template <class Kernel, class... Args>
-inline auto dispatch(simd_level level, Args... args) {
+inline kernel_result<Kernel, Args...> dispatch(simd_level level, Args... args) {
   constexpr bool exact = Kernel::exact;
 #if CAUSEWAY_X86_SIMD
   if constexpr (exact) {
@@ -6013,6 +6016,42 @@ void for_rows(thread_pool& pool, std::int64_t rows, std::int64_t columns, F&& f)
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+// In compiled mode the library has the copies of a kernel, and nobody else compiles them. Below a kernel, outside of all
+// namespaces, for each list of arguments that it is called with: CAUSEWAY_EXACT_KERNEL((float*, const float*), add_kernel).
+#if !defined(CAUSEWAY_COMPILED)
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)
+#else
+#if defined(CAUSEWAY_DEFINE_KERNELS) || defined(CAUSEWAY_IMPLEMENTATION)
+#define CAUSEWAY_KERNEL_COPY(function, arguments, ...) \
+  template kernel_result<__VA_ARGS__, CAUSEWAY_THESE arguments> function<__VA_ARGS__> arguments;
+#else
+#define CAUSEWAY_KERNEL_COPY(function, arguments, ...) \
+  extern template kernel_result<__VA_ARGS__, CAUSEWAY_THESE arguments> function<__VA_ARGS__> arguments;
+#endif
+#if CAUSEWAY_X86_SIMD
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)                                        \
+  namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail { \
+  CAUSEWAY_KERNEL_COPY(run_portable##suffix, arguments, __VA_ARGS__)                          \
+  CAUSEWAY_KERNEL_COPY(run_avx2##suffix, arguments, __VA_ARGS__)                              \
+  CAUSEWAY_KERNEL_COPY(run_avx512##suffix, arguments, __VA_ARGS__)                            \
+  }                                                                                           \
+  }                                                                                           \
+  }                                                                                           \
+  }
+#else
+#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)                                        \
+  namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail { \
+  CAUSEWAY_KERNEL_COPY(run_portable##suffix, arguments, __VA_ARGS__)                          \
+  }                                                                                           \
+  }                                                                                           \
+  }                                                                                           \
+  }
+#endif
+#define CAUSEWAY_THESE(...) __VA_ARGS__
+#endif
+#define CAUSEWAY_EXACT_KERNEL(arguments, ...) CAUSEWAY_KERNEL_COPIES(_exact, arguments, __VA_ARGS__)
+#define CAUSEWAY_FAST_KERNEL(arguments, ...) CAUSEWAY_KERNEL_COPIES(, arguments, __VA_ARGS__)
 
 #endif  // CAUSEWAY_KERNELS_TARGETS_HPP
 
@@ -6399,6 +6438,8 @@ inline void convert(thread_pool& pool, const float* from, float* to, std::int64_
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), convert_kernel)
 
 #endif  // CAUSEWAY_KERNELS_CONVERT_HPP
 
@@ -6849,6 +6890,9 @@ struct column_sum_kernel {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, std::int64_t, std::int64_t), column_sum_kernel)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, std::int64_t, std::int64_t), column_sum_kernel)
+
 #endif  // CAUSEWAY_KERNELS_COLUMN_SUM_HPP
 
 // ---- causeway/kernels/activation.hpp ----
@@ -6997,6 +7041,15 @@ void bias_gradient(thread_pool& pool, scratch& memory, const T* dy, float* dbias
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t), gelu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t), gelu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, std::int64_t), swiglu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t), swiglu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, bf16*, std::int64_t), gelu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, const bf16*, bf16*, std::int64_t), gelu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, bf16*, std::int64_t, std::int64_t), swiglu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, const bf16*, bf16*, std::int64_t, std::int64_t), swiglu_backward_kernel)
 
 #endif  // CAUSEWAY_KERNELS_ACTIVATION_HPP
 
@@ -9782,6 +9835,12 @@ void zero(thread_pool& pool, T* y, std::int64_t count) {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t), add_kernel)
+CAUSEWAY_EXACT_KERNEL((bf16*, const bf16*, const bf16*, std::int64_t), add_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t), subtract_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float, const float*, std::int64_t), axpy_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float, std::int64_t), scale_kernel)
+
 #endif  // CAUSEWAY_KERNELS_ELEMENTWISE_HPP
 
 // ---- causeway/kernels/low_rank.hpp ----
@@ -10019,6 +10078,11 @@ inline result<void> low_rank_orthonormalise(std::span<float> factor, std::size_t
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((low_rank_shape, const float*, const float*, float*, index_range), left_rows)
+CAUSEWAY_EXACT_KERNEL((low_rank_shape, const float*, const float*, float*, index_range), right_columns)
+CAUSEWAY_EXACT_KERNEL((low_rank_shape, const float*, const float*, float*, index_range), expand_rows)
+CAUSEWAY_EXACT_KERNEL((const float*, const float*, std::int64_t), dot_product)
 
 #endif  // CAUSEWAY_KERNELS_LOW_RANK_HPP
 
@@ -10635,6 +10699,9 @@ class nadam {
 static_assert(Optimizer<nadam>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::optim
+
+CAUSEWAY_EXACT_KERNEL((float*, const float*, float*, float*, std::int64_t, optim::detail::nadam_coefficients),
+                      optim::detail::nadam_kernel)
 
 #endif  // CAUSEWAY_OPTIM_NADAM_HPP
 
@@ -11279,6 +11346,19 @@ result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, 
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
+
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, bf16*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
+CAUSEWAY_EXACT_KERNEL((const float*, f16*, std::int64_t), compress::detail::encode_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), compress::detail::decode_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, std::int64_t), compress::detail::finite_elements)
+CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t, compress::detail::add_weighted), compress::detail::add_elements)
 
 #endif  // CAUSEWAY_COMPRESS_ELEMENT_HPP
 
@@ -12006,6 +12086,21 @@ static_assert(AddingCodec<bits<4>>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
+#define CAUSEWAY_BITS_KERNELS(bits)                                                                                      \
+  CAUSEWAY_EXACT_KERNEL((compress::detail::bits_task), compress::detail::encode_bits<bits, true>)                        \
+  CAUSEWAY_EXACT_KERNEL((compress::detail::bits_task), compress::detail::encode_bits<bits, false>)                       \
+  CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, std::int64_t, compress::scale_format, \
+                         compress::detail::put),                                                                         \
+                        compress::detail::decode_bits<bits, compress::detail::put>)                                      \
+  CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, std::int64_t, compress::scale_format, \
+                         compress::detail::add_weighted),                                                                \
+                        compress::detail::decode_bits<bits, compress::detail::add_weighted>)                             \
+  CAUSEWAY_EXACT_KERNEL((const std::byte*, std::int64_t), compress::detail::find_unused_code<bits>)
+CAUSEWAY_BITS_KERNELS(2)
+CAUSEWAY_BITS_KERNELS(4)
+CAUSEWAY_BITS_KERNELS(8)
+#undef CAUSEWAY_BITS_KERNELS
+
 #endif  // CAUSEWAY_COMPRESS_BITS_HPP
 
 // ---- causeway/compress/block_int8.hpp ----
@@ -12194,6 +12289,16 @@ static_assert(AddingCodec<block_int8>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::int8_t*, std::int64_t, std::int64_t, compress::scale_format),
+                      compress::detail::encode_blocks)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::int8_t*, float*, std::int64_t, std::int64_t, compress::scale_format,
+                       compress::detail::put),
+                      compress::detail::decode_blocks<compress::detail::put>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::int8_t*, float*, std::int64_t, std::int64_t, compress::scale_format,
+                       compress::detail::add_weighted),
+                      compress::detail::decode_blocks<compress::detail::add_weighted>)
+CAUSEWAY_EXACT_KERNEL((const std::int8_t*, std::int64_t), compress::detail::find_code_below)
+
 #endif  // CAUSEWAY_COMPRESS_BLOCK_INT8_HPP
 
 // ---- causeway/compress/bucket_means.hpp ----
@@ -12367,6 +12472,17 @@ result<void> check_codebook(std::span<const std::byte> bytes, std::size_t n, std
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
+
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, float), compress::detail::encode_buckets<2>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::put),
+                      compress::detail::decode_buckets<2, compress::detail::put>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::add_weighted),
+                      compress::detail::decode_buckets<2, compress::detail::add_weighted>)
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, float), compress::detail::encode_buckets<8>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::put),
+                      compress::detail::decode_buckets<8, compress::detail::put>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::add_weighted),
+                      compress::detail::decode_buckets<8, compress::detail::add_weighted>)
 
 #endif  // CAUSEWAY_COMPRESS_BUCKET_MEANS_HPP
 
@@ -13148,6 +13264,9 @@ static_assert(Transform<dct_tiles>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
+CAUSEWAY_EXACT_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t),
+                      compress::detail::tile_product)
+
 #endif  // CAUSEWAY_COMPRESS_DCT_HPP
 
 // ---- causeway/compress/e3m0.hpp ----
@@ -13323,6 +13442,13 @@ class e3m0 : public detail::decodes_to_sink<e3m0> {
 static_assert(AddingCodec<e3m0>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
+
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, std::int64_t), compress::detail::encode_e3m0)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, std::int64_t, compress::detail::put),
+                      compress::detail::decode_e3m0<compress::detail::put>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, std::int64_t,
+                       compress::detail::add_weighted),
+                      compress::detail::decode_e3m0<compress::detail::add_weighted>)
 
 #endif  // CAUSEWAY_COMPRESS_E3M0_HPP
 
@@ -14218,6 +14344,15 @@ static_assert(AddingCodec<unit_sign>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, std::int64_t),
+                      compress::detail::encode_sign_buckets)
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::int64_t), compress::detail::encode_signs)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, std::int64_t, compress::detail::put),
+                      compress::detail::decode_signs<compress::detail::put>)
+CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, std::int64_t,
+                       compress::detail::add_weighted),
+                      compress::detail::decode_signs<compress::detail::add_weighted>)
+
 #endif  // CAUSEWAY_COMPRESS_SIGN_HPP
 
 // ---- causeway/compress/sparse.hpp ----
@@ -14700,6 +14835,8 @@ static_assert(Sparsifier<significant>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
+CAUSEWAY_EXACT_KERNEL((const float*, std::int64_t), compress::detail::sum_squares)
+
 #endif  // CAUSEWAY_COMPRESS_THRESHOLD_HPP
 
 // ---- causeway/compress/top_selection.hpp ----
@@ -14894,6 +15031,11 @@ class top_selection {
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
+
+CAUSEWAY_EXACT_KERNEL((const float*, std::size_t, std::int32_t*, std::int64_t, std::int64_t),
+                      compress::detail::magnitudes_of)
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, std::int64_t), compress::detail::index_of_largest)
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, std::int64_t, std::int32_t, std::uint32_t*), compress::detail::indices_reaching)
 
 #endif  // CAUSEWAY_COMPRESS_TOP_SELECTION_HPP
 
@@ -16428,6 +16570,13 @@ void rotary_apply(thread_pool& pool, const rotary_table& table, Act* qkv, std::i
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, std::int64_t, float),
+                     rotary_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, bf16*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, std::int64_t, float),
+                     rotary_kernel)
 
 #endif  // CAUSEWAY_KERNELS_ROTARY_HPP
 
@@ -18283,6 +18432,11 @@ double cross_entropy(thread_pool& pool, scratch& memory, G& gemm, const Act* x, 
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_FAST_KERNEL((const float*, std::int64_t), row_maximum_kernel)
+CAUSEWAY_FAST_KERNEL((float*, std::int64_t, float), row_exponential_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, float), row_scale_kernel<float>)
+CAUSEWAY_FAST_KERNEL((const float*, bf16*, std::int64_t, float), row_scale_kernel<bf16>)
+
 #endif  // CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
 
 // ---- causeway/kernels/dropout.hpp ----
@@ -18405,6 +18559,11 @@ void dropout_apply(thread_pool& pool, T* x, std::int64_t count, float rate, std:
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_EXACT_KERNEL((float*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
+                      dropout_kernel)
+CAUSEWAY_EXACT_KERNEL((bf16*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
+                      dropout_kernel)
+
 #endif  // CAUSEWAY_KERNELS_DROPOUT_HPP
 
 // ---- causeway/kernels/embedding.hpp ----
@@ -18491,6 +18650,13 @@ inline void embedding_backward(thread_pool& pool, scratch& memory, const std::in
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t),
+                      embedding_forward_kernel)
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, float*, float*, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t),
+                      embedding_backward_kernel)
 
 #endif  // CAUSEWAY_KERNELS_EMBEDDING_HPP
 
@@ -18685,6 +18851,27 @@ void rms_norm_backward(thread_pool& pool, scratch& memory, const float* x, const
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<false>)
 
 #endif  // CAUSEWAY_KERNELS_NORM_HPP
 
@@ -19112,6 +19299,10 @@ void rotary_turn(const rotary_table& table, Act* row, std::int64_t heads, std::i
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((attention_shape, const float*, const float*, const float*, std::int64_t, float*, float*),
+                     decode_kernel)
+CAUSEWAY_FAST_KERNEL((attention_shape, const bf16*, const bf16*, const bf16*, std::int64_t, bf16*, float*), decode_kernel)
 
 #endif  // CAUSEWAY_KERNELS_DECODE_HPP
 
@@ -19694,6 +19885,62 @@ class recorded_passes<BackendType> {
 
 #endif  // CAUSEWAY_NN_RECORDED_PASSES_HPP
 
+// ---- causeway/nn/model_engine.hpp ----
+#ifndef CAUSEWAY_NN_MODEL_ENGINE_HPP
+#define CAUSEWAY_NN_MODEL_ENGINE_HPP
+
+// What a language model consists of: parameters and their bf16 copies, the family's declaration of them, and what passes
+// need: activation memory, a tape, recordings. And how the part of a model that is here becomes another one.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
+
+/// In one place, which stays when the model moves: tapes point into it. Throws std::bad_alloc.
+template <class Family, class Backend>
+struct model_engine {
+  model_engine(const typename Family::options_type& options, Backend b, model_part held)
+      : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
+    store.allocate(backend.source());
+    low = copies_of(store, options);
+  }
+
+  aligned_buffer<bf16> copies_of(const parameter_store& all, const typename Family::options_type& options) const {
+    if (options.precision != precision::bf16) return {};  // without data: that is how a pass knows
+    return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
+  }
+
+  void hold(model_part wanted) {
+    parameter_store fresh;
+    Family declared{family.options(), fresh, wanted};
+    fresh.allocate(backend.source());
+    auto copies = copies_of(fresh, family.options());
+    fill_initial(backend.pool(), fresh, declared.initial(), seed, store.segments());
+    for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
+      std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
+    });
+    recorded.forget();
+    store = std::move(fresh);
+    family = std::move(declared);
+    part = std::move(wanted);
+    low = std::move(copies);
+    seen_version = 0;
+  }
+
+  Backend backend;
+  model_part part;
+  parameter_store store;
+  Family family;
+  std::uint64_t seed = 0;
+  aligned_buffer<bf16> low;
+  std::uint64_t seen_version = 0;
+  buffer_pool memory{backend.source()};
+  autograd::tape<Backend> tape{backend, memory};
+  recorded_passes<Backend> recorded{backend};
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::nn::detail
+
+#endif  // CAUSEWAY_NN_MODEL_ENGINE_HPP
+
 // ---- causeway/nn/language_model.hpp ----
 #ifndef CAUSEWAY_NN_LANGUAGE_MODEL_HPP
 #define CAUSEWAY_NN_LANGUAGE_MODEL_HPP
@@ -19913,50 +20160,9 @@ class language_model {
   }
 
  private:
-  // Everything, in one place that stays when the model moves: tapes point into it.
-  struct engine {
-    engine(const options_type& options, BackendType b, model_part held)
-        : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
-      store.allocate(backend.source());
-      low = copies_of(store, options);
-    }
-
-    aligned_buffer<bf16> copies_of(const parameter_store& all, const options_type& options) const {
-      if (options.precision != precision::bf16) return {};  // without data: that is how a pass knows
-      return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
-    }
-
-    void hold(model_part wanted) {
-      parameter_store fresh;
-      Family declared{family.options(), fresh, wanted};
-      fresh.allocate(backend.source());
-      auto copies = copies_of(fresh, family.options());
-      fill_initial(backend.pool(), fresh, declared.initial(), seed, store.segments());
-      for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
-        std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
-      });
-      recorded.forget();
-      store = std::move(fresh);
-      family = std::move(declared);
-      part = std::move(wanted);
-      low = std::move(copies);
-      seen_version = 0;
-    }
-
-    BackendType backend;
-    model_part part;
-    parameter_store store;
-    Family family;
-    std::uint64_t seed = 0;
-    aligned_buffer<bf16> low;
-    std::uint64_t seen_version = 0;
-    buffer_pool memory{backend.source()};
-    tape_type tape{backend, memory};
-    recorded_passes<BackendType> recorded{backend};
-  };
-
   language_model(const options_type& options, BackendType backend, model_part part)
-      : engine_{std::make_unique<engine>(options, std::move(backend), std::move(part))} {}
+      : engine_{std::make_unique<detail::model_engine<Family, BackendType>>(options, std::move(backend), std::move(part))} {
+  }
 
   [[nodiscard]] const Family& family() const noexcept { return engine_->family; }
   [[nodiscard]] parameter_store& store() const noexcept { return engine_->store; }
@@ -20023,7 +20229,7 @@ class language_model {
 
   /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
   void refresh() {
-    engine& e = *engine_;
+    auto& e = *engine_;
     if (e.seen_version == e.store.version()) return;
     e.backend.ops().fetch(e.store.values().data(), e.store.values().size_bytes());
     if (e.low.size() > 0) refresh_low();
@@ -20085,7 +20291,7 @@ class language_model {
     return {};
   }
 
-  std::unique_ptr<engine> engine_;
+  std::unique_ptr<detail::model_engine<Family, BackendType>> engine_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
@@ -21420,9 +21626,10 @@ struct batch_by_speed_options {
 
 /// A peer of speed v (sequences a second of computing, without what it waited) gets 1 + its part of what is left when all
 /// have one: whole_parts in proportion to v. Before the first exchange all parts are alike. After every exchange all peers
-/// tell each other their speeds (8 bytes each). Who feeds the trainer asks `sequences()` before each step:
-/// `batcher.at(first, t.comm().trigger().sequences())`. What is measured is time: a run repeats to the bit only on a clock
-/// that does. Groups, merge rules that mix this peer's fresh row in, and exchanges without weights are errors (A15).
+/// tell each other their speeds (8 bytes each). Who feeds the trainer asks `sequences()` before each step, and where this
+/// peer's begin: `batcher.at(first + trigger.sequences_before(), trigger.sequences())`. What is measured is time: a run
+/// repeats to the bit only on a clock that does. Groups, merge rules that mix this peer's fresh row in, and exchanges
+/// without weights are errors (A15).
 class batch_by_speed {
  public:
   static constexpr part decides = part::trigger;
@@ -21436,6 +21643,8 @@ class batch_by_speed {
 
   /// Of this peer's batch in the next step. Known once the policy was started.
   [[nodiscard]] std::uint32_t sequences() const noexcept { return sequences_; }
+  /// Of the peers before it in the same step: where its part of a batch that all share begins.
+  [[nodiscard]] std::uint32_t sequences_before() const noexcept { return before_; }
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
@@ -21447,13 +21656,13 @@ class batch_by_speed {
                   std::to_string(options_.sequences) + " sequences a step for " + std::to_string(ctx.peers()) +
                       " peers; every peer needs one");
     }
-    if (sequences_ == 0) sequences_ = sequences_for(ctx.self(), std::vector<double>(ctx.peers(), 1.0));
+    if (sequences_ == 0) take(ctx.self(), std::vector<double>(ctx.peers(), 1.0));
     return {};
   }
 
-  /// For the peer with the index `self` among peers of these speeds; those that are unknown (0, negative, not finite) count
-  /// as the mean of the others.
-  CAUSEWAY_DECL [[nodiscard]] std::uint32_t sequences_for(std::size_t self, std::vector<double> speeds) const;
+  /// Of each of at most `sequences` peers of these speeds; those that are unknown (0, negative, not finite) count as the
+  /// mean of the others. They add up to `sequences`.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sequences_for(std::vector<double> speeds) const;
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
@@ -21466,17 +21675,19 @@ class batch_by_speed {
                                           ctx.exchange_options()));
     }
     ++heard_;
-    sequences_ = sequences_for(ctx.self(), std::move(speeds));
+    take(ctx.self(), std::move(speeds));
     return {};
   }
 
-  void serialize(auto& ar) { ar(sequences_, heard_); }
+  void serialize(auto& ar) { ar(sequences_, before_, heard_); }
 
  private:
   static bool is_known(double speed) { return std::isfinite(speed) && speed > 0; }
+  CAUSEWAY_DECL void take(std::size_t self, std::vector<double> speeds);
 
   batch_by_speed_options options_;
   std::uint32_t sequences_ = 0;
+  std::uint32_t before_ = 0;
   std::uint64_t heard_ = 0;  ///< exchanges of speeds so far
 };
 static_assert(Trigger<batch_by_speed>);
@@ -21492,20 +21703,31 @@ static_assert(Trigger<batch_by_speed>);
 
 // Bodies of axis/batch_by_speed.hpp.
 
+#include <numeric>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL result<void> batch_by_speed::check(std::size_t) const {
   return detail::check_steps(options_.local_steps, "batch_by_speed");
 }
 
-CAUSEWAY_DECL std::uint32_t batch_by_speed::sequences_for(std::size_t self, std::vector<double> speeds) const {
+CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector<double> speeds) const {
   double sum = 0, known = 0;
   for (const double s : speeds) {
     if (is_known(s)) sum += s, ++known;
   }
   for (double& s : speeds) s = is_known(s) ? s : known > 0 ? sum / known : 1.0;
   const std::size_t rest = options_.sequences - speeds.size();
-  return static_cast<std::uint32_t>(1 + collective::whole_parts(rest, speeds)[self]);
+  std::vector<std::size_t> all = collective::whole_parts(rest, speeds);
+  for (std::size_t& one : all) ++one;
+  return all;
+}
+
+CAUSEWAY_DECL void batch_by_speed::take(std::size_t self, std::vector<double> speeds) {
+  const std::vector<std::size_t> all = sequences_for(std::move(speeds));
+  const auto mine = all.begin() + static_cast<std::ptrdiff_t>(self);
+  sequences_ = static_cast<std::uint32_t>(*mine);
+  before_ = static_cast<std::uint32_t>(std::accumulate(all.begin(), mine, std::size_t{0}));
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
@@ -25297,6 +25519,10 @@ static_assert(RowArithmetic<host_rows>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
+CAUSEWAY_EXACT_KERNEL((float*, float, const float*, float, std::int64_t), blend_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t, compensation), compensate_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float*, const float*, const float*, std::int64_t, gossip_coefficients), gossip_kernel)
+
 #endif  // CAUSEWAY_KERNELS_ROWS_HPP
 
 // ---- causeway/axis/outer.hpp ----
@@ -28637,16 +28863,11 @@ CAUSEWAY_DECL std::vector<collective::peer_message> push_aggregator::weighted(st
 #endif  // CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
 #endif
 
-// ---- causeway/comm/parameter_server.hpp ----
-#ifndef CAUSEWAY_COMM_PARAMETER_SERVER_HPP
-#define CAUSEWAY_COMM_PARAMETER_SERVER_HPP
+// ---- causeway/comm/hub_clients.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_CLIENTS_HPP
+#define CAUSEWAY_COMM_HUB_CLIENTS_HPP
 
-// The hub's side of comm::async_parameter_server: shared parameters, the pushes that wait to be applied, and a line to each
-// client. The peer that it runs on may be a client as well; its messages do not travel, but are the same.
-//
-// Clients that get lost, and clients that send what makes no sense, are left out from then on: nothing that one client does
-// or does not do ends the hub's run. A push that is not finite counts for nothing, and its answer says so: the client
-// starts again from the shared parameters. One that pushes nothing else is left out, too.
+// The clients of a hub: the line to each, who is still here, and how far each has come.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -28666,6 +28887,252 @@ struct hub_client {
   void serialize(auto& ar) { ar(taken, samples, speed, sync_seconds); }
 };
 
+/// Of one hub. The peer that it runs on may be a client as well, without a line. Not thread-safe.
+class hub_clients {
+ public:
+  [[nodiscard]] std::size_t size() const noexcept { return clients_.size(); }
+  [[nodiscard]] hub_client& operator[](std::size_t c) { return clients_[c]; }
+  [[nodiscard]] const hub_client& operator[](std::size_t c) const { return clients_[c]; }
+  [[nodiscard]] net::peer_index peer_of(std::size_t c) const { return peers_[c]; }
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t index_of(net::peer_index peer) const;
+  /// One that is still there, to have something to wait for; none: the peer's own index.
+  CAUSEWAY_DECL [[nodiscard]] net::peer_index somebody(net::peer_index self) const;
+
+  // ---- who they are ----------------------------------------------------------------------------------------------------
+
+  /// So many that nothing is known of.
+  CAUSEWAY_DECL void found(std::size_t clients, std::size_t fragments);
+  void grow(std::size_t clients) { clients_.resize(std::max(clients_.size(), clients)); }
+  void clear() { clients_.clear(); }
+  /// Lines to the peers of `group`, in their order.
+  CAUSEWAY_DECL void open(const hub_terms& terms, std::uint32_t level, std::span<const net::peer_index> group,
+                          std::size_t most_bytes);
+  /// From now on they are these, by name, in the order of the transport. Who was one before is known still.
+  CAUSEWAY_DECL void rename(const hub_terms& terms, std::span<const std::uint64_t> names, std::size_t fragments,
+                            std::size_t most_bytes);
+  /// Ends all lines; the clients stay known.
+  CAUSEWAY_DECL void hang_up();
+
+  // ---- what is said to them
+  // ----------------------------------------------------------------------------------------------
+
+  CAUSEWAY_DECL void reply(std::uint32_t c, std::vector<std::byte> bytes);
+  /// Which of its pushes were taken: to one of them, to all.
+  CAUSEWAY_DECL void tell_taken(std::uint32_t c);
+  CAUSEWAY_DECL void tell_taken();
+  /// The shared parameters, for good, to all that are still here.
+  CAUSEWAY_DECL void dismiss(const hub_terms& terms, std::span<const float> shared);
+  /// The hub goes on without it; `refuse` tells it, too.
+  CAUSEWAY_DECL void lose(const hub_terms& terms, std::uint32_t c, const error& why);
+  CAUSEWAY_DECL void refuse(const hub_terms& terms, std::uint32_t c, const error& why);
+  /// Answers to this peer itself.
+  [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return own_answers_; }
+
+  // ---- how far they are
+  // --------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] bool listens_to(std::uint32_t c) const {
+    return clients_[c].line && clients_[c].here;  // also when it is done: how else would its loss be noticed
+  }
+  /// None will push any more.
+  CAUSEWAY_DECL [[nodiscard]] bool are_through() const;
+  /// Pushes of fragment f that the slowest client may still be waited for has made.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t slowest(std::size_t f) const;
+  CAUSEWAY_DECL [[nodiscard]] std::vector<double> speeds() const;
+  /// The samples behind a merged batch over those of all clients, an absent one with what its last push had: 1 when all
+  /// are there. One that has not pushed yet counts as the mean of the batch; one that never did and is done, as nothing.
+  CAUSEWAY_DECL [[nodiscard]] float share_of(std::size_t f, std::span<const waiting_push> batch) const;
+  /// Seconds that answers to these may take before a client waits for one; `merge_steps`: τ.
+  CAUSEWAY_DECL [[nodiscard]] double slack_of(double merge_steps, std::span<const waiting_push> batch) const;
+
+  void serialize(auto& ar) {
+    for (hub_client& c : clients_) ar(c);
+  }
+
+ private:
+  CAUSEWAY_DECL static hub_client newcomer(std::size_t fragments);
+  /// A line to every client but this peer itself.
+  CAUSEWAY_DECL void connect(const hub_terms& terms, std::uint32_t level, std::size_t most_bytes);
+
+  std::vector<net::peer_index> peers_;
+  std::vector<hub_client> clients_;
+  std::deque<std::vector<std::byte>> own_answers_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_CLIENTS_HPP
+
+// ---- causeway/comm/impl/hub_clients.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_CLIENTS_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_CLIENTS_IPP
+
+// Bodies of comm/hub_clients.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL std::uint32_t hub_clients::index_of(net::peer_index peer) const {
+  return static_cast<std::uint32_t>(std::find(peers_.begin(), peers_.end(), peer) - peers_.begin());
+}
+
+CAUSEWAY_DECL net::peer_index hub_clients::somebody(net::peer_index self) const {
+  for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+    if (listens_to(c)) return peers_[c];
+  }
+  return self;
+}
+
+CAUSEWAY_DECL void hub_clients::found(std::size_t clients, std::size_t fragments) {
+  for (std::size_t c = 0; c < clients; ++c) clients_.push_back(newcomer(fragments));
+}
+
+CAUSEWAY_DECL void hub_clients::open(const hub_terms& terms, std::uint32_t level, std::span<const net::peer_index> group,
+                                     std::size_t most_bytes) {
+  peers_.assign(group.begin(), group.end());
+  connect(terms, level, most_bytes);
+}
+
+CAUSEWAY_DECL void hub_clients::rename(const hub_terms& terms, std::span<const std::uint64_t> names, std::size_t fragments,
+                                       std::size_t most_bytes) {
+  std::vector<hub_client> before = std::exchange(clients_, {});
+  peers_.clear();
+  for (const std::uint64_t name : names) {
+    peers_.push_back(static_cast<net::peer_index>(peers_.size()));
+    const auto known = std::find_if(before.begin(), before.end(), [&](const auto& b) { return b.name == name; });
+    clients_.push_back(known == before.end() ? newcomer(fragments) : std::move(*known));
+    clients_.back().name = name;
+    clients_.back().here = true;
+    clients_.back().done = clients_.back().waits = false;
+  }
+  own_answers_.clear();
+  connect(terms, 0, most_bytes);
+}
+
+CAUSEWAY_DECL void hub_clients::hang_up() {
+  for (hub_client& c : clients_) c.line.reset();
+}
+
+CAUSEWAY_DECL void hub_clients::reply(std::uint32_t c, std::vector<std::byte> bytes) {
+  if (clients_[c].line) {
+    clients_[c].line->send(std::move(bytes));
+  } else {
+    own_answers_.push_back(std::move(bytes));
+  }
+}
+
+CAUSEWAY_DECL void hub_clients::tell_taken(std::uint32_t c) {
+  const std::vector<std::uint64_t>& taken = clients_[c].taken;
+  const answer_header h{.word = hub_word::hello, .fragment = static_cast<std::uint32_t>(taken.size())};
+  auto bytes = with_header(h, taken.size() * sizeof(std::uint64_t));
+  std::memcpy(bytes.data() + sizeof h, taken.data(), taken.size() * sizeof(std::uint64_t));
+  clients_[c].line->send(std::move(bytes));
+}
+
+CAUSEWAY_DECL void hub_clients::tell_taken() {
+  for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+    if (clients_[c].line) tell_taken(c);
+  }
+}
+
+CAUSEWAY_DECL void hub_clients::dismiss(const hub_terms& terms, std::span<const float> shared) {
+  for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+    if (!listens_to(c)) continue;
+    auto bytes = with_header(answer_header{.word = hub_word::last}, shared.size() * sizeof(float));
+    std::memcpy(bytes.data() + sizeof(answer_header), shared.data(), shared.size() * sizeof(float));
+    clients_[c].line->send(std::move(bytes));
+  }
+  for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+    if (!listens_to(c)) continue;
+    if (const auto sent = clients_[c].line->flush(terms.deadline); !sent) lose(terms, c, sent.error());
+  }
+}
+
+CAUSEWAY_DECL void hub_clients::lose(const hub_terms& terms, std::uint32_t c, const error& why) {
+  clients_[c].here = false;
+  terms.log(severity::warning,
+            "async_parameter_server: going on without peer " + std::to_string(peers_[c]) + ": " + why.text());
+}
+
+CAUSEWAY_DECL void hub_clients::refuse(const hub_terms& terms, std::uint32_t c, const error& why) {
+  lose(terms, c, why);
+  reply(c, with_header(answer_header{.word = hub_word::refused, .code = static_cast<std::uint32_t>(why.code)}, 0));
+}
+
+CAUSEWAY_DECL bool hub_clients::are_through() const {
+  return std::all_of(clients_.begin(), clients_.end(), [](const hub_client& c) { return c.done || !c.here; });
+}
+
+CAUSEWAY_DECL std::uint64_t hub_clients::slowest(std::size_t f) const {
+  auto least = std::numeric_limits<std::uint64_t>::max();
+  for (const hub_client& c : clients_) {
+    if (c.here && !c.done) least = std::min(least, c.taken[f]);
+  }
+  return least;
+}
+
+CAUSEWAY_DECL std::vector<double> hub_clients::speeds() const {
+  std::vector<double> all;
+  for (const hub_client& c : clients_) {
+    if (c.here && !c.done) all.push_back(c.speed);
+  }
+  return all;
+}
+
+CAUSEWAY_DECL float hub_clients::share_of(std::size_t f, std::span<const waiting_push> batch) const {
+  double arrived = 0, absent = 0, pushes = 0, unknown = 0, here = 0;
+  for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+    if (!clients_[c].here) continue;
+    ++here;
+    const auto samples = static_cast<double>(clients_[c].samples[f]);
+    if (std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; })) {
+      arrived += samples;
+      ++pushes;
+    } else {
+      absent += samples;
+      unknown += samples == 0 && !clients_[c].done ? 1 : 0;
+    }
+  }
+  if (arrived == 0) return here == 0 ? 1.0F : static_cast<float>(pushes / here);
+  return static_cast<float>(arrived / (arrived + absent + unknown * arrived / pushes));
+}
+
+CAUSEWAY_DECL double hub_clients::slack_of(double merge_steps, std::span<const waiting_push> batch) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const waiting_push& w : batch) {
+    const hub_client& c = clients_[w.client];
+    least = std::min(least, c.speed > 0 ? merge_steps / c.speed - c.sync_seconds : 0.0);
+  }
+  return least;
+}
+
+CAUSEWAY_DECL hub_client hub_clients::newcomer(std::size_t fragments) {
+  const std::vector<std::uint64_t> none(fragments);
+  return {.taken = none, .samples = none};
+}
+
+CAUSEWAY_DECL void hub_clients::connect(const hub_terms& terms, std::uint32_t level, std::size_t most_bytes) {
+  const std::size_t most = std::max(most_bytes, hello_bytes(terms.cuts.size()));
+  for (std::size_t c = 0; c < clients_.size(); ++c) {
+    if (peers_[c] == terms.transport.self()) continue;
+    clients_[c].line =
+        std::make_unique<hub_line>(terms.transport, peers_[c], hub_channel(level) + 1, hub_channel(level), most);
+  }
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_CLIENTS_IPP
+#endif
+
+// ---- causeway/comm/hub_pushes.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_PUSHES_HPP
+#define CAUSEWAY_COMM_HUB_PUSHES_HPP
+
+// The pushes that a hub has taken and not applied yet, and those that it has applied and not answered yet.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
 /// A push that was applied and not answered yet.
 struct owed_answer {
   std::uint32_t client = 0;
@@ -28677,6 +29144,146 @@ struct owed_answer {
   void serialize(auto& ar) { ar(client, number); }
 };
 
+/// Of one hub, by fragment. Not thread-safe.
+class hub_pushes {
+ public:
+  std::vector<std::vector<waiting_push>> waiting;  ///< in the order of arrival
+  std::vector<std::vector<owed_answer>> owed;
+
+  [[nodiscard]] std::size_t fragments() const noexcept { return waiting.size(); }
+  CAUSEWAY_DECL void cut(std::size_t fragments);
+  /// From a checkpoint: all came now.
+  CAUSEWAY_DECL void restarted(time_point now);
+
+  /// errc::too_large where client c, which is `peer`, has too many that wait.
+  CAUSEWAY_DECL [[nodiscard]] result<void> room_for(std::uint32_t c, std::size_t f, net::peer_index peer) const;
+  /// It was applied.
+  CAUSEWAY_DECL void owe(const waiting_push& w, std::size_t f);
+  /// After a restart one side may know of pushes that the other has not made, or not heard of: what client c says is owed
+  /// to it, nothing else. Whether that will be answered.
+  CAUSEWAY_DECL bool catch_up(std::uint32_t c, std::size_t f, const hello_entry& said);
+
+  /// A push of client c waits, or its answer does.
+  CAUSEWAY_DECL [[nodiscard]] bool concern(std::uint32_t c, std::size_t f) const;
+  CAUSEWAY_DECL [[nodiscard]] bool are_applied() const;
+  /// Clients that may still push this fragment, or have. One that waits for another fragment may not: if it counted, two
+  /// clients could wait for each other.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t expected_of(const hub_clients& clients, std::size_t f) const;
+
+  void serialize(auto& ar) {
+    for (auto& all : waiting) serialize_all(ar, all);
+    for (auto& all : owed) serialize_all(ar, all);
+  }
+
+ private:
+  template <class T>
+  static void serialize_all(auto& ar, std::vector<T>& all) {
+    std::uint64_t count = all.size();
+    ar(count);
+    all.resize(count);
+    for (T& one : all) ar(one);
+  }
+
+  // Of one client and fragment: the one that it waits for, and one from before its restart. So what waits at a hub is
+  // bounded by its clients.
+  static constexpr std::ptrdiff_t most_waiting = 2;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_PUSHES_HPP
+
+// ---- causeway/comm/impl/hub_pushes.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_PUSHES_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_PUSHES_IPP
+
+// Bodies of comm/hub_pushes.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+CAUSEWAY_DECL void hub_pushes::cut(std::size_t fragments) {
+  waiting.resize(fragments);
+  owed.resize(fragments);
+}
+
+CAUSEWAY_DECL void hub_pushes::restarted(time_point now) {
+  for (auto& all : waiting) {
+    for (waiting_push& w : all) w.since = now;
+  }
+  for (auto& all : owed) {
+    for (owed_answer& o : all) o.since = now;
+  }
+}
+
+CAUSEWAY_DECL result<void> hub_pushes::room_for(std::uint32_t c, std::size_t f, net::peer_index peer) const {
+  const auto of_client = [c](const waiting_push& w) { return w.client == c; };
+  if (std::count_if(waiting[f].begin(), waiting[f].end(), of_client) < most_waiting) return {};
+  return fail(errc::too_large, "peer " + std::to_string(peer),
+              "it goes on pushing while " + std::to_string(most_waiting) +
+                  " of its pushes wait; a client waits for the answer to one before it makes the next");
+}
+
+CAUSEWAY_DECL void hub_pushes::owe(const waiting_push& w, std::size_t f) {
+  if (w.wants_answer != 0) owed[f].push_back({w.client, w.number, w.since, w.unsound});
+}
+
+CAUSEWAY_DECL bool hub_pushes::catch_up(std::uint32_t c, std::size_t f, const hello_entry& said) {
+  bool will_be_answered = false;
+  for (waiting_push& w : waiting[f]) {
+    if (w.client != c) continue;
+    w.wants_answer = said.pending != 0 && w.number == said.number ? 1 : 0;  // it does not know of others any more
+    will_be_answered = will_be_answered || w.wants_answer != 0;
+  }
+  std::erase_if(owed[f], [&](const owed_answer& o) {
+    const bool expected = said.pending != 0 && o.number == said.number;
+    if (o.client == c) will_be_answered = will_be_answered || expected;
+    return o.client == c && !expected;
+  });
+  return will_be_answered;
+}
+
+CAUSEWAY_DECL bool hub_pushes::concern(std::uint32_t c, std::size_t f) const {
+  const auto of_client = [c](const auto& w) { return w.client == c; };
+  return std::any_of(waiting[f].begin(), waiting[f].end(), of_client) ||
+         std::any_of(owed[f].begin(), owed[f].end(), of_client);
+}
+
+CAUSEWAY_DECL bool hub_pushes::are_applied() const {
+  return std::all_of(waiting.begin(), waiting.end(), [](const auto& all) { return all.empty(); });
+}
+
+CAUSEWAY_DECL std::size_t hub_pushes::expected_of(const hub_clients& clients, std::size_t f) const {
+  const auto is_among = [](const auto& all, std::uint32_t c) {
+    return std::any_of(all.begin(), all.end(), [c](const auto& w) { return w.client == c; });
+  };
+  std::size_t count = 0;
+  for (std::uint32_t c = 0; c < clients.size(); ++c) {
+    const hub_client& client = clients[c];
+    const bool may_push = client.here && !client.done && !client.waits && !is_among(owed[f], c);
+    count += is_among(waiting[f], c) || may_push ? 1U : 0U;
+  }
+  return count;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_PUSHES_IPP
+#endif
+
+// ---- causeway/comm/parameter_server.hpp ----
+#ifndef CAUSEWAY_COMM_PARAMETER_SERVER_HPP
+#define CAUSEWAY_COMM_PARAMETER_SERVER_HPP
+
+// The hub's side of comm::async_parameter_server: shared parameters, its clients, and their pushes that wait to be applied.
+// The peer that it runs on may be a client as well; its messages do not travel, but are the same.
+//
+// Clients that get lost, and clients that send what makes no sense, are left out from then on: nothing that one client does
+// or does not do ends the hub's run. A push that is not finite counts for nothing, and its answer says so: the client
+// starts again from the shared parameters. One that pushes nothing else is left out, too.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
 template <class Outer>
 class parameter_server {
  public:
@@ -28686,18 +29293,15 @@ class parameter_server {
   result<void> open(const hub_terms& terms, std::uint32_t level, std::span<const net::peer_index> group,
                     std::span<const float> parameters, std::size_t most_bytes) {
     if (shared_.empty()) found(terms.cuts, group.size(), parameters);
-    if (shared_.size() != parameters.size() || clients_.size() != group.size() || batches_.size() != terms.cuts.size()) {
+    if (shared_.size() != parameters.size() || clients_.size() != group.size() ||
+        pushes_.fragments() != terms.cuts.size()) {
       return fail(
           errc::wrong_model, "async_parameter_server",
           "the checkpoint was written with other peers, fragments or another model; start with the settings it had");
     }
     level_ = level;
-    peers_.assign(group.begin(), group.end());
-    connect(terms, most_bytes);
-    for (std::size_t f = 0; f < batches_.size(); ++f) {
-      for (waiting_push& w : batches_[f]) w.since = terms.now();
-      for (owed_answer& owed : unanswered_[f]) owed.since = terms.now();
-    }
+    clients_.open(terms, level, group, most_bytes);
+    pushes_.restarted(terms.now());
     return {};
   }
 
@@ -28714,8 +29318,7 @@ class parameter_server {
     shared_.clear();
     outers_.clear();
     clients_.clear();
-    batches_.clear();
-    unanswered_.clear();
+    pushes_.cut(0);
   }
   /// The memory that an heir needs, in parts.
   [[nodiscard]] std::vector<std::span<std::byte>> state() {
@@ -28727,36 +29330,19 @@ class parameter_server {
   /// From now on the clients are these, by name, in the order of the transport. Who was one before is known still: what it
   /// pushed is not taken twice. Nothing may wait (`close`).
   void set_clients(const hub_terms& terms, std::span<const std::uint64_t> names, std::size_t most_bytes) {
-    std::vector<hub_client> before = std::exchange(clients_, {});
-    peers_.clear();
-    for (const std::uint64_t name : names) {
-      peers_.push_back(static_cast<net::peer_index>(peers_.size()));
-      const auto known = std::find_if(before.begin(), before.end(), [&](const auto& b) { return b.name == name; });
-      clients_.push_back(known == before.end() ? newcomer(batches_.size()) : std::move(*known));
-      clients_.back().name = name;
-      clients_.back().here = true;
-      clients_.back().done = clients_.back().waits = false;
-    }
-    own_answers_.clear();
-    connect(terms, most_bytes);
+    clients_.rename(terms, names, pushes_.fragments(), most_bytes);
   }
   /// Ends all lines; the clients stay known.
-  void hang_up() {
-    for (hub_client& c : clients_) c.line.reset();
-  }
+  void hang_up() { clients_.hang_up(); }
 
   /// Tells each client which of its pushes were taken.
-  void tell_taken() {
-    for (hub_client& c : clients_) {
-      if (c.line) c.line->send(taken_message(c));
-    }
-  }
+  void tell_taken() { clients_.tell_taken(); }
   [[nodiscard]] const std::vector<std::uint64_t>& taken_of(std::uint32_t c) const { return clients_[c].taken; }
 
   /// Takes all that the clients say until each is done.
   result<void> hear_out(const hub_terms& terms) {
     for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      while (listens_to(c) && !clients_[c].done) {
+      while (clients_.listens_to(c) && !clients_[c].done) {
         CAUSEWAY_ASSIGN(const auto bytes, clients_[c].line->take(terms.deadline));
         take_in(terms, c, bytes);
       }
@@ -28766,13 +29352,13 @@ class parameter_server {
   /// Takes what a client says; applies nothing yet.
   void take_in(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
     const auto outcome = understand(terms, c, bytes);
-    if (!outcome) refuse(terms, c, outcome.error());
+    if (!outcome) clients_.refuse(terms, c, outcome.error());
   }
   /// Applies all that waits, and answers nothing.
   void close(const auto& rules, const hub_terms& terms) {
-    for (std::size_t f = 0; f < batches_.size(); ++f) {
-      if (!batches_[f].empty()) apply(rules, terms, f);
-      unanswered_[f].clear();
+    for (std::size_t f = 0; f < pushes_.fragments(); ++f) {
+      if (!pushes_.waiting[f].empty()) apply(rules, terms, f);
+      pushes_.owed[f].clear();
     }
   }
 
@@ -28796,161 +29382,74 @@ class parameter_server {
   /// pushes are merged. Never waits.
   void serve(const auto& rules, const hub_terms& terms) {
     for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      while (listens_to(c) && clients_[c].line->arrived()) {
+      while (clients_.listens_to(c) && clients_[c].line->arrived()) {
         const auto bytes = clients_[c].line->take(terms.deadline);
         if (bytes) {
           take_in(terms, c, *bytes);
         } else {
-          lose(terms, c, bytes.error());
+          clients_.lose(terms, c, bytes.error());
         }
       }
-      if (clients_[c].line && clients_[c].here) {
-        if (const auto sent = clients_[c].line->sweep(); !sent) lose(terms, c, sent.error());
+      if (clients_.listens_to(c)) {
+        if (const auto sent = clients_[c].line->sweep(); !sent) clients_.lose(terms, c, sent.error());
       }
     }
     apply_due(rules, terms);
   }
 
   /// Whether no client will push any more, and all pushes are applied.
-  [[nodiscard]] bool is_over() const {
-    const auto over = [](const hub_client& c) { return c.done || !c.here; };
-    const auto applied = [](const auto& batch) { return batch.empty(); };
-    return std::all_of(clients_.begin(), clients_.end(), over) && std::all_of(batches_.begin(), batches_.end(), applied);
-  }
+  [[nodiscard]] bool is_over() const { return clients_.are_through() && pushes_.are_applied(); }
 
   /// Sends the shared parameters to all that are still here, for good.
-  void dismiss(const hub_terms& terms) {
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      if (!clients_[c].line || !clients_[c].here) continue;
-      auto bytes = with_header(answer_header{.word = hub_word::last}, shared_.size() * sizeof(float));
-      std::memcpy(bytes.data() + sizeof(answer_header), shared_.data(), shared_.size() * sizeof(float));
-      clients_[c].line->send(std::move(bytes));
-    }
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      if (!clients_[c].line || !clients_[c].here) continue;
-      if (const auto sent = clients_[c].line->flush(terms.deadline); !sent) lose(terms, c, sent.error());
-    }
-  }
+  void dismiss(const hub_terms& terms) { clients_.dismiss(terms, shared_); }
 
   /// A client that is still there, to have something to wait for; none: the peer's own index.
-  [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
-    for (std::size_t c = 0; c < clients_.size(); ++c) {
-      if (clients_[c].line && clients_[c].here) return peers_[c];
-    }
-    return self;
-  }
+  [[nodiscard]] net::peer_index somebody(net::peer_index self) const { return clients_.somebody(self); }
 
   [[nodiscard]] std::span<float> shared() noexcept { return shared_; }
   [[nodiscard]] std::span<const float> shared() const noexcept { return shared_; }
   /// Answers to this peer itself.
-  [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return own_answers_; }
+  [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return clients_.own_answers(); }
   /// Pushes applied to fragment f, and the samples behind them, since the last call.
   [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> take_applied(std::size_t f) {
     return {std::exchange(applied_[f], 0U), std::exchange(samples_[f], std::uint64_t{0})};
   }
-  [[nodiscard]] std::uint32_t index_of(net::peer_index peer) const {
-    return static_cast<std::uint32_t>(std::find(peers_.begin(), peers_.end(), peer) - peers_.begin());
-  }
+  [[nodiscard]] std::uint32_t index_of(net::peer_index peer) const { return clients_.index_of(peer); }
 
   void serialize(auto& ar) {
-    std::uint64_t fragments = batches_.size();
+    std::uint64_t fragments = pushes_.fragments();
     std::uint64_t clients = clients_.size();
     ar(shared_, fragments, clients);
     while (outers_.size() < fragments) outers_.push_back(prototype_);
-    while (clients_.size() < clients) clients_.emplace_back();
-    batches_.resize(fragments);
-    unanswered_.resize(fragments);
+    clients_.grow(clients);
+    pushes_.cut(fragments);
     applied_.resize(fragments);
     samples_.resize(fragments);
     for (Outer& o : outers_) ar(o);
-    for (hub_client& c : clients_) ar(c);
-    for (auto& batch : batches_) serialize_all(ar, batch);
-    for (auto& owed : unanswered_) serialize_all(ar, owed);
+    clients_.serialize(ar);
+    pushes_.serialize(ar);
     ar(applied_, samples_);
   }
 
  private:
-  template <class T>
-  static void serialize_all(auto& ar, std::vector<T>& all) {
-    std::uint64_t count = all.size();
-    ar(count);
-    all.resize(count);
-    for (T& one : all) ar(one);
-  }
-
   void found(std::span<const axis::fragment> cuts, std::size_t clients, std::span<const float> parameters) {
     shared_.assign(parameters.begin(), parameters.end());
     for (const axis::fragment& cut : cuts) {
       outers_.push_back(prototype_);
       outers_.back().reset(static_cast<std::int64_t>(cut.size));
     }
-    for (std::size_t c = 0; c < clients; ++c) clients_.push_back(newcomer(cuts.size()));
-    batches_.resize(cuts.size());
-    unanswered_.resize(cuts.size());
+    clients_.found(clients, cuts.size());
+    pushes_.cut(cuts.size());
     applied_.assign(cuts.size(), 0);
     samples_.assign(cuts.size(), 0);
   }
 
-  static hub_client newcomer(std::size_t fragments) {
-    const std::vector<std::uint64_t> none(fragments);
-    return {.taken = none, .samples = none};
-  }
-
-  /// A line to every client but this peer itself.
-  void connect(const hub_terms& terms, std::size_t most_bytes) {
-    const std::size_t most = std::max(most_bytes, hello_bytes(terms.cuts.size()));
-    for (std::size_t c = 0; c < clients_.size(); ++c) {
-      if (peers_[c] == terms.transport.self()) continue;
-      clients_[c].line =
-          std::make_unique<hub_line>(terms.transport, peers_[c], hub_channel(level_) + 1, hub_channel(level_), most);
-    }
-  }
-
   // ---- clients -------------------------------------------------------------------------------------------------------
-
-  static std::vector<std::byte> taken_message(const hub_client& client) {
-    const answer_header h{.word = hub_word::hello, .fragment = static_cast<std::uint32_t>(client.taken.size())};
-    auto bytes = with_header(h, client.taken.size() * sizeof(std::uint64_t));
-    std::memcpy(bytes.data() + sizeof h, client.taken.data(), client.taken.size() * sizeof(std::uint64_t));
-    return bytes;
-  }
-
-  [[nodiscard]] bool listens_to(std::uint32_t c) const {
-    return clients_[c].line && clients_[c].here;  // also when it is done: how else would its loss be noticed
-  }
-
-  void lose(const hub_terms& terms, std::uint32_t c, const error& why) {
-    clients_[c].here = false;
-    terms.log(severity::warning,
-              "async_parameter_server: going on without peer " + std::to_string(peers_[c]) + ": " + why.text());
-  }
-
-  void refuse(const hub_terms& terms, std::uint32_t c, const error& why) {
-    lose(terms, c, why);
-    reply(c, with_header(answer_header{.word = hub_word::refused, .code = static_cast<std::uint32_t>(why.code)}, 0));
-  }
-
-  void reply(std::uint32_t c, std::vector<std::byte> bytes) {
-    if (clients_[c].line) {
-      clients_[c].line->send(std::move(bytes));
-    } else {
-      own_answers_.push_back(std::move(bytes));
-    }
-  }
-
-  /// Pushes of fragment f that the slowest client may still be waited for has made.
-  [[nodiscard]] std::uint64_t slowest(std::size_t f) const {
-    auto least = std::numeric_limits<std::uint64_t>::max();
-    for (const hub_client& c : clients_) {
-      if (c.here && !c.done) least = std::min(least, c.taken[f]);
-    }
-    return least;
-  }
 
   /// Sends the answers that nothing holds back: their clients are not too far ahead.
   void answer_all(const auto& rules, const hub_terms& terms, std::size_t f) {
-    const std::uint64_t least = slowest(f);
-    std::erase_if(unanswered_[f], [&](const owed_answer& owed) {
+    const std::uint64_t least = clients_.slowest(f);
+    std::erase_if(pushes_.owed[f], [&](const owed_answer& owed) {
       const std::uint64_t made = clients_[owed.client].taken[f];
       if (made > least && made - least >= rules.arrivals.most_ahead) return false;
       answer(rules, terms, owed, f);
@@ -28964,9 +29463,9 @@ class parameter_server {
     const answer_header h{.fragment = static_cast<std::uint32_t>(f),
                           .number = w.number,
                           .held_seconds = seconds(terms.now() - w.since),
-                          .steps = rules.steps_for(clients_[w.client].speed, speeds()),
+                          .steps = rules.steps_for(clients_[w.client].speed, clients_.speeds()),
                           .code = w.unsound ? static_cast<std::uint32_t>(errc::non_finite) : 0};
-    reply(w.client, fragment_answer(terms, h));
+    clients_.reply(w.client, fragment_answer(terms, h));
   }
 
   std::vector<std::byte> fragment_answer(const hub_terms& terms, const answer_header& h) {
@@ -28981,182 +29480,110 @@ class parameter_server {
     return bytes;
   }
 
-  [[nodiscard]] std::vector<double> speeds() const {
-    std::vector<double> all;
-    for (const hub_client& c : clients_) {
-      if (c.here && !c.done) all.push_back(c.speed);
-    }
-    return all;
-  }
-
   // ---- what they say -------------------------------------------------------------------------------------------------
 
   result<void> meet(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
-    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
+    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, clients_.peer_of(c)));
     std::vector<hello_entry> said(terms.cuts.size());
     const auto room = std::as_writable_bytes(std::span{said});
     if (h.word != hub_word::hello || h.fragment != said.size() || h.samples != shared_.size() ||
         bytes.size() != room.size()) {
-      return fail(errc::wrong_model, "peer " + std::to_string(peers_[c]),
+      return fail(errc::wrong_model, "peer " + std::to_string(clients_.peer_of(c)),
                   "it trains another model, or cuts it in another way; all peers need the same options");
     }
     std::memcpy(room.data(), bytes.data(), bytes.size());
-    hub_client& client = clients_[c];
-    client.line->send(taken_message(client));
+    clients_.tell_taken(c);
     for (std::uint32_t f = 0; f < said.size(); ++f) catch_up(terms, c, f, said[f]);
     return {};
   }
 
   /// After a restart one side may know of pushes that the other has not made, or not heard of. See server_client::agree.
   void catch_up(const hub_terms& terms, std::uint32_t c, std::uint32_t f, const hello_entry& said) {
-    hub_client& client = clients_[c];
-    const bool is_ahead = client.taken[f] > said.number;
-    const bool has_it = said.pending != 0 && client.taken[f] >= said.number;
-    bool will_be_answered = false;
-    for (waiting_push& w : batches_[f]) {
-      if (w.client != c) continue;
-      w.wants_answer = said.pending != 0 && w.number == said.number ? 1 : 0;  // it does not know of others any more
-      will_be_answered = will_be_answered || w.wants_answer != 0;
-    }
-    std::erase_if(unanswered_[f], [&](const owed_answer& owed) {
-      const bool expected = said.pending != 0 && owed.number == said.number;
-      if (owed.client == c) will_be_answered = will_be_answered || expected;
-      return owed.client == c && !expected;
-    });
+    std::uint64_t& taken = clients_[c].taken[f];
+    const bool is_ahead = taken > said.number;
+    const bool has_it = said.pending != 0 && taken >= said.number;
+    const bool will_be_answered = pushes_.catch_up(c, f, said);
     if ((is_ahead || has_it) && !will_be_answered) {
-      reply(c, fragment_answer(terms, {.fragment = f, .number = client.taken[f]}));
+      clients_.reply(c, fragment_answer(terms, {.fragment = f, .number = taken}));
     }
-    client.taken[f] = std::max(client.taken[f], said.number - (said.pending != 0 ? 1 : 0));
+    taken = std::max(taken, said.number - (said.pending != 0 ? 1 : 0));
   }
 
   result<void> understand(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
-    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
+    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, clients_.peer_of(c)));
     hub_client& client = clients_[c];
     if (h.word == hub_word::done && !client.done) {
       client.done = true;
       return {};
     }
-    if (h.word == hub_word::waits && h.fragment < batches_.size()) {
-      client.waits = is_among(batches_[h.fragment], c) || is_among(unanswered_[h.fragment], c);
+    if (h.word == hub_word::waits && h.fragment < pushes_.fragments()) {
+      client.waits = pushes_.concern(c, h.fragment);
       return {};
     }
     const bool sane = std::isfinite(h.speed) && h.speed >= 0 && std::isfinite(h.sync_seconds);
-    if (h.word != hub_word::push || h.fragment >= batches_.size() || h.number != client.taken[h.fragment] + 1 ||
+    if (h.word != hub_word::push || h.fragment >= pushes_.fragments() || h.number != client.taken[h.fragment] + 1 ||
         client.done || !sane) {
-      return fail(errc::protocol, "peer " + std::to_string(peers_[c]),
+      return fail(errc::protocol, "peer " + std::to_string(clients_.peer_of(c)),
                   "it sent a push that makes no sense; do all peers run the same options and version?");
     }
-    const auto of_client = [c](const waiting_push& w) { return w.client == c; };
-    if (std::count_if(batches_[h.fragment].begin(), batches_[h.fragment].end(), of_client) >= most_waiting) {
-      return fail(errc::too_large, "peer " + std::to_string(peers_[c]),
-                  "it goes on pushing while " + std::to_string(most_waiting) +
-                      " of its pushes wait; a client waits for the answer to one before it makes the next");
-    }
-    CAUSEWAY_ASSIGN(const hub_work work, credible(level_ == 0 ? terms.most : push_limits{}, h, peers_[c]));
+    CAUSEWAY_TRY(pushes_.room_for(c, h.fragment, clients_.peer_of(c)));
+    CAUSEWAY_ASSIGN(const hub_work work, credible(level_ == 0 ? terms.most : push_limits{}, h, clients_.peer_of(c)));
     client.taken[h.fragment] = h.number;
     client.samples[h.fragment] = work.samples;
     client.speed = h.speed;
     client.sync_seconds = h.sync_seconds;
     const auto* const from = reinterpret_cast<const std::uint8_t*>(bytes.data());
-    batches_[h.fragment].push_back({.client = c,
-                                    .number = h.number,
-                                    .samples = work.samples,
-                                    .steps = work.steps,
-                                    .wants_answer = h.wants_answer,
-                                    .bytes = {from, from + bytes.size()},
-                                    .since = terms.now()});
+    pushes_.waiting[h.fragment].push_back({.client = c,
+                                           .number = h.number,
+                                           .samples = work.samples,
+                                           .steps = work.steps,
+                                           .wants_answer = h.wants_answer,
+                                           .bytes = {from, from + bytes.size()},
+                                           .since = terms.now()});
     return {};
   }
 
   // ---- pushes --------------------------------------------------------------------------------------------------------
 
   void apply_due(const auto& rules, const hub_terms& terms) {
-    for (std::size_t f = 0; f < batches_.size(); ++f) {
-      if (!batches_[f].empty() && is_due(rules, terms, f)) apply(rules, terms, f);
+    for (std::size_t f = 0; f < pushes_.fragments(); ++f) {
+      if (!pushes_.waiting[f].empty() && is_due(rules, terms, f)) apply(rules, terms, f);
       answer_all(rules, terms, f);
     }
   }
 
   [[nodiscard]] bool is_due(const auto& rules, const hub_terms& terms, std::size_t f) const {
-    const auto& batch = batches_[f];
+    const auto& batch = pushes_.waiting[f];
     const time_point first = batch.front().since;
     std::vector<double> arrived;
     for (const waiting_push& w : batch) arrived.push_back(seconds(w.since - first));
-    const std::size_t expected = expected_for(f);
+    const std::size_t expected = pushes_.expected_of(clients_, f);
     if (batch.size() >= expected) return true;
-    const axis::waiting_pushes g{.arrived = arrived, .expected = expected, .slack = slack_of(rules, batch)};
+    const axis::waiting_pushes g{
+        .arrived = arrived, .expected = expected, .slack = clients_.slack_of(rules.merge_steps, batch)};
     return seconds(terms.now() - first) >= rules.arrivals.closes_after(g);
   }
 
-  /// Clients that may still push this fragment, or have. One that waits for another fragment may not: if it counted, two
-  /// clients could wait for each other.
-  [[nodiscard]] std::size_t expected_for(std::size_t f) const {
-    std::size_t count = 0;
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      const hub_client& client = clients_[c];
-      const bool may_push = client.here && !client.done && !client.waits && !is_among(unanswered_[f], c);
-      count += is_among(batches_[f], c) || may_push ? 1U : 0U;
-    }
-    return count;
-  }
-
-  static bool is_among(const auto& pushes, std::uint32_t c) {
-    return std::any_of(pushes.begin(), pushes.end(), [c](const auto& w) { return w.client == c; });
-  }
-
-  /// The samples behind a merged batch over those of all clients, an absent one with what its last push had: 1 when all
-  /// are there. One that has not pushed yet counts as the mean of the batch; one that never did and is done, as nothing.
-  [[nodiscard]] float share_of(std::size_t f, std::span<const waiting_push> batch) const {
-    double arrived = 0, absent = 0, pushes = 0, unknown = 0, here = 0;
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      if (!clients_[c].here) continue;
-      ++here;
-      const auto samples = static_cast<double>(clients_[c].samples[f]);
-      if (std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; })) {
-        arrived += samples;
-        ++pushes;
-      } else {
-        absent += samples;
-        unknown += samples == 0 && !clients_[c].done ? 1 : 0;
-      }
-    }
-    if (arrived == 0) return here == 0 ? 1.0F : static_cast<float>(pushes / here);
-    return static_cast<float>(arrived / (arrived + absent + unknown * arrived / pushes));
-  }
-
-  [[nodiscard]] double slack_of(const auto& rules, const std::vector<waiting_push>& batch) const {
-    double least = std::numeric_limits<double>::infinity();
-    for (const waiting_push& w : batch) {
-      const hub_client& c = clients_[w.client];
-      least = std::min(least, c.speed > 0 ? rules.merge_steps / c.speed - c.sync_seconds : 0.0);
-    }
-    return least;
-  }
-
   void apply(const auto& rules, const hub_terms& terms, std::size_t f) {
-    std::vector<waiting_push> batch = std::exchange(batches_[f], {});
+    std::vector<waiting_push> batch = std::exchange(pushes_.waiting[f], {});
     if constexpr (std::remove_cvref_t<decltype(rules)>::arrivals_type::merges) {
       std::stable_sort(batch.begin(), batch.end(), [](const auto& a, const auto& b) { return a.client < b.client; });
       move_shared(rules, terms, f, batch);
-      for (const waiting_push& w : batch) owe(w, f);
+      for (const waiting_push& w : batch) pushes_.owe(w, f);
     } else {
       for (waiting_push& w : batch) {
         move_shared(rules, terms, f, std::span{&w, 1});
-        owe(w, f);
+        pushes_.owe(w, f);
         answer_all(rules, terms, f);
       }
     }
-  }
-
-  void owe(const waiting_push& w, std::size_t f) {
-    if (w.wants_answer != 0) unanswered_[f].push_back({w.client, w.number, w.since, w.unsound});
   }
 
   /// The outer step with what the pushes say together, without those that cannot be used.
   void move_shared(const auto& rules, const hub_terms& terms, std::size_t f, std::span<waiting_push> batch) {
     const auto bad = [&](const waiting_push& w, errc why) {
       batch[static_cast<std::size_t>(&w - batch.data())].unsound = true;
-      object(terms, w, f, collective::to_error({peers_[w.client], why}, UINT32_MAX));
+      object(terms, w, f, collective::to_error({clients_.peer_of(w.client), why}, UINT32_MAX));
     };
     const merged_pushes merged = aggregator_.merge(rules, terms, level_, f, batch, bad);
     for (const waiting_push& w : batch) {
@@ -29166,14 +29593,14 @@ class parameter_server {
     applied_[f] += merged.pushes;
     samples_[f] += merged.samples;
     constexpr bool merges = std::remove_cvref_t<decltype(rules)>::arrivals_type::merges;
-    step_outer(terms, terms.cuts[f], outers_[f], merges ? share_of(f, batch) : 1.0F);
+    step_outer(terms, terms.cuts[f], outers_[f], merges ? clients_.share_of(f, batch) : 1.0F);
   }
 
   /// Values that are not finite cost a client what it computed; anything else, its place. So does a server below that
   /// shares such values: all its clients have them.
   void object(const hub_terms& terms, const waiting_push& w, std::size_t f, const error& why) {
     const bool may_start_over = why.code == errc::non_finite && level_ == 0 && clients_[w.client].unsound < most_unsound;
-    if (!may_start_over) return refuse(terms, w.client, why);
+    if (!may_start_over) return clients_.refuse(terms, w.client, why);
     ++clients_[w.client].unsound;
     terms.log(severity::warning, "async_parameter_server: push " + std::to_string(w.number) + " of fragment " +
                                      std::to_string(f) + " counts for nothing: " + why.text() +
@@ -29188,22 +29615,16 @@ class parameter_server {
     axis::scatter(cut, opened_, shared_);
   }
 
-  // Of one client and fragment: the one that it waits for, and one from before its restart. So what waits at a hub is
-  // bounded by its clients.
-  static constexpr std::ptrdiff_t most_waiting = 2;
   static constexpr std::uint32_t most_unsound = 8;  // pushes in a row that are not finite
 
   Outer prototype_;
   std::uint32_t level_ = 0;
-  std::vector<net::peer_index> peers_;
   std::vector<float> shared_;
   std::vector<Outer> outers_;  ///< one for each fragment
-  std::vector<hub_client> clients_;
-  std::vector<std::vector<waiting_push>> batches_;    ///< of each fragment, in the order of arrival
-  std::vector<std::vector<owed_answer>> unanswered_;  ///< of each fragment
+  hub_clients clients_;
+  hub_pushes pushes_;
   std::vector<std::uint32_t> applied_;
   std::vector<std::uint64_t> samples_;
-  std::deque<std::vector<std::byte>> own_answers_;
 
   push_aggregator aggregator_;
   std::vector<float> opened_;  // working memory
@@ -30334,14 +30755,14 @@ constexpr bool prepares_anew(round_mix m) {
   return m.anchored && m.single && m.everybody && m.waits_at_once && !m.sends_anchor && elastic(m);
 }
 
-/// Whether blocks of the model can move between peers, each with all that is kept for its parameters: a row of all of them,
-/// made anew at every attempt. A residual is of the rows that a peer sent, and stays there; in the live parameters it
-/// cannot. Factors that an exchange remembers are those of a stage: they are forgotten where its holders have not the same,
-/// which gradients can do in any step.
+/// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
+/// these, of which every exchange is waited for. A residual is of the rows that a peer sent, and stays there, in memory of
+/// its own or in the live parameters. Factors that an exchange remembers are those of a stage: they are forgotten where its
+/// holders have not the same, which gradients can do in any step.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  const bool gradients =
-      m.before_inner_step && m.single && m.everybody && m.bit_parity && m.waits_at_once && !m.accumulates && elastic(m);
-  return (gradients || (prepares_anew(m) && !keeps_factors)) && !m.residual_in_parameters;
+  if (!elastic(m) || !m.everybody || !m.waits_at_once) return false;
+  if (m.before_inner_step) return m.single && m.bit_parity && !m.accumulates;
+  return !keeps_factors && (m.single || (!m.anchored && !m.by_context));
 }
 
 }  // namespace rules
@@ -30481,7 +30902,7 @@ struct round_rules {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Of a policy that exchanges a row of all parameters at once, whose shared parameters and outer optimizer are in memory.
+/// Of a policy whose shared parameters and outer optimizer are in memory.
 template <class Core>
 class block_rows {
   using outer_type = typename Core::outer_type;
@@ -30489,28 +30910,34 @@ class block_rows {
  public:
   explicit block_rows(Core& core) : core_{core} {}
 
-  /// One value for each parameter, padding included; the shared parameters first. None where gradients are exchanged, since
-  /// the live parameters are the shared ones.
+  /// One value for each parameter, padding included; the shared parameters first: where parameters themselves are
+  /// exchanged, their last means. None where gradients are, since the live parameters are the shared ones.
   [[nodiscard]] std::vector<std::span<float>> all() const {
-    if constexpr (!Core::content_type::anchored) return {};
-    std::vector<std::span<float>> rows{core_.rows.anchor()};
-    for (const std::span<float> row : of_outer(core_.rows.anchor().size())) rows.push_back(row);
+    std::vector<std::span<float>> rows;
+    if constexpr (Core::content_type::anchored) {
+      rows.emplace_back(core_.rows.anchor());
+      for (const std::span<float> row : of_outer(core_.rows.anchor().size())) rows.push_back(row);
+    } else if constexpr (Core::keeps_means) {
+      for (auto& means : core_.rows.means()) rows.emplace_back(means);
+    }
     return rows;
   }
 
   /// The model of `ctx` has another part than `before`, and its parameters are there. What was kept of those that stayed
   /// goes with them; of new ones the shared parameters are the live ones, and the optimizer's state is as when it begins.
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) const {
-    auto& s = core_.states.front();
-    if constexpr (Core::content_type::anchored) divide_rows(ctx, before);
-    s.residual.clear();
-    s.next_residual.clear();
+    if constexpr (!Core::content_type::before_inner_step) divide_rows(ctx, before);
     if constexpr (Core::content_type::sums_updates) {
       core_.rows.updates().assign(ctx.parameters().size(), 0.0F);
       CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
     }
     CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, ctx.parameters().size()));
-    return core_.prepare(ctx, 0);
+    for (std::size_t i = 0; i < core_.states.size(); ++i) {
+      core_.states[i].residual.clear();
+      core_.states[i].next_residual.clear();
+      CAUSEWAY_TRY(core_.prepare(ctx, i));
+    }
+    return {};
   }
 
   /// What the exchange remembers of the one before: nothing, or what fits the blocks that are here.
@@ -30532,12 +30959,15 @@ class block_rows {
   using bytes = std::span<std::byte>;
 
   void divide_rows(auto& ctx, std::span<const parameter_segment> before) const {
-    auto& s = core_.states.front();
     std::vector<std::vector<float>> old;
     for (const std::span<float> row : all()) old.emplace_back(row.begin(), row.end());
-    const auto live = ctx.parameters();
-    core_.rows.anchor().assign(live.begin(), live.end());
-    reset_outer(s.outer, old.front().size(), live.size());
+    if constexpr (Core::content_type::anchored) {
+      const auto live = ctx.parameters();
+      core_.rows.anchor().assign(live.begin(), live.end());
+      reset_outer(core_.states.front().outer, old.front().size(), live.size());
+    } else {
+      core_.rows.found_means(ctx);
+    }
     const auto rows = all();
     for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
       for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -31952,7 +32382,10 @@ class round_rows {
     for (auto& values : means_) move_to(memory, values);
   }
 
-  void serialize(auto& ar) { ar(anchor_, updates_); }
+  void serialize(auto& ar) {
+    ar(anchor_, updates_);
+    if constexpr (!content_type::anchored && !content_type::before_inner_step) ar(means_);
+  }
 
   /// The tensor that the fragment is cut from.
   [[nodiscard]] std::span<float> live(auto& ctx, const state& s) const {
@@ -32407,6 +32840,12 @@ struct round_state {
     return {};
   }
 
+  /// The mean of an earlier attempt is in `row` still, and what else came of that exchange is where it was.
+  result<void> begin_at_kept() {
+    begun = turned = true;
+    return {};
+  }
+
   /// Reduces what has arrived and sends it on; waits for it where it has not.
   template <class Context>
   result<void> turn(Context& ctx) {
@@ -32710,6 +33149,9 @@ struct round_core {
   /// Sends `input`, for the first time or again.
   result<void> begin(auto& ctx, state& s) {
     s.cancel();  // before its transport may go
+    if constexpr (!axis::by_context<recipe_type>) {
+      if (ctx.keeps_result()) return s.begin_at_kept();
+    }
     float weight = accumulates && !ctx.elastic() ? static_cast<float>(gathered) : 1.0F;
     if constexpr (laws::mix.weighs) weight = ctx.elastic() ? 1.0F : static_cast<float>(s.samples);
     if constexpr (!axis::by_context<recipe_type>) {
@@ -33322,7 +33764,7 @@ class rounds : round_rules<Axes...> {
                                       .own_parameters = laws::own_parameters,
                                       .gathers_samples = accumulates,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
-  static constexpr std::uint32_t state_version = 3;
+  static constexpr std::uint32_t state_version = core_type::keeps_means && !content_type::anchored ? 4 : 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
   /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
@@ -34626,8 +35068,8 @@ struct compatible {
                 "pseudo-gradients of all peers, whole and blocking. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
-                "one exchange to the next. Use comm::rounds of pseudo-gradients of all peers, whole and blocking, with an "
-                "exchange that remembers nothing. docs/reference/rules.md#c7");
+                "one exchange to the next. Use comm::rounds of pseudo-gradients of all peers, whole and blocking, or of "
+                "parameters, with an exchange that remembers nothing. docs/reference/rules.md#c7");
 };
 
 struct unchecked {};
@@ -34729,8 +35171,8 @@ CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer
 #ifndef CAUSEWAY_KERNELS_ROW_HASH_HPP
 #define CAUSEWAY_KERNELS_ROW_HASH_HPP
 
-// A checksum of a long row of values that many threads can make together, a device's too (cuda/hash_bodies.hpp): pieces are
-// hashed apart, and their hashes again. It names what replicas hold.
+// A checksum of a long row of values that many threads can make together, a device's too (cuda/bodies/hash_bodies.hpp):
+// pieces are hashed apart, and their hashes again. It names what replicas hold.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
@@ -34895,6 +35337,7 @@ struct round_entry {
   /// goes from there to everybody.
   std::optional<net::peer_index> result_at{};
   std::span<const float> result{};  ///< that, where this peer has it
+  bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
 };
 
 /// Thread safety: all calls from the trainer's thread.
@@ -35244,6 +35687,7 @@ class training_context {
   /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
   [[nodiscard]] bool result_is_known() const noexcept { return entry_.result_at.has_value(); }
   [[nodiscard]] bool knows_result() const noexcept { return !entry_.result.empty(); }  ///< this peer itself
+  [[nodiscard]] bool keeps_result() const noexcept { return entry_.result_kept; }  ///< and its policy has all of it still
   /// row ← that. All take part. 4 bytes a value to and from each peer.
   result<void> take_known_result(std::span<float> row) {
     if (knows_result()) std::copy(entry_.result.begin(), entry_.result.end(), row.begin());

@@ -21,7 +21,8 @@ def output(*args):
 
 def settings():
     """Name, alias, type and allowed values of each, from the page that the program writes."""
-    rows = [re.split(r" (?<!\\)\| ", line.strip("| ")) for line in output("config", "reference").splitlines() if line.startswith("| `")]
+    page = output("config", "reference").split("## What goes together")[0]
+    rows = [re.split(r" (?<!\\)\| ", line.strip("| ")) for line in page.splitlines() if line.startswith("| `")]
     return [(r[0].strip("`"), r[1].strip("`-"), r[2], r[3].replace("\\|", "|")) for r in rows]
 
 

@@ -266,6 +266,19 @@ class Pipelines(Program):
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("resuming at step", r.stdout)
 
+    def test_presets_of_stages_with_an_optimizer_of_their_own_learn_and_go_on(self):
+        for preset in ("basis_rotation", "protocol_models"):
+            args = ["--preset", preset, "--peers", "4", "--model.layers", "4", "--train.evaluate_every", "8"]
+            with self.subTest(preset):
+                code, _, err = Training.interrupted(self, *args, "--steps", "100", rounds=3, where=preset)
+                self.assertIn(code, [0, 130], err)
+                r = self.run_it(*args, "--steps", "100", where=preset)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertLess(self.last(preset, "validation_loss"), 4.5)  # uniform over bytes is 5.5
+                g = subprocess.run(self.command(*args, command="generate", where=preset), capture_output=True, text=True,
+                                   errors="replace", timeout=60)
+                self.assertEqual(g.returncode, 0, g.stderr)
+
     def test_shapes_that_do_not_fit_are_said(self):
         never = ["--peers", "2", "--parallel.policy", "async_pipeline", *self.STAGES[2:-1]]
         self.fails(self.run_it(*never, "every_step"), "invalid_argument", "comm.policy", "never at the same one; use", "diloco")

@@ -16120,7 +16120,11 @@ class global_samples {
     CAUSEWAY_TRY(hear(ctx));
     while (total(own) < target_ && !others_exchange()) {
       const auto busy = std::find_if(ears_.begin(), ears_.end(), [](const ear& e) { return e.listening && !e.ended; });
-      if (busy == ears_.end()) return false;
+      if (busy == ears_.end()) {
+        for (mouth& m : sent_) (void)m.op.wait();  // the last news must not go with this object
+        sent_.clear();
+        return false;
+      }
       CAUSEWAY_TRY(take(ctx, static_cast<net::peer_index>(busy - ears_.begin())));
       CAUSEWAY_TRY(hear(ctx));
     }
@@ -16137,6 +16141,30 @@ class global_samples {
   // Whoever begins an exchange says so: it is silent until that is over, and who waits for its news would not see that
   // another's have come.
   enum state : std::uint64_t { nothing, ended, exchanges };
+
+  /// An operation that ends when it goes, before the memory that it works on.
+  class under_way {
+   public:
+    under_way() = default;
+    under_way(net::any_transport& transport, net::operation op) : transport_{&transport}, op_{op} {}
+    under_way(under_way&& other) noexcept : transport_{std::exchange(other.transport_, nullptr)}, op_{other.op_} {}
+    under_way& operator=(under_way&& other) noexcept {
+      std::swap(transport_, other.transport_);
+      std::swap(op_, other.op_);
+      return *this;
+    }
+    ~under_way() {
+      if (transport_ != nullptr) (void)transport_->wait(op_, time_point{});  // a deadline in the past cancels
+    }
+
+    [[nodiscard]] bool done() const { return transport_->done(op_); }
+    result<std::size_t> wait() { return std::exchange(transport_, nullptr)->wait(op_, no_deadline); }
+
+   private:
+    net::any_transport* transport_ = nullptr;
+    net::operation op_ = 0;
+  };
+
   struct ear {
     bool listening = false;
     bool ended = false;
@@ -16144,12 +16172,12 @@ class global_samples {
     std::uint64_t heard = 0;  ///< messages
     std::uint64_t round = 0;
     std::uint64_t samples = 0;
-    net::operation op = 0;
     std::list<news> room{news{}};  ///< a list: it stays where it is
+    under_way op{};                ///< below `room`, so that it goes first
   };
   struct mouth {
-    std::list<news> words;
-    net::operation op = 0;
+    std::list<news> words{};
+    under_way op{};
   };
 
   static net::message_id id(std::uint64_t number) { return {.channel = collective::channels::metrics + 1, .step = number}; }
@@ -16157,22 +16185,19 @@ class global_samples {
   void listen(auto& ctx, net::peer_index p) {
     ear& e = ears_[p];
     e.listening = true;
-    e.op = ctx.transport().receive(p, id(e.heard), std::as_writable_bytes(std::span{e.room.front()}));
+    e.op = under_way{ctx.transport(),
+                     ctx.transport().receive(p, id(e.heard), std::as_writable_bytes(std::span{e.room.front()}))};
   }
 
   void say(auto& ctx, std::uint64_t own, state what) {
-    std::erase_if(sent_, [&](const mouth& m) { return ctx.transport().done(m.op) && gone(ctx, m.op); });
+    std::erase_if(sent_, [](const mouth& m) { return m.op.done(); });  // whom it did not reach, receives will tell
     for (net::peer_index p = 0; p < ctx.peers(); ++p) {
       if (p == ctx.self()) continue;
       mouth& m = sent_.emplace_back();
       m.words.push_back({round_, own, what});
-      m.op = ctx.transport().send(p, id(said_), std::as_bytes(std::span{m.words.front()}));
+      m.op = under_way{ctx.transport(), ctx.transport().send(p, id(said_), std::as_bytes(std::span{m.words.front()}))};
     }
     ++said_;
-  }
-  static bool gone(auto& ctx, net::operation op) {
-    (void)ctx.transport().wait(op, no_deadline);  // whom it did not reach, receives will tell
-    return true;
   }
 
   [[nodiscard]] bool others_exchange() const {
@@ -16181,7 +16206,7 @@ class global_samples {
 
   result<void> hear(auto& ctx) {
     for (net::peer_index p = 0; p < ears_.size(); ++p) {
-      while (ears_[p].listening && ctx.transport().done(ears_[p].op)) CAUSEWAY_TRY(take(ctx, p));
+      while (ears_[p].listening && ears_[p].op.done()) CAUSEWAY_TRY(take(ctx, p));
     }
     return {};
   }
@@ -16189,7 +16214,7 @@ class global_samples {
   result<void> take(auto& ctx, net::peer_index p) {
     ear& e = ears_[p];
     e.listening = false;
-    CAUSEWAY_ASSIGN(const std::size_t moved, ctx.transport().wait(e.op, no_deadline));
+    CAUSEWAY_ASSIGN(const std::size_t moved, e.op.wait());
     const auto [round, samples, what] = e.room.front();
     if (moved != sizeof(news) || what > exchanges || samples > (std::uint64_t{1} << 48U)) {
       return fail(errc::protocol, "peer " + std::to_string(p),

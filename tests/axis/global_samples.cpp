@@ -2,6 +2,7 @@
 #include <causeway/axis/global_samples.hpp>
 
 #include <causeway/comm/rounds.hpp>
+#include <causeway/net/memory_transport.hpp>
 #include <causeway/optim/sgd.hpp>
 
 #include "support/simulated_runs.hpp"
@@ -14,7 +15,32 @@ namespace {
 constexpr auto policy = [] { return comm::rounds{axis::global_samples{16}, axis::gradient{}, axis::split_mean<>{}}; };
 using runs_type = support::simulated_runs<optim::sgd, support::blocky, decltype(policy)>;
 
+/// What a trigger asks of a context.
+struct peer {
+  net::any_transport network;
+  net::any_transport& transport() { return network; }
+  [[nodiscard]] std::uint32_t peers() const { return network.size(); }
+  [[nodiscard]] net::peer_index self() const { return network.self(); }
+};
+
 }  // namespace
+
+TEST_CASE("global samples: news that come when it has gone do not go into its memory", "[axis][fast]") {
+  net::memory_network network{2};
+  peer a{net::any_transport{network.transport(0)}}, b{net::any_transport{network.transport(1)}};
+  {
+    axis::global_samples gone{10};
+    gone.open(a);
+  }
+  axis::global_samples here{10}, there{10};
+  here.open(a);
+  there.open(b);
+  REQUIRE(there.reached(b, 4));
+  const auto enough = here.reached(a, 6);
+  REQUIRE(enough);
+  CHECK(*enough);
+  CHECK(here.total(6) == 10);
+}
 
 TEST_CASE("global samples: peers of unequal speed make one problem, and end alike", "[axis][fast]") {
   // One sample a step; speeds 1, 2, 4 for as long: 8 + 16 + 32 samples, 16 for each of three rounds, 8 left over.

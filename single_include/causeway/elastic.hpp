@@ -13424,24 +13424,17 @@ void for_rows(thread_pool& pool, std::int64_t rows, std::int64_t columns, F&& f)
   extern template kernel_result<__VA_ARGS__, CAUSEWAY_THESE arguments> function<__VA_ARGS__> arguments;
 #endif
 #if CAUSEWAY_X86_SIMD
-#define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)                                        \
-  namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail { \
-  CAUSEWAY_KERNEL_COPY(run_portable##suffix, arguments, __VA_ARGS__)                          \
-  CAUSEWAY_KERNEL_COPY(run_avx2##suffix, arguments, __VA_ARGS__)                              \
-  CAUSEWAY_KERNEL_COPY(run_avx512##suffix, arguments, __VA_ARGS__)                            \
-  }                                                                                           \
-  }                                                                                           \
-  }                                                                                           \
-  }
+#define CAUSEWAY_X86_KERNEL_COPY CAUSEWAY_KERNEL_COPY
 #else
+#define CAUSEWAY_X86_KERNEL_COPY(function, arguments, ...)
+#endif
 #define CAUSEWAY_KERNEL_COPIES(suffix, arguments, ...)                                        \
   namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail { \
   CAUSEWAY_KERNEL_COPY(run_portable##suffix, arguments, __VA_ARGS__)                          \
-  }                                                                                           \
-  }                                                                                           \
-  }                                                                                           \
+  CAUSEWAY_X86_KERNEL_COPY(run_avx2##suffix, arguments, __VA_ARGS__)                          \
+  CAUSEWAY_X86_KERNEL_COPY(run_avx512##suffix, arguments, __VA_ARGS__)                        \
+  }}}                                                                                         \
   }
-#endif
 #define CAUSEWAY_THESE(...) __VA_ARGS__
 #endif
 #define CAUSEWAY_EXACT_KERNEL(arguments, ...) CAUSEWAY_KERNEL_COPIES(_exact, arguments, __VA_ARGS__)

@@ -201,8 +201,8 @@ class basis_rotation {
 
   static void orthonormalise(const side& one) {
     if (!one.rotated()) return;
-    (void)kernels::low_rank_orthonormalise(one.basis,
-                                           one.length);  // fails for what is not finite, which shows in the values
+    // It fails for what is not finite, which shows in the parameters.
+    (void)kernels::low_rank_orthonormalise(one.basis, one.length);
   }
 
   /// A step of power iteration, largest first.

@@ -26,7 +26,8 @@ causeway::result<session_summary> train_elastic(chosen_model model, training t, 
                                t.place->computed};
   auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(s), inner_of(s),
                                         std::move(comm), std::move(parallel), causeway::fault::quorum{});
-  return run_session(trainer, t.in, *t.place, fragments);
+  handle_of handle{trainer};
+  return run_session(handle, t.in, *t.place, fragments);
 }
 
 }  // namespace app

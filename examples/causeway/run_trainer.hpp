@@ -14,13 +14,15 @@
 #include "compose.hpp"
 #include "generate.hpp"
 #include "session.hpp"
+#include "trainer_handle.hpp"
 #include "training.hpp"
 
 namespace app {
 
 template <class Trainer>
 causeway::result<session_summary> run_trainer(Trainer trainer, session_input& in, pace moves) {
-  CAUSEWAY_ASSIGN(const session_summary summary, (session<Trainer>{trainer, in, moves}.run()));
+  handle_of handle{trainer};
+  CAUSEWAY_ASSIGN(const session_summary summary, (session{handle, in, moves}.run()));
   const bool has_all = in.s.parallel.policy == "data";  // a stage alone writes no text
   if (trainer.context().self() != 0 || summary.interrupted || !has_all) return summary;
   CAUSEWAY_ASSIGN(const std::string text, sample_text(trainer.model(), in.data.codec, in.s));

@@ -4,381 +4,88 @@
 
 // One peer's training run from the first step, or the last checkpoint, to the end, a signal or an error.
 
-#include <causeway/collective/channels.hpp>
-#include <causeway/collective/gather.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/data/batcher.hpp>
-#include <causeway/io/archive.hpp>
 #include <causeway/io/checkpoint.hpp>
 #include <causeway/io/file.hpp>
-#include <causeway/train/checkpoint.hpp>
-#include <causeway/train/trainer.hpp>
+#include <causeway/train/observer.hpp>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <limits>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "cuts.hpp"
 #include "metrics.hpp"
-#include "policies.hpp"
 #include "report.hpp"
 #include "session_input.hpp"
-#include "shared_in_place.hpp"
-#include "told_figures.hpp"
+#include "trainer_handle.hpp"
 
 namespace app {
 
-template <class Trainer>
 class session {
  public:
-  session(Trainer& trainer, session_input& input, pace moves = pace::together)
+  session(trainer_handle& trainer, session_input& input, pace moves = pace::together)
       : trainer_{trainer},
         in_{input},
         pace_{moves},
-        self_{trainer.context().self()},
-        peers_{trainer.context().peers()},
+        self_{trainer.ctx().self()},
+        peers_{trainer.ctx().peers()},
         checkpoints_{causeway::io::posix_storage{}, own_folder(), generations},
         shared_{causeway::io::posix_storage{}, shared_folder(input, self_), 1},
         line_{input.s.quiet} {}
 
-  causeway::result<session_summary> run() {
-    CAUSEWAY_ASSIGN(metrics_, metrics_file::open(own_folder(), self_, in_.s.watch.tensorboard));
-    metrics_.started({.id = self_});
-    CAUSEWAY_TRY(compare_texts());
-    CAUSEWAY_TRY(resume());
-    CAUSEWAY_TRY(trainer_.start());
-    CAUSEWAY_TRY(prepare());
-    const auto outcome = train();
-    line_.finish();
-    if (!outcome || summary_.interrupted) return stopped(outcome);
-    CAUSEWAY_TRY(validate(true));
-    CAUSEWAY_TRY(save());
-    return summarize();
-  }
+  causeway::result<session_summary> run();
 
  private:
-  using archiver = causeway::io::archiver;
   // Peers may be one round apart when one of them dies, and those left save once more in the middle of a round: with two
   // generations they would have dropped the newest round that the dead one still holds.
   static constexpr unsigned generations = 3;
 
-  auto& ctx() { return trainer_.context(); }
+  trainer_handle::context& ctx() { return trainer_.ctx(); }
   [[nodiscard]] std::string own_folder() const { return in_.folder + "/peer-" + std::to_string(self_); }
 
-  // ---- start --------------------------------------------------------------------------------------------------------
-
-  // Peers that cut other tokens from other texts would train, and mean nothing.
-  causeway::result<void> compare_texts() {
-    const std::array<std::uint64_t, 1> mine{in_.data.hash};
-    CAUSEWAY_ASSIGN(const auto all, gather(mine, 0));
-    for (std::uint32_t peer = 0; peer < peers_; ++peer) {
-      if (all[peer] == mine) continue;
-      return causeway::fail(causeway::errc::wrong_model, "peer " + std::to_string(peer),
-                            "trains on another text or tokenizer; give all peers the same text with --data.path");
-    }
-    return {};
-  }
-
-  // All peers go on from the newest round that all of them hold; within it, each from its own newest step. Where they have
-  // nothing in common, each from its own newest.
-  causeway::result<void> resume() {
-    CAUSEWAY_ASSIGN(auto cuts, cuts_in(checkpoints_));
-    for (causeway::cut& c : cuts) {
-      if (pace_ == pace::nothing) c.round = 0;
-      if (pace_ == pace::in_step) c.round = c.step;
-    }
-    CAUSEWAY_ASSIGN(const auto all, gather(newest_rounds(cuts), 1));
-    const auto round = newest_common(all);
-    if (!round) {
-      const bool anybody = std::any_of(all.begin(), all.end(), [](const auto& rounds) { return rounds[0] != no_round; });
-      if (!anybody) return {};
-      return causeway::fail(causeway::errc::diverged, in_.folder,
-                            "the peers' checkpoints have no round in common; give every peer its own old folder, or start "
-                            "over with --run.fresh");
-    }
-    const auto it = std::find_if(cuts.rbegin(), cuts.rend(), [&](const causeway::cut& c) { return c.round == *round; });
-    CAUSEWAY_ASSIGN(const auto file, checkpoints_.load(it->step));
-    CAUSEWAY_TRY(causeway::restore_state(trainer_, file, archiver{}));
-    CAUSEWAY_TRY(ctx().inner().check());
-    CAUSEWAY_TRY(checkpoints_.discard_after(it->step));
-    if (self_ == 0 || pace_ == pace::in_step) CAUSEWAY_TRY(shared_.discard_after(it->step));
-    CAUSEWAY_ASSIGN(const auto steps, gather(std::array<std::uint64_t, 1>{it->step}, 3));
-    begun_at_ = std::min_element(steps.begin(), steps.end())->front();
-    if (!in_.s.quiet) std::printf("resuming at step %llu, round %llu\n", ull(it->step), ull(ctx().round()));
-    return {};
-  }
-
-  causeway::result<void> prepare() {
-    share_ = ctx().self();  // those of a pipeline's peers are alike
-    shares_ = ctx().peers();
-    const auto batch = static_cast<std::int64_t>(in_.s.train.batch * shares_);
-    CAUSEWAY_ASSIGN(auto batches, training_batches(in_, batch));
-    batches_.emplace(std::move(batches));
-    batches_->seek(ctx().step() * static_cast<std::uint64_t>(batch));
-    CAUSEWAY_ASSIGN(auto held_out, held_out_windows(in_));
-    held_out_.emplace(std::move(held_out));
-    CAUSEWAY_TRY(metrics_.resume_at(ctx().step(), ctx().round(), trainer_.model().parameters().length()));
-    next_validation_ = next_after(begun_at_, in_.s.train.evaluate_every);
-    next_save_ = next_after(begun_at_, in_.s.train.checkpoint_every);
-    if (pace_ == pace::rounds) next_save_ = next_after(ctx().round(), rounds_between_saves());
-    first_step_ = ctx().step();
-    begin_ = mark_ = committed_at_ = ctx().clock().now();
-    // So that there is a round that all peers hold, however early they are stopped.
-    const bool saves = may_part() || pace_ == pace::rounds;
-    return saves && first_step_ == 0 ? save() : causeway::result<void>{};
-  }
-
-  // When they are stopped, one may be a step or more ahead of another with which it has to go on from the same one.
-  [[nodiscard]] bool may_part() const {
-    return pace_ == pace::overlapping || (pace_ == pace::in_step && shares_ > 1) || is_async_pipeline(in_.s);
-  }
-
-  // ---- middle -------------------------------------------------------------------------------------------------------
-
-  // An exchange that fails because another peer has stopped before us is an interruption, too.
-  causeway::result<void> train() {
-    auto outcome = loop();
-    if (outcome && !summary_.interrupted) outcome = trainer_.finish();
-    if (!outcome) summary_.interrupted = in_.stopping();
-    return outcome;
-  }
-
-  causeway::result<void> loop() {
-    while (ctx().step() < in_.s.train.steps) {
-      if (in_.stopping()) {
-        summary_.interrupted = true;
-        return {};
-      }
-      CAUSEWAY_ASSIGN(const auto report, trainer_.step(next_batch()));
-      batches_->advance();
-      CAUSEWAY_TRY(after_step(report));
-    }
-    return {};
-  }
-
-  causeway::batch next_batch() {
-    const auto part = trainer_.comm().part_of_batch();
-    if (!part) return batches_->current(share_, shares_);
-    return batches_->at(batches_->cursor() + static_cast<std::uint64_t>(part->begin), part->size());
-  }
-
-  causeway::result<void> after_step(const causeway::step_report& r) {
-    // A stage that updates on its own has no loss before its first gradient is back.
-    learns_ = learns_ || !std::isnan(r.loss);
-    if (learns_) {
-      loss_sum_ += r.loss;
-      ++loss_count_;
-      learned_ += r.tokens;
-    }
-    metrics_.stepped(r);
-    last_loss_ = r.loss;
-    blocked_ += r.exchange_seconds;
-    tokens_ += r.tokens;
-    if (r.committed_round) metrics_.committed(news(r));
-    metrics_.links(*in_.links, false);
-    const bool at_end = ends_round(r), due = at_end && r.step >= next_validation_;
-    if (due) {
-      CAUSEWAY_TRY(alike() ? validate(false) : validate_alone());
-      next_validation_ = next_after(r.step, in_.s.train.evaluate_every);
-    }
-    if (at_end) CAUSEWAY_TRY(save_if_due(r));
-    show(due);
-    return {};
-  }
-
-  // Stages make their exchanges in the same steps, but which of them are a round's end depends on how each is cut.
-  [[nodiscard]] bool ends_round(const causeway::step_report& r) const {
-    return pace_ == pace::in_step ? r.step % steps_of_round(in_.s) == 0 : r.committed_round;
-  }
-
-  [[nodiscard]] bool alike() const {
-    return pace_ == pace::together || pace_ == pace::overlapping || pace_ == pace::in_step;
-  }
-
-  // At steps or rounds that are the same for all peers, where they have such.
-  causeway::result<void> save_if_due(const causeway::step_report& r) {
-    const std::uint64_t at = pace_ == pace::rounds ? r.round : r.step;
-    if (at < next_save_) return {};
-    // Nobody drops a checkpoint before all have the one after it.
-    if (may_part()) {
-      CAUSEWAY_TRY(gather(std::array<std::uint64_t, 1>{at}, at, causeway::collective::channels::metrics + 2));
-    }
-    CAUSEWAY_TRY(save());
-    next_save_ = next_after(at, pace_ == pace::rounds ? rounds_between_saves() : in_.s.train.checkpoint_every);
-    return {};
-  }
+  causeway::result<void> compare_texts();
+  causeway::result<void> resume();
+  causeway::result<void> prepare();
+  [[nodiscard]] bool may_part() const;
+  causeway::result<void> train();
+  causeway::result<void> loop();
+  causeway::batch next_batch();
+  causeway::result<void> after_step(const causeway::step_report& r);
+  [[nodiscard]] bool ends_round(const causeway::step_report& r) const;
+  [[nodiscard]] bool alike() const;
+  causeway::result<void> save_if_due(const causeway::step_report& r);
 
   // Of rounds: about as many as that number of steps makes when all peers are equally quick.
   [[nodiscard]] std::uint64_t rounds_between_saves() const { return optimizer_steps(in_.s, in_.s.train.checkpoint_every); }
 
-  // Every peer takes its share of the validation windows; the sums are gathered. All peers are in the same step here.
-  causeway::result<void> validate(bool last) {
-    const auto part = causeway::share_of(held_out_->size(), share_, shares_);
-    CAUSEWAY_ASSIGN(const losses mine, own_losses(part));
-    // Peers that take their own number of steps have the end in common, but not its number.
-    const std::uint64_t number = alike() ? 2 + ctx().step() * 2 + (last ? 1 : 0) : 2;
-    CAUSEWAY_ASSIGN(const auto all, gather(mine, number));
-    losses total{};
-    for (const auto& peer : all) {
-      for (std::size_t i = 0; i < total.size(); ++i) total[i] += peer[i];
-    }
-    note(total);
-    hear(all);
-    return {};
-  }
-
-  // The first peer its share, where the others are somewhere else.
-  causeway::result<void> validate_alone() {
-    if (self_ != 0) return {};
-    CAUSEWAY_ASSIGN(losses mine, own_losses(causeway::share_of(held_out_->size(), share_, shares_)));
-    mine[4] *= peers_;  // as if all were as quick
-    note(mine);
-    return {};
-  }
+  causeway::result<void> validate(bool last);
+  causeway::result<void> validate_alone();
 
   /// Sum and number of validation losses in tokens, sum and number of training losses in steps, tokens per second; bytes
   /// sent and seconds blocked, which are for who watches.
   using losses = std::array<double, 7>;
 
-  causeway::result<losses> own_losses(causeway::index_range part) {
-    const double speed = static_cast<double>(learned_) / std::max(1e-9, causeway::seconds(ctx().clock().now() - mark_));
-    const shared_in_place<Trainer> shared{trainer_};
-    CAUSEWAY_ASSIGN(const token_losses found, evaluate_windows(trainer_, *held_out_, part, in_.s.train.batch));
-    const double sent = static_cast<double>(ctx().world().stats().bytes_sent);
-    return losses{found.sum, found.tokens, loss_sum_, static_cast<double>(loss_count_), speed, sent, blocked_};
-  }
-
-  // How the others stand; what cannot be is left out.
-  void hear(const std::vector<losses>& all) {
-    for (std::uint32_t peer = 0; peer < peers_; ++peer) {
-      const losses& l = all[peer];
-      if (peer == self_ || !(l[5] >= 0) || l[5] > static_cast<double>(told_figures::largest)) continue;
-      told_figures f{ctx().step(), ctx().round(),           static_cast<std::uint64_t>(l[5]),
-                     l[2] / l[3],  l[4] * shares_ / peers_, l[6]};
-      if (!std::isfinite(f.loss)) f.loss = std::numeric_limits<double>::quiet_NaN();
-      if (f.possible()) in_.links->told(peer, f);
-    }
-    metrics_.told(*in_.links, in_.folder, true);
-  }
-
-  void note(const losses& total) {
-    summary_.validation = total[0] / total[1];
-    if (loss_count_ > 0) speed_ = total[4] * shares_ / peers_;  // a pipeline's peers all say its speed
-    loss_sum_ = 0;
-    loss_count_ = 0;
-    learned_ = 0;
-    mark_ = ctx().clock().now();
-    if (self_ == 0) metrics_.validated(ctx().step(), ctx().round(), summary_.validation);
-  }
-
-  round_news news(const causeway::step_report& r) {
-    const auto now = ctx().clock().now();
-    const double elapsed = causeway::seconds(now - committed_at_);
-    const causeway::traffic traffic = ctx().world().stats();
-    round_news n{.step = r.step, .round = r.round, .state = r.state_hash, .peers = peers_, .loss = r.loss};
-    if (elapsed > 0) n.tokens_per_second = static_cast<double>(tokens_) / elapsed * shares_ / peers_;
-    n.bytes_sent = traffic.bytes_sent;
-    n.bytes_received = traffic.bytes_received;
-    n.blocked_seconds = blocked_;
-    committed_at_ = now;
-    tokens_ = 0;
-    return n;
-  }
-
-  void show(bool milestone) {
-    const auto step = ctx().step();
-    const double per_step = causeway::seconds(ctx().clock().now() - begin_) / static_cast<double>(step - first_step_);
-    if (speed_ == 0) speed_ = static_cast<double>(in_.s.train.batch * in_.s.model.context * shares_) / per_step;
-    const auto sent = ctx().world().stats().bytes_sent;
-    line_.show({.step = step,
-                .steps = in_.s.train.steps,
-                .round = ctx().round(),
-                .loss = last_loss_,
-                .validation = summary_.validation,
-                .tokens_per_second = speed_,
-                .bytes_sent = sent,
-                .bytes_saved_factor = sent == 0 ? 0 : every_step_bytes() / static_cast<double>(sent),
-                .seconds_left = per_step * static_cast<double>(in_.s.train.steps - step)},
-               milestone);
-  }
-
-  // What data parallelism with an exchange in every step would send; nothing to compare with in a pipeline.
-  double every_step_bytes() {
-    if (shares_ != peers_) return 0;
-    const double parameters = static_cast<double>(trainer_.model().parameters().length());
-    return 8.0 * parameters * (peers_ - 1) / peers_ * static_cast<double>(ctx().step() - first_step_);
-  }
-
-  // ---- end ----------------------------------------------------------------------------------------------------------
-
-  // After a signal or an error: keep what we have. Within a round, peers may stop at different steps.
-  causeway::result<session_summary> stopped(const causeway::result<void>& outcome) {
-    const auto saved = save();
-    if (summary_.interrupted) {
-      CAUSEWAY_TRY(saved);
-      return summarize();
-    }
-    causeway::error why = outcome.error();
-    why.message +=
-        saved ? "; the state of step " + std::to_string(ctx().step()) + " is saved: start the same command to go on"
-              : "; its state could not be saved either: " + saved.error().text();
-    return why;
-  }
-
-  causeway::result<void> save() {
-    CAUSEWAY_ASSIGN(const auto sections, causeway::save_state(trainer_, archiver{}));
-    CAUSEWAY_TRY(checkpoints_.save(ctx().step(), sections, in_.run_id));
-    return share_ == 0 ? save_shared() : causeway::result<void>{};
-  }
-
-  // For those who generate: a peer's live parameters are not what the run has come to.
-  causeway::result<void> save_shared() {
-    using names = causeway::detail::section_names;
-    const std::span<const float> shared = shared_in_place<Trainer>::of(trainer_);
-    auto& store = trainer_.model().parameters();
-    if (shared.size() != store.values().size()) return {};
-    CAUSEWAY_ASSIGN(auto layout, archiver{}.to_bytes(store.layout_hash()));
-    std::vector<causeway::io::section> sections;
-    sections.push_back(causeway::io::section::of<float>(names::parameters, 1, shared));
-    sections.emplace_back(names::layout, 1, std::move(layout));
-    return shared_.save(ctx().step(), sections, in_.run_id);
-  }
-
-  session_summary summarize() {
-    metrics_.links(*in_.links, true);
-    metrics_.ended(ctx().step(), ctx().round(), summary_.interrupted);
-    summary_.step = ctx().step();
-    summary_.round = ctx().round();
-    summary_.bytes_sent = ctx().world().stats().bytes_sent;
-    summary_.every_step_bytes = every_step_bytes();
-    summary_.wall_seconds = causeway::seconds(ctx().clock().now() - begin_);
-    summary_.state_hash = ctx().parent();
-    return summary_;
-  }
+  causeway::result<losses> own_losses(causeway::index_range part);
+  void hear(const std::vector<losses>& all);
+  void note(const losses& total);
+  round_news news(const causeway::step_report& r);
+  void show(bool milestone);
+  double every_step_bytes();
+  causeway::result<session_summary> stopped(const causeway::result<void>& outcome);
+  causeway::result<void> save();
+  causeway::result<void> save_shared();
+  session_summary summarize();
 
   /// Everybody's `mine`, by peer.
   template <class T, std::size_t N>
   causeway::result<std::vector<std::array<T, N>>> gather(const std::array<T, N>& mine, std::uint64_t number,
-                                                         std::uint32_t channel = causeway::collective::channels::metrics) {
-    std::vector<std::array<T, N>> all(peers_);
-    all[self_] = mine;
-    if (peers_ == 1) return all;
-    const causeway::net::message_id id{.channel = channel, .step = number};
-    CAUSEWAY_TRY(causeway::collective::all_gather(ctx().world(), id, std::as_bytes(std::span{mine}),
-                                                  std::as_writable_bytes(std::span{all}), {}));
-    return all;
-  }
+                                                         std::uint32_t beyond = 0);  ///< of the channel for figures
 
   static unsigned long long ull(std::uint64_t v) { return v; }
 
-  Trainer& trainer_;
+  trainer_handle& trainer_;
   session_input& in_;
   pace pace_;
   std::uint32_t self_;

@@ -98,26 +98,6 @@ inline causeway::result<void> fetch_held_out(const session_input& in, const caus
   return in.data.need_validation(firsts, in.s.model.context + 1);
 }
 
-/// Losses summed over tokens.
-struct token_losses {
-  double sum = 0;
-  double tokens = 0;
-};
-
-/// The losses of `part` of the windows on the trainer's present parameters.
-template <class Trainer>
-causeway::result<token_losses> evaluate_windows(Trainer& trainer, causeway::data::validation_windows& windows,
-                                                causeway::index_range part, std::int64_t at_once) {
-  token_losses all;
-  for (std::int64_t at = part.begin; at < part.end; at += at_once) {
-    const causeway::batch b = windows.at(at, std::min(at_once, part.end - at));
-    CAUSEWAY_ASSIGN(const double loss, trainer.evaluate(b));
-    all.sum += loss * static_cast<double>(b.tokens());
-    all.tokens += static_cast<double>(b.tokens());
-  }
-  return all;
-}
-
 /// The first multiple of `every` after `step`; never, if that is 0.
 constexpr std::uint64_t next_after(std::uint64_t step, std::uint64_t every) {
   return every == 0 ? std::numeric_limits<std::uint64_t>::max() : (step / every + 1) * every;

@@ -49,7 +49,8 @@ causeway::result<session_summary> train_local_pipeline(chosen_model model, train
   auto trainer =
       causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
                              chosen_comm<moves>{std::move(comm)}, std::move(pipeline), causeway::fault::quorum{});
-  return run_session(trainer, in, place);
+  handle_of handle{trainer};
+  return run_session(handle, in, place);
 }
 
 }  // namespace
@@ -67,7 +68,8 @@ causeway::result<session_summary> train_elastic_pipeline(chosen_model model, tra
                                                   forgetful_activations{in.s.parallel.codec}};
     auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
                                           std::move(gradients), std::move(pipeline), causeway::fault::quorum{});
-    return run_session(trainer, in, place);
+    handle_of handle{trainer};
+    return run_session(handle, in, place);
   };
   if (exchanges_gradients(in.s)) {
     constexpr causeway::comm_traits by_blocks{

@@ -109,7 +109,8 @@ causeway::result<session_summary> train_swarm(chosen_model model, training t, ch
   const auto train = [&](auto chosen, auto swarm) {
     auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
                                           std::move(chosen), std::move(swarm), causeway::fault::quorum{});
-    return run_session(trainer, in, place);
+    handle_of handle{trainer};
+    return run_session(handle, in, place);
   };
   if (comm.traits().sums_gradients) {
     constexpr causeway::comm_traits sums{.tolerates = elastic, .needs_global_step = true, .sums_gradients = true};

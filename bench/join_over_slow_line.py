@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A newcomer joins a run over slow lines: how long that takes, and what it costs the others meanwhile.
 
-Every peer is a real process in a network namespace of its own. All namespaces are on one bridge, and what each sends and what it
-receives is held to --mbit by a token bucket (tc tbf). A step computes little, and then waits for --pause seconds, as for a device that
-this machine does not have; so few cores are enough, and what is measured is the lines. Needs root, ip and tc.
+Every peer is a real process on a line of --mbit in both directions (bench/support/slow_lines.py). A step computes little, and then waits for --pause
+seconds, as for a device that this machine does not have; so few cores are enough, and what is measured is the lines. Needs root, ip and tc.
 
 usage: join_over_slow_line.py PATH_OF_CAUSEWAY [--members 4] [--joins 3] [--mbit 100] [--pause 6] [-- causeway settings]
 
@@ -15,92 +14,16 @@ of the state over one line; the length of the others' rounds before, until then,
 rounds until then were longer than usual, in seconds and as a share of that minute. (The round in which it takes part for the first time is held
 against those after it, which exchange with as many peers.) Status 1 if a join took more than three bare transfers, or cost the others more than 5 % of that minute.
 """
-import argparse, glob, os, re, shutil, signal, statistics, subprocess, sys, tempfile, time
+import argparse, os, re, signal, statistics, sys, tempfile, time
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path += [os.path.join(HERE, "..", "tools"), os.path.join(HERE, "support")]
+from slow_lines import Lab, check_machine, until
 from small_text import words
 
 # 8.5 million parameters: with AdamW's moments 102 MB of state, of which a step exchanges a third.
 MODEL = ["--model.layers", "10", "--model.width", "264", "--model.heads", "4", "--model.context", "16", "--data.tokenizer", "bytes",
          "--train.batch", "1", "--train.evaluate_every", "0", "--train.checkpoint_every", "0", "--comm.policy", "every_step"]
-PATIENCE = 300
-
-
-def ip(*args, quiet=False):
-    subprocess.run(["ip", *args], check=not quiet, capture_output=True)
-
-
-class Machine:
-    """A namespace on the bridge, whose line is as slow in both directions."""
-
-    def __init__(self, lab, number):
-        self.lab, self.number, self.address = lab, number, f"10.74.0.{number + 1}"
-        self.space, self.ends = f"cwjoin-{os.getpid()}-{number}", (f"cwj{os.getpid() % 10000}o{number}", f"cwj{os.getpid() % 10000}i{number}")
-        self.folder = os.path.join(lab.folder, f"machine-{number}")
-        os.makedirs(self.folder)
-        ip("netns", "add", self.space)
-        ip("link", "add", self.ends[0], "netns", lab.space, "type", "veth", "peer", "name", self.ends[1], "netns", self.space)
-        ip("-n", lab.space, "link", "set", self.ends[0], "master", "bridge", "up")
-        for args in [["addr", "add", self.address + "/24", "dev", self.ends[1]], ["link", "set", self.ends[1], "up"], ["link", "set", "lo", "up"]]:
-            ip("-n", self.space, *args)
-        for space, end in zip([lab.space, self.space], self.ends):
-            subprocess.run(["ip", "netns", "exec", space, "tc", "qdisc", "add", "dev", end, "root", "tbf", "rate", f"{lab.args.mbit}mbit", "burst",
-                            "64kb", "latency", "50ms"], check=True, capture_output=True)
-
-    def start(self, *command):
-        env = dict(os.environ, CAUSEWAY_FAILPOINT=f"pause:{int(1000 * self.lab.args.pause)}")
-        self.out = os.path.join(self.folder, "out")
-        with open(self.out, "w") as out:
-            self.process = subprocess.Popen(["ip", "netns", "exec", self.space, self.lab.args.program, *command, "--threads", "1"], stdout=out,
-                                            stderr=subprocess.STDOUT, cwd=self.folder, env=env, start_new_session=True)
-        self.lab.processes.append(self.process)
-        return time.monotonic_ns()
-
-    def said(self):
-        with open(self.out, errors="replace") as f:
-            return f.read()
-
-    def commits(self):
-        """(moment, round, members) of all commits that this peer noted."""
-        found = []
-        for path in glob.glob(os.path.join(self.folder, "runs", "*", "peer-*", "journal.txt")):
-            with open(path) as f:
-                for line in f:
-                    if line.endswith("\n") and " commit " in line:
-                        at = int(line.split(" ", 1)[0])
-                        members = re.search(r" members=(\S+)", line)
-                        found.append((at, int((re.search(r" round=(\d+)", line) or [0, 0])[1]), members[1].split(",") if members else []))
-        return found
-
-
-class Lab:
-    def __init__(self, args, folder):
-        self.args, self.folder, self.space, self.processes, self.machines = args, folder, f"cwjoin-{os.getpid()}-net", [], []
-        ip("netns", "add", self.space)
-        ip("-n", self.space, "link", "add", "bridge", "type", "bridge")
-        ip("-n", self.space, "link", "set", "bridge", "up")
-
-    def machine(self):
-        self.machines.append(Machine(self, len(self.machines)))
-        return self.machines[-1]
-
-    def close(self):
-        for p in self.processes:
-            if p.poll() is None:
-                p.kill()
-            p.wait()
-        for m in self.machines:
-            ip("netns", "del", m.space, quiet=True)
-        ip("netns", "del", self.space, quiet=True)
-
-
-def until(what, done):
-    end = time.monotonic() + PATIENCE
-    while not (found := done()):
-        if time.monotonic() > end:
-            raise SystemExit(f"it took more than {PATIENCE} s: {what}")
-        time.sleep(0.05)
-    return found
 
 
 def found_run(lab):
@@ -174,8 +97,7 @@ def main():
     parser.add_argument("--keep", help="a folder to work in, which is left there")
     args = parser.parse_args(arguments[:cut])
     args.program, args.settings = os.path.abspath(args.program), arguments[cut + 1:]
-    if os.geteuid() != 0 or not shutil.which("tc"):
-        raise SystemExit("needs root, ip and tc (Debian: iproute2)")
+    check_machine()
     with tempfile.TemporaryDirectory() as box:
         return measure(args, os.path.abspath(args.keep or box))
 

@@ -3,8 +3,8 @@
 // One training step of GPT-2 (forward, backward, AdamW) on random tokens: tokens per second, milliseconds per phase, and
 // the share of what a loop of multiply-adds of that type reaches on the same threads. The shapes are those of
 // compare_torch.py.
-//   train_step [--config nano|tiny|small|gpt2] [--threads N] [--dtype f32|bf16] [--steps N] [--gemm packed|onednn]
-//   [--profile]
+//   train_step [--config nano|tiny|small|gpt2] [--layers N] [--width N] [--heads N] [--context N] [--vocabulary N]
+//   [--batch N] [--threads N] [--dtype f32|bf16] [--steps N] [--gemm packed|onednn] [--profile]
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
@@ -31,6 +31,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,8 +59,9 @@ struct options {
 
 [[noreturn]] void usage(const char* what) {
   std::fprintf(stderr,
-               "train_step: %s\nusage: train_step [--config nano|tiny|small|gpt2] [--threads N] [--dtype f32|bf16] "
-               "[--steps N] [--gemm packed|onednn] [--profile]\n",
+               "train_step: %s\nusage: train_step [--config nano|tiny|small|gpt2] [--layers N] [--width N] [--heads N] "
+               "[--context N] [--vocabulary N] [--batch N] [--threads N] [--dtype f32|bf16] [--steps N] "
+               "[--gemm packed|onednn] [--profile]\n",
                what);
   std::exit(2);
 }
@@ -69,6 +71,16 @@ config find_config(const char* name) {
     if (std::strcmp(c.name, name) == 0) return c;
   }
   usage("no such config");
+}
+
+/// The part of a shape that an option sets; null if it sets none.
+std::int64_t* size_of(config& c, std::string_view key) {
+  if (key == "--layers") return &c.layers;
+  if (key == "--width") return &c.width;
+  if (key == "--heads") return &c.heads;
+  if (key == "--context") return &c.T;
+  if (key == "--vocabulary") return &c.vocabulary;
+  return key == "--batch" ? &c.batch : nullptr;
 }
 
 options parse(int argc, char** argv) {
@@ -82,6 +94,8 @@ options parse(int argc, char** argv) {
     if (++i == argc) usage("an option without its value");
     if (key == "--config") {
       o.shape = find_config(argv[i]);
+    } else if (std::int64_t* const size = size_of(o.shape, key)) {
+      *size = std::max(1, std::atoi(argv[i]));
     } else if (key == "--threads") {
       o.threads = static_cast<unsigned>(std::atoi(argv[i]));
     } else if (key == "--dtype") {
@@ -254,11 +268,14 @@ int run(const options& o) {
   const double middle = median(rate);
   std::printf(
       "causeway cfg=%s params=%lld threads=%u %s %s: tok/s min %.1f med %.1f max %.1f | ms fwd %.2f bwd %.2f opt %.2f | "
-      "%.1f MFLOP/token -> %.1f GFLOP/s, %.0f %% of the peak %.1f | loss %.3f -> %.3f\n",
+      "%.1f MFLOP/token -> %.1f GFLOP/s, %.0f %% of the peak %.1f | loss %.3f -> %.3f | estimated memory %.1f MB\n",
       c.name, static_cast<long long>(state->model().parameters().count()), o.threads, o.low ? "bf16" : "f32",
       state->model().backend().gemm().describe().c_str(), *std::min_element(rate.begin(), rate.end()), middle,
       *std::max_element(rate.begin(), rate.end()), 1e3 * median(forward), 1e3 * median(backward), 1e3 * median(optimizer),
-      flops / 1e6, middle * flops / 1e9, middle * flops / 1e7 / peak, peak, first_loss, loss);
+      flops / 1e6, middle * flops / 1e9, middle * flops / 1e7 / peak, peak, first_loss, loss,
+      (static_cast<double>(state->model().memory_estimate(c.batch).total()) +
+       8.0 * static_cast<double>(state->model().parameters().length())) /
+          1e6);  // AdamW's moments are eight bytes a parameter
   if (o.profile) print_products(products, o.steps, tokens / middle, peak);
   return 0;
 }

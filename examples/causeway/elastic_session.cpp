@@ -207,6 +207,7 @@ session_summary& elastic_session::summarize() {
   summary_.every_step_bytes = 8.0 * static_cast<double>(ctx().model().parameters().length()) * (peers - 1) / peers *
                               static_cast<double>(summary_.step);
   summary_.wall_seconds = causeway::seconds(ctx().clock().now() - begin_);
+  summary_.blocked_seconds = blocked_;
   return summary_;
 }
 

@@ -84,6 +84,7 @@ causeway::result<int> conclude(const session_summary& summary, const session_inp
         human_bytes(bytes).c_str(), human_bytes(summary.every_step_bytes).c_str(),
         summary.every_step_bytes / std::max(1.0, bytes));
   }
+  if (in.s.net.peers > 1) std::printf("%s\n", waiting_text(summary.blocked_seconds, summary.wall_seconds).c_str());
   std::printf("report %s/report.html, loss plot %s/loss.svg, metrics and checkpoints %s/peer-*\n\n", in.folder.c_str(),
               in.folder.c_str(), in.folder.c_str());
   causeway::io::posix_storage storage;

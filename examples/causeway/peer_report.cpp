@@ -166,8 +166,9 @@ void peer_report::finished(const session_summary& s) {
   char text[512];
   std::snprintf(text, sizeof text,
                 "{\"round\":%llu,\"step\":%llu,\"state\":\"%016llx\",\"validation\":%.9g,\"bytes_sent\":%llu,"
-                "\"wall_seconds\":%.6g}\n",
-                ull(s.round), ull(s.step), ull(s.state_hash), s.validation, ull(s.bytes_sent), s.wall_seconds);
+                "\"wall_seconds\":%.6g,\"blocked_seconds\":%.6g}\n",
+                ull(s.round), ull(s.step), ull(s.state_hash), s.validation, ull(s.bytes_sent), s.wall_seconds,
+                s.blocked_seconds);
   causeway::io::posix_storage storage;
   const auto written = storage.write_atomic(folder_ + "/result.json", causeway::io::produce(std::string_view{text}));
   if (!written) log()(causeway::severity::error, written.error().text());
@@ -189,6 +190,7 @@ causeway::result<int> peer_report::conclude(const session_summary& s) {
   }
   std::printf("%llu rounds, state %016llx; sent %s in %s\n", ull(s.round), ull(s.state_hash),
               human_bytes(static_cast<double>(s.bytes_sent)).c_str(), human_seconds(s.wall_seconds).c_str());
+  std::printf("%s\n", waiting_text(s.blocked_seconds, s.wall_seconds).c_str());
   CAUSEWAY_TRY(write_loss_plot(in_.folder + "/loss.svg", {folder_}, in_.s.run.name));
   std::printf("report %s/report.html, loss plot %s/loss.svg, metrics and checkpoints %s\n", in_.folder.c_str(),
               in_.folder.c_str(), folder_.c_str());

@@ -74,6 +74,11 @@ std::string human_seconds(double seconds) {
   return format("%lldh%02lldm", s / 3600, s % 3600 / 60);
 }
 
+std::string waiting_text(double blocked_seconds, double wall_seconds) {
+  const double part = 100 * blocked_seconds / std::max(1e-9, wall_seconds);
+  return format("waited %.1f %% of the time for other peers and for what they sent", part);
+}
+
 progress_line::progress_line(bool quiet) : quiet_{quiet}, terminal_{isatty(STDOUT_FILENO) != 0} {}
 
 void progress_line::show(const progress& p, bool milestone) {

@@ -32,6 +32,8 @@ struct progress {
 std::string human_bytes(double bytes);
 /// "2m10s" and the like.
 std::string human_seconds(double seconds);
+/// What part of its time a peer waited in exchanges.
+std::string waiting_text(double blocked_seconds, double wall_seconds);
 
 /// Writes the line: in place on a terminal, else one line in a while.
 class progress_line {

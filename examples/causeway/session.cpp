@@ -325,6 +325,7 @@ session_summary session::summarize() {
   summary_.bytes_sent = ctx().world().stats().bytes_sent;
   summary_.every_step_bytes = every_step_bytes();
   summary_.wall_seconds = causeway::seconds(ctx().clock().now() - begin_);
+  summary_.blocked_seconds = blocked_;
   summary_.state_hash = ctx().parent();
   return summary_;
 }

@@ -53,6 +53,7 @@ struct session_summary {
   std::uint64_t bytes_sent = 0;
   double every_step_bytes = 0;  ///< what f32 averaging in every step would have sent
   double wall_seconds = 0;
+  double blocked_seconds = 0;  ///< of these, in exchanges: waiting for other peers and for lines
   std::uint64_t state_hash = 0;
 };
 

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -206,15 +207,28 @@ struct decode_bits {
       const float scale = load_scale(scales, b, format);
       kernels::detail::for_lanes(std::min(bucket, count - b * bucket),
                                  [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-                                   u8x16 raw;
-                                   unpack<Bits>(raw, codes + (b * bucket + i) / 8 * Bits, part);
-                                   i32x16 code;
-                                   widen_codes(code, raw);
-                                   const i32x16 level = levels::with_zero ? code - levels::half : code + code - levels::top;
                                    kernels::detail::f32x16 v;
-                                   to_floats(v, level);
-                                   sink(to + b * bucket + i, v * scale, part);
+                                   read(v, codes + (b * bucket + i) / 8 * Bits, scale, part);
+                                   sink(to + b * bucket + i, v, part);
                                  });
+    }
+  }
+
+ private:
+  template <class Part>
+  CAUSEWAY_ALWAYS_INLINE static void read(kernels::detail::f32x16& v, const std::byte* codes, float scale, Part part) {
+    if constexpr (Bits == 1) {  // one multiplication and two bitwise operations instead of twenty
+      kernels::detail::u32x16 plus;
+      unpack_highest(plus, codes, part);
+      const kernels::detail::u32x16 bits = (~plus & 0x80000000U) | std::bit_cast<std::uint32_t>(scale);
+      v = reinterpret_cast<kernels::detail::f32x16>(bits);
+    } else {
+      u8x16 raw;
+      unpack<Bits>(raw, codes, part);
+      i32x16 code;
+      widen_codes(code, raw);
+      to_floats(v, levels::with_zero ? code - levels::half : code + code - levels::top);
+      v = v * scale;
     }
   }
 };

@@ -26,6 +26,7 @@
 #include <limits>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress { namespace detail {
 
@@ -157,6 +158,18 @@ struct decode_buckets {
                                          Sink sink) {
     float table[codebook_of<Bits>::entries];
     std::memcpy(table, codebook, sizeof table);
+    if constexpr (Bits == 8 && std::is_same_v<Sink, put>) {
+      const auto* const buckets = reinterpret_cast<const std::uint8_t*>(codes);
+      for (std::int64_t i = 0; i < count; ++i) to[i] = table[buckets[i]];
+    } else {
+      look_up(table, codes, to, count, sink);
+    }
+  }
+
+ private:
+  /// In tiles, so that no vector is read right after its elements were written one by one.
+  CAUSEWAY_ALWAYS_INLINE static void look_up(const float* table, const std::byte* codes, float* to, std::int64_t count,
+                                             Sink sink) {
     alignas(64) float looked_up[tile];
     for (std::int64_t at = 0; at < count; at += tile) {
       const std::int64_t length = std::min(tile, count - at);

@@ -127,6 +127,21 @@ CAUSEWAY_ALWAYS_INLINE void unpack(u8x16& codes, const std::byte* from, kernels:
   unpack<Bits>(codes, packed, kernels::detail::whole{});
 }
 
+/// Sixteen codes of one bit, each the highest bit of its lane; the others are unspecified. One multiplication moves all of
+/// them to their places: shifts by lane are not in every instruction set.
+CAUSEWAY_ALWAYS_INLINE void unpack_highest(kernels::detail::u32x16& lanes, const std::byte* from, kernels::detail::whole) {
+  constexpr kernels::detail::u32x16 places = {1U << 31U, 1U << 30U, 1U << 29U, 1U << 28U, 1U << 27U, 1U << 26U,
+                                              1U << 25U, 1U << 24U, 1U << 23U, 1U << 22U, 1U << 21U, 1U << 20U,
+                                              1U << 19U, 1U << 18U, 1U << 17U, 1U << 16U};
+  lanes = places * static_cast<std::uint32_t>(load_bytes<2>(from));
+}
+CAUSEWAY_ALWAYS_INLINE void unpack_highest(kernels::detail::u32x16& lanes, const std::byte* from,
+                                           kernels::detail::tail part) {
+  std::byte packed[2] = {};
+  std::memcpy(packed, from, packed_size(static_cast<std::size_t>(part.count), 1));
+  unpack_highest(lanes, packed, kernels::detail::whole{});
+}
+
 /// Whether the bits behind the last code are zero.
 inline bool spare_bits_clear(std::span<const std::byte> packed, std::size_t codes, unsigned bits) {
   const std::size_t used = codes * bits % 8;

@@ -101,25 +101,30 @@ CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t
   make_at_most(v, kernels::detail::i32x16{} + most);
 }
 
-/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Two vectors in turn,
-/// because one would wait for itself, and of 32 bytes: what lives across a loop GCC keeps in memory when it is wider than
-/// the machine's vectors.
+/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Four vectors in
+/// turn, because one would wait for itself, and of 16 bytes, which every machine can compare.
 CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t count) {
-  using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
-  const auto look = [x](i32x8& most, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-    i32x8 v;
+  using i32x4 [[gnu::vector_size(16)]] = std::int32_t;
+  const auto more = [](i32x4& most, const i32x4& v) CAUSEWAY_INLINE_LAMBDA { most = v > most ? v : most; };
+  const auto look = [&](i32x4& most, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    i32x4 v;
     std::memcpy(&v, x + i, sizeof v);
-    const i32x8 short_by = (v & 0x7FFFFFFF) - most;
-    most += short_by & ~(short_by >> 31);
+    more(most, v & 0x7FFFFFFF);
   };
-  i32x8 a{}, b{};
+  i32x4 a{}, b{}, c{}, d{};
   std::int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
     look(a, i);
-    look(b, i + 8);
+    look(b, i + 4);
+    look(c, i + 8);
+    look(d, i + 12);
   }
-  std::int32_t largest = 0;
-  for (int lane = 0; lane < 8; ++lane) largest = std::max({largest, a[lane], b[lane]});
+  more(a, b);
+  more(c, d);
+  more(a, c);
+  more(a, __builtin_shufflevector(a, a, 2, 3, 0, 1));
+  more(a, __builtin_shufflevector(a, a, 1, 0, 3, 2));
+  std::int32_t largest = a[0];
   for (; i < count; ++i) largest = std::max(largest, std::bit_cast<std::int32_t>(x[i]) & 0x7FFFFFFF);
   return std::bit_cast<float>(largest);
 }

@@ -98,14 +98,12 @@ struct decode_signs {
                                          std::int64_t bucket, Sink sink) {
     for (std::int64_t b = 0; b * bucket < count; ++b) {
       const float scale = scales != nullptr ? load_scale(scales, b, scale_format::f32) : 1.0F;
-      const auto magnitude = std::bit_cast<std::int32_t>(scale);
+      const auto magnitude = std::bit_cast<std::uint32_t>(scale);
       kernels::detail::for_lanes(std::min(bucket, count - b * bucket),
                                  [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-                                   u8x16 raw;
-                                   unpack<1>(raw, codes + (b * bucket + i) / 8, part);
-                                   kernels::detail::i32x16 bits;
-                                   widen_codes(bits, raw);
-                                   bits = (bits << 31) | magnitude;
+                                   kernels::detail::u32x16 bits;
+                                   unpack_highest(bits, codes + (b * bucket + i) / 8, part);
+                                   bits = (bits & 0x80000000U) | magnitude;
                                    sink(to + b * bucket + i, reinterpret_cast<kernels::detail::f32x16>(bits), part);
                                  });
     }

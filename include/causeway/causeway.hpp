@@ -507,6 +507,7 @@
 #include <causeway/train/entered_attempt.hpp>
 #include <causeway/train/environment.hpp>
 #include <causeway/train/flat_model.hpp>
+#include <causeway/train/held_round.hpp>
 #include <causeway/train/held_samples.hpp>
 #include <causeway/train/member.hpp>
 #include <causeway/train/member_control.hpp>
@@ -522,6 +523,7 @@
 #include <causeway/train/state_fetch.hpp>
 #include <causeway/train/swarm_group.hpp>
 #include <causeway/train/trainer.hpp>
+#include <causeway/train/unusable_rows.hpp>
 #include <causeway/train/view_transport.hpp>
 #include <causeway/train/write_behind.hpp>
 

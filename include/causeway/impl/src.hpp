@@ -413,6 +413,7 @@
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 16
 #include <causeway/train/impl/entered_attempt.ipp>
 #include <causeway/train/impl/flat_model.ipp>
+#include <causeway/train/impl/held_round.ipp>
 #include <causeway/train/impl/held_samples.ipp>
 #include <causeway/train/impl/member.ipp>
 #include <causeway/train/impl/member_control.ipp>
@@ -424,6 +425,7 @@
 #include <causeway/train/impl/spare_round.ipp>
 #include <causeway/train/impl/state_fetch.ipp>
 #include <causeway/train/impl/swarm_group.ipp>
+#include <causeway/train/impl/unusable_rows.ipp>
 #include <causeway/train/impl/view_transport.ipp>
 #include <causeway/train/impl/write_behind.ipp>
 #endif

@@ -249,7 +249,7 @@ class pipeline_mailbox {
   collective::group_view& view_;
   Codec& codec_;
   mailbox_setup setup_;
-  std::vector<line> lines_;  // [chunk]: forward, backward
+  std::deque<line> lines_;  // [chunk]: forward, backward; a deque moves no operations that are under way
   std::deque<transfer> sent_;
   std::vector<std::vector<std::byte>> spare_;
   std::vector<float> base_;

@@ -38,6 +38,7 @@ TESTED_THROUGH = [
     (r"config/config\.hpp", "tests/core/result.cpp"),
     (r"parallel/(pipeline/pipeline_(batch|pass|mailbox)|stage_model)\.hpp", "tests/parallel/pipeline.cpp"),
     (r"(parallel/swarm/swarm_(mailbox|options|peer)|train/swarm_group)\.hpp", "tests/parallel/swarm.cpp"),
+    (r"parallel/elastic/(cohort_progress|replica_sums)\.hpp", "tests/parallel/local_pipeline.cpp"),
     (r"parallel/elastic/(step_group|block_ownership|part_change)\.hpp", "tests/parallel/elastic/elastic_recovery.cpp"),
     (r"policy/(traits|archetype)\.hpp", "tests/policy/concepts.cpp"),
     (r"nn/model_engine\.hpp", "tests/nn/held_part.cpp"),
@@ -64,6 +65,8 @@ TESTED_THROUGH = [
     (r"sim/(connection|options)\.hpp", "tests/sim/network.cpp"),
     (r"membership/(attempt|attendance|candidate|finder|follower|leader|outlook|peer_table|situation)\.hpp",
      "tests/membership/protocol.cpp"),
+    (r"train/(inner_steps|mean_exchange|model_arithmetic)\.hpp", "tests/train/context.cpp"),
+    (r"train/(round_attendance|shared_state_of)\.hpp", "tests/train/member.cpp"),
     (r"train/(elastic_group|held_round|member_(control|journal|record)|spare_round|view_transport)\.hpp", "tests/train/member.cpp"),
 ]
 

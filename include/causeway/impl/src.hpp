@@ -422,6 +422,7 @@
 #include <causeway/train/impl/member_waits.ipp>
 #include <causeway/train/impl/pipeline_group.ipp>
 #include <causeway/train/impl/refound.ipp>
+#include <causeway/train/impl/round_attendance.ipp>
 #include <causeway/train/impl/spare_round.ipp>
 #include <causeway/train/impl/state_fetch.ipp>
 #include <causeway/train/impl/swarm_group.ipp>

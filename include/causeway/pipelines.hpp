@@ -47,12 +47,14 @@
 #include <causeway/parallel/elastic/block_store.hpp>
 #include <causeway/parallel/elastic/block_sums.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
+#include <causeway/parallel/elastic/cohort_progress.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/interpolated_blocks.hpp>
 #include <causeway/parallel/elastic/kept_pass.hpp>
 #include <causeway/parallel/elastic/part_change.hpp>
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
+#include <causeway/parallel/elastic/replica_sums.hpp>
 #include <causeway/parallel/elastic/resumable_step.hpp>
 #include <causeway/parallel/elastic/saved_rounds.hpp>
 #include <causeway/parallel/elastic/shared_blocks.hpp>

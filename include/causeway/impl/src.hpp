@@ -370,6 +370,7 @@
 #include <causeway/parallel/elastic/impl/block_store.ipp>
 #include <causeway/parallel/elastic/impl/block_sums.ipp>
 #include <causeway/parallel/elastic/impl/cohort_exchange.ipp>
+#include <causeway/parallel/elastic/impl/cohort_progress.ipp>
 #include <causeway/parallel/elastic/impl/cohorts.ipp>
 #include <causeway/parallel/elastic/impl/interpolated_blocks.ipp>
 #include <causeway/parallel/elastic/impl/part_change.ipp>

@@ -184,6 +184,9 @@ struct pipeline_peer {
   /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry() const;
 
+  /// What the run has once that went through, at step `step`. `interval`: the recovery policy's.
+  CAUSEWAY_DECL [[nodiscard]] step_record next_round(std::uint64_t step, std::uint64_t interval) const;
+
   /// Values that are not finite: see unsound_steps.
   error blame_itself(auto& ctx, const error& why) {
     shared_blocks blocks{ctx, group->state()};

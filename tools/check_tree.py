@@ -38,6 +38,7 @@ TESTED_THROUGH = [
     (r"config/config\.hpp", "tests/core/result.cpp"),
     (r"parallel/(pipeline/pipeline_(batch|pass|mailbox)|stage_model)\.hpp", "tests/parallel/pipeline.cpp"),
     (r"(parallel/swarm/swarm_(mailbox|options|peer)|train/swarm_group)\.hpp", "tests/parallel/swarm.cpp"),
+    (r"parallel/elastic/(policy_exchange|step_(gradient|meetings|vote))\.hpp", "tests/parallel/elastic_pipeline.cpp"),
     (r"parallel/elastic/(cohort_progress|replica_sums)\.hpp", "tests/parallel/local_pipeline.cpp"),
     (r"parallel/elastic/(step_group|block_ownership|part_change)\.hpp", "tests/parallel/elastic/elastic_recovery.cpp"),
     (r"policy/(traits|archetype)\.hpp", "tests/policy/concepts.cpp"),

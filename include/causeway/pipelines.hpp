@@ -54,13 +54,17 @@
 #include <causeway/parallel/elastic/part_change.hpp>
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
+#include <causeway/parallel/elastic/policy_exchange.hpp>
 #include <causeway/parallel/elastic/replica_sums.hpp>
 #include <causeway/parallel/elastic/resumable_step.hpp>
 #include <causeway/parallel/elastic/saved_rounds.hpp>
 #include <causeway/parallel/elastic/shared_blocks.hpp>
+#include <causeway/parallel/elastic/step_gradient.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
+#include <causeway/parallel/elastic/step_meetings.hpp>
 #include <causeway/parallel/elastic/step_snapshot.hpp>
 #include <causeway/parallel/elastic/step_turns.hpp>
+#include <causeway/parallel/elastic/step_vote.hpp>
 #include <causeway/parallel/elastic/unsound_steps.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/parallel/envelope.hpp>

@@ -379,6 +379,7 @@
 #include <causeway/parallel/elastic/impl/resumable_step.ipp>
 #include <causeway/parallel/elastic/impl/step_snapshot.ipp>
 #include <causeway/parallel/elastic/impl/step_turns.ipp>
+#include <causeway/parallel/elastic/impl/step_vote.ipp>
 #include <causeway/parallel/elastic/impl/unsound_steps.ipp>
 #include <causeway/parallel/experts/impl/expert_client.ipp>
 #include <causeway/parallel/experts/impl/expert_gpt.ipp>

@@ -84,6 +84,7 @@
 #include <causeway/net/impl/asio_core.ipp>
 #include <causeway/net/impl/asio_engine.ipp>
 #include <causeway/net/impl/asio_fabric.ipp>
+#include <causeway/net/impl/asio_frame_reader.ipp>
 #include <causeway/net/impl/asio_greeting.ipp>
 #include <causeway/net/impl/asio_host.ipp>
 #include <causeway/net/impl/asio_informant.ipp>
@@ -92,6 +93,7 @@
 #include <causeway/net/impl/asio_link.ipp>
 #include <causeway/net/impl/asio_listener.ipp>
 #include <causeway/net/impl/asio_loop.ipp>
+#include <causeway/net/impl/asio_memory_move.ipp>
 #include <causeway/net/impl/asio_memory_stream.ipp>
 #include <causeway/net/impl/asio_mesh.ipp>
 #include <causeway/net/impl/asio_mesh_engine.ipp>

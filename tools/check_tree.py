@@ -25,16 +25,32 @@ import sys
 import source_tree as tree
 from source_tree import DOORS, RANKS, ROOT, SIDE
 
-SOFT_LINES, HARD_LINES = 300, 600
+SOFT_LINES, HARD_LINES = 300, 400
+# Files that were longer when the limit came, and may have this many lines until somebody cuts them. No file joins them.
+STILL_LONG, STILL_LONG_LINES = {
+    "examples/causeway/session.hpp",
+    "include/causeway/net/impl/asio_link.ipp",
+    "tests/membership/cluster.hpp",
+    "tests/membership/protocol.cpp",
+    "tests/net/asio_fabric.cpp",
+    "tests/net/inbox.cpp",
+    "tests/sim/checkpoint_crash.cpp",
+    "tests/train/member.cpp",
+}, 600
 
 # Headers without a test file of their own name: the file that tests them through the header they serve.
 TESTED_THROUGH = [
     (r"config/version\.hpp", "tests/consumers/main.cpp"),
     (r"comm/hub_(clients|pushes)\.hpp", "tests/comm/parameter_server.cpp"),
-    (r"comm/round_(rows|state)\.hpp", "tests/comm/rounds.cpp"),
+    (r"comm/(round_(rows|state)|fixed_turns|fragment_rows)\.hpp", "tests/comm/rounds.cpp"),
+    (r"comm/own_(parameters|part)\.hpp", "tests/comm/round_turns.cpp"),
+    (r"comm/(push_core|elastic_pushes)\.hpp", "tests/comm/async_parameter_server.cpp"),
+    (r"comm/turn_part\.hpp", "tests/comm/stacked_turns.cpp"),
     (r"config/config\.hpp", "tests/core/result.cpp"),
     (r"parallel/(pipeline/pipeline_(batch|pass|mailbox)|stage_model)\.hpp", "tests/parallel/pipeline.cpp"),
     (r"(parallel/swarm/swarm_(mailbox|options|peer)|train/swarm_group)\.hpp", "tests/parallel/swarm.cpp"),
+    (r"parallel/elastic/(policy_exchange|step_(gradient|meetings|vote))\.hpp", "tests/parallel/elastic_pipeline.cpp"),
+    (r"parallel/elastic/(cohort_progress|replica_sums)\.hpp", "tests/parallel/local_pipeline.cpp"),
     (r"parallel/elastic/(step_group|block_ownership|part_change)\.hpp", "tests/parallel/elastic/elastic_recovery.cpp"),
     (r"policy/(traits|archetype)\.hpp", "tests/policy/concepts.cpp"),
     (r"nn/model_engine\.hpp", "tests/nn/held_part.cpp"),
@@ -61,7 +77,9 @@ TESTED_THROUGH = [
     (r"sim/(connection|options)\.hpp", "tests/sim/network.cpp"),
     (r"membership/(attempt|attendance|candidate|finder|follower|leader|outlook|peer_table|situation)\.hpp",
      "tests/membership/protocol.cpp"),
-    (r"train/(elastic_group|member_(control|journal|record)|spare_round|view_transport)\.hpp", "tests/train/member.cpp"),
+    (r"train/(inner_steps|mean_exchange|model_arithmetic)\.hpp", "tests/train/context.cpp"),
+    (r"train/(round_attendance|shared_state_of)\.hpp", "tests/train/member.cpp"),
+    (r"train/(elastic_group|held_round|member_(control|journal|record)|spare_round|view_transport)\.hpp", "tests/train/member.cpp"),
 ]
 
 # (pattern, where it is banned, why). The code is searched without its comments and string literals.
@@ -236,8 +254,11 @@ def check_mirror(sources, found):
 def check_length(path, lines, found):
     if path.removeprefix("include/") in (*tree.TIERS, tree.COMPILED):
         return  # lists that this program writes
-    if lines > HARD_LINES:
-        found.error(path, lines, f"{lines} lines; the limit is {HARD_LINES}: cut the file")
+    limit = STILL_LONG_LINES if path in STILL_LONG else HARD_LINES
+    if lines > limit:
+        found.error(path, lines, f"{lines} lines; the limit is {limit}: cut the file along its subjects")
+    elif path in STILL_LONG and lines <= HARD_LINES:
+        found.error(path, lines, f"{lines} lines are few enough; take it off STILL_LONG in tools/check_tree.py")
     elif lines > SOFT_LINES:
         found.remark(path, f"{lines} lines; aim at {SOFT_LINES}")
 

@@ -35,6 +35,7 @@
 #include <causeway/net/mpi_options.hpp>
 #include <causeway/net/operations.hpp>
 #include <causeway/net/rendezvous.hpp>
+#include <causeway/net/scoped_operation.hpp>
 #include <causeway/net/shared_pages.hpp>
 #include <causeway/net/shared_rings.hpp>
 #include <causeway/net/side_thread.hpp>

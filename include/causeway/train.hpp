@@ -124,7 +124,10 @@
 #include <causeway/comm/async_parameter_server.hpp>
 #include <causeway/comm/block_rows.hpp>
 #include <causeway/comm/by_site.hpp>
+#include <causeway/comm/elastic_pushes.hpp>
 #include <causeway/comm/every_step.hpp>
+#include <causeway/comm/fixed_turns.hpp>
+#include <causeway/comm/fragment_rows.hpp>
 #include <causeway/comm/hub_clients.hpp>
 #include <causeway/comm/hub_copy.hpp>
 #include <causeway/comm/hub_line.hpp>
@@ -133,9 +136,13 @@
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/hub_tier.hpp>
 #include <causeway/comm/look_ahead.hpp>
+#include <causeway/comm/memory_as_it_was.hpp>
+#include <causeway/comm/own_parameters.hpp>
+#include <causeway/comm/own_part.hpp>
 #include <causeway/comm/parameter_server.hpp>
 #include <causeway/comm/periodic.hpp>
 #include <causeway/comm/push_aggregator.hpp>
+#include <causeway/comm/push_core.hpp>
 #include <causeway/comm/round_core.hpp>
 #include <causeway/comm/round_rows.hpp>
 #include <causeway/comm/round_rules.hpp>
@@ -145,6 +152,7 @@
 #include <causeway/comm/server_client.hpp>
 #include <causeway/comm/stacked.hpp>
 #include <causeway/comm/stacked_turns.hpp>
+#include <causeway/comm/turn_part.hpp>
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/parallel/data_parallel.hpp>
 

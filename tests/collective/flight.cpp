@@ -14,7 +14,7 @@ TEST_CASE("flight: what is under way when it goes is cancelled, and its buffer n
   net::memory_network network{2, {.kept_bytes = 0}};
   auto a = network.transport(0);
   auto b = network.transport(1);
-  std::vector<net::operation> places;
+  std::vector<net::scoped_operation> places;
   const std::vector<std::byte> text(8, std::byte{1});
   {
     auto buffer = std::make_unique<std::vector<std::byte>>(8);
@@ -33,7 +33,7 @@ TEST_CASE("flight: phases and chunks are messages of their own", "[collective][f
   net::memory_network network{2};
   auto a = network.transport(0);
   auto b = network.transport(1);
-  std::vector<net::operation> places_a, places_b;
+  std::vector<net::scoped_operation> places_a, places_b;
   flight<net::memory_transport> out{a, peers::some_id, peers::soon(), places_a, 3};
   flight<net::memory_transport> in{b, peers::some_id, peers::soon(), places_b, 3};
   const std::vector<std::byte> first(1), second(2), third(3);
@@ -55,7 +55,7 @@ TEST_CASE("flight: a message of another length than expected names its sender", 
   net::memory_network network{2};
   auto a = network.transport(0);
   auto b = network.transport(1);
-  std::vector<net::operation> places;
+  std::vector<net::scoped_operation> places;
   std::vector<std::byte> room(8);
   const std::vector<std::byte> text(7);
   flight<net::memory_transport> in{b, peers::some_id, peers::soon(), places, 1};

@@ -12,6 +12,7 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/net/scoped_operation.hpp>
 #include <causeway/net/transport.hpp>
 
 #include <algorithm>
@@ -79,7 +80,7 @@ class global_samples {
     while (total(own) < target_ && !others_exchange()) {
       const auto busy = std::find_if(ears_.begin(), ears_.end(), [](const ear& e) { return e.listening && !e.ended; });
       if (busy == ears_.end()) {
-        for (mouth& m : sent_) (void)m.op.wait();  // the last news must not go with this object
+        for (mouth& m : sent_) (void)m.op.wait(no_deadline);  // the last news must not go with this object
         sent_.clear();
         return false;
       }
@@ -100,29 +101,6 @@ class global_samples {
   // another's have come.
   enum state : std::uint64_t { nothing, ended, exchanges };
 
-  /// An operation that ends when it goes, before the memory that it works on.
-  class under_way {
-   public:
-    under_way() = default;
-    under_way(net::any_transport& transport, net::operation op) : transport_{&transport}, op_{op} {}
-    under_way(under_way&& other) noexcept : transport_{std::exchange(other.transport_, nullptr)}, op_{other.op_} {}
-    under_way& operator=(under_way&& other) noexcept {
-      std::swap(transport_, other.transport_);
-      std::swap(op_, other.op_);
-      return *this;
-    }
-    ~under_way() {
-      if (transport_ != nullptr) (void)transport_->wait(op_, time_point{});  // a deadline in the past cancels
-    }
-
-    [[nodiscard]] bool done() const { return transport_->done(op_); }
-    result<std::size_t> wait() { return std::exchange(transport_, nullptr)->wait(op_, no_deadline); }
-
-   private:
-    net::any_transport* transport_ = nullptr;
-    net::operation op_ = 0;
-  };
-
   struct ear {
     bool listening = false;
     bool ended = false;
@@ -131,11 +109,11 @@ class global_samples {
     std::uint64_t round = 0;
     std::uint64_t samples = 0;
     std::list<news> room{news{}};  ///< a list: it stays where it is
-    under_way op{};                ///< below `room`, so that it goes first
+    net::scoped_operation op{};    ///< below `room`, so that it goes first
   };
   struct mouth {
     std::list<news> words{};
-    under_way op{};
+    net::scoped_operation op{};
   };
 
   static net::message_id id(std::uint64_t number) { return {.channel = collective::channels::metrics + 1, .step = number}; }
@@ -143,8 +121,7 @@ class global_samples {
   void listen(auto& ctx, net::peer_index p) {
     ear& e = ears_[p];
     e.listening = true;
-    e.op = under_way{ctx.transport(),
-                     ctx.transport().receive(p, id(e.heard), std::as_writable_bytes(std::span{e.room.front()}))};
+    e.op = {ctx.transport(), ctx.transport().receive(p, id(e.heard), std::as_writable_bytes(std::span{e.room.front()}))};
   }
 
   void say(auto& ctx, std::uint64_t own, state what) {
@@ -153,7 +130,7 @@ class global_samples {
       if (p == ctx.self()) continue;
       mouth& m = sent_.emplace_back();
       m.words.push_back({round_, own, what});
-      m.op = under_way{ctx.transport(), ctx.transport().send(p, id(said_), std::as_bytes(std::span{m.words.front()}))};
+      m.op = {ctx.transport(), ctx.transport().send(p, id(said_), std::as_bytes(std::span{m.words.front()}))};
     }
     ++said_;
   }
@@ -172,7 +149,7 @@ class global_samples {
   result<void> take(auto& ctx, net::peer_index p) {
     ear& e = ears_[p];
     e.listening = false;
-    CAUSEWAY_ASSIGN(const std::size_t moved, e.op.wait());
+    CAUSEWAY_ASSIGN(const std::size_t moved, e.op.wait(no_deadline));
     const auto [round, samples, what] = e.room.front();
     if (moved != sizeof(news) || what > exchanges || samples > (std::uint64_t{1} << 48U)) {
       return fail(errc::protocol, "peer " + std::to_string(p),

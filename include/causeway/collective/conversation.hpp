@@ -9,6 +9,7 @@
 #include <causeway/collective/exchange.hpp>
 #include <causeway/collective/flight.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/net/scoped_operation.hpp>
 #include <causeway/net/transport.hpp>
 
 #include <cstddef>
@@ -21,17 +22,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 /// Numbered places, each empty or holding one operation. Movable: buffers belong to somebody else. Not thread-safe.
 class conversation {
  public:
-  conversation() = default;
-  conversation(conversation&& other) noexcept;
-  conversation& operator=(conversation&& other) noexcept;
-  ~conversation() { close(); }
-
   CAUSEWAY_DECL void open(const exchange_port& port, std::size_t places);
 
-  [[nodiscard]] bool is_open() const noexcept { return transport_ != nullptr; }
+  [[nodiscard]] bool is_open() const noexcept { return !places_.empty(); }
 
   /// Cancels what is under way.
-  CAUSEWAY_DECL void close();
+  void close() { places_.clear(); }
 
   CAUSEWAY_DECL void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
 
@@ -46,7 +42,7 @@ class conversation {
  private:
   net::any_transport* transport_ = nullptr;
   net::message_id id_;
-  std::vector<net::operation> places_;
+  std::vector<net::scoped_operation> places_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective

@@ -12,7 +12,7 @@
 #include <causeway/collective/sum.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/elementwise.hpp>
-#include <causeway/net/transport.hpp>
+#include <causeway/net/scoped_operation.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -39,16 +39,6 @@ class own_sum_mean {
                                           .counts = false,
                                           .stateful = false};
 
-  own_sum_mean() = default;
-  own_sum_mean(own_sum_mean&& other) noexcept = default;
-  own_sum_mean& operator=(own_sum_mean&& other) noexcept {
-    cancel();
-    by_messages_ = std::move(other.by_messages_);
-    own_ = std::move(other.own_);
-    return *this;
-  }
-  ~own_sum_mean() { cancel(); }
-
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row, const X& ctx) {
     cancel();
@@ -61,17 +51,16 @@ class own_sum_mean {
     }
     std::fill(row.residual.begin(), row.residual.end(), 0.0F);
     own_ = std::make_unique<under_way>();
-    own_->over = &port.transport;
     own_->total = row.refused != errc{} ? std::numeric_limits<float>::quiet_NaN() : row.weight;
-    own_->row = port.transport.sum(row.values);
-    own_->weights = port.transport.sum({&own_->total, 1});
+    own_->row = {port.transport, port.transport.sum(row.values)};
+    own_->weights = {port.transport, port.transport.sum({&own_->total, 1})};
     return {};
   }
 
   template <MessageContext X>
   result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
     if (!own_) return by_messages_.turn(port, row, ctx);
-    (void)own_->over->done(own_->row);  // a look, in which it moves
+    (void)own_->row.done();  // a look, in which it moves
     return {};
   }
 
@@ -79,8 +68,8 @@ class own_sum_mean {
   result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
     if (!own_) return by_messages_.finish(port, row, ctx);
     const std::unique_ptr<under_way> ended = std::move(own_);
-    const auto summed = ended->over->wait(ended->row, port.options.deadline);
-    const auto weighed = ended->over->wait(ended->weights, port.options.deadline);
+    const auto summed = ended->row.wait(port.options.deadline);
+    const auto weighed = ended->weights.wait(port.options.deadline);
     if (!summed) return summed.error();
     if (!weighed) return weighed.error();
     const std::uint32_t peers = port.transport.size();
@@ -93,19 +82,15 @@ class own_sum_mean {
 
   void cancel() {
     by_messages_.cancel();
-    const std::unique_ptr<under_way> ended = std::move(own_);
-    if (!ended) return;
-    (void)ended->over->wait(ended->row, time_point{});
-    (void)ended->over->wait(ended->weights, time_point{});
+    own_.reset();
   }
 
  private:
   /// Stays where it is when the exchange moves: the transport adds to it.
   struct under_way {
-    net::any_transport* over = nullptr;
-    net::operation row = 0;
-    net::operation weights = 0;
     float total = 0;
+    net::scoped_operation weights;
+    net::scoped_operation row;
   };
 
   Messages by_messages_;

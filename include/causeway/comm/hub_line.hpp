@@ -7,6 +7,7 @@
 
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/net/scoped_operation.hpp>
 #include <causeway/net/transport.hpp>
 
 #include <algorithm>
@@ -81,7 +82,6 @@ class hub_line {
       : transport_{transport}, peer_{peer}, out_{out}, in_{in}, buffer_(most) {}
   hub_line(const hub_line&) = delete;
   hub_line& operator=(const hub_line&) = delete;
-  ~hub_line() { close(); }
 
   [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
 
@@ -98,12 +98,10 @@ class hub_line {
   /// Waits for all sends.
   CAUSEWAY_DECL result<void> flush(time_point deadline);
 
-  CAUSEWAY_DECL void close();
-
  private:
   struct departure {
-    net::operation operation = 0;
     std::vector<std::byte> bytes;
+    net::scoped_operation operation;
   };
 
   CAUSEWAY_DECL void listen();
@@ -115,7 +113,7 @@ class hub_line {
   std::uint32_t out_;
   std::uint32_t in_;
   std::vector<std::byte> buffer_;
-  net::operation receive_ = 0;
+  net::scoped_operation receive_;
   std::uint64_t received_ = 0;
   std::uint64_t sent_ = 0;
   std::deque<departure> outgoing_;

@@ -3,8 +3,8 @@
 #define CAUSEWAY_COMM_ROUND_CORE_HPP
 
 // What comm::rounds is made of, whoever says when: the axes' values, a state for each fragment, and the parts of one
-// exchange. comm/rounds.hpp has the order of things among fixed peers, comm/round_turns.hpp the one among peers that come
-// and go.
+// exchange. comm/fixed_turns.hpp has the order of things among fixed peers, comm/round_turns.hpp the one among peers that
+// come and go.
 
 #include <causeway/axis/content.hpp>
 #include <causeway/axis/every.hpp>

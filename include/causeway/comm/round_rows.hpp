@@ -13,6 +13,8 @@
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/residual.hpp>
+#include <causeway/comm/fragment_rows.hpp>
+#include <causeway/comm/own_part.hpp>
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
@@ -65,16 +67,13 @@ class round_rows {
     const std::span<const float> shared = followed();
     const auto local = ctx.parameters();
     for (std::size_t i = 0; i < previous.size(); ++i) local[i] += shared[i] - previous[i];
-    for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
+    own_.follow(shared);
     if (!previous.empty()) return;
     std::copy(shared.begin(), shared.end(), local.begin());
     std::fill(updates_.begin(), updates_.end(), 0.0F);
     if constexpr (!content_type::anchored) take_means(ctx);
   }
-  /// Where peers have parameters of their own: whether they can be used, and the mean in their place if not.
-  [[nodiscard]] bool is_finite(auto& ctx) {
-    return std::isfinite(ctx.norm_of(ctx.parameters())) && (anchor_.empty() || std::isfinite(ctx.norm_of(anchor_)));
-  }
+  /// Where peers have parameters of their own that cannot be used: the mean in their place.
   void begin_anew(auto& ctx, std::vector<state>& states) {
     take_means(ctx);
     if constexpr (content_type::anchored) {
@@ -83,28 +82,8 @@ class round_rows {
     }
     ctx.parameters_changed();
   }
-  /// The same for a peer without any: those of the peers that it met are its own now, before what they have to say is
-  /// applied.
-  result<void> take_shared(auto& ctx, state& s) {
-    if constexpr (content_type::with_anchor) {
-      const auto theirs = std::span{s.row}.subspan(s.size());
-      s.outer.reset(static_cast<std::int64_t>(s.size()));
-      if (!s.at_send.empty()) CAUSEWAY_TRY(ctx.rows().copy(s.at_send, theirs));
-      CAUSEWAY_TRY(ctx.rows().scatter(s.cut->ranges, theirs, anchor_));
-      return ctx.rows().scatter(s.cut->ranges, theirs, live(ctx, s));
-    }
-    return {};
-  }
-  /// Where this peer's own part is applied early and peers come and go: the shared parameters, alike on all peers, take the
-  /// means a round late; its own part, fresh less late, goes through an optimizer of its own. The outer step is linear, so
-  /// that the sum of the two is what one step would have made. Nothing of its own is there yet.
-  void found_own(state& s) {
-    own_.assign(anchor_.size(), 0.0F);
-    base_.assign(anchor_.begin(), anchor_.end());
-    s.own_outer.emplace(s.outer);
-    s.own_outer->reset(static_cast<std::int64_t>(anchor_.size()));
-    s.own_late.assign(anchor_.size(), 0.0F);
-  }
+  /// See comm/own_part.hpp.
+  void found_own(state& s) { own_.found(s, anchor_); }
   /// Before `apply`: means ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s) { return note_mean(ctx, s, means_[s.tensor]); }
   /// After `apply`, where other policies are applied to the live parameters, too: alike ← what all hold alike of these now.
@@ -130,7 +109,8 @@ class round_rows {
   }
   /// Where the rows are to lie from now on.
   void keep_in(const memory_source& memory) {
-    for (auto* values : {&anchor_, &updates_, &local_, &shared_, &moved_, &mean_, &own_, &base_}) move_to(memory, *values);
+    for (auto* values : {&anchor_, &updates_, &local_, &shared_, &moved_, &mean_}) move_to(memory, *values);
+    own_.keep_in(memory);
     for (auto& values : means_) move_to(memory, values);
   }
 
@@ -158,7 +138,7 @@ class round_rows {
     if constexpr (content_type::sums_updates) {
       CAUSEWAY_TRY(rows.gather(s.cut->ranges, updates_, row));
     } else if constexpr (content_type::anchored) {
-      CAUSEWAY_TRY(rows.gather(s.cut->ranges, own_.empty() ? anchor_ : base_, row));
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, own_.is_there() ? own_.base() : anchor_, row));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       CAUSEWAY_TRY(rows.add(row, -1.0F, local));
     } else {
@@ -265,7 +245,7 @@ class round_rows {
     if constexpr (keeps_in_parameters) CAUSEWAY_TRY(take_out(ctx, s));
     s.late.resize(s.row.size());
     CAUSEWAY_TRY(ctx.rows().copy(s.late, s.row));
-    if (!own_.empty()) return {};  // it is taken back where it came from
+    if (own_.is_there()) return {};  // it is taken back where it came from
     s.own_late.resize(s.input.size());
     CAUSEWAY_TRY(ctx.rows().copy(s.own_late, s.input));
     if (s.next_residual.empty()) return {};
@@ -293,7 +273,7 @@ class round_rows {
     const auto mean = room(mean_, s.size());
     CAUSEWAY_TRY(s.arrived ? rows.copy(mean, s.late) : rows.zero(mean));
     if constexpr (merge_rule_type::own_is_fresh) {
-      if (!own_.empty()) return land_own(ctx, s, mean);
+      if (own_.is_there()) return land_own(ctx, s, mean);
       const float share = 1.0F / static_cast<float>(s.terms.contributors);
       CAUSEWAY_TRY(rows.add(mean, share, s.input));  // what it sent of it
       CAUSEWAY_TRY(rows.add(mean, -share, s.next_residual));
@@ -377,23 +357,10 @@ class round_rows {
       return axis::replayed{}.apply(rows, s.cut->matrices, local, s.row, s.input);  // a round's steps lie between
     }
   }
-  /// See found_own. A fragment is all there is.
   result<void> land_own(auto& ctx, state& s, std::span<float> mean) {
-    const auto rows = ctx.rows();
     if (s.arrived) CAUSEWAY_TRY(move_shared(ctx, s, mean, {}));
-    const auto share = static_cast<float>(ctx.own_share());
-    CAUSEWAY_TRY(rows.copy(mean, s.own_late));
-    CAUSEWAY_TRY(rows.copy(s.own_late, s.input));
-    CAUSEWAY_TRY(rows.scale(s.own_late, share));
-    CAUSEWAY_TRY(rows.subtract(mean, s.own_late, mean));
-    if constexpr (requires { s.own_outer->step_rows(rows, own_, mean, mean); }) {
-      CAUSEWAY_TRY(s.own_outer->step_rows(rows, own_, mean, {}));
-    } else {
-      s.own_outer->step(ctx.pool(), own_, mean, {});
-    }
-    CAUSEWAY_TRY(rows.copy(base_, anchor_));
-    CAUSEWAY_TRY(rows.add(base_, 1.0F, own_));
-    CAUSEWAY_TRY(merge_rule_.apply(rows, s.cut->matrices, ctx.parameters(), base_, {}));
+    CAUSEWAY_TRY(own_.step(ctx, s, mean, anchor_));
+    CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), s.cut->matrices, ctx.parameters(), own_.base(), {}));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
     ctx.parameters_changed();
     return {};
@@ -409,39 +376,13 @@ class round_rows {
     const auto all = tensors(ctx);
     for (std::size_t t = 0; t < all.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), all[t].begin());
   }
-  /// The front of working memory. It never gets smaller: what grows is cleared, by the host.
-  static std::span<float> room(source_vector<float>& scratch, std::size_t size) {
-    if (scratch.size() < size) scratch.resize(size);
-    return std::span{scratch}.first(size);
-  }
-  /// local ← row where counts are not 0.
-  static result<void> take_over(const auto& rows, std::span<float> local, std::span<const float> row,
-                                std::span<const float> counts) {
-    if constexpr (requires { rows.take_over(local, row, counts); }) {
-      if (rows.there(local, row, counts)) return rows.take_over(local, row, counts);
-    }
-    for (std::size_t i = 0; i < local.size(); ++i) local[i] = counts[i] != 0 ? row[i] : local[i];
-    return {};
-  }
-  /// A fragment of `all` as one row: where it lies, or gathered into `scratch`.
-  static result<std::span<float>> opened(auto& ctx, const state& s, std::span<float> all, source_vector<float>& scratch) {
-    if (s.cut->is_whole(all.size())) return all;
-    const auto row = room(scratch, s.size());
-    CAUSEWAY_TRY(ctx.rows().gather(s.cut->ranges, all, row));
-    return row;
-  }
-  static result<void> put_back(auto& ctx, const state& s, std::span<const float> row, std::span<float> all) {
-    return s.cut->is_whole(all.size()) ? result<void>{} : ctx.rows().scatter(s.cut->ranges, row, all);
-  }
-
   residual_type residual_;
   merge_rule_type merge_rule_;
 
   source_vector<float> anchor_;  ///< the shared parameters
   source_vector<float> updates_;
   std::vector<source_vector<float>> means_;
-  source_vector<float> own_;    ///< see found_own
-  source_vector<float> base_;   ///< anchor + own
+  own_part<state> own_;
   source_vector<float> local_;  // working memory
   source_vector<float> shared_;
   source_vector<float> moved_;

@@ -11,6 +11,8 @@
 
 #include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/parts.hpp>
+#include <causeway/comm/memory_as_it_was.hpp>
+#include <causeway/comm/own_parameters.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/membership/state_image.hpp>
@@ -25,25 +27,6 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Memory as it is now, to be put back.
-class memory_as_it_was {
- public:
-  explicit memory_as_it_was(std::vector<std::span<std::byte>> parts) : parts_{std::move(parts)} {
-    for (const auto part : parts_) bytes_.insert(bytes_.end(), part.begin(), part.end());
-  }
-  void put_back() const {
-    auto from = bytes_.begin();
-    for (const auto part : parts_) {
-      std::copy_n(from, part.size(), part.begin());
-      from += static_cast<std::ptrdiff_t>(part.size());
-    }
-  }
-
- private:
-  std::vector<std::span<std::byte>> parts_;
-  std::vector<std::byte> bytes_;
-};
-
 /// Of one policy, whose `Core` is given to each call. Nothing that all hold alike changes before the exchange went through
 /// for this peer; what is under way when an attempt fails is sent again as it was.
 template <class Core>
@@ -53,20 +36,17 @@ class round_turns {
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool applies_late = Core::applies_late;
-  static constexpr bool own_parameters = Core::own_parameters;
   static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && overlaps;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
-  static constexpr auto nothing = never;
 
  public:
   void shared(Core& c, auto& ar) {
     for (state& s : c.states) {
       ar(s.number, s.due_at);
-      if constexpr (!own_parameters) ar(s.outer);
-      if constexpr (own_parameters) ar.own(s.own_at, s.outer);
+      if constexpr (!Core::own_parameters) ar(s.outer);
       if constexpr (Core::keeps_factors) s.exchange->shared(ar);
     }
-    if constexpr (own_parameters) ar.own(c.rows.anchor());
+    if constexpr (Core::own_parameters) own_.shared(c, ar);
     if constexpr (Core::chooses) {
       c.trigger.shared(ar);
     } else {
@@ -215,10 +195,10 @@ class round_turns {
     }
     for (state* s : due) s->taken_out = false;
     if constexpr (applies_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
-    if constexpr (own_parameters) CAUSEWAY_TRY(take_own(ctx, c, due));
+    if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.take(ctx, c, due));
     for (state* s : due) {
       if (applies_late) continue;
-      if constexpr (keeps_means && !own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      if constexpr (keeps_means && !Core::own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
       CAUSEWAY_TRY(c.apply(ctx, *s));
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
@@ -263,7 +243,7 @@ class round_turns {
       ctx.resume_at(c.at);
     }
     moved_from_ = committed_at_;
-    if constexpr (own_parameters) keep_own(ctx, c, keeps_progress);
+    if constexpr (Core::own_parameters) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
   }
 
  private:
@@ -280,39 +260,6 @@ class round_turns {
     for (state* s : due) CAUSEWAY_TRY(c.rows.apply(ctx, *s));
     if (!Core::content_type::anchored || !ctx.is_last_exchange()) return {};
     return ctx.rows().copy(ctx.parameters(), c.rows.anchor());
-  }
-
-  /// Who missed more than one exchange of a fragment, or has values that are not finite, has nothing of its own to go on
-  /// from.
-  void keep_own(auto& ctx, Core& c, bool keeps_progress) {
-    if (ended_ != 0) return c.rows.begin_anew(ctx, c.states);  // with the mean that the run ended with
-    const bool sound = c.rows.is_finite(ctx);
-    if (!sound) c.rows.begin_anew(ctx, c.states);
-    for (state& s : c.states) {
-      const bool usable = sound && (keeps_progress || s.number <= s.own_at + 1);
-      s.own_at = usable ? s.number : nothing;
-    }
-    look_for_others(ctx, c);
-  }
-  /// Without parameters of its own this peer trains on nothing, so that its rows count nothing.
-  void look_for_others(auto& ctx, Core& c) {
-    const auto lacks = [](const state& s) { return s.own_at == nothing; };
-    if (std::any_of(c.states.begin(), c.states.end(), lacks)) {
-      ctx.contribution().pause();
-    } else {
-      ctx.contribution().resume();
-    }
-  }
-  /// Before a row is applied: what it is applied to. Who had nothing takes what came, if anything did.
-  result<void> take_own(auto& ctx, Core& c, const due_list& due) {
-    ctx.contribution().passed();
-    for (state* s : due) {
-      const bool came = s->terms.members.size() > 1 && !s->terms.contributes;
-      if (s->own_at == nothing && came) CAUSEWAY_TRY(c.rows.take_shared(ctx, *s));
-      if (s->own_at != nothing || came || s->terms.contributes) s->own_at = s->number + 1;
-    }
-    look_for_others(ctx, c);
-    return {};
   }
 
   [[nodiscard]] static due_list turn(Core& c) {
@@ -435,29 +382,8 @@ class round_turns {
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
   std::uint64_t adoptions_ = 0;     ///< of the others' state, by this peer
   bool applied_ = false;
+  own_parameters<Core> own_;
   std::uint8_t ended_ = 0;  ///< the run's last record is there: all hold the same, and a mean is what they hold
-};
-
-/// A policy that takes part in turns: its own state, which stays where it is.
-template <class Core>
-struct turn_part {
-  using due_fragments = typename round_turns<Core>::due_fragments;
-
-  Core& core;
-  round_turns<Core>& turns;
-
-  [[nodiscard]] std::uint64_t next() const { return turns.next(core); }
-  [[nodiscard]] due_fragments due(std::uint64_t step, bool last) const {
-    return last ? turns.all(core) : turns.due_at(core, step);
-  }
-  result<void> set_aside(auto& ctx, std::uint64_t step) const { return turns.set_aside(ctx, core, step); }
-  result<void> prepare(auto& ctx, const due_fragments& due) const { return turns.prepare(ctx, core, due); }
-  /// Sends what was prepared, and waits for the means.
-  result<void> talk(auto& ctx, const due_fragments& due) const {
-    if (due.empty()) return {};
-    CAUSEWAY_TRY(turns.launch(ctx, core, due));
-    return turns.receive(ctx, core, due);
-  }
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail

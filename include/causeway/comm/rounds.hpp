@@ -10,10 +10,12 @@
 // done, fragment by fragment; calling it again goes on where it stopped.
 
 #include <causeway/comm/block_rows.hpp>
+#include <causeway/comm/fixed_turns.hpp>
 #include <causeway/comm/look_ahead.hpp>
 #include <causeway/comm/round_core.hpp>
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/comm/round_turns.hpp>
+#include <causeway/comm/turn_part.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/policy/concepts.hpp>
@@ -41,6 +43,7 @@ class rounds : round_rules<Axes...> {
   using core_type = detail::round_core<Axes...>;
   using laws = typename core_type::laws;
   using state = typename core_type::state;
+  using fixed = detail::fixed_turns<core_type>;
   using trigger_type = typename core_type::trigger_type;
   using recipe_type = typename core_type::recipe_type;
   using content_type = typename core_type::content_type;
@@ -49,7 +52,6 @@ class rounds : round_rules<Axes...> {
   static constexpr bool chooses = core_type::chooses;
   static constexpr bool overlaps = core_type::overlaps;
   static constexpr bool measures_speed = core_type::measures_speed;
-  static constexpr bool replaces = !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool parted = laws::mix.lasting && !laws::mix.everybody;  // peers have different models, for good
 
  public:
@@ -137,8 +139,8 @@ class rounds : round_rules<Axes...> {
     if constexpr (accumulates) return finish_samples(ctx);
     if constexpr (content_type::before_inner_step) return {};
     for (state& s : core_.states) {
-      if (s.pending) CAUSEWAY_TRY(complete(ctx, s));
-      if (s.since > 0) CAUSEWAY_TRY(exchange_now(ctx, s));
+      if (s.pending) CAUSEWAY_TRY(fixed::complete(ctx, core_, s));
+      if (s.since > 0) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
     }
     if constexpr (!laws::identical && !parted) {
       CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
@@ -288,7 +290,7 @@ class rounds : round_rules<Axes...> {
     if (ctx.elastic()) {
       CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
     } else {
-      for (state& s : core_.states) CAUSEWAY_TRY(exchange_now(ctx, s));
+      for (state& s : core_.states) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
       samples_used_ += core_.gathered;
     }
     core_.gathered = 0;
@@ -322,113 +324,8 @@ class rounds : round_rules<Axes...> {
     if constexpr (laws::elastic) {
       if (ctx.elastic()) return turns_.visit(ctx, core_);
     }
-    for (state& s : core_.states) CAUSEWAY_TRY(visit(ctx, s));
+    for (state& s : core_.states) CAUSEWAY_TRY(fixed::visit(ctx, core_, s));
     return {};
-  }
-
-  result<void> visit(auto& ctx, state& s) {
-    if constexpr (overlaps) {
-      if (s.pending && s.waited >= core_.rows.merge_rule().steps) CAUSEWAY_TRY(complete(ctx, s));
-      // Half-way the first phase should be over; then the second has as long.
-      if (s.pending && !s.turned && 2 * s.waited >= core_.rows.merge_rule().steps) CAUSEWAY_TRY(s.turn(ctx));
-    } else if constexpr (merge_rule_type::waits == axis::waiting::a_round) {
-      if (s.pending && !s.turned && core_.at + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, s));
-    }
-    if (!is_due(s)) return {};
-    if constexpr (merge_rule_type::waits == axis::waiting::at_once) {
-      return exchange_now(ctx, s);
-    } else if constexpr (overlaps) {
-      return depart(ctx, s);
-    } else {
-      return relay(ctx, s);
-    }
-  }
-
-  /// A trigger that chooses says so for one step; who was sent in that step is not sent again when the hook is called
-  /// again.
-  [[nodiscard]] bool is_due(const state& s) const {
-    if constexpr (chooses) return core_.trigger.chosen(s.part) && s.since > 0;
-    return core_.at >= s.due_at;
-  }
-
-  /// A blocking exchange.
-  result<void> exchange_now(auto& ctx, state& s) {
-    CAUSEWAY_TRY(core_.rows.compose(ctx, s));
-    CAUSEWAY_TRY(core_.begin(ctx, s));
-    return arrive(ctx, s);
-  }
-
-  /// Sends a row on its way; its result is waited for in a later step.
-  result<void> depart(auto& ctx, state& s) {
-    CAUSEWAY_TRY(core_.rows.compose(ctx, s));
-    if constexpr (core_type::notes_departure) CAUSEWAY_TRY(core_.rows.note_departure(ctx, s));
-    s.parent = laws::identical ? ctx.parent() : 0;
-    CAUSEWAY_TRY(core_.begin(ctx, s));
-    if constexpr (core_type::rows_type::keeps_in_parameters) CAUSEWAY_TRY(core_.rows.take_out_sent(ctx, s));
-    s.pending = true;
-    s.waited = 0;
-    restart(s);
-    return {};
-  }
-  void restart(state& s) {
-    s.restart();
-    s.due_at = core_.at + core_.period(s);
-  }
-
-  /// Takes the result of the round before, sends this round's row, and applies what there is.
-  result<void> relay(auto& ctx, state& s) {
-    if (s.pending) {
-      if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
-      if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-      CAUSEWAY_TRY(core_.finish(ctx, s));
-      if constexpr (replaces) {  // before they are sent again, or what was set right is set right twice
-        CAUSEWAY_TRY(core_.apply(ctx, s));
-      } else {
-        CAUSEWAY_TRY(core_.rows.keep_late(ctx, s));
-        core_.close(ctx, s);
-        s.arrived = true;
-      }
-      s.pending = false;
-    }
-    CAUSEWAY_TRY(core_.rows.compose(ctx, s));
-    s.parent = 0;
-    CAUSEWAY_TRY(core_.begin(ctx, s));
-    s.pending = true;
-    s.waited = 0;
-    if constexpr (!replaces) CAUSEWAY_TRY(core_.rows.land_late(ctx, s));
-    restart(s);
-    return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
-  }
-
-  result<void> complete(auto& ctx, state& s) {
-    if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
-    if constexpr (merge_rule_type::waits == axis::waiting::a_round && !replaces) return complete_late(ctx, s);
-    return arrive(ctx, s);
-  }
-
-  result<void> turn_begun(auto& ctx, state& s) {
-    if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
-    return s.turn(ctx);
-  }
-
-  /// Waits for the result and applies it.
-  result<void> arrive(auto& ctx, state& s) {
-    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-    CAUSEWAY_TRY(core_.finish(ctx, s));
-    CAUSEWAY_TRY(core_.apply(ctx, s));
-    if (!std::exchange(s.pending, false)) restart(s);
-    return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
-  }
-  // ---- at the end -------------------------------------------------------------------------------------------------------
-
-  /// The result that is still under way when training ends.
-  result<void> complete_late(auto& ctx, state& s) {
-    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-    CAUSEWAY_TRY(core_.finish(ctx, s));
-    CAUSEWAY_TRY(core_.rows.land_last(ctx, s));
-    s.pending = s.arrived = false;
-    core_.close(ctx, s);
-    return core_.commit(ctx, s);
   }
 
   core_type core_;

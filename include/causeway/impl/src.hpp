@@ -84,6 +84,7 @@
 #include <causeway/net/impl/asio_core.ipp>
 #include <causeway/net/impl/asio_engine.ipp>
 #include <causeway/net/impl/asio_fabric.ipp>
+#include <causeway/net/impl/asio_frame_reader.ipp>
 #include <causeway/net/impl/asio_greeting.ipp>
 #include <causeway/net/impl/asio_host.ipp>
 #include <causeway/net/impl/asio_informant.ipp>
@@ -92,6 +93,7 @@
 #include <causeway/net/impl/asio_link.ipp>
 #include <causeway/net/impl/asio_listener.ipp>
 #include <causeway/net/impl/asio_loop.ipp>
+#include <causeway/net/impl/asio_memory_move.ipp>
 #include <causeway/net/impl/asio_memory_stream.ipp>
 #include <causeway/net/impl/asio_mesh.ipp>
 #include <causeway/net/impl/asio_mesh_engine.ipp>
@@ -370,6 +372,7 @@
 #include <causeway/parallel/elastic/impl/block_store.ipp>
 #include <causeway/parallel/elastic/impl/block_sums.ipp>
 #include <causeway/parallel/elastic/impl/cohort_exchange.ipp>
+#include <causeway/parallel/elastic/impl/cohort_progress.ipp>
 #include <causeway/parallel/elastic/impl/cohorts.ipp>
 #include <causeway/parallel/elastic/impl/interpolated_blocks.ipp>
 #include <causeway/parallel/elastic/impl/part_change.ipp>
@@ -378,6 +381,7 @@
 #include <causeway/parallel/elastic/impl/resumable_step.ipp>
 #include <causeway/parallel/elastic/impl/step_snapshot.ipp>
 #include <causeway/parallel/elastic/impl/step_turns.ipp>
+#include <causeway/parallel/elastic/impl/step_vote.ipp>
 #include <causeway/parallel/elastic/impl/unsound_steps.ipp>
 #include <causeway/parallel/experts/impl/expert_client.ipp>
 #include <causeway/parallel/experts/impl/expert_gpt.ipp>
@@ -413,6 +417,7 @@
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 16
 #include <causeway/train/impl/entered_attempt.ipp>
 #include <causeway/train/impl/flat_model.ipp>
+#include <causeway/train/impl/held_round.ipp>
 #include <causeway/train/impl/held_samples.ipp>
 #include <causeway/train/impl/member.ipp>
 #include <causeway/train/impl/member_control.ipp>
@@ -421,9 +426,11 @@
 #include <causeway/train/impl/member_waits.ipp>
 #include <causeway/train/impl/pipeline_group.ipp>
 #include <causeway/train/impl/refound.ipp>
+#include <causeway/train/impl/round_attendance.ipp>
 #include <causeway/train/impl/spare_round.ipp>
 #include <causeway/train/impl/state_fetch.ipp>
 #include <causeway/train/impl/swarm_group.ipp>
+#include <causeway/train/impl/unusable_rows.ipp>
 #include <causeway/train/impl/view_transport.ipp>
 #include <causeway/train/impl/write_behind.ipp>
 #endif

@@ -10,7 +10,9 @@
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
+#include <causeway/net/asio_frame_reader.hpp>
 #include <causeway/net/asio_library.hpp>
+#include <causeway/net/asio_memory_move.hpp>
 #include <causeway/net/asio_outbox.hpp>
 #include <causeway/net/asio_stream.hpp>
 #include <causeway/net/deadline.hpp>
@@ -20,10 +22,8 @@
 #include <causeway/net/operations.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -141,27 +141,15 @@ class link {
 
   CAUSEWAY_DECL void arm_read(stream& s);
 
-  /// Where the content that a stream is reading starts; null when it is dropped. Asked anew before each piece, because
-  /// what happens on another stream, or the caller, may take the place away.
-  CAUSEWAY_DECL [[nodiscard]] std::byte* place(const stream& s) const;
-
-  /// First the rest of the chunk's place, then room for what follows it.
-  CAUSEWAY_DECL std::array<asio::mutable_buffer, 2> places_to_read(stream& s);
-
-  /// Behind a large chunk often comes another: take in its header only, and let its bytes go where they belong.
-  CAUSEWAY_DECL static std::size_t room_behind_chunk(const stream& s);
-
   /// Handles what lies in the staging area. False when the stream must not be read on.
   CAUSEWAY_DECL bool parse_staged(stream& s);
 
   CAUSEWAY_DECL bool take_header(stream& s, const frame_header& h);
 
-  CAUSEWAY_DECL bool begin_chunk(stream& s, const frame_header& h);
+  CAUSEWAY_DECL bool begin_chunk(stream& s, frame_header h);
 
   /// A control message, or the reason why the other side ends the link.
   CAUSEWAY_DECL bool begin_control(stream& s, const frame_header& h);
-
-  CAUSEWAY_DECL bool read_content(stream& s, const chunk_target& spot, std::size_t length);
 
   /// `n` more bytes are in their place. False when the stream must not be read on.
   CAUSEWAY_DECL bool advance_chunk(stream& s, std::size_t n);
@@ -176,22 +164,10 @@ class link {
 
   CAUSEWAY_DECL void answer_goodbye(stream& s);
 
-  // ---- moving a stream to shared memory
+  // ---- shared memory
 
-  /// A message of this length was seen on a stream. The peer with the smaller number offers to move, once; whether it does
-  /// now: then the offer waits to be written.
-  CAUSEWAY_DECL bool consider_memory(stream& s, std::uint64_t length);
-
-  /// An offer, or the answer to ours.
+  /// An offer to move there, or the answer to ours.
   CAUSEWAY_DECL bool hear_memory(stream& s, const frame_header& h);
-
-  CAUSEWAY_DECL bool answer_offer(stream& s, std::uint64_t number);
-
-  /// What the other side sends from now on is in shared memory.
-  CAUSEWAY_DECL bool follow_into_memory(stream& s);
-
-  /// Nobody needs TCP any more once both directions have moved.
-  CAUSEWAY_DECL void leave_tcp(stream& s);
 
   CAUSEWAY_DECL void arm_wake(stream& s);
 
@@ -219,11 +195,11 @@ class link {
   std::vector<std::unique_ptr<stream>> streams_;
   outbox outbox_;
   inbox inbox_;
-  std::uint64_t next_control_ = 0;
+  frame_reader reader_;
+  memory_move move_;
   past_epochs past_;
   std::optional<error> failure_;
   time_point failed_at_;
-  bool closing_ = false;      // what still comes is read and dropped, so that the other side's goodbye can be heard
   bool data_stalls_ = false;  // sends wait and no stream could write since the last tick: bulk need not wait for them
   time_point last_heard_;
   arrival_statistics gaps_;

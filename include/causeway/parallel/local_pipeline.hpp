@@ -7,27 +7,26 @@
 // the attempt is called off and begun again: replicas that are whole go on where they were, with their own progress; the
 // others' peers begin the round anew, if they make a replica together, or rest until the next.
 
-#include <causeway/collective/group_view.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/error.hpp>
-#include <causeway/core/hash.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/net/deadline.hpp>
-#include <causeway/nn/declaration.hpp>
-#include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
+#include <causeway/parallel/elastic/cohort_progress.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/interpolated_blocks.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
+#include <causeway/parallel/elastic/replica_sums.hpp>
 #include <causeway/parallel/elastic/shared_blocks.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/parallel/elastic/unsound_steps.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/stage_model.hpp>
+#include <causeway/parallel/tied_table.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/layout.hpp>
@@ -36,7 +35,6 @@
 #include <causeway/tensor/batch.hpp>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -127,10 +125,8 @@ class local_pipeline {
 
   /// Of the replica's gradient over the whole model. Its peers have theirs, or will, whoever is lost: this one may move.
   result<float> norm(auto&) {
-    ++progress_.steps;
-    progress_.evaluated = 0;
-    complete_ = false;
-    return static_cast<float>(progress_.norm);
+    progress_.took_step();
+    return static_cast<float>(progress_.now().norm);
   }
 
   /// A disk that fails costs the copy, not the round.
@@ -159,8 +155,7 @@ class local_pipeline {
         CAUSEWAY_TRY(peer_.group->failed(sum.error()));
         continue;
       }
-      progress_.evaluation = *sum;
-      ++progress_.evaluated;
+      progress_.note_evaluation(*sum);
       if (std::isfinite(*sum)) return *sum / static_cast<double>(b.tokens());
       return fail(errc::cancelled, "evaluation",
                   "it has no outcome here: this peer rests, or the others are through with it");
@@ -168,10 +163,7 @@ class local_pipeline {
   }
 
   /// Between two steps, local progress included: all peers that save and start again there go on with the same bits.
-  void serialize(auto& ar) {
-    ar(peer_.held, progress_.state, progress_.cohort, progress_.steps, progress_.norm, progress_.loss, progress_.slots,
-       progress_.slot, computes_.first, computes_.last);
-  }
+  void serialize(auto& ar) { ar(peer_.held, progress_); }
 
   /// Of the last attempt: replicas in their slots, without assignments where nobody trains; and the peers that took part in
   /// it.
@@ -180,7 +172,7 @@ class local_pipeline {
   /// Blocks that this peer has received since it was built.
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return peer_.received_blocks; }
   /// Steps of rounds that this peer had begun and gave up.
-  [[nodiscard]] std::uint64_t given_up_steps() const noexcept { return given_up_steps_; }
+  [[nodiscard]] std::uint64_t given_up_steps() const noexcept { return progress_.given_up_steps(); }
 
  private:
   static_assert(!stage::Rerouting<Recovery> && !Recovery::traits.keeps_work &&
@@ -191,17 +183,10 @@ class local_pipeline {
   result<void> begin(auto& ctx) {
     CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
-    peer_.held.assigned(computes_, progress_.slot);
+    peer_.held.assigned(progress_.computes(), progress_.now().slot);
     peer_.group->exchange_by(
         {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
-    return check_untied(ctx);
-  }
-
-  static result<void> check_untied(auto& ctx) {
-    if (ctx.model().tied_table() == nn::not_held) return {};
-    return fail(errc::unsupported, std::string{name},
-                "first and last stage would share a table, and each would move its own; build the model with untied "
-                "embeddings, or use parallel::elastic_pipeline");
+    return check_untied(ctx.model(), name);
   }
 
   // ---- who takes part, once in an attempt -------------------------------------------------------------------------------
@@ -233,8 +218,7 @@ class local_pipeline {
 
   // By place in inventory.snapshot.peers.
   result<std::vector<cohort_member>> members_of(auto& ctx, const cluster_inventory& inventory) {
-    cohort_member own = progress_;
-    if (spoilt_ || (own.steps == 0 && ctx.step() != peer_.record().step)) own.evaluated = 0;  // the step begins anew
+    const cohort_member own = progress_.described(ctx.step(), peer_.record());
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::progress_channel, own));
     std::vector<cohort_member> members;
     for (const net::peer_index i : inventory.index_of) members.push_back(all[i]);
@@ -247,16 +231,14 @@ class local_pipeline {
     const auto has = [state](const cohort_member& m) { return m.state == state; };
     if (std::all_of(members.begin(), members.end(), has)) return {};
     return take_alike(*peer_.attempt.transport, peer_.named(pipeline_peer::alike_channel), peer_.group->state(),
-                      has(progress_), peer_.how(ctx));
+                      has(progress_.now()), peer_.how(ctx));
   }
 
   // To a state that is saved.
   result<void> go_back(auto& ctx, const error& why) {
     if (why.code != errc::not_found) return why;
     CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, "the round", why));
-    spoilt_ = true;  // whatever this peer has moved is of another state
-    progress_ = {};
-    if (alike) progress_.state = peer_.record().state;
+    progress_.go_back(alike ? peer_.record().state : 0);  // whatever this peer has moved is of another state
     return fail(errc::cancelled, "round", "the run went back to step " + std::to_string(peer_.record().step));
   }
 
@@ -264,125 +246,70 @@ class local_pipeline {
                                const std::vector<std::uint64_t>& names) {
     const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
     const bool was_assigned = peer_.assignment != nullptr;
-    const bool goes_on = was_assigned && progress_.cohort != 0 && names[peer_.place.replica] == progress_.cohort;
-    if (!goes_on) progress_.cohort = 0;  // for good, whatever comes of this attempt
+    const std::uint64_t cohort = progress_.now().cohort;
+    const bool goes_on = was_assigned && cohort != 0 && names[peer_.place.replica] == cohort;
+    if (!goes_on) progress_.leave_cohort();
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
     if (!ready && !goes_on) blocks.begin_from_shared();
-    CAUSEWAY_TRY(check_untied(ctx));
+    CAUSEWAY_TRY(check_untied(ctx.model(), name));
     gathered_ = true;
     known_evaluations_ = {};
     if (was_assigned)
-      known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_);
-    return goes_on ? catch_up(members) : begin_anew(ctx);
+      known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_.now());
+    return goes_on ? progress_.catch_up(members) : begin_anew(ctx);
   }
 
-  // This peer's replica goes on. One that has its gradient and missed the others' word that they had theirs is told now.
-  result<void> catch_up(std::span<const cohort_member> members) {
-    for (const cohort_member& m : members) {
-      if (m.cohort != progress_.cohort || m.state != progress_.state || m.steps != progress_.steps + 1) continue;
-      if (!complete_) {
-        progress_.cohort = 0;
-        return fail(errc::protocol, "replica", "a peer took a step that this one has no gradient of");
-      }
-      progress_.norm = m.norm;
-      progress_.loss = m.loss;
-      told_ = true;
-    }
-    return {};
-  }
-
-  // A new replica, or none. Who has given up nothing begins with what its last exchange left it: that may be more than the
-  // shared parameters.
   result<void> begin_anew(auto& ctx) {
-    const step_record& record = peer_.record();
-    const bool anew = progress_.state != record.state || progress_.steps > 0 || ctx.step() != record.step || spoilt_;
-    given_up_steps_ += progress_.steps;
-    complete_ = told_ = spoilt_ = false;
-    progress_ = {.state = record.state, .evaluated = anew ? 0 : progress_.evaluated};
-    computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
-    peer_.held.assigned(computes_, static_cast<std::uint32_t>(peer_.place.replica));
-    if (peer_.assignment != nullptr) {
-      progress_.slots = static_cast<std::uint32_t>(peer_.layout.replicas.size());
-      progress_.slot = static_cast<std::uint32_t>(peer_.place.replica);
-      progress_.cohort = mix(record.state, mix(peer_.attempt.round, peer_.attempt.attempt), progress_.slot + 1);
-    }
-    if (!anew) return {};
+    if (!progress_.join_cohort(peer_, ctx.step())) return {};
     peer_.group->state().begin_anew();
     begins_anew_ = true;
-    return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(record.step));
+    return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(peer_.record().step));
   }
 
   // ---- a step -----------------------------------------------------------------------------------------------------------
 
   result<double> step(auto& ctx, const batch& b) {
     if (peer_.assignment == nullptr) {
-      progress_.evaluated = 0;
+      progress_.rests();
       ctx.skip_inner_step();
       return 0.0;
     }
     const stage::replica& mine = peer_.layout.replicas[peer_.place.replica];
     const double tokens =
         static_cast<double>(b.tokens()) * mine.micro_batches / static_cast<double>(options_.micro_batches);
-    if (!std::exchange(told_, false)) CAUSEWAY_TRY(compute(ctx, b, static_cast<float>(1 / tokens)));
-    return progress_.loss / tokens;
+    if (!progress_.was_told()) CAUSEWAY_TRY(compute(ctx, b, static_cast<float>(1 / tokens)));
+    return progress_.now().loss / tokens;
   }
 
   result<void> compute(auto& ctx, const batch& b, float scale) {
-    complete_ = false;
+    progress_.begin_gradient();
     codec_.begin_step();
     CAUSEWAY_ASSIGN(const double loss, peer_.train(ctx, order_, recovery_, codec_, b, options_.micro_batches, scale,
-                                                   (peer_.attempt.round << 16U) + progress_.steps));
+                                                   (peer_.attempt.round << 16U) + progress_.now().steps));
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return leave_to_others(ctx, sound.error());
-    return tell_mates(ctx, loss, double{own} * double{own});
-  }
-
-  // Who has heard from all peers of the replica knows that every part of the gradient is complete, and moves; the others
-  // have theirs, and move when they hear of it.
-  result<void> tell_mates(auto& ctx, double loss, double squares) {
-    complete_ = true;
-    collective::group_view view = mates();
-    CAUSEWAY_ASSIGN(const auto all, of_all(view, peer_.named(pipeline_peer::sums_channel, progress_.steps + 1),
-                                           std::array{loss, squares}, peer_.how(ctx)));
-    double sum = 0, sum_of_squares = 0;
-    for (const auto& [one, of_one] : all) {
-      sum += one;
-      sum_of_squares += of_one;
-    }
-    if (!std::isfinite(sum) || !std::isfinite(sum_of_squares)) {
-      return fail(errc::non_finite, "replica", "a peer of it told a loss or a norm that is not finite");
-    }
-    progress_.loss = sum;
-    progress_.norm = std::sqrt(sum_of_squares);
+    progress_.end_gradient();
+    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, peer_, progress_.now().steps + 1, loss, double{own}));
+    progress_.note_sums(all.loss, all.norm);  // the others have theirs, and move when they hear of it
     return {};
   }
 
-  [[nodiscard]] collective::group_view mates() {
-    std::vector<net::peer_index> peers;
-    for (const stage::assignment& s : peer_.layout.replicas[peer_.place.replica].assignments)
-      peers.push_back(peer_.index_of.at(s.peer));
-    return collective::group_view{*peer_.attempt.transport, std::move(peers)};
-  }
-
   error leave_to_others(auto& ctx, const error& why) {
-    spoilt_ = true;
-    progress_.cohort = 0;
+    progress_.spoil();
     return peer_.blame_itself(ctx, why);
   }
 
   // Of this peer's replica alone.
   result<double> loss_of(auto& ctx, const batch& b, std::uint32_t pieces) {
     if (peer_.assignment == nullptr) return none;
-    if (progress_.evaluated < known_evaluations_.through_with) return std::exchange(known_evaluations_.missed, none);
+    if (progress_.now().evaluated < known_evaluations_.through_with) return std::exchange(known_evaluations_.missed, none);
     stage::layout alone{{peer_.layout.replicas[peer_.place.replica]}};
     alone.replicas.front().micro_batches = pieces;
-    const std::uint64_t number = progress_.steps * most_evaluations + progress_.evaluated % most_evaluations;
+    const std::uint64_t number = progress_.evaluation();
     CAUSEWAY_ASSIGN(const double own, peer_.forward_only(ctx, alone, {0, peer_.place.rank}, b, pieces,
                                                          (peer_.attempt.round << 16U) + number % (1U << 16U)));
-    collective::group_view view = mates();
-    CAUSEWAY_ASSIGN(const auto all, of_all(view, peer_.named(pipeline_peer::done_channel, number), own, peer_.how(ctx)));
-    return std::accumulate(all.begin(), all.end(), 0.0);
+    return evaluation_of_replica(ctx, peer_, number, own);
   }
 
   // ---- the exchange -----------------------------------------------------------------------------------------------------
@@ -391,7 +318,11 @@ class local_pipeline {
   result<exchange_entry> enter(auto& ctx) {
     const step_record& record = peer_.record();
     const bool last = options_.steps > 0 && ctx.step() + 1 >= options_.steps;
-    if (mean_of_ != 0 && record.state == mean_of_ && record.state != progress_.state) return apply_known(record, last);
+    if (mean_of_ != 0 && record.state == mean_of_ && record.state != progress_.now().state) {  // others voted for it
+      applied(record);
+      known_ = true;
+      return exchange_entry{.known = mean_, .kept = true, .last = last};
+    }
     CAUSEWAY_TRY(gather_all(ctx));
     mean_of_ = 0;  // the policy's rows are those of another exchange from here on
     exchange_entry entry = peer_.entry();
@@ -413,23 +344,11 @@ class local_pipeline {
     }
   }
 
-  // Others voted for what this peer has the mean of.
-  result<exchange_entry> apply_known(const step_record& record, bool last) {
-    applied(record);
-    known_ = true;
-    return exchange_entry{.known = mean_, .kept = true, .last = last};
-  }
-
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
     if (std::exchange(known_, false)) return {};
     mean_.assign(mean.begin(), mean.end());
-    step_record next = peer_.record();
-    hasher h;
-    for (const auto& [id, index] : peer_.index_of) h.add_value(id).add_value(index);
-    h.add_value(next.state).add_value(peer_.attempt.round).add_value(peer_.attempt.attempt);
-    next.step = ctx.step() + 1;
-    next.state = mean_of_ = h.finish();
-    next.history.took_step(next.step, recovery_.interval(), peer_.layout, peer_.attempt.transport->size());
+    const step_record next = peer_.next_round(ctx.step() + 1, recovery_.interval());
+    mean_of_ = next.state;
     const std::uint64_t own = mix(next.state, next.step);
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own));
     if (std::any_of(all.begin(), all.end(), [own](std::uint64_t theirs) { return theirs != own; })) {
@@ -446,14 +365,13 @@ class local_pipeline {
   // The run has the round, and so has this peer: its mean is applied now.
   void applied(const step_record& record) {
     peer_.held.moved_to(record.state, {});
-    progress_ = {.state = record.state};
+    progress_.exchanged(record.state);
     gathered_ = false;
     const std::uint64_t round = peer_.attempt.round;
     saves_ = options_.store_every > 0 && (round == 1 || round % options_.store_every == 0);
   }
 
   static constexpr double none = std::numeric_limits<double>::quiet_NaN();
-  static constexpr std::uint64_t most_evaluations = 16;  // before one step, whose messages have names of their own
 
   pipeline_peer peer_;
   local_pipeline_options options_;
@@ -462,11 +380,7 @@ class local_pipeline {
   Codec codec_;
   bool saves_ = false;     // when what was exchanged has been applied
   bool gathered_ = false;  // in the attempt under way
-  nn::block_range computes_{};
-  cohort_member progress_;    // of this peer
-  bool complete_ = false;     // its gradient of the next step
-  bool told_ = false;         // by those who took that step, what they came to
-  bool spoilt_ = false;       // what it moved, or computed with
+  cohort_progress progress_;
   bool begins_anew_ = false;  // its round did, when it was asked last
   // Peers of a replica are through with as many evaluations before a step: who has fewer takes the outcome from another of
   // them, or goes without.
@@ -476,7 +390,6 @@ class local_pipeline {
   bool known_ = false;         // it is given out as what the run has
   time_point round_began_{};
   net::arrival_statistics round_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
-  std::uint64_t given_up_steps_ = 0;
 };
 static_assert(ParallelismPolicy<local_pipeline<>>);
 

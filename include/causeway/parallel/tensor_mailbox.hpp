@@ -9,6 +9,7 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/net/scoped_operation.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -28,7 +29,6 @@ class tensor_mailbox {
   explicit tensor_mailbox(net::fabric& fabric) : fabric_{fabric} {}
   tensor_mailbox(const tensor_mailbox&) = delete;
   tensor_mailbox& operator=(const tensor_mailbox&) = delete;
-  ~tensor_mailbox() { clear(); }
 
   struct arrival {
     net::peer_index from = 0;
@@ -37,29 +37,29 @@ class tensor_mailbox {
   };
 
   void send(net::peer_index to, const net::message_id& id, shared_bytes bytes) {
-    const auto op = fabric_.send(to, id, *bytes);
-    sends_.push_back({op, to, std::move(bytes)});
+    net::scoped_operation op{fabric_, fabric_.send(to, id, *bytes)};
+    sends_.push_back({to, std::move(bytes), std::move(op)});
   }
 
   /// `most`: bytes of the tensor, or more.
   void expect(net::peer_index from, const net::message_id& id, What what, std::size_t most) {
     auto room = std::make_shared<std::vector<std::byte>>(most);
-    const auto op = fabric_.receive(from, id, *room);
-    receives_.push_back({op, from, std::move(what), std::move(room)});
+    net::scoped_operation op{fabric_, fabric_.receive(from, id, *room)};
+    receives_.push_back({from, std::move(what), std::move(room), std::move(op)});
   }
 
   /// What has come, whole. What broke is passed over, or told in `broken`: its connection is down, its sender gave it up,
   /// or it was too long.
   [[nodiscard]] std::vector<arrival> collect(std::vector<What>* broken = nullptr) {
     std::vector<arrival> all;
-    std::erase_if(sends_, [this](const sending& s) {
-      if (!fabric_.done(s.op)) return false;
-      (void)fabric_.wait(s.op, no_deadline);
+    std::erase_if(sends_, [](sending& s) {
+      if (!s.op.done()) return false;
+      (void)s.op.wait(no_deadline);
       return true;
     });
     std::erase_if(receives_, [&](receiving& r) {
-      if (!fabric_.done(r.op)) return false;
-      const auto got = fabric_.wait(r.op, no_deadline);
+      if (!r.op.done()) return false;
+      const auto got = r.op.wait(no_deadline);
       if (!got && broken != nullptr) broken->push_back(std::move(r.what));
       if (!got) return true;
       r.room->resize(*got);
@@ -70,8 +70,8 @@ class tensor_mailbox {
   }
 
   [[nodiscard]] bool any_done() const {
-    return std::any_of(sends_.begin(), sends_.end(), [this](const auto& s) { return fabric_.done(s.op); }) ||
-           std::any_of(receives_.begin(), receives_.end(), [this](const auto& r) { return fabric_.done(r.op); });
+    return std::any_of(sends_.begin(), sends_.end(), [](const auto& s) { return s.op.done(); }) ||
+           std::any_of(receives_.begin(), receives_.end(), [](const auto& r) { return r.op.done(); });
   }
 
   /// Sends to, and receives from, one peer that are under way.
@@ -88,23 +88,21 @@ class tensor_mailbox {
 
   /// Ends what is under way.
   void clear() {
-    for (const auto& s : sends_) (void)fabric_.wait(s.op, time_point{});
-    for (const auto& r : receives_) (void)fabric_.wait(r.op, time_point{});
     sends_.clear();
     receives_.clear();
   }
 
  private:
   struct sending {
-    net::operation op = 0;
     net::peer_index to = 0;
     shared_bytes bytes;
+    net::scoped_operation op;
   };
   struct receiving {
-    net::operation op = 0;
     net::peer_index from = 0;
     What what;
     std::shared_ptr<std::vector<std::byte>> room;
+    net::scoped_operation op;
   };
 
   net::fabric& fabric_;

@@ -7,6 +7,8 @@
 // with either of them.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/elastic/block_moves.hpp>
@@ -17,6 +19,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +35,15 @@ template <class Model>
   const auto from = static_cast<std::size_t>(segments[table].offset);
   const std::size_t to = table + 1 < segments.size() ? static_cast<std::size_t>(segments[table + 1].offset) : flat.size();
   return flat.subspan(from, to - from);
+}
+
+/// errc::unsupported where the ends of a model share a table, but each would move its own.
+template <class Model>
+result<void> check_untied(const Model& model, std::string_view who) {
+  if (model.tied_table() == nn::not_held) return {};
+  return fail(errc::unsupported, std::string{who},
+              "first and last stage would share a table, and each would move its own; build the model with untied "
+              "embeddings, or use parallel::elastic_pipeline");
 }
 
 /// As `blocks_in`, without a tied table, which comes first in its buffer.

@@ -7,23 +7,17 @@
 // the same run. All members are for the trainer's thread.
 
 #include <causeway/collective/agreement.hpp>
-#include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/broadcast.hpp>
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/group_view.hpp>
+#include <causeway/collective/options.hpp>
 #include <causeway/collective/pairs.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
-#include <causeway/kernels/backend.hpp>
-#include <causeway/kernels/elementwise.hpp>
-#include <causeway/kernels/row_hash.hpp>
-#include <causeway/kernels/rows.hpp>
-#include <causeway/membership/state_image.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/optim/clip.hpp>
 #include <causeway/optim/divisible.hpp>
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/tensor/batch.hpp>
@@ -32,7 +26,12 @@
 #include <causeway/train/contribution.hpp>
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/environment.hpp>
+#include <causeway/train/inner_steps.hpp>
+#include <causeway/train/mean_exchange.hpp>
 #include <causeway/train/model.hpp>
+#include <causeway/train/model_arithmetic.hpp>
+#include <causeway/train/round_attendance.hpp>
+#include <causeway/train/shared_state_of.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -41,8 +40,6 @@
 #include <numeric>
 #include <optional>
 #include <span>
-#include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -50,8 +47,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 
 template <Model M, optim::Optimizer Inner>
 class training_context {
-  using backend_type = std::remove_cvref_t<decltype(std::declval<M&>().backend())>;
-
  public:
   training_context(M model, Inner inner, environment env, trainer_options options, bool keeps_inputs)
       : model_{std::move(model)},
@@ -60,9 +55,10 @@ class training_context {
         options_{std::move(options)},
         world_{std::make_unique<net::any_transport>(std::move(env_.transport))},
         keeps_inputs_{keeps_inputs},
-        random_{options_.seed, mix(streams::own, name_of_stream())},
+        attendance_{env_.group.get()},
+        random_{options_.seed, mix(streams::own, identity())},
         shared_random_{options_.seed, mix(streams::shared)} {
-    inner_.reset(model_.parameters().length());
+    reset_inner();
   }
 
   // ---- who and when -------------------------------------------------------------------------------------------------
@@ -83,7 +79,7 @@ class training_context {
   // ---- what is trained ----------------------------------------------------------------------------------------------
 
   [[nodiscard]] M& model() noexcept { return model_; }
-  [[nodiscard]] Inner& inner() noexcept { return inner_; }
+  [[nodiscard]] Inner& inner() noexcept { return inner_.optimizer(); }
   /// All parameters, flat, padding included (always zero).
   [[nodiscard]] std::span<float> parameters() { return model_.parameters().values(); }
   /// Their gradients in the same layout. Between inner steps the buffer is free for a policy's use.
@@ -91,18 +87,10 @@ class training_context {
   [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
   void parameters_changed() { model_.parameters().touch(); }  ///< call it after writing them
   /// The inner optimizer forgets what it knows, as at the start of the run: it may be what spoilt the parameters.
-  void reset_inner() { inner_.reset(model_.parameters().length()); }
+  void reset_inner() { inner().reset(model_.parameters().length()); }
   /// From now on every inner step adds what it subtracts from the parameters to `sum` (same layout), which must outlive the
   /// training. errc::unsupported if the inner optimizer does not report its updates.
-  result<void> track_updates(std::span<float> sum) {
-    if constexpr (optim::ReportsUpdates<Inner>) {
-      updates_ = sum;
-      return {};
-    } else {
-      return fail(errc::unsupported, std::string{Inner::name},
-                  "this inner optimizer does not report its updates; use pseudo_gradient::difference, or optim::sgd");
-    }
-  }
+  result<void> track_updates(std::span<float> sum) { return inner_.track_updates(sum); }
 
   /// From now on this peer holds another part of the model: see nn::language_model::hold. The inner optimizer's state goes
   /// with the parameters, zero where they are new; it counts `steps`.
@@ -111,7 +99,7 @@ class training_context {
     const std::vector<parameter_segment> before{segments.begin(), segments.end()};
     CAUSEWAY_TRY(model_.hold(std::move(part)));
     auto& store = model_.parameters();
-    optim::divide(inner_, before, store.segments(), store.length(), steps);
+    optim::divide(inner(), before, store.segments(), store.length(), steps);
     parameters_changed();
     return {};
   }
@@ -131,36 +119,17 @@ class training_context {
   /// The 2-norm of the gradient that this peer holds.
   [[nodiscard]] float own_norm() { return norm_of(gradients()); }
   /// Of a part of `gradients()`.
-  [[nodiscard]] float norm_of(std::span<const float> part) {
-    if constexpr (kernels::Backend<backend_type>) {
-      const auto count = static_cast<std::int64_t>(part.size());
-      return static_cast<float>(std::sqrt(model_.backend().sum_of_squares(part.data(), count)));
-    } else {
-      return optim::global_norm(pool(), part);
-    }
-  }
+  [[nodiscard]] float norm_of(std::span<const float> part) { return detail::norm_of(model_, part); }
 
   // ---- rows: where the model computes, if all of them lie in its memory ----------------------------------------------
 
   /// Arithmetic on whole rows: see kernels::RowArithmetic.
-  [[nodiscard]] auto rows() {
-    if constexpr (requires { model_.backend().rows(); }) {
-      return model_.backend().rows();
-    } else {
-      return kernels::host_rows{pool()};
-    }
-  }
+  [[nodiscard]] auto rows() { return detail::rows_of(model_); }
   /// Where the parameters lie, for rows that are to lie there too.
-  [[nodiscard]] memory_source memory() {
-    if constexpr (kernels::Backend<backend_type>) return model_.backend().source();
-    return {};
-  }
+  [[nodiscard]] memory_source memory() { return detail::memory_of(model_); }
   /// The outcome of an exchange of rows; or what a device failed with meanwhile, which says more than that its bytes were
   /// refused.
-  result<void> or_device_error(result<void> outcome) {
-    if constexpr (kernels::Backend<backend_type>) CAUSEWAY_TRY(model_.backend().finish());
-    return outcome;
-  }
+  result<void> or_device_error(result<void> outcome) { return detail::or_device_error(model_, std::move(outcome)); }
 
   // ---- doors --------------------------------------------------------------------------------------------------------
 
@@ -171,7 +140,7 @@ class training_context {
     return const_cast<net::any_transport&>(std::as_const(*this).transport());
   }
   [[nodiscard]] const net::any_transport& transport() const noexcept {
-    if (entry_.transport) return *entry_.transport;
+    if (entry().transport) return *entry().transport;
     return group_ ? *group_ : *world_;
   }
   [[nodiscard]] net::any_transport lasting_transport() { return env_.group->lasting(); }  ///< where peers come and go
@@ -194,20 +163,7 @@ class training_context {
   /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`.
   template <class Codec>
   result<void> mean(const Codec& codec, std::span<float> data, std::uint64_t part = 0) {
-    if (can_sit_out()) CAUSEWAY_TRY(keep_finite(data));
-    CAUSEWAY_TRY(enter());
-    if (peers() == 1 && !result_is_known()) return exchanged(data);
-    if (keeps_inputs_ && !can_sit_out()) kept_.assign(data.begin(), data.end());
-    auto outcome = weighed_mean(codec, data, part);
-    if (outcome && data.size() == parameters().size())
-      outcome = kernels::clear(rows(), padding_of(view().segments, data.size()), data);
-    if (outcome) outcome = exchanged(data);
-    if (outcome || !keeps_inputs_) return outcome;
-    std::copy(kept_.begin(), kept_.end(), data.begin());
-    if (!is_refused(outcome.error())) return outcome;
-    if (!collective::survives(codec, pool(), kept_)) return unusable("it is not finite once it is encoded");
-    outcome.error().culprit = error::nobody;  // who says so is wrong, or spoilt it on its way
-    return outcome;
+    return mean_.mean(*this, attendance_, codec, data, part);
   }
 
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
@@ -228,78 +184,67 @@ class training_context {
 
   /// The same where it is other values that all peers hold alike; none if the peers do not hold the same.
   void commit_round(std::span<const float> shared) {
-    if (elastic()) {
-      candidate_ = true;
-      return;
-    }
+    if (elastic()) return attendance_.is_candidate();
     ++round_;
     const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0 && !shared.empty();
-    hash_ = full ? hash_of(shared) : 0;
+    hash_ = full ? detail::hash_of(model_, shared) : 0;
     parent_ = mix(parent_, hash_, round_);
   }
 
   /// The gradients of this step are kept for a later one: the inner optimizer does not move, once.
-  void skip_inner_step() noexcept { skip_ = true; }
+  void skip_inner_step() noexcept { inner_.skip(); }
 
   /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
   /// gives the weight that its row has, the second says that the result is there, in `row`. With fixed peers the weight is
   /// 1; where they come and go, transport(), self() and peers() are those of the exchange from then on, and the weights
   /// those of the samples: a peer that has just joined has 0.
   result<float> enter_exchange() {
-    CAUSEWAY_TRY(enter());
-    return elastic() ? static_cast<float>(entry_.share * peers()) : 1.0F;
+    CAUSEWAY_TRY(attendance_.enter());
+    return own_weight();
   }
-  result<void> left_exchange(std::span<const float> row) { return exchanged(row); }
+  [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
+  result<void> left_exchange(std::span<const float> row) { return attendance_.exchanged(row); }
   /// Between them: the round has so many such exchanges, and is over with the last.
-  void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
+  void in_parts(std::size_t count) noexcept { attendance_.in_parts(count); }
   /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
-  [[nodiscard]] bool result_is_known() const noexcept { return entry_.result_at.has_value(); }
-  [[nodiscard]] bool knows_result() const noexcept { return !entry_.result.empty(); }  ///< this peer itself
-  [[nodiscard]] bool keeps_result() const noexcept { return entry_.result_kept; }  ///< and its policy has all of it still
+  [[nodiscard]] bool result_is_known() const noexcept { return entry().result_at.has_value(); }
+  [[nodiscard]] bool knows_result() const noexcept { return !entry().result.empty(); }  ///< this peer itself
+  [[nodiscard]] bool keeps_result() const noexcept { return entry().result_kept; }  ///< and its policy has all of it still
   /// row ← that. All take part. 4 bytes a value to and from each peer.
   result<void> take_known_result(std::span<float> row) {
-    if (knows_result()) std::copy(entry_.result.begin(), entry_.result.end(), row.begin());
-    return collective::broadcast(transport(), exchange_id(collective::channels::updates), *entry_.result_at, row,
+    if (knows_result()) std::copy(entry().result.begin(), entry().result.end(), row.begin());
+    return collective::broadcast(transport(), exchange_id(collective::channels::updates), *entry().result_at, row,
                                  exchange_options());
   }
   /// Names the attempt that this peer was let into, until that is judged; never 0.
-  [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
+  [[nodiscard]] std::uint64_t attempt() const noexcept { return attendance_.attempt(); }
   /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
-  [[nodiscard]] bool is_last_exchange() const noexcept { return entry_.last; }
+  [[nodiscard]] bool is_last_exchange() const noexcept { return entry().last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
-  [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry_.shares[peer] : 1.0 / peers(); }
-  [[nodiscard]] const round_entry& entry() const noexcept { return entry_; }  ///< where peers come and go: that exchange
+  [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry().shares[peer] : 1.0 / peers(); }
+  /// Where peers come and go: that exchange.
+  [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }
 
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
-  [[nodiscard]] detail::contribution& contribution() noexcept { return contribution_; }
+  [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.
-  bool announce_samples() { return entered_ || env_.group->announce(contribution_.all()); }
+  bool announce_samples() { return attendance_.announce(); }
   /// Says that this peer is ready for the next exchange. Whether it is time to enter.
-  bool stand_by() {
-    return entered_ || env_.group->stand_by(contribution_.all() - contribution_.later(), contribution_.later());
-  }
+  bool stand_by() { return attendance_.stand_by(); }
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
   [[nodiscard]] double own_share() const {
-    return entry_.share > 0 ? entry_.share : 1.0 / (elastic() ? env_.group->expected() : peers());
+    return entry().share > 0 ? entry().share : 1.0 / (elastic() ? env_.group->expected() : peers());
   }
 
   /// Before `enter_exchange`, one pass: where peers come and go, who has a row that is not finite sits the round out.
-  result<void> check_own(std::span<float> row) {
-    if (!can_sit_out()) return {};
-    bool there = false;
-    if constexpr (requires { rows().there(row); }) there = rows().there(row);
-    const bool finite = there ? std::isfinite(norm_of(row)) : collective::finite_values(row);
-    return finite ? result<void>{} : unusable("it holds NaN or infinity");
-  }
+  result<void> check_own(std::span<float> row) { return mean_.check(*this, attendance_, row); }
   /// What came of such an exchange. Where everybody saw that this peer's own row cannot be used, it sits the round out.
-  result<void> or_unusable(result<void> outcome) {
-    return !outcome && is_refused(outcome.error()) ? unusable("it is not finite once it is encoded") : outcome;
-  }
+  result<void> or_unusable(result<void> outcome) { return mean_.or_unusable(*this, attendance_, std::move(outcome)); }
   /// Of such an exchange: how it may cut and how long it may take. No workspace: several of them may be under way.
   [[nodiscard]] collective::collective_options exchange_options() {
     collective::collective_options options = env_.exchange;
     options.pool = &pool();
-    if (elastic()) options.deadline = entry_.deadline;
+    if (elastic()) options.deadline = entry().deadline;
     options.checks_results = elastic();
     return options;
   }
@@ -307,19 +252,18 @@ class training_context {
   /// What names the messages of the exchange entered last; `part`, below 2^24, of several that are under way at a time.
   [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
     if (!elastic()) return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
-    return {.channel = channel, .step = entry_.round | part << 40U, .parent = entry_.parent};
+    return {.channel = channel, .step = entry().round | part << 40U, .parent = entry().parent};
   }
 
   /// Of the inner step that comes next.
-  [[nodiscard]] float next_learning_rate() const {
-    return rate_factor_ * options_.learning_rate.at(scheduled_at_.value_or(step_));
-  }
-  void multiply_learning_rate(float factor) noexcept { rate_factor_ = factor; }  ///< from now on; not in a checkpoint
+  [[nodiscard]] float next_learning_rate() const { return inner_.next_learning_rate(options_, step_); }
+  /// From now on; not in a checkpoint.
+  void multiply_learning_rate(float factor) noexcept { inner_.multiply_learning_rate(factor); }
   /// Where the schedule of the learning rate is, whatever the steps: where the inner optimizer moves once a round.
-  void schedule_at(std::uint64_t step) noexcept { scheduled_at_ = step; }
+  void schedule_at(std::uint64_t step) noexcept { inner_.schedule_at(step); }
 
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
-  [[nodiscard]] std::uint64_t samples() const noexcept { return contribution_.all(); }
+  [[nodiscard]] std::uint64_t samples() const noexcept { return attendance_.samples().all(); }
 
   /// Sets the number of inner steps, on which the learning rate depends, for a peer that took over the others' state. The
   /// step under way is not counted, unless it is `going_on`, with what it computed kept.
@@ -330,15 +274,11 @@ class training_context {
 
   /// What became of an attempted step among peers that come and go. Blocks until the others have judged it too.
   result<verdict> decide(const result<void>& outcome) {
-    if (!elastic()) {
-      return fail(errc::invalid_argument, "fault policy",
-                  "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
+    CAUSEWAY_ASSIGN(const verdict judged, attendance_.decide(outcome));
+    if (attendance_.gave_up()) {
+      inner_.begin_anew();
+      if (!shares_inner_) reset_inner();
     }
-    if (outcome && !candidate_) return verdict::commit;
-    if (std::exchange(unusable_, false) && !outcome) return sit_out(outcome.error());
-    CAUSEWAY_ASSIGN(const verdict judged, env_.group->decide(outcome, candidate_));
-    entered_ = candidate_ = false;
-    if (judged == verdict::commit) contribution_.committed(env_.group->contributed());
     return judged;
   }
 
@@ -347,42 +287,24 @@ class training_context {
   /// Founds or joins the run with the state that `comm` and the context share.
   template <class Comm>
   result<void> open_membership(Comm& comm) {
-    if (!elastic()) return {};
-    membership::image_collector parts;
-    if constexpr (Comm::traits.needs_global_step) {
-      shares_inner_ = true;
-      parts.view(parameters());
-      parts(inner_);
-    }
-    const std::size_t of_model = parts.parts().size();
-    comm.shared(parts);
-    parts(shared_random_);
-    if constexpr (Comm::traits.own_parameters) parts.own(parameters());
-    shared_state state{parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }};
-    state.of_model = of_model;
-    state.own = parts.own_parts();
-    state.round_samples = contribution_.round_samples();
-    if constexpr (requires { comm.replay(*this); }) {
-      state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
-    }
-    if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, *this);
-    return env_.group->open(std::move(state), pool());
+    shares_inner_ = Comm::traits.needs_global_step;
+    return elastic() ? env_.group->open(detail::shared_state_of(*this, comm), pool()) : result<void>{};
   }
 
   /// One exchange without a step before it: `exchange` is the policy's part, left out when nobody has anything to give.
   template <class Exchange>
   result<void> attend(Exchange&& exchange) {
-    CAUSEWAY_TRY(enter());
-    if (!entry_.empty) return exchange();
-    contribution_.passed();
+    CAUSEWAY_TRY(attendance_.enter());
+    if (!entry().empty) return exchange();
+    contribution().passed();
     commit_round();
     return {};
   }
 
-  void count_samples(std::uint64_t samples) noexcept { contribution_.add(samples); }
+  void count_samples(std::uint64_t samples) noexcept { contribution().add(samples); }
   /// Numbers of this peer's next samples: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
-    if (elastic() && !contribution_.paused()) return env_.group->draw(contribution_.all(), count);
+    if (elastic() && !contribution().paused()) return env_.group->draw(samples(), count);
     std::vector<std::uint64_t> numbers(elastic() ? 0 : count);
     std::iota(numbers.begin(), numbers.end(), (step_ * peers() + self()) * count);
     return numbers;
@@ -390,23 +312,18 @@ class training_context {
   [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
   /// All peers must start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
-    parent_ = hash_of(parameters());
+    parent_ = detail::hash_of(model_, parameters());
     return collective::all_equal(transport(), {.channel = collective::channels::state, .step = round_}, parent_,
                                  "starts from other parameters; all peers need the same seed, the same options and "
                                  "checkpoints of the same round",
-                                 own_exchange_options());
+                                 mean_.options(*this));
   }
 
   /// Clears gradients before a step.
   void begin_compute() {
     micro_batch_ = 0;
     resumed_ = false;
-    const auto g = gradients();
-    if constexpr (kernels::Backend<backend_type>) {
-      model_.backend().zero(g.data(), std::ssize(g));
-    } else {
-      kernels::zero(pool(), g.data(), std::ssize(g));
-    }
+    detail::set_to_zero(model_, gradients());
   }
 
   /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.
@@ -416,28 +333,20 @@ class training_context {
   /// The same where the gradient is part of a larger one: `norm()` gives the norm of that, and may fail.
   template <class Norm>
   result<void> inner_step(Norm&& norm) {
-    if (skip_) {
-      skip_ = false;
-      return {};
-    }
-    CAUSEWAY_ASSIGN(gradient_norm_, norm());
-    if (auto checked = optim::check_norm(gradient_norm_, "step " + std::to_string(step_ + 1)); !checked) {
+    if (inner_.is_skipped()) return {};
+    CAUSEWAY_ASSIGN(const float of_all, norm());
+    if (auto checked = inner_.check(of_all, step_ + 1); !checked) {
       CAUSEWAY_TRY(or_device_error({}));
-      return can_sit_out() ? without_step(checked.error()) : checked;
+      return attendance_.can_sit_out() ? without_step(checked.error()) : checked;
     }
-    skipped_ = 0;
-    rate_ = next_learning_rate();
-    inner_.step(pool(), view(),
-                {.learning_rate = rate_,
-                 .gradient_scale = optim::clip_scale(gradient_norm_, options_.clip_norm),
-                 .update_sum = updates_});
+    inner_.step(pool(), view(), options_, step_);
     parameters_changed();
     return {};
   }
 
   void commit_step() noexcept { step_ += std::exchange(resumed_, false) ? 0U : 1U; }
-  [[nodiscard]] float gradient_norm() const noexcept { return gradient_norm_; }
-  [[nodiscard]] float learning_rate() const noexcept { return rate_; }
+  [[nodiscard]] float gradient_norm() const noexcept { return inner_.gradient_norm(); }
+  [[nodiscard]] float learning_rate() const noexcept { return inner_.learning_rate(); }
   [[nodiscard]] std::uint64_t state_hash() const noexcept { return elastic() ? env_.group->state_hash() : hash_; }
   /// Names the committed state that exchanges are based on.
   [[nodiscard]] std::uint64_t parent() const noexcept { return elastic() ? env_.group->parent() : parent_; }
@@ -455,116 +364,24 @@ class training_context {
     static constexpr std::uint64_t pairs = 0x7061697273;
   };
 
-  // Lets this peer into the exchange of the round, once per attempt.
-  result<void> enter() {
-    if (!elastic() || entered_) return {};
-    CAUSEWAY_ASSIGN(entry_, env_.group->enter(contribution_.all() - contribution_.later(), contribution_.later()));
-    entered_ = true;
-    in_parts(1);
-    return {};
-  }
-
-  result<void> exchanged(std::span<const float> mean) {
-    if (!elastic() || --parts_left_ > 0) return {};
-    parts_left_ = 1;
-    return env_.group->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
-  }
-
-  template <class Codec>
-  result<void> weighed_mean(const Codec& codec, std::span<float> data, std::uint64_t part) {
-    if (result_is_known()) return take_known_result(data);
-    if (elastic()) CAUSEWAY_TRY(weigh(data));
-    return or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part), codec,
-                                                     data, own_exchange_options()));
-  }
-
-  // ---- contributions that are not finite, where peers come and go -----------------------------------------------------
-
-  [[nodiscard]] bool can_sit_out() const { return elastic() && env_.group->can_sit_out(); }
-
-  /// This peer gives up what it computed since the last commit: `decide` sees to it.
-  [[nodiscard]] error unusable(const std::string& what) {
-    unusable_ = true;
-    return fail(errc::non_finite, "this peer's contribution", what);
-  }
-
-  result<verdict> sit_out(const error& why) {
-    CAUSEWAY_ASSIGN(const verdict judged, env_.group->sit_out(why));
-    entered_ = candidate_ = false;
-    skipped_ = 0;
-    if (!shares_inner_) reset_inner();
-    return judged;
-  }
-
-  /// kept_ ← data, which must be finite: one pass for both.
-  result<void> keep_finite(std::span<const float> data) {
-    kept_.resize(data.size());
-    if (collective::copy_finite(pool(), data, kept_)) return {};
-    return unusable("it holds NaN or infinity");
-  }
-
-  /// Whether an exchange of this peer's failed because its own values were refused.
-  [[nodiscard]] bool is_refused(const error& why) const {
-    return can_sit_out() && why.code == errc::non_finite && why.culprit == self();
-  }
-
   /// The gradient is not finite. An overflow costs one step; parameters that are not finite cost all since the last commit,
   /// and so does a gradient that others have a share in, or one after the other.
   result<void> without_step(const error& why) {
-    if (entered_ || ++skipped_ > steps_skipped || !std::isfinite(norm_of(parameters()))) return unusable(why.message);
+    const bool passes = attempt() == 0 && inner_.may_go_without() && std::isfinite(norm_of(parameters()));
+    if (!passes) return attendance_.unusable(why.message);
     log()(severity::warning, why.text() + ": this step is skipped");
     return {};
   }
 
-  // Equal shares scale by exactly 1.
-  result<void> weigh(std::span<float> data) {
-    const auto scale = static_cast<float>(entry_.share * peers());
-    return scale == 1.0F ? result<void>{} : rows().scale(data, scale);
-  }
-
-  [[nodiscard]] std::uint64_t hash_of(std::span<const float> row) {
-    if constexpr (requires { model_.backend().hash(row); }) {
-      return model_.backend().hash(row);
-    } else {
-      return kernels::row_hash(pool(), row);
-    }
-  }
-
-  template <class Comm>
-  void adopted(Comm& comm, std::span<const float> previous) {
-    if (previous.empty()) contribution_.give_up();
-    comm.adopt(*this, previous);
-    parameters_changed();
-  }
-
-  // The gradients may be what this peer is about to exchange.
-  template <class Comm>
-  result<void> replay(Comm& comm, std::span<const float> mean) {
-    const std::span<float> row = gradients();
-    if (mean.size() != row.size()) return fail(errc::wrong_model, "replay", "the mean of a round has another length");
-    const std::vector<float> own(row.begin(), row.end());
-    std::copy(mean.begin(), mean.end(), row.begin());
-    auto outcome = comm.replay(*this);
-    std::copy(own.begin(), own.end(), row.begin());
-    parameters_changed();
-    return outcome;
-  }
-
-  std::uint64_t name_of_stream() const { return elastic() ? env_.group->identity() : std::uint64_t{world_->self()}; }
-
-  [[nodiscard]] collective::collective_options own_exchange_options() {
-    collective::collective_options options = exchange_options();
-    options.workspace = &workspace_;
-    return options;
-  }
-
   M model_;
-  Inner inner_;
+  detail::inner_steps<Inner> inner_;
   environment env_;  // its transport is moved to world_
   trainer_options options_;
   std::unique_ptr<net::any_transport> world_;  // stays where it is when the context moves: group_ refers to it
   std::optional<net::any_transport> group_;
   bool keeps_inputs_;
+  detail::round_attendance attendance_;
+  detail::mean_exchange mean_;
 
   rng random_;
   rng shared_random_;
@@ -573,26 +390,9 @@ class training_context {
   std::uint64_t parent_ = 0;
   std::uint64_t hash_ = 0;
   std::uint64_t micro_batch_ = 0;
-  float gradient_norm_ = 0, rate_ = 0, rate_factor_ = 1;
-
-  static constexpr std::uint32_t steps_skipped = 3;  // in a row, before the shared state is taken over again
-
-  round_entry entry_;
-  bool unusable_ = false;      // what this peer computed since the last commit
   bool shares_inner_ = false;  // the inner optimizer is part of the shared state
-  std::uint32_t skipped_ = 0;  // inner steps in a row whose gradient was not finite
-  bool skip_ = false;          // the next inner step
-  std::optional<std::uint64_t> scheduled_at_;
-  bool resumed_ = false;                    // step_ was set during the step under way
-  bool entered_ = false;                    // into the exchange under way
-  std::size_t parts_ = 1, parts_left_ = 1;  // of it
-  bool candidate_ = false;                  // the shared state is that of a round which is not decided on yet
-  detail::contribution contribution_;
-
-  std::span<float> updates_;
-  std::vector<float> kept_;
+  bool resumed_ = false;       // step_ was set during the step under way
   std::vector<float> received_;
-  collective::collective_workspace workspace_;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI

@@ -12,17 +12,16 @@
 #include <causeway/io/storage.hpp>
 #include <causeway/membership/protocol.hpp>
 #include <causeway/membership/records.hpp>
-#include <causeway/membership/round_store.hpp>
 #include <causeway/membership/state_image.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/entered_attempt.hpp>
-#include <causeway/train/held_samples.hpp>
+#include <causeway/train/held_round.hpp>
 #include <causeway/train/member_control.hpp>
 #include <causeway/train/member_waits.hpp>
-#include <causeway/train/spare_round.hpp>
 #include <causeway/train/state_fetch.hpp>
+#include <causeway/train/unusable_rows.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -57,9 +56,9 @@ class member final : public elastic_group {
 
   [[nodiscard]] std::uint64_t identity() const override { return fabric_->id(); }
   [[nodiscard]] std::uint32_t expected() const override { return std::max<std::uint32_t>(options_.protocol.expected, 1); }
-  [[nodiscard]] std::uint64_t round() const override { return held_.round; }
-  [[nodiscard]] std::uint64_t parent() const override { return held_.chain(); }
-  [[nodiscard]] std::uint64_t state_hash() const override { return held_.state; }
+  [[nodiscard]] std::uint64_t round() const override { return held_.round(); }
+  [[nodiscard]] std::uint64_t parent() const override { return held_.record().chain(); }
+  [[nodiscard]] std::uint64_t state_hash() const override { return held_.record().state; }
   [[nodiscard]] std::uint64_t contributed() const override { return contributed_; }
 
   CAUSEWAY_INLINE result<void> open(shared_state state, thread_pool& pool) override;
@@ -84,7 +83,7 @@ class member final : public elastic_group {
 
   [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
 
-  [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
+  [[nodiscard]] bool budget_used() const override { return held_.samples().complete(); }
 
   /// Tells the others that this peer goes, so that they need not find out.
   CAUSEWAY_INLINE void leave() override;
@@ -113,9 +112,6 @@ class member final : public elastic_group {
 
   CAUSEWAY_DECL result<std::optional<round_entry>> entry(const situation& s);
 
-  // What is about to change and somebody is fetching; made without the lock: only this thread changes it.
-  CAUSEWAY_DECL std::shared_ptr<const membership::kept_bytes> copy_for_others();
-
   CAUSEWAY_DECL result<void> report(const error& why);
 
   // ---- a verdict ----------------------------------------------------------------------------------------------------
@@ -131,7 +127,7 @@ class member final : public elastic_group {
 
   CAUSEWAY_DECL verdict committed(const membership::commit_record& record);
 
-  // `samples`: the ledger after it, where time has passed since it was the newest: the others may have gone on meanwhile.
+  // See detail::held_round.
   CAUSEWAY_DECL void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {});
 
   // Whether what was trained since the last commit may still be contributed: not if somebody else was given its samples.
@@ -148,43 +144,28 @@ class member final : public elastic_group {
   /// Returns when this peer holds the newest committed state, and nothing else.
   CAUSEWAY_DECL result<void> take_newest();
 
-  CAUSEWAY_DECL std::uint64_t hash_image();
-
-  CAUSEWAY_DECL result<void> store(std::uint64_t round, std::uint64_t root);
-
-  // What the last process left: the newest commit that it knew goes into memory, a vote after it is kept beside it.
-  CAUSEWAY_DECL std::optional<member_control::named_round> load_stored();
-
-  // `keep`: local progress stays as it is.
-  CAUSEWAY_DECL bool from_disk(std::uint64_t round, std::uint64_t hash, bool keep);
-
-  CAUSEWAY_DECL void load_spare(const member_control::named_round& vote);
-
   /// Replaces the shared state by the one that `now` asks for. `keep`: local progress stays on top of it. False: the
   /// situation moved on before it was whole, and nothing was changed.
   CAUSEWAY_DECL result<bool> fetch(const situation& asked, bool keep);
 
   // A commit soon after this peer had asked says nothing of how long the transfer takes: once that does not count.
-  CAUSEWAY_DECL void excuse();
+  void excuse() {
+    if (!std::exchange(excused_, true) && fetch_.little_came()) in_vain_ = 0;
+  }
 
   // ---- rounds that were committed while the state of an earlier one came --------------------------------------------
 
   // Whether what is in memory is a state that others keep for this peer, with the means of the rounds since.
   CAUSEWAY_DECL [[nodiscard]] bool follows() const;
 
-  // For those who have to do the round again.
-  CAUSEWAY_DECL void keep_mean(std::span<const float> mean);
-
   // Does those rounds again, from what they exchanged. Ends when the newest is reached, or nobody can help any further.
   CAUSEWAY_DECL result<void> follow(bool keep, bool late);
 
-  CAUSEWAY_DECL [[nodiscard]] std::vector<float> shared_parameters() const;
-
-  CAUSEWAY_DECL void passing(std::string_view point) const;
+  void passing(std::string_view point) const {
+    if (options_.passing) options_.passing(point);
+  }
 
   void locked(const std::function<void()>& what) const { fabric_->locked(what); }
-
-  static constexpr std::uint32_t times_unusable = 8;  // in a row
 
   static constexpr unsigned quick_tries = 1;
 
@@ -198,26 +179,17 @@ class member final : public elastic_group {
   std::unique_ptr<member_control> control_;
   detail::member_waits waits_;
   detail::state_fetch fetch_;
-  membership::round_store store_;
-  membership::state_image image_;
-  shared_state state_;
-  thread_pool* pool_ = nullptr;
-  std::unique_ptr<spare_round> spare_;
-  membership::commit_record held_;
+  detail::held_round held_;
   candidate_state candidate_;
-  held_samples samples_;           // as of held_
   std::uint64_t uncommitted_ = 0;  // trained on since the last commit
   std::uint64_t contributed_ = 0;
   bool lost_progress_ = false;  // in `enter`, to be said by `decide`
 
   detail::entered_attempt attempt_;
-  std::shared_ptr<const membership::kept_bytes> mean_;  // of the exchange that went through last, if others need it
-  std::uint64_t mean_of_ = 0;
-  bool in_step_ = false;              // the shared state is that of held_
-  bool excused_ = false;              // one fetch in vain was
-  unsigned in_vain_ = 0;              // states fetched, or begun to be, since this peer last took part
-  std::uint32_t unusable_ = 0;        // contributions in a row that were not finite
-  std::uint64_t sits_out_until_ = 0;  // a round
+  bool in_step_ = false;            // the shared state is that of held_
+  bool excused_ = false;            // one fetch in vain was
+  unsigned in_vain_ = 0;            // states fetched, or begun to be, since this peer last took part
+  detail::unusable_rows unusable_;  // what this peer had to contribute
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI

@@ -10,24 +10,25 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 
 CAUSEWAY_DECL bool hub_line::arrived() {
   listen();
-  return transport_.done(receive_);
+  return receive_.done();
 }
 
 CAUSEWAY_DECL result<std::span<const std::byte>> hub_line::take(time_point deadline) {
   listen();
-  const auto moved = transport_.wait(std::exchange(receive_, 0), deadline);
+  const auto moved = receive_.wait(deadline);
   if (!moved) return moved.error();
   ++received_;
   return std::span<const std::byte>{buffer_}.first(*moved);
 }
 
 CAUSEWAY_DECL void hub_line::send(std::vector<std::byte> bytes) {
-  outgoing_.push_back({0, std::move(bytes)});
-  outgoing_.back().operation = transport_.send(peer_, {.channel = out_, .step = sent_++}, outgoing_.back().bytes);
+  departure& last = outgoing_.emplace_back();
+  last.bytes = std::move(bytes);
+  last.operation = {transport_, transport_.send(peer_, {.channel = out_, .step = sent_++}, last.bytes)};
 }
 
 CAUSEWAY_DECL result<void> hub_line::sweep() {
-  while (!outgoing_.empty() && transport_.done(outgoing_.front().operation)) CAUSEWAY_TRY(end_oldest(time_point{}));
+  while (!outgoing_.empty() && outgoing_.front().operation.done()) CAUSEWAY_TRY(end_oldest(time_point{}));
   return {};
 }
 
@@ -36,17 +37,13 @@ CAUSEWAY_DECL result<void> hub_line::flush(time_point deadline) {
   return {};
 }
 
-CAUSEWAY_DECL void hub_line::close() {
-  if (receive_ != 0) (void)transport_.wait(std::exchange(receive_, 0), time_point{});  // in the past: cancels
-  while (!outgoing_.empty()) (void)end_oldest(time_point{});
-}
-
 CAUSEWAY_DECL void hub_line::listen() {
-  if (receive_ == 0) receive_ = transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_);
+  if (receive_.started()) return;
+  receive_ = {transport_, transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_)};
 }
 
 CAUSEWAY_DECL result<void> hub_line::end_oldest(time_point deadline) {
-  const auto moved = transport_.wait(outgoing_.front().operation, deadline);
+  const auto moved = outgoing_.front().operation.wait(deadline);
   outgoing_.pop_front();
   if (!moved) return moved.error();
   return {};

@@ -21,6 +21,8 @@ CAUSEWAY_DECL link::link(link_context& shared, link_identity who, std::vector<tc
       inbox_{shared.operations,
              who_.name,
              {who_.their_chunk, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes, &shared.early}},
+      reader_{shared, who_.sender, inbox_},
+      move_{shared, who_.sender, who_.name, outbox_},
       last_heard_{shared.clock.now()},
       gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
   for (tcp::socket& socket : sockets) take_socket(std::move(socket));
@@ -35,7 +37,7 @@ CAUSEWAY_DECL void link::start_reading() {
 }
 
 CAUSEWAY_DECL void link::add_stream(tcp::socket socket) {
-  if (failure_ || closing_) return;
+  if (failure_ || reader_.drops()) return;
   stream& s = take_socket(std::move(socket));
   read_some(s);
   if (!failure_) write_some(s);
@@ -48,7 +50,7 @@ CAUSEWAY_DECL void link::send(slot_index slot) {
 }
 
 CAUSEWAY_DECL void link::post(std::vector<std::byte> message, bool bulk) {
-  if (failure_ || closing_) return;
+  if (failure_ || reader_.drops()) return;
   const bool taken = outbox_.post(frame_kind::control, std::move(message), bulk);
   write_some(*streams_[0]);
   if (!taken) lose(fail(errc::peer_lost, who_.name, "it does not take our control messages; too many wait for it"));
@@ -88,7 +90,7 @@ CAUSEWAY_DECL void link::say_goodbye() {
   outbox_.fail_sends(closed_error());
   outbox_.drop_bulk();
   inbox_.fail_all(closed_error());
-  closing_ = true;
+  reader_.drop_all();
   for (const auto& s : streams_) {
     if (s->out.slot == no_slot) {
       queue_goodbye(*s);
@@ -107,7 +109,7 @@ CAUSEWAY_DECL void link::dismiss(const error& why) {
     shared_->operations.finish(s->out.slot, why);
     s->out.rescue();
   }
-  closing_ = true;
+  reader_.drop_all();
   outbox_.drop_bulk();
   fail_with(why);
   outbox_.post(frame_kind::refused, encode_refusal(why), false);
@@ -214,15 +216,12 @@ CAUSEWAY_DECL bool link::next_frame(stream& s) {
   }
   if (is_first(s) && who_.control_apart) return (!outbox_.has_sends() || data_stalls_) && outbox_.take_bulk(s.out);
   if (!outbox_.take_chunk(s.out)) return is_first(s) && outbox_.take_bulk(s.out);
-  (void)consider_memory(s, shared_->operations[s.out.slot].length);
+  if (!reader_.drops()) (void)move_.consider(s, shared_->operations[s.out.slot].length);
   return true;
 }
 
 CAUSEWAY_DECL void link::finish_frame(stream& s) {
-  if (s.out.kind == frame_kind::memory_taken) {
-    s.writes_memory = true;
-    leave_tcp(s);
-  }
+  if (s.out.kind == frame_kind::memory_taken) move_.taken(s);
   outbox_.written(s.out);
   if (s.said_goodbye) return end_writing(s);
   if (!is_first(s) && outbox_.bulk_may_go()) write_some(*streams_[0]);
@@ -254,7 +253,7 @@ CAUSEWAY_DECL void link::read_some(stream& s) {
   if (!s.open || s.read_armed) return;
   for (std::size_t moved = 0; moved < turn_bytes;) {
     if (!parse_staged(s)) return;
-    const auto buffers = places_to_read(s);
+    const auto buffers = reader_.places(s);
     std::error_code failure;
     const std::size_t n = s.receive(buffers, failure);
     if (failure == asio::error::would_block || failure == asio::error::try_again) break;
@@ -286,72 +285,30 @@ CAUSEWAY_DECL void link::arm_read(stream& s) {
   });
 }
 
-CAUSEWAY_DECL std::byte* link::place(const stream& s) const {
-  if (closing_) return nullptr;
-  return s.control.bytes != nullptr ? s.control.bytes.get() : inbox_.place(s.spot);
-}
-
-CAUSEWAY_DECL std::array<asio::mutable_buffer, 2> link::places_to_read(stream& s) {
-  asio::mutable_buffer chunk{nullptr, 0};
-  if (s.in_chunk) {
-    std::byte* const to = place(s);
-    chunk = {shared_->scrap.data(), std::min(shared_->scrap.size(), s.chunk_left)};
-    if (to != nullptr) chunk = {to + (s.spot.length - s.chunk_left), s.chunk_left};
-  }
-  if (s.begin != 0) {
-    std::memmove(s.staging.data(), s.staging.data() + s.begin, s.end - s.begin);
-    s.end -= s.begin;
-    s.begin = 0;
-  }
-  // Behind a discarded chunk's first part comes its second: nothing of it may land in the staging area.
-  const bool partial = chunk.size() < s.chunk_left;
-  return {chunk, asio::mutable_buffer{s.staging.data() + s.end, partial ? 0 : room_behind_chunk(s)}};
-}
-
-CAUSEWAY_DECL std::size_t link::room_behind_chunk(const stream& s) {
-  const bool large = s.spot.length > stream::staging_bytes;
-  const std::size_t header = header_bytes + (s.digest ? digest_bytes : 0);
-  return (large ? std::max(header, s.end + 1) : s.staging.size()) - s.end;
-}
-
 CAUSEWAY_DECL bool link::parse_staged(stream& s) {
   while (s.open) {
     if (s.parked && !begin_chunk(s, *s.parked)) return false;
     if (s.in_chunk) {
-      const std::size_t n = std::min(s.end - s.begin, s.chunk_left);
+      const std::size_t n = reader_.take_staged(s);
       if (n == 0) return true;
-      std::byte* const to = place(s);
-      if (to != nullptr) std::memcpy(to + (s.spot.length - s.chunk_left), s.staging.data() + s.begin, n);
-      s.begin += n;
       if (!advance_chunk(s, n)) return false;
-    } else if (s.end - s.begin < header_bytes) {
-      return true;
     } else {
-      auto h = decode_header({s.staging.data() + s.begin, s.end - s.begin});
+      auto h = reader_.next_header(s);
       if (!h) return reject(std::move(h).error());
-      if (h->flags == has_digest && s.end - s.begin < header_bytes + digest_bytes) return true;
-      if (!take_header(s, *h)) return false;
+      if (!*h) return true;
+      if (!take_header(s, **h)) return false;
     }
   }
   return false;
 }
 
 CAUSEWAY_DECL bool link::take_header(stream& s, const frame_header& h) {
-  s.begin += header_bytes;
-  s.digest.reset();
-  if (h.flags == has_digest) {
-    s.digest = load_little<std::uint64_t>(s.staging.data() + s.begin);
-    s.begin += digest_bytes;
-  }
-  ++shared_->stats.frames_received;
-  if (h.run_id != shared_->run_id) return reject(fail(errc::wrong_run, "", "it sent a frame of another run"));
-  if (h.sender != who_.sender) return reject(fail(errc::protocol, "", "it sent a frame in somebody else's name"));
   switch (h.kind) {
     case frame_kind::data: return begin_chunk(s, h);
     case frame_kind::heartbeat: return true;
     case frame_kind::goodbye: return hear_goodbye(s);
     case frame_kind::abort: {
-      if (closing_) return true;
+      if (reader_.drops()) return true;
       auto outcome = inbox_.abort_message(h);
       return outcome ? true : reject(std::move(outcome).error());
     }
@@ -364,54 +321,29 @@ CAUSEWAY_DECL bool link::take_header(stream& s, const frame_header& h) {
   }
 }
 
-CAUSEWAY_DECL bool link::begin_chunk(stream& s, const frame_header& h) {
-  auto spot = closing_ ? result<chunk_target>{chunk_target{.how = chunk_target::kind::discard, .length = h.chunk_length}}
-                       : inbox_.begin_chunk(h);
-  if (!spot) return reject(std::move(spot).error());
-  if (spot->how == chunk_target::kind::parked) {
-    s.parked = h;
-    return false;
-  }
+CAUSEWAY_DECL bool link::begin_chunk(stream& s, frame_header h) {
+  auto begun = reader_.begin_chunk(s, h);
+  if (!begun) return reject(std::move(begun).error());
+  if (!*begun) return false;
   if (past_.contains(h.id.epoch)) ++shared_->stats.frames_rejected;
-  s.parked.reset();
-  if (consider_memory(s, h.message_length)) write_some(s);
+  if (!reader_.drops() && move_.consider(s, h.message_length)) write_some(s);
   if (!s.open) return false;
-  return read_content(s, *spot, h.chunk_length);
+  return h.chunk_length != 0 || advance_chunk(s, 0);
 }
 
 CAUSEWAY_DECL bool link::begin_control(stream& s, const frame_header& h) {
-  const bool farewell = h.kind == frame_kind::refused;
   if (shared_->owner == nullptr || !is_first(s)) {
     return reject(fail(errc::protocol, "", "it sent a control message where none belongs"));
   }
-  if (!farewell && h.sequence != next_control_++) {
-    return reject(fail(errc::protocol, "", "a control message came twice or is missing"));
-  }
-  s.control = {std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}, h.chunk_length};
-  s.control_kind = h.kind;
-  return read_content(s, {.how = chunk_target::kind::kept, .length = h.chunk_length}, h.chunk_length);
-}
-
-CAUSEWAY_DECL bool link::read_content(stream& s, const chunk_target& spot, std::size_t length) {
-  s.spot = spot;
-  s.chunk_left = length;
-  s.in_chunk = true;
-  return length != 0 || advance_chunk(s, 0);
+  auto begun = reader_.begin_control(s, h);
+  if (!begun) return reject(std::move(begun).error());
+  return h.chunk_length != 0 || advance_chunk(s, 0);
 }
 
 CAUSEWAY_DECL bool link::advance_chunk(stream& s, std::size_t n) {
-  s.chunk_left -= n;
-  if (s.chunk_left != 0) return true;
-  s.in_chunk = false;
-  const std::byte* const content = place(s);
-  if (s.digest && content != nullptr && *s.digest != hash_bytes({content, s.spot.length})) {
-    return reject(fail(errc::corrupt, "", "what it sent fails its checksum"));
-  }
-  control_message control = std::exchange(s.control, {});
-  if (closing_) return true;
-  if (control.bytes != nullptr) return take_control(s, std::move(control));
-  inbox_.end_chunk(s.spot);
-  return true;
+  auto control = reader_.advance(s, n);
+  if (!control) return reject(std::move(control).error());
+  return !*control || take_control(s, std::move(**control));
 }
 
 CAUSEWAY_DECL bool link::take_control(const stream& s, control_message message) {
@@ -467,62 +399,13 @@ CAUSEWAY_DECL bool link::reject(error why) {
   return false;
 }
 
-CAUSEWAY_DECL bool link::consider_memory(stream& s, std::uint64_t length) {
-  const bool ours = shared_->self < who_.sender;
-  if (length < shared_from_bytes || !ours || closing_ || !shared_->options.shared_memory) return false;
-  if (std::exchange(s.memory_asked, true) || !is_near(s.socket)) return false;
-  auto offer = memory_offer::make();
-  if (!offer) return false;
-  frame_header h = outbox_.header(frame_kind::memory_offer);
-  h.id.step = offer->number();
-  s.offer.emplace(std::move(*offer));
-  s.notices.push_back(h);
-  return true;
-}
-
 CAUSEWAY_DECL bool link::hear_memory(stream& s, const frame_header& h) {
-  const bool answered = s.offer || (s.memory && !s.reads_memory);
-  const bool fits = h.kind == frame_kind::memory_offer ? !s.memory_asked && who_.sender < shared_->self : answered;
-  if (!fits) return reject(fail(errc::protocol, "", "it spoke of shared memory out of turn"));
-  if (h.kind == frame_kind::memory_offer) return answer_offer(s, h.id.step);
-  if (h.kind == frame_kind::memory_taken) return follow_into_memory(s);
-  s.offer.reset();
-  return true;
-}
-
-CAUSEWAY_DECL bool link::answer_offer(stream& s, std::uint64_t number) {
-  s.memory_asked = true;
-  if (closing_) return true;
-  if (shared_->options.shared_memory && is_near(s.socket)) {
-    if (auto made = memory_offer::take(number, s.socket.get_executor())) s.memory = std::move(*made);
-  }
-  s.notices.push_back(outbox_.header(s.memory ? frame_kind::memory_taken : frame_kind::memory_declined));
-  if (s.memory) arm_wake(s);
+  auto heard = move_.hear(s, h, reader_.drops());
+  if (!heard) return reject(std::move(heard).error());
+  if (*heard == memory_move::next::nothing) return true;
+  if (*heard == memory_move::next::wake) arm_wake(s);
   write_some(s);
   return s.open;
-}
-
-CAUSEWAY_DECL bool link::follow_into_memory(stream& s) {
-  if (s.begin != s.end) return reject(fail(errc::protocol, "", "it goes on over TCP after it moved to shared memory"));
-  if (s.offer) {
-    auto made = s.offer->accept(s.socket.get_executor());
-    if (!made) return reject(made.error());
-    s.memory = std::move(*made);
-    s.offer.reset();
-    s.notices.push_back(outbox_.header(frame_kind::memory_taken));
-    arm_wake(s);
-  }
-  s.reads_memory = true;
-  leave_tcp(s);
-  write_some(s);
-  return s.open;
-}
-
-CAUSEWAY_DECL void link::leave_tcp(stream& s) {
-  if (!s.reads_memory || !s.writes_memory) return;
-  std::error_code ignored;
-  s.socket.close(ignored);
-  shared_->options.log(severity::debug, who_.name + ": it is on this machine; we talk through shared memory");
 }
 
 CAUSEWAY_DECL void link::arm_wake(stream& s) {

@@ -125,6 +125,14 @@ struct pipeline_peer {
   /// more peers would not mend is `why` itself. `what` waits.
   CAUSEWAY_DECL [[nodiscard]] error wait_for_more(const log_sink& log, const std::string& what, const error& why);
 
+  /// Before they go back: who left has saved what it held; with what is here that may be the state of now.
+  void save_the_rest(auto& ctx, const cluster_inventory& inventory) {
+    shared_blocks blocks{ctx, group->state()};
+    const auto ours = [&](std::int64_t b) { return saved.savers.is_first(inventory.snapshot.holders(b), identity()); };
+    const auto kept = saved.save_if(blocks, held, record(), ours);
+    if (!kept) ctx.log()(severity::warning, kept.error().text());
+  }
+
   /// The newest state that the peers find saved whole between them: they vote on it as on a step, and those who find blocks
   /// of it have them again. Whether this peer has what the policy keeps alike, too. Errors: as wait_for_more.
   result<bool> go_back(auto& ctx, const std::string& what, const error& why) {
@@ -157,7 +165,7 @@ struct pipeline_peer {
   /// names the boundaries.
   template <stage::Schedule Order, stage::Recovery Recovery, class Codec>
   result<double> train(auto& ctx, const Order& order, const Recovery& recovery, Codec& codec, const batch& b,
-                       std::int64_t micro_batches, float scale, std::uint64_t step) {
+                       std::int64_t micro_batches, float scale, std::uint64_t step) const {
     const auto gradients = ctx.gradients();
     kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
     if (assignment == nullptr) return 0.0;
@@ -180,9 +188,21 @@ struct pipeline_peer {
                          {.channel = evaluation_channel, .step = step, .deadline = attempt.deadline});
   }
 
+  /// The same of this peer's part where the layout's pipelines share the pieces out evenly; 0 of a spare peer.
+  result<double> evaluate(auto& ctx, const batch& b, std::uint32_t pieces, std::uint64_t step) {
+    if (assignment == nullptr) return 0.0;
+    stage::layout shared_out = layout;
+    const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
+    for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
+    return forward_only(ctx, shared_out, place, b, pieces, step);
+  }
+
   /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by its pipeline's part of a
   /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry() const;
+
+  /// What the run has once that went through, at step `step`. `interval`: the recovery policy's.
+  CAUSEWAY_DECL [[nodiscard]] step_record next_round(std::uint64_t step, std::uint64_t interval) const;
 
   /// Values that are not finite: see unsound_steps.
   error blame_itself(auto& ctx, const error& why) {

@@ -15,6 +15,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/net/scoped_operation.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/pipeline/pipeline_mailbox.hpp>
@@ -71,10 +72,6 @@ class async_pipeline_mailbox {
   async_pipeline_mailbox(collective::group_view view, const options& o) : view_{std::move(view)}, options_{o} {}
   async_pipeline_mailbox(const async_pipeline_mailbox&) = delete;
   async_pipeline_mailbox& operator=(const async_pipeline_mailbox&) = delete;
-  ~async_pipeline_mailbox() {
-    for (auto& line : expected_) cancel(line);
-    for (auto& line : sent_) cancel(line);
-  }
 
   /// How long the waits that begin from now on may take.
   void deadline(time_point at) noexcept { options_.deadline = at; }
@@ -137,7 +134,7 @@ class async_pipeline_mailbox {
     std::uint32_t peer = 0;
     std::vector<std::byte> bytes;
     net::message_id id{};
-    net::operation op = 0;
+    net::scoped_operation op{};
     std::size_t moved = 0;
     bool here = false;
     std::optional<error> failed{};  // for good
@@ -165,8 +162,8 @@ class async_pipeline_mailbox {
   result<void> arrive(transfer& p) {
     if (p.failed) return *p.failed;
     if (p.here) return {};
-    if (p.op == 0) post(p);
-    const auto moved = view_.wait(std::exchange(p.op, 0), options_.deadline);
+    if (!p.op.started()) post(p);
+    const auto moved = p.op.wait(options_.deadline);
     if (!moved) {
       if (moved.error().code != errc::timeout) p.failed = moved.error();
       return moved.error();
@@ -185,17 +182,19 @@ class async_pipeline_mailbox {
     return codec.decode(pool, crossing_of(l, p.at, samples), bytes.subspan(head_bytes), values);
   }
 
-  void post(transfer& p) { p.op = view_.receive(p.peer, p.id, p.bytes); }
-  void post_send(transfer& p) { p.op = view_.send(p.peer, p.id, std::span<const std::byte>{p.bytes}.first(p.moved)); }
+  void post(transfer& p) { p.op = {view_, view_.receive(p.peer, p.id, p.bytes)}; }
+  void post_send(transfer& p) {
+    p.op = {view_, view_.send(p.peer, p.id, std::span<const std::byte>{p.bytes}.first(p.moved))};
+  }
 
   // A send that failed stays, and is made again when somebody asks next.
   result<void> reap(stage::direction way, std::size_t leave, bool waits) {
     auto& line = sent_[index(way)];
     while (line.size() > leave) {
       transfer& p = line.front();
-      if (p.op == 0) post_send(p);
-      if (!waits && !view_.done(p.op)) return {};
-      CAUSEWAY_TRY(view_.wait(std::exchange(p.op, 0), options_.deadline));
+      if (!p.op.started()) post_send(p);
+      if (!waits && !p.op.done()) return {};
+      CAUSEWAY_TRY(p.op.wait(options_.deadline));
       spare_.push_back(std::move(p.bytes));
       line.pop_front();
     }
@@ -210,12 +209,6 @@ class async_pipeline_mailbox {
     }
     b.resize(bytes);
     return b;
-  }
-
-  void cancel(std::deque<transfer>& transfers) {
-    for (transfer& p : transfers) {
-      if (p.op != 0) (void)view_.wait(p.op, time_point{});  // a deadline in the past cancels
-    }
   }
 
   collective::group_view view_;

@@ -15,6 +15,7 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/reduce.hpp>
+#include <causeway/net/scoped_operation.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/pipeline/embedding_base.hpp>
@@ -69,10 +70,6 @@ class pipeline_mailbox {
   }
   pipeline_mailbox(const pipeline_mailbox&) = delete;
   pipeline_mailbox& operator=(const pipeline_mailbox&) = delete;
-  ~pipeline_mailbox() {
-    for (line& l : lines_) cancel(l.expected);
-    cancel(sent_);
-  }
 
   /// Whether what `op` gives goes to another stage of this rank: then it is not for the mailbox.
   [[nodiscard]] bool stays(const plan::operation& op) const {
@@ -89,7 +86,7 @@ class pipeline_mailbox {
   [[nodiscard]] bool arrived(const plan::operation& op) const {
     if (!has_input(op)) return true;
     const line& l = lines_[line_of(op)];
-    return l.is_next(op.micro_batch) && view_.done(l.expected.front().op);
+    return l.is_next(op.micro_batch) && l.expected.front().op.done();
   }
 
   /// Waits for the input of `op`, without taking it.
@@ -127,7 +124,8 @@ class pipeline_mailbox {
     CAUSEWAY_TRY(reap(false));
     sent_.push_back(std::move(p));
     transfer& last = sent_.back();
-    last.op = view_.send(target_of(op), id_of(c, op.micro_batch), std::span<const std::byte>{last.bytes}.first(last.moved));
+    const auto bytes = std::span<const std::byte>{last.bytes}.first(last.moved);
+    last.op = {view_, view_.send(target_of(op), id_of(c, op.micro_batch), bytes)};
     return {};
   }
 
@@ -136,9 +134,9 @@ class pipeline_mailbox {
 
  private:
   struct transfer {
-    net::operation op = 0;
     std::vector<std::byte> bytes;
     std::size_t moved = 0;
+    net::scoped_operation op{};
   };
   // What comes over one boundary of one chunk.
   struct line {
@@ -219,7 +217,7 @@ class pipeline_mailbox {
       const std::uint32_t m = l.due[l.taken + l.expected.size()];
       const auto c = crossing_of(l.way, l.edge, m);
       l.expected.push_back({.bytes = buffer(codec_.most_bytes(c))});
-      l.expected.back().op = view_.receive(source_of(l, m), id_of(c, m), l.expected.back().bytes);
+      l.expected.back().op = {view_, view_.receive(source_of(l, m), id_of(c, m), l.expected.back().bytes)};
     }
   }
 
@@ -234,13 +232,13 @@ class pipeline_mailbox {
   }
 
   result<void> finish(transfer& p) {
-    if (p.op == 0) return {};
-    CAUSEWAY_ASSIGN(p.moved, view_.wait(std::exchange(p.op, 0), setup_.deadline));
+    if (!p.op.started()) return {};
+    CAUSEWAY_ASSIGN(p.moved, p.op.wait(setup_.deadline));
     return {};
   }
 
   result<void> reap(bool all) {
-    while (!sent_.empty() && (all || view_.done(sent_.front().op))) {
+    while (!sent_.empty() && (all || sent_.front().op.done())) {
       CAUSEWAY_TRY(finish(sent_.front()));
       spare_.push_back(std::move(sent_.front().bytes));
       sent_.pop_front();
@@ -248,16 +246,10 @@ class pipeline_mailbox {
     return {};
   }
 
-  void cancel(std::deque<transfer>& transfers) {
-    for (transfer& p : transfers) {
-      if (p.op != 0) (void)view_.wait(p.op, time_point{});  // a deadline in the past cancels
-    }
-  }
-
   collective::group_view& view_;
   Codec& codec_;
   mailbox_setup setup_;
-  std::vector<line> lines_;  // [chunk]: forward, backward
+  std::deque<line> lines_;  // [chunk]: forward, backward; a deque moves no operations that are under way
   std::deque<transfer> sent_;
   std::vector<std::vector<std::byte>> spare_;
   std::vector<float> base_;

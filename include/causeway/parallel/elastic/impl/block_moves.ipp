@@ -46,7 +46,7 @@ CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net:
                                        std::span<const net::peer_index> index_of,
                                        const std::map<std::int64_t, block_contents>& outward,
                                        std::map<std::int64_t, block_contents>& inward) {
-  std::vector<net::operation> places;
+  std::vector<net::scoped_operation> places;
   collective::flight flight{transport, id, deadline, places, moves.size()};
   for (std::size_t i = 0; i < moves.size(); ++i) {
     const block_move& m = moves[i];

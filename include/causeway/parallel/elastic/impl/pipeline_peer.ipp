@@ -110,6 +110,17 @@ CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
   return entry;
 }
 
+CAUSEWAY_DECL step_record pipeline_peer::next_round(std::uint64_t step, std::uint64_t interval) const {
+  step_record next = record();
+  hasher h;
+  for (const auto& [id, index] : index_of) h.add_value(id).add_value(index);
+  h.add_value(next.state).add_value(attempt.round).add_value(attempt.attempt);
+  next.step = step;
+  next.state = h.finish();
+  next.history.took_step(step, interval, layout, attempt.transport->size());
+  return next;
+}
+
 CAUSEWAY_DECL error missing(const nn::block_range& blocks) {
   return fail(errc::not_found, "blocks " + nn::model_part::text(blocks),
               "no peer that is there has them; the run goes on when one that has them is back");

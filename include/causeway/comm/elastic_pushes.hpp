@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_ELASTIC_PUSHES_HPP
+#define CAUSEWAY_COMM_ELASTIC_PUSHES_HPP
+
+// The order of things in comm::async_parameter_server where peers come and go: from one record of the membership to the
+// next one peer is the hub (comm/hub_record.hpp), and a peer that cannot reach it trains on until the next record.
+
+#include <causeway/axis/fragments.hpp>
+#include <causeway/axis/merge_rule.hpp>
+#include <causeway/collective/sum.hpp>
+#include <causeway/comm/hub_record.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/deadline.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy, whose `Core` is given to each call. Not a regular value: declare it before the core, whose lines lead
+/// over a transport of the record's.
+template <class Core>
+class elastic_pushes {
+ public:
+  result<void> start(auto& ctx, Core& c) {
+    if (c.hubs.record_samples == 0) {
+      return fail(errc::invalid_argument, "star",
+                  "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
+                  "record to the next, such as 4 pushes of each peer");
+    }
+    record_.found(c.cuts, ctx.parameters(), c.outer);
+    auto alone = net::any_transport{};
+    CAUSEWAY_TRY(c.tiers.set_peers(c.terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
+    c.tiers.server().dissolve();
+    ctx.contribution().gather(c.hubs.record_samples);
+    c.schedule();
+    return {};
+  }
+
+  [[nodiscard]] const auto& copy() const noexcept { return record_.copy(); }
+  void shared(auto& ar) { record_.shared(ar); }
+  void count_step(std::uint64_t samples) { record_.count_step(samples); }
+
+  /// What all hold alike was replaced. What was not pushed yet moves along with it; where there is no `previous`, nothing
+  /// was.
+  void adopt(auto& ctx, Core& c, std::span<const float> previous) {
+    if (previous.empty()) {
+      record_.begin_anew(c.tiers);
+      std::copy(copy().shared.begin(), copy().shared.end(), ctx.parameters().begin());
+      ctx.resume_at(copy().steps);
+    } else {
+      record_.move_along(c.tiers, ctx.parameters(), c.terms_of(ctx));
+    }
+    c.schedule();
+    ctx.parameters_changed();
+  }
+
+  /// Nobody waits for more than an answer, and for that only as long as it can be expected.
+  result<void> after_step(auto& ctx, Core& c) {
+    if (record_.lines() != nullptr) {
+      auto talked = serve_lines(ctx, c);
+      for (std::size_t f = 0; f < c.cuts.size() && talked; ++f) talked = visit_lines(ctx, c, f);
+      if (talked) talked = serve_lines(ctx, c);
+      if (!talked) {
+        record_.hang_up(c.tiers);
+        ctx.log()(severity::info, "the hub is out of reach (" + std::string{to_string(talked.error().code)} +
+                                      "): this peer trains on, and pushes again at the next record");
+      }
+    }
+    return ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+  }
+
+  /// A record by a peer that made no step for it.
+  result<void> catch_up(auto& ctx, Core& c) {
+    const bool is_new = record_.is_new();
+    CAUSEWAY_TRY(make_record(ctx, c));
+    if (is_new) ctx.resume_at(copy().steps);
+    return {};
+  }
+
+  /// Before that, as long as others still train: a hub that has nothing to train on serves them.
+  void stand_by(auto& ctx, Core& c) {
+    while (c.tiers.is_hub() && record_.lines() != nullptr && !ctx.stand_by()) {
+      if (!c.nap(*record_.lines(), ctx.clock()) || !serve_lines(ctx, c)) return;
+    }
+  }
+
+ private:
+  result<void> make_record(auto& ctx, Core& c) {
+    const auto on = [&](net::any_transport& transport) { return c.terms_of(ctx, transport); };
+    auto alone = net::any_transport{};
+    CAUSEWAY_TRY(record_.exchange(ctx, c.tiers, c.rules(), c.most_bytes(on(alone)), on, [&] { return push_rest(ctx, c); }));
+    c.schedule();
+    ctx.commit_round();
+    return {};
+  }
+
+  result<void> serve_lines(auto& ctx, Core& c) {
+    return c.tiers.serve(c.rules(), c.residual, c.terms_of(ctx, *record_.lines()));
+  }
+
+  result<void> visit_lines(auto& ctx, Core& c, std::size_t f) {
+    hub_leg& leg = c.legs()[f];
+    if (leg.pending && leg.answered && leg.waited >= c.merge_rule.steps) CAUSEWAY_TRY(c.apply(ctx, f));
+    if (leg.pending || leg.since < leg.due_after) return {};
+    gather_local(ctx, c, f);
+    leg.spoilt = !collective::finite_values(c.row);
+    if (!leg.spoilt) record_.note_push(c.cuts[f], c.tiers.client().anchor(), c.row);
+    CAUSEWAY_TRY(
+        c.tiers.push(c.rules(), c.residual, ctx.next_learning_rate(), c.terms_of(ctx, *record_.lines()), f, c.row, true));
+    if (leg.spoilt) c.give_up(ctx);
+    leg.due_after = c.trigger.next(f, c.cuts.size());
+    return Core::merge_rule_type::waits == axis::waiting::at_once ? await_answer(ctx, c, f) : result<void>{};
+  }
+
+  /// Applies the answer that this peer waits for. Without it where a record is due, or the answer is overdue: then it is
+  /// applied when it comes.
+  result<void> await_answer(auto& ctx, Core& c, std::size_t f) {
+    const hub_leg& leg = c.legs()[f];
+    const time_point begin = ctx.clock().now();
+    const time_point overdue = answers_.deadline(begin);
+    if (!leg.answered && c.cuts.size() > 1) {
+      CAUSEWAY_TRY(c.tiers.say_waiting(c.rules(), c.terms_of(ctx, *record_.lines()), f));
+    }
+    while (!leg.answered && !ctx.announce_samples()) {
+      const duration waited = ctx.clock().now() - begin;
+      if (begin + waited >= overdue) {
+        answers_.overdue(waited);
+        return {};
+      }
+      CAUSEWAY_TRY(c.nap(*record_.lines(), ctx.clock()));
+      CAUSEWAY_TRY(serve_lines(ctx, c));
+    }
+    if (!leg.answered) return {};
+    answers_.observe(ctx.clock().now() - begin);
+    return c.apply(ctx, f);
+  }
+
+  /// What this peer has not pushed yet. What is not finite counts for nothing: it takes the others' state in any case.
+  result<void> push_rest(auto& ctx, Core& c) {
+    const auto terms = c.terms_of(ctx);
+    for (std::size_t f = 0; f < c.cuts.size(); ++f) {
+      hub_leg& leg = c.legs()[f];
+      if (leg.since == 0) continue;
+      gather_local(ctx, c, f);
+      if (!collective::finite_values(c.row)) {
+        ctx.reset_inner();
+        continue;
+      }
+      record_.note_push(c.cuts[f], c.tiers.client().anchor(), c.row);
+      c.tiers.deliver(terms,
+                      c.tiers.client().compose(c.rules(), c.residual, ctx.next_learning_rate(), terms, f, c.row, false));
+      leg.pending = true;  // until the record has it
+    }
+    return {};
+  }
+
+  static void gather_local(auto& ctx, Core& c, std::size_t f) {
+    c.row.resize(c.cuts[f].size);
+    axis::gather(c.cuts[f], ctx.parameters(), c.row);
+    c.legs()[f].at_send = c.row;
+  }
+
+  hub_record<typename Core::outer_type> record_;
+  net::arrival_statistics answers_;  ///< that were waited for
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ELASTIC_PUSHES_HPP

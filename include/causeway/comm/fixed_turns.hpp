@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_FIXED_TURNS_HPP
+#define CAUSEWAY_COMM_FIXED_TURNS_HPP
+
+// The order of things in comm::rounds among fixed peers: for each fragment by itself, its row is made, sent, waited for and
+// applied, at once or some steps later. comm/round_turns.hpp has the one among peers that come and go.
+
+#include <causeway/axis/merge_rule.hpp>
+#include <causeway/core/result.hpp>
+
+#include <utility>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy, whose `Core` is given to each call.
+template <class Core>
+class fixed_turns {
+  using state = typename Core::state;
+
+ public:
+  /// After an inner step, or before it where gradients are exchanged: what there is to do for a fragment.
+  static result<void> visit(auto& ctx, Core& c, state& s) {
+    if constexpr (Core::overlaps) {
+      if (s.pending && s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(complete(ctx, c, s));
+      // Half-way the first phase should be over; then the second has as long.
+      if (s.pending && !s.turned && 2 * s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(s.turn(ctx));
+    } else if constexpr (Core::merge_rule_type::waits == axis::waiting::a_round) {
+      if (s.pending && !s.turned && c.at + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, c, s));
+    }
+    if (!is_due(c, s)) return {};
+    if constexpr (Core::merge_rule_type::waits == axis::waiting::at_once) {
+      return exchange_now(ctx, c, s);
+    } else if constexpr (Core::overlaps) {
+      return depart(ctx, c, s);
+    } else {
+      return relay(ctx, c, s);
+    }
+  }
+
+  /// A blocking exchange.
+  static result<void> exchange_now(auto& ctx, Core& c, state& s) {
+    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    CAUSEWAY_TRY(c.begin(ctx, s));
+    return arrive(ctx, c, s);
+  }
+
+  /// Ends what is under way of a fragment, when training ends.
+  static result<void> complete(auto& ctx, Core& c, state& s) {
+    if (!s.begun) CAUSEWAY_TRY(c.begin(ctx, s));
+    if constexpr (Core::merge_rule_type::waits == axis::waiting::a_round && !replaces) return complete_late(ctx, c, s);
+    return arrive(ctx, c, s);
+  }
+
+ private:
+  // Tensors themselves become their mean. That is applied before they are sent again: else what was set right is set right
+  // twice.
+  static constexpr bool replaces = !Core::laws::mix.anchored && !Core::laws::mix.before_inner_step;
+
+  /// A trigger that chooses says so for one step; who was sent in that step is not sent again when the hook is called
+  /// again.
+  [[nodiscard]] static bool is_due(const Core& c, const state& s) {
+    if constexpr (Core::chooses) return c.trigger.chosen(s.part) && s.since > 0;
+    return c.at >= s.due_at;
+  }
+
+  /// Sends a row on its way; its result is waited for in a later step.
+  static result<void> depart(auto& ctx, Core& c, state& s) {
+    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, s));
+    s.parent = Core::laws::identical ? ctx.parent() : 0;
+    CAUSEWAY_TRY(c.begin(ctx, s));
+    if constexpr (Core::rows_type::keeps_in_parameters) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, s));
+    s.pending = true;
+    s.waited = 0;
+    restart(c, s);
+    return {};
+  }
+  static void restart(Core& c, state& s) {
+    s.restart();
+    s.due_at = c.at + c.period(s);
+  }
+
+  /// Takes the result of the round before, sends this round's row, and applies what there is.
+  static result<void> relay(auto& ctx, Core& c, state& s) {
+    if (s.pending) {
+      if (!s.begun) CAUSEWAY_TRY(c.begin(ctx, s));
+      if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+      CAUSEWAY_TRY(c.finish(ctx, s));
+      if constexpr (replaces) {
+        CAUSEWAY_TRY(c.apply(ctx, s));
+      } else {
+        CAUSEWAY_TRY(c.rows.keep_late(ctx, s));
+        c.close(ctx, s);
+        s.arrived = true;
+      }
+      s.pending = false;
+    }
+    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    s.parent = 0;
+    CAUSEWAY_TRY(c.begin(ctx, s));
+    s.pending = true;
+    s.waited = 0;
+    if constexpr (!replaces) CAUSEWAY_TRY(c.rows.land_late(ctx, s));
+    restart(c, s);
+    return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
+  }
+
+  static result<void> turn_begun(auto& ctx, Core& c, state& s) {
+    if (!s.begun) CAUSEWAY_TRY(c.begin(ctx, s));
+    return s.turn(ctx);
+  }
+
+  /// Waits for the result and applies it.
+  static result<void> arrive(auto& ctx, Core& c, state& s) {
+    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+    CAUSEWAY_TRY(c.finish(ctx, s));
+    CAUSEWAY_TRY(c.apply(ctx, s));
+    if (!std::exchange(s.pending, false)) restart(c, s);
+    return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
+  }
+  /// The result that is still under way when training ends.
+  static result<void> complete_late(auto& ctx, Core& c, state& s) {
+    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+    CAUSEWAY_TRY(c.finish(ctx, s));
+    CAUSEWAY_TRY(c.rows.land_last(ctx, s));
+    s.pending = s.arrived = false;
+    c.close(ctx, s);
+    return c.commit(ctx, s);
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_FIXED_TURNS_HPP

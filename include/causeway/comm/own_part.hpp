@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_OWN_PART_HPP
+#define CAUSEWAY_COMM_OWN_PART_HPP
+
+// Where this peer's own part of a row is applied early and peers come and go: the shared parameters, alike on all peers,
+// take the means a round late; the own part, fresh less late, goes through an optimizer of its own. The outer step is
+// linear, so that the sum of the two is what one step would have made.
+
+#include <causeway/core/result.hpp>
+#include <causeway/tensor/buffer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy. `State` is its round_state; a fragment is all there is.
+template <class State>
+class own_part {
+ public:
+  /// Nothing of its own is there yet.
+  void found(State& s, std::span<const float> anchor) {
+    own_.assign(anchor.size(), 0.0F);
+    base_.assign(anchor.begin(), anchor.end());
+    s.own_outer.emplace(s.outer);
+    s.own_outer->reset(static_cast<std::int64_t>(anchor.size()));
+    s.own_late.assign(anchor.size(), 0.0F);
+  }
+  [[nodiscard]] bool is_there() const noexcept { return !own_.empty(); }
+  /// What this peer's rows are relative to: the shared parameters and its own part.
+  [[nodiscard]] source_vector<float>& base() noexcept { return base_; }
+  /// The shared parameters were replaced.
+  void follow(std::span<const float> shared) {
+    for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
+  }
+  void keep_in(const memory_source& memory) {
+    move_to(memory, own_);
+    move_to(memory, base_);
+  }
+
+  /// base ← anchor + the part, which goes on by what is fresh less what is late. `mean`: working memory.
+  result<void> step(auto& ctx, State& s, std::span<float> mean, std::span<const float> anchor) {
+    const auto rows = ctx.rows();
+    CAUSEWAY_TRY(rows.copy(mean, s.own_late));
+    CAUSEWAY_TRY(rows.copy(s.own_late, s.input));
+    CAUSEWAY_TRY(rows.scale(s.own_late, static_cast<float>(ctx.own_share())));
+    CAUSEWAY_TRY(rows.subtract(mean, s.own_late, mean));
+    if constexpr (requires { s.own_outer->step_rows(rows, own_, mean, mean); }) {
+      CAUSEWAY_TRY(s.own_outer->step_rows(rows, own_, mean, {}));
+    } else {
+      s.own_outer->step(ctx.pool(), own_, mean, {});
+    }
+    CAUSEWAY_TRY(rows.copy(base_, anchor));
+    return rows.add(base_, 1.0F, own_);
+  }
+
+ private:
+  source_vector<float> own_;
+  source_vector<float> base_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_OWN_PART_HPP

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORT_PROGRESS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_COHORT_PROGRESS_HPP
+
+// How far a peer has come with its cohort since the last exchange, in a pipeline whose replicas take steps of their own:
+// what it says of that to the others, what it keeps when an attempt is called off, and what it gives up.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/elastic/cohorts.hpp>
+#include <causeway/parallel/elastic/pipeline_peer.hpp>
+#include <causeway/parallel/elastic/step_group.hpp>
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer. A regular value.
+class cohort_progress {
+ public:
+  [[nodiscard]] const cohort_member& now() const noexcept { return now_; }
+  [[nodiscard]] const nn::block_range& computes() const noexcept { return computes_; }
+  [[nodiscard]] std::uint64_t given_up_steps() const noexcept { return given_up_steps_; }
+
+  /// What it says of itself before step `step`.
+  CAUSEWAY_DECL [[nodiscard]] cohort_member described(std::uint64_t step, const step_record& record) const;
+
+  // ---- a step -------------------------------------------------------------------------------------------------------
+
+  void begin_gradient() noexcept { complete_ = false; }
+  /// The peer's part of the replica's gradient is complete.
+  void end_gradient() noexcept { complete_ = true; }
+  /// So is all of it: then the replica moves, whoever is lost.
+  void note_sums(double loss, double norm) noexcept {
+    now_.loss = loss;
+    now_.norm = norm;
+  }
+  /// Whether others said what the step under way came to, once.
+  [[nodiscard]] bool was_told() noexcept { return std::exchange(told_, false); }
+  void took_step() noexcept {
+    ++now_.steps;
+    now_.evaluated = 0;
+    complete_ = false;
+  }
+  void rests() noexcept { now_.evaluated = 0; }
+  /// Names the evaluation that comes next among those before all steps of a round.
+  [[nodiscard]] std::uint64_t evaluation() const noexcept {
+    return now_.steps * most_evaluations + now_.evaluated % most_evaluations;
+  }
+  void note_evaluation(double sum) noexcept {
+    now_.evaluation = sum;
+    ++now_.evaluated;
+  }
+
+  // ---- between attempts ---------------------------------------------------------------------------------------------
+
+  /// What this peer has moved, or computed with, is worth nothing.
+  void spoil() noexcept {
+    spoilt_ = true;
+    now_.cohort = 0;
+  }
+  /// The run went back to a saved state; the peer has what the policy keeps alike `of` it, or nothing (0).
+  void go_back(std::uint64_t of) noexcept {
+    spoilt_ = true;
+    now_ = {.state = of};
+  }
+  /// For good, whatever comes of this attempt.
+  void leave_cohort() noexcept { now_.cohort = 0; }
+
+  /// This peer's replica goes on. One that has its gradient and missed the others' word that they had theirs is told now.
+  CAUSEWAY_DECL result<void> catch_up(std::span<const cohort_member> members);
+  /// A new replica, or none, as `peer` is assigned. Whether the round begins anew for that: not for a peer that has given
+  /// up nothing, which begins with what its last exchange left it: that may be more than the shared parameters.
+  CAUSEWAY_DECL bool join_cohort(pipeline_peer& peer, std::uint64_t step);
+
+  /// The run has the round, and so has this peer.
+  void exchanged(std::uint64_t state) noexcept { now_ = {.state = state}; }
+
+  void serialize(auto& ar) {
+    ar(now_.state, now_.cohort, now_.steps, now_.norm, now_.loss, now_.slots, now_.slot, computes_.first, computes_.last);
+  }
+
+ private:
+  static constexpr std::uint64_t most_evaluations = 16;  // before one step, whose messages have names of their own
+
+  cohort_member now_;
+  nn::block_range computes_{};
+  bool complete_ = false;  // its gradient of the next step
+  bool told_ = false;      // by those who took that step, what they came to
+  bool spoilt_ = false;
+  std::uint64_t given_up_steps_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/elastic/impl/cohort_progress.ipp>
+#endif
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_COHORT_PROGRESS_HPP

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
+
+// Bodies of parallel/elastic/cohort_progress.hpp.
+
+#include <causeway/parallel/elastic/cohort_progress.hpp>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL cohort_member cohort_progress::described(std::uint64_t step, const step_record& record) const {
+  cohort_member own = now_;
+  if (spoilt_ || (own.steps == 0 && step != record.step)) own.evaluated = 0;  // the step begins anew
+  return own;
+}
+
+CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_member> members) {
+  for (const cohort_member& m : members) {
+    if (m.cohort != now_.cohort || m.state != now_.state || m.steps != now_.steps + 1) continue;
+    if (!complete_) {
+      now_.cohort = 0;
+      return fail(errc::protocol, "replica", "a peer took a step that this one has no gradient of");
+    }
+    note_sums(m.loss, m.norm);
+    told_ = true;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64_t step) {
+  const step_record& record = peer.record();
+  const bool anew = now_.state != record.state || now_.steps > 0 || step != record.step || spoilt_;
+  given_up_steps_ += now_.steps;
+  complete_ = told_ = spoilt_ = false;
+  now_ = {.state = record.state, .evaluated = anew ? 0 : now_.evaluated};
+  computes_ = peer.assignment != nullptr ? peer.assignment->computes : nn::block_range{};
+  peer.held.assigned(computes_, static_cast<std::uint32_t>(peer.place.replica));
+  if (peer.assignment == nullptr) return anew;
+  now_.slots = static_cast<std::uint32_t>(peer.layout.replicas.size());
+  now_.slot = static_cast<std::uint32_t>(peer.place.replica);
+  now_.cohort = mix(record.state, mix(peer.attempt.round, peer.attempt.attempt), now_.slot + 1);
+  return anew;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP

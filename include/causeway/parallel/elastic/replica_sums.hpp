@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
+
+// What the peers of one replica tell each other: the loss of a step and the norm of its gradient over the whole model, and
+// the loss of an evaluation.
+
+#include <causeway/collective/group_view.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/parallel/elastic/cohort_exchange.hpp>
+#include <causeway/parallel/elastic/pipeline_peer.hpp>
+#include <causeway/stage/layout.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// The peers of this peer's replica, in the order of the model.
+inline collective::group_view mates_of(const pipeline_peer& peer) {
+  std::vector<net::peer_index> peers;
+  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments)
+    peers.push_back(peer.index_of.at(s.peer));
+  return collective::group_view{*peer.attempt.transport, std::move(peers)};
+}
+
+struct replica_sums {
+  double loss = 0;
+  double norm = 0;
+};
+
+/// Who has heard from all peers of the replica knows that every part of the gradient is complete. `number`: the step.
+inline result<replica_sums> sums_of_replica(auto& ctx, const pipeline_peer& peer, std::uint64_t number, double loss,
+                                            double norm) {
+  collective::group_view view = mates_of(peer);
+  CAUSEWAY_ASSIGN(const auto all, of_all(view, peer.named(pipeline_peer::sums_channel, number),
+                                         std::array{loss, norm * norm}, peer.how(ctx)));
+  double sum = 0, sum_of_squares = 0;
+  for (const auto& [one, of_one] : all) {
+    sum += one;
+    sum_of_squares += of_one;
+  }
+  if (!std::isfinite(sum) || !std::isfinite(sum_of_squares)) {
+    return fail(errc::non_finite, "replica", "a peer of it told a loss or a norm that is not finite");
+  }
+  return replica_sums{sum, std::sqrt(sum_of_squares)};
+}
+
+/// The same of evaluation `number`.
+inline result<double> evaluation_of_replica(auto& ctx, const pipeline_peer& peer, std::uint64_t number, double loss) {
+  collective::group_view view = mates_of(peer);
+  CAUSEWAY_ASSIGN(const auto all, of_all(view, peer.named(pipeline_peer::done_channel, number), loss, peer.how(ctx)));
+  return std::accumulate(all.begin(), all.end(), 0.0);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP
+#define CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP
+
+// Bodies of train/round_attendance.hpp.
+
+#include <causeway/train/round_attendance.hpp>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL result<void> round_attendance::enter() {
+  if (group_ == nullptr || entered_) return {};
+  CAUSEWAY_ASSIGN(entry_, group_->enter(contribution_.all() - contribution_.later(), contribution_.later()));
+  entered_ = true;
+  in_parts(1);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean) {
+  if (group_ == nullptr || --parts_left_ > 0) return {};
+  parts_left_ = 1;
+  return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
+}
+
+CAUSEWAY_DECL error round_attendance::unusable(const std::string& what) {
+  unusable_ = true;
+  return fail(errc::non_finite, "this peer's contribution", what);
+}
+
+CAUSEWAY_DECL result<verdict> round_attendance::decide(const result<void>& outcome) {
+  gave_up_ = false;
+  if (group_ == nullptr) {
+    return fail(errc::invalid_argument, "fault policy",
+                "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
+  }
+  if (outcome && !candidate_) return verdict::commit;
+  const bool gives_up = std::exchange(unusable_, false) && !outcome;
+  CAUSEWAY_ASSIGN(const verdict judged, gives_up ? group_->sit_out(outcome.error()) : group_->decide(outcome, candidate_));
+  entered_ = candidate_ = false;
+  gave_up_ = gives_up;
+  if (!gives_up && judged == verdict::commit) contribution_.committed(group_->contributed());
+  return judged;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_MEAN_EXCHANGE_HPP
+#define CAUSEWAY_TRAIN_MEAN_EXCHANGE_HPP
+
+// The mean of a row over all peers of a trainer, by an all-reduce. Where peers come and go rows count by samples, a peer
+// whose own row cannot be used says so instead of sending it, and who takes part anew in an exchange that came to its end
+// at somebody gets what that came to.
+
+#include <causeway/collective/all_reduce.hpp>
+#include <causeway/collective/channels.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/kernels/elementwise.hpp>
+#include <causeway/kernels/rows.hpp>
+#include <causeway/tensor/parameters.hpp>
+#include <causeway/train/round_attendance.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// `ctx` is the trainer's context, `attendance` its part in the rounds.
+class mean_exchange {
+ public:
+  /// See training_context::mean.
+  template <class Codec>
+  result<void> mean(auto& ctx, round_attendance& attendance, const Codec& codec, std::span<float> data,
+                    std::uint64_t part) {
+    const bool sound = attendance.can_sit_out();  // or this peer sits out
+    if (sound) CAUSEWAY_TRY(keep_finite(ctx, attendance, data));
+    CAUSEWAY_TRY(attendance.enter());
+    if (ctx.peers() == 1 && !ctx.result_is_known()) return attendance.exchanged(data);
+    if (ctx.keeps_inputs() && !sound) kept_.assign(data.begin(), data.end());
+    auto outcome = weighed_mean(ctx, codec, data, part);
+    if (outcome && data.size() == ctx.parameters().size())
+      outcome = kernels::clear(ctx.rows(), padding_of(ctx.view().segments, data.size()), data);
+    if (outcome) outcome = attendance.exchanged(data);
+    if (outcome || !ctx.keeps_inputs()) return outcome;
+    std::copy(kept_.begin(), kept_.end(), data.begin());
+    if (!is_refused(ctx, attendance, outcome.error())) return outcome;
+    if (!collective::survives(codec, ctx.pool(), kept_)) return attendance.unusable(not_encodable);
+    outcome.error().culprit = error::nobody;  // who says so is wrong, or spoilt it on its way
+    return outcome;
+  }
+
+  /// See training_context::check_own.
+  static result<void> check(auto& ctx, round_attendance& attendance, std::span<float> row) {
+    if (!attendance.can_sit_out()) return {};
+    bool there = false;
+    if constexpr (requires { ctx.rows().there(row); }) there = ctx.rows().there(row);
+    const bool finite = there ? std::isfinite(ctx.norm_of(row)) : collective::finite_values(row);
+    return finite ? result<void>{} : attendance.unusable(not_finite);
+  }
+  /// Where it was this peer's own values that everybody refused, it gives them up.
+  static result<void> or_unusable(auto& ctx, round_attendance& attendance, result<void> outcome) {
+    if (outcome || !is_refused(ctx, attendance, outcome.error())) return outcome;
+    return attendance.unusable(not_encodable);
+  }
+
+  /// Of one exchange at a time.
+  [[nodiscard]] collective::collective_options options(auto& ctx) {
+    collective::collective_options options = ctx.exchange_options();
+    options.workspace = &workspace_;
+    return options;
+  }
+
+ private:
+  static constexpr const char* not_finite = "it holds NaN or infinity";
+  static constexpr const char* not_encodable = "it is not finite once it is encoded";
+
+  // Equal shares scale by exactly 1.
+  template <class Codec>
+  result<void> weighed_mean(auto& ctx, const Codec& codec, std::span<float> data, std::uint64_t part) {
+    if (ctx.result_is_known()) return ctx.take_known_result(data);
+    const float weight = ctx.own_weight();
+    if (weight != 1.0F) CAUSEWAY_TRY(ctx.rows().scale(data, weight));
+    return ctx.or_device_error(collective::exchange_mean(
+        ctx.transport(), ctx.exchange_id(collective::channels::updates, part), codec, data, options(ctx)));
+  }
+
+  // kept_ ← data, which must be finite: one pass for both.
+  result<void> keep_finite(auto& ctx, round_attendance& attendance, std::span<const float> data) {
+    kept_.resize(data.size());
+    if (collective::copy_finite(ctx.pool(), data, kept_)) return {};
+    return attendance.unusable(not_finite);
+  }
+
+  static bool is_refused(auto& ctx, const round_attendance& attendance, const error& why) {
+    return attendance.can_sit_out() && why.code == errc::non_finite && why.culprit == ctx.self();
+  }
+
+  std::vector<float> kept_;
+  collective::collective_workspace workspace_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_MEAN_EXCHANGE_HPP

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP
+#define CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP
+
+// A trainer's part in the rounds of peers that come and go: with which samples it enters an exchange, once in an attempt,
+// what it was let into, and what it says came of it. With fixed peers there is no group, and nothing of it applies.
+
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/train/contribution.hpp>
+#include <causeway/train/elastic_group.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+class round_attendance {
+ public:
+  /// `group`: null with fixed peers.
+  explicit round_attendance(elastic_group* group) : group_{group} {}
+
+  [[nodiscard]] const round_entry& entry() const noexcept { return entry_; }
+  [[nodiscard]] contribution& samples() noexcept { return contribution_; }
+  [[nodiscard]] const contribution& samples() const noexcept { return contribution_; }
+  /// Names the attempt that this peer was let into, until that is judged; never 0.
+  [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
+  [[nodiscard]] bool can_sit_out() const { return group_ != nullptr && group_->can_sit_out(); }
+
+  bool announce() { return entered_ || group_->announce(contribution_.all()); }
+  bool stand_by() {
+    return entered_ || group_->stand_by(contribution_.all() - contribution_.later(), contribution_.later());
+  }
+
+  /// Lets this peer into the exchange of the round, once per attempt.
+  CAUSEWAY_DECL result<void> enter();
+  /// The exchange is of so many, and over with the last.
+  void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
+  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean);
+
+  /// The shared state is that of a round which is not decided on yet.
+  void is_candidate() noexcept { candidate_ = true; }
+  /// This peer gives up what it computed since the last commit: `decide` sees to it.
+  CAUSEWAY_DECL [[nodiscard]] error unusable(const std::string& what);
+  CAUSEWAY_DECL result<verdict> decide(const result<void>& outcome);
+  /// Whether it did, when it decided last.
+  [[nodiscard]] bool gave_up() const noexcept { return gave_up_; }
+
+ private:
+  elastic_group* group_;
+  round_entry entry_;
+  contribution contribution_;
+  bool entered_ = false;
+  std::size_t parts_ = 1, parts_left_ = 1;
+  bool candidate_ = false;
+  bool unusable_ = false;
+  bool gave_up_ = false;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/train/impl/round_attendance.ipp>
+#endif
+
+#endif  // CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP

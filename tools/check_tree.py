@@ -28,7 +28,6 @@ from source_tree import DOORS, RANKS, ROOT, SIDE
 SOFT_LINES, HARD_LINES = 300, 400
 # Files that were longer when the limit came, and may have this many lines until somebody cuts them. No file joins them.
 STILL_LONG, STILL_LONG_LINES = {
-    "examples/causeway/session.hpp",
     "include/causeway/net/impl/asio_link.ipp",
     "tests/membership/cluster.hpp",
     "tests/membership/protocol.cpp",

@@ -133,6 +133,7 @@
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/hub_tier.hpp>
 #include <causeway/comm/look_ahead.hpp>
+#include <causeway/comm/mirrors.hpp>
 #include <causeway/comm/parameter_server.hpp>
 #include <causeway/comm/periodic.hpp>
 #include <causeway/comm/push_aggregator.hpp>

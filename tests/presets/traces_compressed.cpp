@@ -27,6 +27,15 @@ TEST_CASE("traces: PowerSGD", "[presets][trace][fast]") {
   CHECK(replay_in_any_order<optim::sgd>(support::trace{"power_sgd"}, policy) < 1e-5);
 }
 
+TEST_CASE("traces: Gaia between sites at their own pace", "[presets][trace][fast]") {
+  const auto policy = [](std::uint32_t most_ahead) {
+    return [=] { return make(presets::gaia_asp_options{.threshold = 0.2F, .most_ahead = most_ahead}); };
+  };
+  CHECK(replay_in_any_order<optim::sgd>(support::trace{"gaia_asp"}, policy(2),
+                                        {.steps = {20ms, 27ms, 50ms}, .latency = 9ms}) < 1e-5);
+  CHECK(replay_in_any_order<optim::sgd>(support::trace{"gaia"}, policy(1)) < 1e-5);  // a barrier in every step
+}
+
 TEST_CASE("traces: Gaia", "[presets][trace][fast]") {
   const auto policy = [] { return make(presets::gaia_options{.threshold = 0.2F}); };
   CHECK(replay_in_any_order<optim::sgd>(support::trace{"gaia"}, policy) < 1e-5);

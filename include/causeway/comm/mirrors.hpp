@@ -121,10 +121,12 @@ class mirrors {
     CAUSEWAY_TRY(hear_all(ctx));
     if (!told_) CAUSEWAY_TRY(tell(ctx));
     told_ = true;  // once a step, however often the hook is called
-    for (detail::mirror& m : others_) {
-      while (is_held_by(m)) CAUSEWAY_TRY(hear(ctx, m));
+    for (;;) {
+      CAUSEWAY_TRY(hear_all(ctx));
+      const auto m = std::find_if(others_.begin(), others_.end(), [this](const auto& o) { return is_held_by(o); });
+      if (m == others_.end()) break;
+      CAUSEWAY_TRY(hear(ctx, *m));
     }
-    CAUSEWAY_TRY(hear_all(ctx));
     told_ = false;
     ctx.commit_round(std::span<const float>{});
     return {};

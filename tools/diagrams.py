@@ -196,6 +196,21 @@ def policy_async_parameter_server():
 
 
 @picture
+def policy_mirrors():
+    t = Timeline(["fast peer", "peer", "slow peer"], 15)  # at most three clocks ahead
+    t.work(0, 0, 1, 2, 3, 6.4, 9.4, 12.4)
+    for begin, end in ((4, 6.4), (7.4, 9.4), (10.4, 12.4), (13.4, 15)):
+        t.wait(0, begin, end)
+    for i in range(6):
+        t.work(1, 2.5 * i, length=2.5)
+    for i in range(5):
+        t.work(2, 3 * i, length=3)
+    for end, row, other in ((1, 0, 1), (3, 0, 1), (5, 1, 2), (6, 2, 0), (7.4, 0, 1), (9, 2, 0), (10, 1, 2), (12, 2, 0)):
+        t.send(end, row, end + 0.4, other)
+    return t
+
+
+@picture
 def policy_by_site():
     t = Timeline(["site A, 0", "site A, 1", "site B, 2", "site B, 3"], 15)
     for i in range(9):

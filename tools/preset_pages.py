@@ -233,6 +233,8 @@ def held(p):
     if p["type"].startswith("parallel::"):
         return [f"What it needs, and what it does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). "
                 f"{'' if kind in ('swarm', 'local_swarm', 'elastic_pipeline', 'tuned_model') else PARTS}Held in `{test}`.", ""]
+    if kind == "mirrors":
+        return [f"State, failure behaviour and what to evaluate: [comm::mirrors](../policies/mirrors.md). Held by `tests/comm/mirrors.cpp`, and in `{test}`.", ""]
     kind = "async_parameter_server" if kind == "async_parameter_server" else "rounds"
     return [f"State, failure behaviour and what to evaluate: [comm::{kind}](../policies/{kind}.md). Held by the conformance suite and on every network in `{test}`.", ""]
 

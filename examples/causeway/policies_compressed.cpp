@@ -33,6 +33,8 @@ std::vector<policy> compressed_policies() {
           {{"comm.share", text(cocktail.mask_share)}}, [](const settings& s, auto& o) { o.mask_share = s.comm.share; }),
       preset<presets::gaia_options>("gaia", "in every step the changes that are significant; the rest is kept for later",
                                     pace::together),
+      preset<presets::gaia_asp_options>(
+          "gaia_asp", "the same when they come, among peers at their own pace; nobody is too far ahead", pace::nothing),
       preset<presets::power_sgd_options>("power_sgd", "gradients as two thin factors a matrix", pace::together,
                                          {{"comm.rank", text(presets::power_sgd_options{}.rank)}},
                                          [](const settings& s, auto& o) { o.rank = s.comm.rank; }),

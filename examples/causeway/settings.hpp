@@ -119,6 +119,7 @@ struct settings {
     std::uint32_t rank = 0;
     std::uint64_t batch_samples = 0;
     std::uint32_t quorum = 0;
+    std::uint32_t most_ahead = 0;
   } comm;
 
   struct {

@@ -231,6 +231,7 @@ std::vector<setting> table(settings& s) {
       make("comm.rank", s.comm.rank, "of the factors that a matrix is sent as"),
       make("comm.batch_samples", s.comm.batch_samples, "samples of all peers together in a step").in("samples"),
       make("comm.quorum", s.comm.quorum, "pushes that move the shared parameters, at least").in("pushes"),
+      make("comm.most_ahead", s.comm.most_ahead, "a peer that has made so many more than the slowest waits").in("steps"),
       make("fault.policy", s.fault.policy, "fail_stop: any failure ends the run; quorum: peers may come, go and die")
           .also("fault")
           .one_of({"fail_stop", "quorum"}),

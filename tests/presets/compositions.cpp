@@ -46,7 +46,7 @@ constexpr preset communication[] = {
     CAUSEWAY_PRESET(noloco),           CAUSEWAY_PRESET(moshpit_sgd),   CAUSEWAY_PRESET(bacombo),
     CAUSEWAY_PRESET(ravnest),          CAUSEWAY_PRESET(netstorm),      CAUSEWAY_PRESET(async_local_sgd),
     CAUSEWAY_PRESET(decoupled_diloco), CAUSEWAY_PRESET(halos),         CAUSEWAY_PRESET(dlion),
-    CAUSEWAY_PRESET(dipaco),
+    CAUSEWAY_PRESET(dipaco),           CAUSEWAY_PRESET(gaia_asp),
 };
 #undef CAUSEWAY_PRESET
 

@@ -58,6 +58,16 @@ TEST_CASE("presets: CocktailSGD and Gaia pass the conformance suite", "[presets]
   check_communication_policy<optim::sgd, blocky>([] { return make(presets::gaia_options{0.05F}); });
 }
 
+TEST_CASE("presets: Gaia's sites train at their own pace", "[presets][fast]") {
+  CHECK(presets::gaia_asp_options{}.threshold == 0.01F);
+  const auto policy = [] { return make(presets::gaia_asp_options{.threshold = 0.05F, .most_ahead = 2}); };
+  support::simulated_runs<optim::adamw, blocky, decltype(policy)> runs{policy,
+                                                                       {.peers = 4, .steps = 12, .speeds = {1, 2, 3, 1}}};
+  const auto run = runs.run();
+  support::all_alike(run);
+  CHECK(runs.run().history == run.history);
+}
+
 TEST_CASE("presets: DeDLOC steps when all peers together have enough samples", "[presets][fast]") {
   const auto policy = [] { return make(presets::dedloc_options{.batch = 9, .shares = {2, 1, 0}}); };
   support::simulated_runs<optim::sgd, blocky, decltype(policy)> runs{policy, {.peers = 3, .steps = 6, .speeds = {1, 2, 2}}};

@@ -27,6 +27,18 @@ TEST_CASE("traces: PowerSGD", "[presets][trace][fast]") {
   CHECK(replay_in_any_order<optim::sgd>(support::trace{"power_sgd"}, policy) < 1e-5);
 }
 
+TEST_CASE("traces: Gaia between sites at their own pace", "[presets][trace][fast]") {
+  const auto policy = [](std::uint32_t most_ahead, float threshold = 0.2F) {
+    return [=] { return make(presets::gaia_asp_options{.threshold = threshold, .most_ahead = most_ahead}); };
+  };
+  CHECK(replay_in_any_order<optim::sgd>(support::trace{"gaia_asp"}, policy(2),
+                                        {.steps = {20ms, 27ms, 50ms}, .latency = 9ms}) < 1e-5);
+  CHECK(replay_in_any_order<optim::sgd>(support::trace{"gaia"}, policy(1)) < 1e-5);  // a barrier in every step
+  // A clock's updates are 292 bytes on the wire, and take 24.5 ms; a word is 96.
+  CHECK(replay_in_any_order<optim::sgd>(support::trace{"gaia_asp_barrier"}, policy(100, 1e-9F),
+                                        {.steps = {20ms, 27ms, 31ms}, .latency = 9ms, .bytes_per_s = 292 / 0.0245}) < 1e-5);
+}
+
 TEST_CASE("traces: Gaia", "[presets][trace][fast]") {
   const auto policy = [] { return make(presets::gaia_options{.threshold = 0.2F}); };
   CHECK(replay_in_any_order<optim::sgd>(support::trace{"gaia"}, policy) < 1e-5);

@@ -98,7 +98,7 @@ class Training(Program):
     def test_every_policy_trains_by_its_name(self):
         unknown = self.run_it("--comm.policy", "telepathy").stderr
         names = re.search(r"use one of ([a-z0-9_, ]+)", unknown).group(1).strip().split(", ")
-        self.assertEqual(len(names), 34)
+        self.assertEqual(len(names), 35)
         fixed_only = self.run_it("--comm.policy", "halos", "--fault.policy", "quorum").stderr
         elastic = re.search(r"or one of ([a-z0-9_, ]+)", fixed_only).group(1).strip().split(", ")
         for name in names:
@@ -113,7 +113,7 @@ class Training(Program):
     def test_systems_of_stages_train_by_their_names(self):
         names = re.search(r"use one of ([a-z0-9_, ]+)", self.run_it("--preset", "telepathy").stderr).group(1).strip().split(", ")
         systems = names[names.index("varuna"):]
-        self.assertEqual(len(names), 34 + 17)
+        self.assertEqual(len(names), 35 + 17)
         self.assertEqual(len(systems), 17)
         for name in systems:
             with self.subTest(name):
@@ -137,7 +137,7 @@ class Training(Program):
         self.assertEqual(shown("--preset", "sparse_loco")["comm.local_steps"], "30")
 
     def every_step(self, name):
-        return name in ["every_step", "demo", "distro", "sparta", "cocktail_sgd", "gaia", "power_sgd", "dion", "dedloc", "netstorm"]
+        return name in ["every_step", "demo", "distro", "sparta", "cocktail_sgd", "gaia", "gaia_asp", "power_sgd", "dion", "dedloc", "netstorm"]
 
     def test_a_torn_checkpoint_falls_back_to_the_one_before(self):
         args = ["--peers", "2", "--steps", "40", "--train.checkpoint_every", "10"]

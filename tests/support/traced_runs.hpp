@@ -135,9 +135,10 @@ struct traced_timing {
   std::vector<causeway::duration> steps{};  ///< of each peer, with one sequence; beyond the list 20 ms
   bool by_sequence = false;                 ///< a batch takes as many times longer as it has sequences
   causeway::duration latency = 1ms;
-  std::vector<std::uint32_t> regions{};  ///< of each peer; none: all in one
-  causeway::duration far = 400ms;        ///< between two regions
-  bool reversed = false;                 ///< the run's last peer is the trace's first
+  double bytes_per_s = causeway::sim::unlimited;  ///< of a line
+  std::vector<std::uint32_t> regions{};           ///< of each peer; none: all in one
+  causeway::duration far = 400ms;                 ///< between two regions
+  bool reversed = false;                          ///< the run's last peer is the trace's first
 };
 
 /// |a − b| over the largest |b| of the tensor, the largest of all tensors. `b` has no padding.
@@ -183,6 +184,7 @@ double replay(const trace& t, MakePolicy make, const traced_timing& timing, Prep
   std::uint64_t compared = 0;
   causeway::sim::world_options options;
   options.link.latency = timing.latency;
+  options.link.bytes_per_s = timing.bytes_per_s;
   causeway::sim::world world{options};
   for (const std::uint32_t a : timing.regions) {
     for (const std::uint32_t b : timing.regions) {

@@ -23,8 +23,13 @@ std::vector<row> compressed_every_step_rows() {
                           sgd, {.rate = 0.25F, .clip = 0}));
   rows.push_back(make_row(
       "cocktail_sgd", "", [](const plan&) { return make(presets::cocktail_sgd_options{}); }, adamw));
+  // Updates add up.
   rows.push_back({"gaia", "rate over the peers", [=](const plan& p) {
                     const auto policy = [] { return make(presets::gaia_options{}); };
+                    return train(p, policy, adamw, {.rate = 1.0F / static_cast<float>(p.peers)});
+                  }});
+  rows.push_back({"gaia_asp", "rate over the peers", [=](const plan& p) {
+                    const auto policy = [] { return make(presets::gaia_asp_options{}); };
                     return train(p, policy, adamw, {.rate = 1.0F / static_cast<float>(p.peers)});
                   }});
   rows.push_back(make_row(

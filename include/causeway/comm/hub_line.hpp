@@ -95,6 +95,8 @@ class hub_line {
 
   /// Forgets sends that have ended.
   CAUSEWAY_DECL result<void> sweep();
+  /// Whether some have not ended, as of the last sweep.
+  [[nodiscard]] bool is_sending() const noexcept { return !outgoing_.empty(); }
   /// Waits for all sends.
   CAUSEWAY_DECL result<void> flush(time_point deadline);
 

@@ -13,6 +13,7 @@
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/collective/norm_aggregators.hpp>
+#include <causeway/comm/mirrors.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/comm/stacked.hpp>
 #include <causeway/compress/bits.hpp>
@@ -156,8 +157,8 @@ CAUSEWAY_DECL [[nodiscard]] cocktail_sgd make(const cocktail_sgd_options& o);
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
 /// others go on accumulating where they are. Every site adds what the others send to its own copy: updates of n sites add
 /// up, so the learning rate is to be 1/n of that for their mean. Every step is a barrier here: sites are never apart by a
-/// clock, so that there is nothing for the paper's mirror clock and its selective barrier to do. A bound on how far peers
-/// are apart is `most_ahead` of axis::one_by_one, at a parameter server. Not here: its overlay of hubs between sites.
+/// clock, so that there is nothing for the paper's mirror clock and its selective barrier to do; gaia_asp has both. Not
+/// here: its overlay of hubs between sites.
 ///
 /// Formula:
 ///   u_i = x̄ − x_i;  sent_i[c] = u_i[c] where |u_i[c] / x̄[c]| > v_0/√t, else 0;  x̄ ← x̄ − Σ sent_i
@@ -172,6 +173,26 @@ using gaia_codec = compress::sparse<compress::no_transform, compress::significan
 using gaia = comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec, collective::sum>,
                           axis::outer<optim::sgd>>;
 CAUSEWAY_DECL [[nodiscard]] gaia make(const gaia_options& o);
+
+/// Gaia (Hsieh et al. 2017) between sites that go at their own pace, by its approximate synchronous parallel model: the
+/// filter of gaia; a mirror clock, which holds a site that is DS clocks ahead of the slowest; and a selective barrier,
+/// which holds a site while updates are on their way that the link could not carry in time. A step reads all parameters, so
+/// a barrier holds all of it, and names no places; that a link is too slow shows by what it has not carried yet when the
+/// next clock's updates are due. DS is chosen: the paper's was not at hand. Updates of n sites add up: see gaia. Fixed
+/// peers. Not here: its overlay of hubs between sites.
+///
+/// Formula:
+///   u_i = x̄_i − x_i;  sent_i[c] = u_i[c] where |u_i[c] / x_i[c]| > v_0/√t, else 0;  x̄_i ← x̄_i − sent_i
+///   each sent_j, when it comes:  x̄_i ← x̄_i − sent_j;  x_i ← x_i − sent_j
+///   site i waits while its clock ≥ the slowest known one + DS, or what a barrier has announced is not here
+/// Sent: places and f32 values of significant updates, and the clock, to everybody after every step; nobody waits for them
+/// but as said above.
+struct gaia_asp_options {
+  float threshold = 0.01F;       ///< v_0
+  std::uint32_t most_ahead = 4;  ///< DS; 1: every step is a barrier
+};
+using gaia_asp = comm::mirrors<detail::gaia_codec>;
+CAUSEWAY_DECL [[nodiscard]] gaia_asp make(const gaia_asp_options& o);
 
 /// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
 ///

@@ -58,6 +58,11 @@ CAUSEWAY_DECL gaia make(const gaia_options& o) {
               axis::outer<optim::sgd>{1.0F}};
 }
 
+CAUSEWAY_DECL gaia_asp make(const gaia_asp_options& o) {
+  return gaia_asp{{.most_ahead = o.most_ahead},
+                  detail::gaia_codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}}};
+}
+
 CAUSEWAY_DECL power_sgd make(const power_sgd_options& o) {
   return power_sgd{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{o.rank}};
 }

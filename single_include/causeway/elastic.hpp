@@ -12668,6 +12668,66 @@ inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here
 
 #endif  // CAUSEWAY_COLLECTIVE_CHANNELS_HPP
 
+// ---- causeway/net/scoped_operation.hpp ----
+#ifndef CAUSEWAY_NET_SCOPED_OPERATION_HPP
+#define CAUSEWAY_NET_SCOPED_OPERATION_HPP
+
+// A send or receive that cannot outlive its buffer: what is still under way when this object goes, is cancelled. Keep it
+// with the buffer, declared below it, so that it goes first.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+/// One operation, or none. `on`, which it was started on, is a Transport or a fabric; it must stay where it is, and outlive
+/// the operation. Not thread-safe.
+class scoped_operation {
+ public:
+  scoped_operation() = default;
+  template <class T>
+  scoped_operation(T& on, operation op) : on_{&on}, ways_{&ways_of<T>}, op_{op} {}
+  scoped_operation(scoped_operation&& other) noexcept
+      : on_{other.on_}, ways_{other.ways_}, op_{std::exchange(other.op_, 0)} {}
+  scoped_operation& operator=(scoped_operation&& other) noexcept {
+    if (this == &other) return *this;
+    cancel();
+    on_ = other.on_;
+    ways_ = other.ways_;
+    op_ = std::exchange(other.op_, 0);
+    return *this;
+  }
+  ~scoped_operation() { cancel(); }
+
+  /// Whether there is one that was not waited for.
+  [[nodiscard]] bool started() const noexcept { return op_ != 0; }
+  /// Whether `wait` would return at once.
+  [[nodiscard]] bool done() const { return op_ == 0 || ways_->done(on_, op_); }
+  /// Bytes moved; 0 where there is none. Afterwards there is none: what takes longer is cancelled.
+  result<std::size_t> wait(time_point deadline) {
+    if (op_ == 0) return std::size_t{0};
+    return ways_->wait(on_, std::exchange(op_, 0), deadline);
+  }
+  void cancel() {
+    if (op_ != 0) (void)wait(time_point{});  // in the past
+  }
+
+ private:
+  struct ways {
+    result<std::size_t> (*wait)(void* on, operation op, time_point deadline);
+    bool (*done)(void* on, operation op);
+  };
+  template <class T>
+  static constexpr ways ways_of{
+      [](void* on, operation op, time_point deadline) { return static_cast<T*>(on)->wait(op, deadline); },
+      [](void* on, operation op) { return static_cast<const T*>(on)->done(op); }};
+
+  void* on_ = nullptr;
+  const ways* ways_ = nullptr;
+  operation op_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_SCOPED_OPERATION_HPP
+
 // ---- causeway/collective/options.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_OPTIONS_HPP
 #define CAUSEWAY_COLLECTIVE_OPTIONS_HPP
@@ -12692,7 +12752,7 @@ class collective_workspace {
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
   CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
-  [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
+  [[nodiscard]] std::vector<net::scoped_operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
   [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
   [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
@@ -12700,7 +12760,7 @@ class collective_workspace {
 
  private:
   aligned_buffer<std::byte> memory_;
-  std::vector<net::operation> operations_;
+  std::vector<net::scoped_operation> operations_;
   std::vector<std::size_t> sizes_;
   std::vector<const float*> parts_;
   thread_pool alone_{1};
@@ -12785,44 +12845,38 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
 template <net::Transport T>
 class flight {
  public:
-  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::operation>& places,
+  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::scoped_operation>& places,
          std::size_t count)
       : transport_{transport}, id_{id}, deadline_{deadline}, places_{places} {
-    places_.assign(count, 0);
+    places_.clear();
+    places_.resize(count);
   }
   flight(const flight&) = delete;
   flight& operator=(const flight&) = delete;
-
-  ~flight() {
-    for (const net::operation op : places_) {
-      if (op != 0) (void)transport_.wait(op, time_point{});  // a deadline in the past cancels
-    }
-  }
+  ~flight() { places_.clear(); }
 
   [[nodiscard]] net::peer_index self() const { return transport_.self(); }
   [[nodiscard]] std::uint32_t size() const { return transport_.size(); }
 
   void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
-    CAUSEWAY_EXPECT(places_[place] == 0);
-    places_[place] = transport_.send(to, detail::id_of(id_, what), bytes);
+    CAUSEWAY_EXPECT(!places_[place].started());
+    places_[place] = {transport_, transport_.send(to, detail::id_of(id_, what), bytes)};
   }
 
   void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
-    CAUSEWAY_EXPECT(places_[place] == 0);
-    places_[place] = transport_.receive(from, detail::id_of(id_, what), buffer);
+    CAUSEWAY_EXPECT(!places_[place].started());
+    places_[place] = {transport_, transport_.receive(from, detail::id_of(id_, what), buffer)};
   }
 
   /// One more place than the constructor was asked for.
   std::size_t add_place() {
-    places_.push_back(0);
+    places_.emplace_back();
     return places_.size() - 1;
   }
 
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer.
   result<std::size_t> wait(std::size_t place, net::peer_index peer) {
-    const net::operation op = std::exchange(places_[place], 0);
-    if (op == 0) return std::size_t{0};
-    return detail::naming(peer, transport_.wait(op, deadline_));
+    return detail::naming(peer, places_[place].wait(deadline_));
   }
 
   /// As wait, for a send.
@@ -12843,7 +12897,7 @@ class flight {
   T& transport_;
   net::message_id id_;
   time_point deadline_;
-  std::vector<net::operation>& places_;
+  std::vector<net::scoped_operation>& places_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -13059,146 +13113,850 @@ result<void> all_equal(T& transport, const net::message_id& id, std::uint64_t ow
 
 #endif  // CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
 
-// ---- causeway/collective/encoding.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
-#define CAUSEWAY_COLLECTIVE_ENCODING_HPP
+// ---- causeway/collective/broadcast.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+#define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
 
-// What a collective needs of a codec. Every compress::Codec is one; the codecs themselves live elsewhere, since a
-// collective does not care how a float becomes fewer bytes.
+// One peer's bytes to all others.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-/// - `C::raw`: the encoded bytes are the floats themselves, so that they may be sent from where they lie;
-/// - `block()`: cutting values at multiples of it does not change what they decode to;
-/// - `encoded_size(n)`: exact bytes of n encoded values; `encode` and `decode` must produce and accept just that many.
-template <class C>
-concept Encoding = requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values,
-                            std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
-  {bool{C::raw}};
-  { c.block() } -> std::same_as<std::size_t>;
-  { c.encoded_size(n) } -> std::same_as<std::size_t>;
-  { c.encode(pool, values, room) } -> std::same_as<std::size_t>;
-  { c.decode(pool, bytes, decoded) } -> std::same_as<result<void>>;
-};
+namespace detail {
 
-/// Floats as they are. For the plain sums: nothing is ever encoded.
-struct raw_encoding {
-  static constexpr bool raw = true;
-  static constexpr std::size_t block() noexcept { return 1; }
-  static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(float); }
-  static std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) noexcept { return 0; }
-  static result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) { return {}; }
-};
-static_assert(Encoding<raw_encoding>);
-
-/// Whether finite values are still finite once they were encoded: some are too large for 16 bits. Cost: as a round trip.
-template <Encoding C>
-bool survives(const C& codec, thread_pool& pool, std::span<const float> values) {
-  if constexpr (C::raw) {
-    return true;
-  } else {
-    std::vector<std::byte> bytes(codec.encoded_size(values.size()));
-    std::vector<float> back(values.size());
-    bytes.resize(codec.encode(pool, values, bytes));
-    return codec.decode(pool, bytes, back).has_value();
+/// The root sends to everybody: one latency, n-1 times the size on the root's link.
+template <net::Transport T>
+result<void> broadcast_flat(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data) {
+  const net::peer_index self = transport.self();
+  if (self != root) {
+    ops.receive(0, root, part{}, data);
+    return ops.wait_exact(0, root, data.size());
   }
+  for (net::peer_index p = 0; p < transport.size(); ++p) {
+    if (p != root) ops.send(p, p, part{}, data);
+  }
+  for (net::peer_index p = 0; p < transport.size(); ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+/// From peer to peer, chunk by chunk: nobody sends more than the size once.
+template <net::Transport T>
+result<void> broadcast_chain(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data,
+                             std::size_t chunk, std::size_t chunks) {
+  const net::peer_index self = transport.self();
+  const std::uint32_t peers = transport.size();
+  const bool first = self == root;
+  const bool last = (self + 1) % peers == root;
+  const net::peer_index left = (self + peers - 1) % peers;
+  const net::peer_index right = (self + 1) % peers;
+  const auto piece = [&](std::size_t k) { return data.subspan(k * chunk, std::min(chunk, data.size() - k * chunk)); };
+  for (std::size_t k = 0; k < chunks && !first; ++k) ops.receive(k, left, part{0, k}, piece(k));
+  for (std::size_t k = 0; k < chunks; ++k) {
+    if (!first) CAUSEWAY_TRY(ops.wait_exact(k, left, piece(k).size()));
+    if (!last) ops.send(chunks + k, right, part{0, k}, piece(k));
+  }
+  for (std::size_t k = 0; k < chunks; ++k) CAUSEWAY_TRY(ops.finish(chunks + k, right));
+  return {};
+}
+
+}  // namespace detail
+
+/// `data` of `root` replaces everybody's; all give as many bytes. Up to options.one_shot_bytes the root sends to each peer
+/// (1 latency, (n-1) size bytes); beyond, the bytes go along a chain of the peers in chunks (n-1 latencies, each peer sends
+/// at most the size once). Errors name the peer that was waited for.
+template <net::Transport T>
+result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<std::byte> data,
+                       const collective_options& options = {}) {
+  CAUSEWAY_EXPECT(root < transport.size());
+  if (data.empty() || transport.size() == 1) return {};
+  collective_workspace own;
+  auto& places = (options.workspace != nullptr ? *options.workspace : own).operations();
+  if (data.size() <= options.one_shot_bytes) {
+    flight<T> ops{transport, id, options.deadline, places, transport.size()};
+    return detail::broadcast_flat(transport, ops, root, data);
+  }
+  const std::size_t chunk = std::max(options.chunk_bytes, std::size_t{1});
+  const std::size_t chunks = (data.size() + chunk - 1) / chunk;
+  flight<T> ops{transport, id, options.deadline, places, 2 * chunks};
+  return detail::broadcast_chain(transport, ops, root, data, chunk, chunks);
+}
+
+/// As above, for values of a trivially copyable type. All peers must have the same byte order.
+template <net::Transport T, class V>
+  requires(std::is_trivially_copyable_v<V> && !std::same_as<V, std::byte>)
+result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<V> values,
+                       const collective_options& options = {}) {
+  return broadcast(transport, id, root, std::as_writable_bytes(values), options);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_ENCODING_HPP
+#endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
 
-// ---- causeway/collective/refusal.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_REFUSAL_HPP
-#define CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+// ---- causeway/collective/group_view.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+#define CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
 
-// "The values of peer p cannot be used", as eight bytes. A peer whose values are refused must not make the others wait: a
-// collective goes on to its end, tells everybody whose values were refused, and then fails on all peers alike.
+// Some peers of a transport as a Transport of their own, ranked in the order in which they are listed: pairs, regions, the
+// axis of a grid; or all of them in another order, where an algorithm sends to the next rank and the order is what costs.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-/// Whose values were refused and why. `peer` equal to the number of peers: nobody's; the sum itself is too large for f32
-/// (errc::non_finite), or there are no weights to divide by (errc::invalid_argument). Other codes are of this peer's
-/// device.
-struct refusal {
-  std::uint32_t peer = 0;
-  errc code = errc::non_finite;
-  bool told = false;  ///< by another peer: this one has not seen the values
+/// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
+/// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
+/// once needs different ones. Errors of the transport name its peers, not ranks.
+class group_view {
+ public:
+  /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
+  /// them.
+  CAUSEWAY_DECL group_view(net::any_transport& over, std::vector<net::peer_index> members);
+
+  [[nodiscard]] net::peer_index self() const noexcept { return self_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
+  [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
+
+  CAUSEWAY_DECL net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
+  [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
+
+  /// Of the whole transport.
+  [[nodiscard]] traffic stats() const { return over_->stats(); }
+
+ private:
+  static constexpr net::operation no_operation = 0;
+
+  [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
+
+  CAUSEWAY_DECL [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
+  CAUSEWAY_DECL [[nodiscard]] bool are_distinct() const;
+
+  net::any_transport* over_;
+  std::vector<net::peer_index> members_;
+  net::peer_index self_;
 };
-
-using refusal_bytes = std::array<std::byte, 8>;
-
-CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept;
-
-/// Reads what a peer claims; nullopt when it makes no sense.
-CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept;
-
-/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
-/// counts for more than what it was told of the same peer.
-CAUSEWAY_DECL void note(std::optional<refusal>& kept, const refusal& r) noexcept;
-
-/// error::culprit is the refused peer, unless this one was only told.
-CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers);
+static_assert(net::Transport<group_view>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+#endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
 
-// ---- causeway/collective/impl/refusal.ipp ----
+// ---- causeway/collective/impl/group_view.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 
-// Bodies of collective/refusal.hpp.
+// Bodies of collective/group_view.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept {
-  const std::uint32_t words[2] = {r.peer, static_cast<std::uint32_t>(r.code)};
-  refusal_bytes bytes;
-  std::memcpy(bytes.data(), words, sizeof words);
-  return bytes;
+CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
+    : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
+  CAUSEWAY_EXPECT(self_ < members_.size());
+  CAUSEWAY_EXPECT(are_distinct());
 }
 
-CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
-  if (bytes.size() != sizeof(refusal_bytes)) return std::nullopt;
-  std::uint32_t words[2];
-  std::memcpy(words, bytes.data(), sizeof words);
-  const auto code = static_cast<errc>(words[1]);
-  const bool known = code == errc::non_finite || code == errc::corrupt || code == errc::protocol;
-  const bool weights = code == errc::invalid_argument && words[0] == peers;
-  if (words[0] > peers || words[1] > 0xFFFFU || !(known || weights)) return std::nullopt;
-  return refusal{words[0], code, true};
+CAUSEWAY_DECL net::operation group_view::send(net::peer_index to, const net::message_id& id,
+                                              std::span<const std::byte> bytes) {
+  return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
 }
 
-CAUSEWAY_DECL void note(std::optional<refusal>& kept, const refusal& r) noexcept {
-  const bool seen = kept && r.peer == kept->peer && !r.told;
-  if (!kept || r.peer < kept->peer || seen) kept = r;
+CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net::message_id& id,
+                                                 std::span<std::byte> buffer) {
+  return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
 }
 
-CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers) {
-  if (r.peer == peers && r.code == errc::invalid_argument) {
-    return fail(errc::invalid_argument, "exchange",
-                "the weights of all peers add up to 0: nobody contributes to this mean");
-  }
-  if (r.peer == peers && r.code != errc::non_finite) {
-    return fail(r.code, "exchange", "this peer's device failed while it added the messages");
-  }
-  if (r.peer == peers) {
-    return fail(errc::non_finite, "all-reduce", "the sum of finite values is too large for f32; lower the learning rate");
-  }
-  const char* what = r.code == errc::non_finite ? "its values hold NaN or infinity; nobody uses this round's result"
-                     : r.code == errc::corrupt  ? "its values cannot be decoded; nobody uses this round's result"
-                                                : "it sent the wrong number of bytes; do all peers run the same options?";
-  error e = fail(r.code, "peer " + std::to_string(r.peer), what);
-  if (!r.told) e.culprit = r.peer;
-  return e;
+CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
+  if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
+  return over_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
+  return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
+}
+
+CAUSEWAY_DECL bool group_view::are_distinct() const {
+  std::vector<net::peer_index> sorted = members_;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 #endif
+
+// ---- causeway/collective/pairs.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_PAIRS_HPP
+#define CAUSEWAY_COLLECTIVE_PAIRS_HPP
+
+// Peers two by two: who meets whom, and the mean of what the two hold.
+
+#include <numeric>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// The partner of `self` when `peers` are paired at random; none for the one left over of an odd number. Peers that `draw`
+/// alike get the same pairs. Cost: O(peers).
+CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw);
+
+/// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
+/// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
+CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
+                                        std::span<float> data, std::span<float> received, time_point deadline);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_PAIRS_HPP
+
+// ---- causeway/collective/impl/pairs.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
+
+// Bodies of collective/pairs.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
+  std::vector<net::peer_index> order(peers);
+  std::iota(order.begin(), order.end(), 0U);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
+    if (order[i] == self) return order[i + 1];
+    if (order[i + 1] == self) return order[i];
+  }
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
+                                        std::span<float> data, std::span<float> received, time_point deadline) {
+  const auto inward = transport.receive(other, id, std::as_writable_bytes(received));
+  const auto outward = transport.send(other, id, std::as_bytes(data));
+  const auto sent = transport.wait(outward, deadline);
+  const auto got = transport.wait(inward, deadline);
+  if (!sent) return sent.error();
+  if (!got) return got.error();
+  if (*got != data.size_bytes()) {
+    return fail(errc::protocol, "peer " + std::to_string(other),
+                "sent parameters of another size; check that it trains the same model");
+  }
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = 0.5F * (data[i] + received[i]);
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
+#endif
+
+// ---- causeway/nn/model_part.hpp ----
+#ifndef CAUSEWAY_NN_MODEL_PART_HPP
+#define CAUSEWAY_NN_MODEL_PART_HPP
+
+// Which blocks of a model a peer holds. Whoever holds block 0 holds the embedding too, whoever holds the last block the
+// output layer; a token table that is both is then held at both ends. Where clients have the ends and servers the blocks,
+// each is a part by itself.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// Blocks [first, last) of a model. The part that starts at 0 has the embedding too, the one that ends at the number of
+/// blocks the output layer; every part has at least one block.
+struct block_range {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+
+  [[nodiscard]] std::int64_t size() const noexcept { return last - first; }
+  friend constexpr bool operator==(const block_range&, const block_range&) = default;
+};
+
+/// Ranges of blocks, rising and apart; several where a peer has several chunks of a pipeline.
+class model_part {
+ public:
+  /// All of a model.
+  model_part() = default;
+  CAUSEWAY_DECL explicit model_part(std::vector<block_range> ranges);
+  CAUSEWAY_DECL explicit model_part(block_range range);
+
+  /// Embedding and output layer, and no block.
+  CAUSEWAY_DECL [[nodiscard]] static model_part ends();
+  /// Blocks, and nothing of what stands before the first and behind the last.
+  CAUSEWAY_DECL [[nodiscard]] static model_part blocks_alone(block_range range);
+
+  /// The ranges in a model of `layers` blocks.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
+  CAUSEWAY_DECL [[nodiscard]] bool is_whole(std::int64_t layers) const;
+  [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
+  CAUSEWAY_DECL [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
+
+  /// Whether parameters of `block` are here, in a model of `layers`: before the first (-1) and behind the last (`layers`)
+  /// as well.
+  CAUSEWAY_DECL [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
+
+  /// Ranges must rise, not be empty, not touch each other, and lie within the model.
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers) const;
+
+  CAUSEWAY_DECL [[nodiscard]] static std::string text(const block_range& r);
+
+ private:
+  std::vector<block_range> ranges_;  // none: all blocks
+  bool has_blocks_ = true;
+  bool has_ends_ = true;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_MODEL_PART_HPP
+
+// ---- causeway/nn/impl/model_part.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+#define CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+
+// Bodies of nn/model_part.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL model_part::model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
+
+CAUSEWAY_DECL model_part::model_part(block_range range) : ranges_{range} {}
+
+CAUSEWAY_DECL model_part model_part::ends() {
+  model_part p;
+  p.has_blocks_ = false;
+  return p;
+}
+
+CAUSEWAY_DECL model_part model_part::blocks_alone(block_range range) {
+  model_part p{range};
+  p.has_ends_ = false;
+  return p;
+}
+
+CAUSEWAY_DECL std::vector<block_range> model_part::ranges(std::int64_t layers) const {
+  if (!has_blocks_) return {};
+  return ranges_.empty() ? std::vector<block_range>{{0, layers}} : ranges_;
+}
+
+CAUSEWAY_DECL bool model_part::is_whole(std::int64_t layers) const {
+  if (!has_blocks_ || !has_ends_) return false;
+  return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
+}
+
+CAUSEWAY_DECL bool model_part::holds(const block_range& wanted) const noexcept {
+  if (!has_blocks_) return false;
+  return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
+           return r.first <= wanted.first && wanted.last <= r.last;
+         });
+}
+
+CAUSEWAY_DECL bool model_part::holds_parameters(std::int64_t block, std::int64_t layers) const noexcept {
+  const bool end = block < 0 || block >= layers;
+  if (!has_blocks_) return end;
+  if (!has_ends_) return !end && holds(block);
+  return holds(std::clamp(block, std::int64_t{0}, layers - 1));
+}
+
+CAUSEWAY_DECL result<void> model_part::check(std::int64_t layers) const {
+  std::int64_t from = 0;
+  for (const block_range& r : ranges_) {
+    if (r.first < from || r.last <= r.first || r.last > layers) {
+      return fail(errc::invalid_argument, "model part",
+                  "blocks " + text(r) + " of a model with " + std::to_string(layers) +
+                      "; ranges must rise, be apart and have at least one block");
+    }
+    from = r.last + 1;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::string model_part::text(const block_range& r) {
+  return "[" + std::to_string(r.first) + ", " + std::to_string(r.last) + ")";
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+#endif
+
+// ---- causeway/optim/optimizer.hpp ----
+#ifndef CAUSEWAY_OPTIM_OPTIMIZER_HPP
+#define CAUSEWAY_OPTIM_OPTIMIZER_HPP
+
+// What an optimizer is, and what all of them need: state beside the flat parameters, and a walk over the parameters that
+// knows which are decayed. An optimizer is a regular value; it sees the flat buffers and the segments, never the model.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
+
+/// What changes from step to step.
+struct step_options {
+  float learning_rate = 1e-3F;
+  float gradient_scale = 1.0F;  ///< multiplies every gradient: one over the tokens, times the clipping factor
+  /// Where not empty, an optimizer with `reports_updates` adds what it subtracts from each value, before rounding it to the
+  /// size of the value.
+  std::span<float> update_sum{};
+};
+
+/// `reset(length)` starts over for flat buffers of that length; `step` moves the values and leaves the gradients alone;
+/// `serialize` visits all that a checkpoint must keep.
+template <class O>
+concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
+  { O::name } -> std::convertible_to<std::string_view>;
+  { o.reset(std::int64_t{}) } -> std::same_as<void>;
+  { o.step(pool, view, options) } -> std::same_as<void>;
+};
+
+/// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
+/// the sum.
+template <class O>
+inline constexpr bool is_linear = requires {
+  requires O::linear;
+};
+
+/// Whether `O` fills step_options::update_sum.
+template <class O>
+concept ReportsUpdates = Optimizer<O> && requires {
+  requires O::reports_updates;
+};
+
+/// Flat f32 state, zeroed, aligned as the parameters are.
+class state_buffer {
+ public:
+  state_buffer() = default;
+  explicit state_buffer(std::int64_t length, const memory_source& source = {})
+      : source_{source}, values_{static_cast<std::size_t>(length), source} {}
+
+  [[nodiscard]] float* data() noexcept { return values_.data(); }
+  [[nodiscard]] const float* data() const noexcept { return values_.data(); }
+  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(values_.size()); }
+  [[nodiscard]] std::span<const float> span() const noexcept { return values_.span(); }
+
+  /// Through pieces of 4 MiB, so that a checkpoint needs no second copy of the state.
+  template <class Archive>
+  void serialize(Archive& ar) {
+    if constexpr (requires { ar.view(std::span<float>{}); }) {
+      return ar.view(values_.span());  // an archive that refers to memory instead of copying it
+    }
+    std::uint64_t length = values_.size();
+    ar(length);
+    if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length), source_};
+    constexpr std::size_t most = std::size_t{1} << 20U;
+    std::vector<float> piece;
+    for (std::size_t begin = 0; begin < values_.size(); begin += most) {
+      const std::size_t count = std::min(most, values_.size() - begin);
+      piece.assign(values_.data() + begin, values_.data() + begin + count);
+      ar(piece);
+      std::copy_n(piece.data(), std::min(count, piece.size()), values_.data() + begin);
+    }
+  }
+
+ private:
+  memory_source source_;
+  aligned_buffer<float> values_;
+};
+
+namespace detail {
+
+/// Whether weight decay applies: to matrices and tables, not to biases and gains.
+constexpr bool decays(parameter_kind kind) noexcept { return kind != parameter_kind::vector; }
+
+/// Calls `f(begin, count, decays)` on the calling thread for the pieces of [part.begin, part.end) of the flat buffers,
+/// cut where decay starts or ends. A segment's padding belongs to it.
+template <class F>
+void for_pieces(std::span<const parameter_segment> segments, index_range part, F&& f) {
+  for (std::size_t s = 0; s < segments.size();) {
+    const bool decay = decays(segments[s].kind);
+    const std::int64_t begin = s == 0 ? 0 : segments[s].offset;
+    while (s < segments.size() && decays(segments[s].kind) == decay) ++s;
+    const std::int64_t end = s < segments.size() ? segments[s].offset : part.end;
+    const std::int64_t first = std::max(begin, part.begin);
+    const std::int64_t last = std::min(end, part.end);
+    if (first < last) f(first, last - first, decay);
+  }
+}
+
+/// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
+template <class F>
+void for_all_pieces(thread_pool& pool, const parameter_view& view, F&& f) {
+  const auto length = static_cast<std::int64_t>(view.values.size());
+  const auto walk = [&](index_range part) {
+    if (view.segments.empty()) {
+      f(part.begin, part.size(), true);
+    } else {
+      for_pieces(view.segments, part, f);
+    }
+  };
+  constexpr std::int64_t smallest_share = 16384;  // fewer elements are not worth waking a second thread for
+  if (length <= smallest_share) {
+    if (length > 0) walk({0, length});
+  } else {
+    pool.for_range(length, 64, walk);
+  }
+}
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_OPTIMIZER_HPP
+
+// ---- causeway/optim/divisible.hpp ----
+#ifndef CAUSEWAY_OPTIM_DIVISIBLE_HPP
+#define CAUSEWAY_OPTIM_DIVISIBLE_HPP
+
+// Optimizer state that can be taken apart by parameters, for peers whose part of the model changes during a run.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
+
+/// `moments()`: all state that belongs to single parameters, in the layout of the parameters. `resume(length, steps)`: as
+/// after that many steps, with moments of zero.
+template <class O>
+concept Divisible = Optimizer<O> && requires(O& o) {
+  { o.moments().size() } -> std::convertible_to<std::size_t>;
+  { o.moments()[0] } -> std::convertible_to<std::span<float>>;
+  { o.resume(std::int64_t{}, std::uint64_t{}) } -> std::same_as<void>;
+};
+
+/// State for `to`, flat buffers of `length` values: what `from` had of it stays, the rest is zero. Both are in memory at
+/// once.
+template <Divisible O>
+void divide(O& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to, std::int64_t length,
+            std::uint64_t steps) {
+  std::vector<std::vector<float>> before;
+  for (const std::span<float> m : inner.moments()) before.emplace_back(m.begin(), m.end());
+  inner.resume(length, steps);
+  for_common_pieces(from, to, [&](const parameter_segment& old, const parameter_segment& now) {
+    for (std::size_t m = 0; m < before.size(); ++m) {
+      std::copy_n(before[m].begin() + old.offset, old.size(), inner.moments()[m].begin() + now.offset);
+    }
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_DIVISIBLE_HPP
+
+// ---- causeway/train/contribution.hpp ----
+#ifndef CAUSEWAY_TRAIN_CONTRIBUTION_HPP
+#define CAUSEWAY_TRAIN_CONTRIBUTION_HPP
+
+// Which of the samples that a peer has trained on its next exchange is for.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// Samples since the last committed contribution. A regular value.
+class contribution {
+ public:
+  void add(std::uint64_t samples) noexcept {
+    samples_ += samples;
+    trained_ += samples;
+  }
+  /// What is trained from now on is for the exchange after the next one; until `open`, or until it is closed again.
+  void close() noexcept { closed_at_ = trained_; }
+  void open() noexcept { closed_at_.reset(); }
+
+  [[nodiscard]] std::uint64_t all() const noexcept { return samples_; }
+  [[nodiscard]] std::uint64_t ever() const noexcept { return trained_; }  ///< whatever became of them
+  /// Of them, the last ones, which are for the exchange after the next one.
+  [[nodiscard]] std::uint64_t later() const noexcept { return closed_at_ ? std::min(samples_, trained_ - *closed_at_) : 0; }
+  void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
+  void give_up() noexcept { samples_ = 0; }
+
+  /// There is nothing to train from yet: this peer draws no samples until `resume`, or until so many rounds have `passed`
+  /// that nobody seems to have anything better.
+  void pause() noexcept {
+    if (!std::exchange(paused_, true)) passed_ = 0;
+  }
+  void resume() noexcept { paused_ = false; }
+  void passed() noexcept { ++passed_; }
+  /// A round is so many samples of all peers together.
+  void gather(std::uint64_t round_samples) noexcept { round_samples_ = round_samples; }
+  [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
+
+  [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
+
+ private:
+  static constexpr std::uint32_t most_passed = 8;
+
+  std::uint64_t samples_ = 0;
+  std::uint64_t round_samples_ = 0;
+  std::uint64_t trained_ = 0;  ///< ever
+  std::optional<std::uint64_t> closed_at_;
+  bool paused_ = false;
+  std::uint32_t passed_ = 0;  ///< rounds
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_CONTRIBUTION_HPP
+
+// ---- causeway/train/elastic_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+
+// What the context asks of a membership that changes during a run. train/member.hpp implements it over net::fabric; a run
+// with a fixed set of peers has none.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// The memory that all peers hold alike after a committed round, in pieces whose order and sizes are equal on all of them.
+/// The first piece holds the shared parameters.
+struct shared_state {
+  std::vector<std::span<std::byte>> parts;
+  /// Called on the trainer's thread when other contents were put there. `previous`: see ElasticPolicy::adopt.
+  std::function<void(std::span<const float> previous)> adopted;
+  /// Called on the trainer's thread: does to the parts what the next round did, whose mean this is. None: this policy
+  /// cannot.
+  std::function<result<void>(std::span<const float> mean)> replay{};
+  /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
+  /// again; else nobody's business.
+  std::vector<std::span<std::byte>> own{};
+  /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready.
+  std::uint64_t round_samples = 0;
+  /// What the policy keeps for each parameter, the shared parameters first; where these pieces lie changes with `divide`.
+  /// None: it cannot be divided.
+  std::function<std::vector<std::span<float>>()> rows{};
+  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
+  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
+  std::function<std::vector<std::span<std::byte>>()> memory{};
+  std::function<result<void>()> forget{};
+  /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
+  std::size_t of_model = 0;
+};
+
+/// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
+template <class Comm, class Context>
+void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
+  state.rows = [&comm] { return comm.block_rows(); };
+  state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
+  state.memory = [&comm] { return comm.memory(); };
+  state.forget = [&comm, &ctx] { return comm.forget(ctx); };
+}
+
+/// The exchange that a peer has been let into.
+struct round_entry {
+  net::any_transport* transport = nullptr;  ///< to the peers that take part, numbered without gaps
+  std::uint64_t round = 0;                  ///< the one that is being made
+  std::uint64_t parent = 0;                 ///< names the committed state that contributions are based on
+  time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
+  double share = 0;                         ///< this peer's samples / everybody's
+  std::vector<double> shares{};             ///< the same of each peer that takes part
+  std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
+  std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
+  bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
+  std::uint32_t attempt = 0;                ///< another one for every attempt at a round
+  bool last = false;                        ///< with it all samples of the run's budget are contributed
+  /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
+  /// goes from there to everybody.
+  std::optional<net::peer_index> result_at{};
+  std::span<const float> result{};  ///< that, where this peer has it
+  bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
+};
+
+/// Thread safety: all calls from the trainer's thread.
+class elastic_group {
+ public:
+  virtual ~elastic_group() = default;
+
+  /// A number that stays the same for this peer across restarts.
+  [[nodiscard]] virtual std::uint64_t identity() const = 0;
+
+  /// How many peers the run is meant to have.
+  [[nodiscard]] virtual std::uint32_t expected() const { return 1; }
+
+  /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
+  virtual result<void> open(shared_state state, thread_pool& pool) = 0;
+
+  /// Blocks until the next exchange may begin. `samples`: what this peer has trained on since its last committed
+  /// contribution, for this exchange; `later`: after them, for the one that follows. Entering again before the exchange
+  /// failed gives the same entry.
+  virtual result<round_entry> enter(std::uint64_t samples, std::uint64_t later) = 0;
+
+  /// Without waiting: this peer has gathered `samples` (shared_state::round_samples). Whether it is time to enter.
+  virtual bool announce(std::uint64_t) { return true; }
+
+  /// Without waiting: says that this peer is ready, as `enter` does, with as many. Whether there is more for that to do
+  /// than to wait for the others.
+  virtual bool stand_by(std::uint64_t, std::uint64_t) { return true; }
+
+  /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
+  [[nodiscard]] virtual bool exchange_waits() const { return false; }
+
+  /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
+  /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
+  [[nodiscard]] virtual net::any_transport lasting() { return {}; }
+
+  /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
+  virtual void leave() {}
+
+  /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
+  /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
+  /// was more than one row.
+  virtual result<void> exchanged(std::span<const float> mean) = 0;
+
+  /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
+  /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
+  virtual result<verdict> decide(const result<void>& outcome, bool candidate) = 0;
+
+  /// Whether `sit_out` may be called.
+  [[nodiscard]] virtual bool can_sit_out() const { return false; }
+
+  /// What this peer computed since its last commit cannot be used, and `why` says what is wrong with it: gives it up, gets
+  /// the shared state back as it was committed, and calls shared_state::adopted. For the rounds that follow, more of them
+  /// after each time in a row, `draw` gives nothing: this peer takes part with no contribution. Ends with verdict::commit,
+  /// or with an error where it happened too often.
+  virtual result<verdict> sit_out(const error& why) { return why; }
+
+  /// The newest committed round that this peer holds, and the name of its state.
+  [[nodiscard]] virtual std::uint64_t round() const = 0;
+  [[nodiscard]] virtual std::uint64_t parent() const = 0;
+  [[nodiscard]] virtual std::uint64_t state_hash() const = 0;
+
+  /// Samples that the last `decide` put into a commit, out of those given to `enter`.
+  [[nodiscard]] virtual std::uint64_t contributed() const = 0;
+
+  /// Up to `count` sample numbers that the ledger gave this peer, after the first `skipped` of them.
+  [[nodiscard]] virtual std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) = 0;
+  /// Whether every sample of the run's budget is in a commit.
+  [[nodiscard]] virtual bool budget_used() const = 0;
+
+  /// The trainer ends: the memory that `open` was given is about to go, and is not touched after this call. `stays`:
+  /// somebody else holds this group, too, so what was committed last is copied, and given to who asks for it, until the
+  /// group goes. Of what is above only `leave` and what changes nothing may be called from then on.
+  virtual void close(bool) {}
+};
+
+/// Closes a group when it goes, if it was given one: a trainer's last member.
+class opened_group {
+ public:
+  opened_group() = default;
+  /// `holders`: of the group, among those that go with this object; without it.
+  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
+      : group_{std::move(group)}, holders_{holders + 1} {}
+  opened_group(opened_group&&) noexcept = default;
+  opened_group& operator=(opened_group&& other) noexcept {
+    std::swap(group_, other.group_);
+    std::swap(holders_, other.holders_);
+    return *this;
+  }
+  ~opened_group() {
+    if (group_) group_->close(group_.use_count() > holders_);
+  }
+
+ private:
+  std::shared_ptr<elastic_group> group_;
+  long holders_ = 0;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+
+// ---- causeway/optim/schedule.hpp ----
+#ifndef CAUSEWAY_OPTIM_SCHEDULE_HPP
+#define CAUSEWAY_OPTIM_SCHEDULE_HPP
+
+// Learning rates as pure functions of the step, so that a run continued from a checkpoint needs no schedule state.
+
+#include <numbers>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
+
+/// `at(step)` is the rate of step 0, 1, 2, ...
+template <class S>
+concept Schedule = requires(const S& s, std::uint64_t step) {
+  { s.at(step) } -> std::same_as<float>;
+};
+
+/// The same rate always.
+struct constant {
+  float rate = 1e-3F;
+
+  [[nodiscard]] constexpr float at(std::uint64_t) const noexcept { return rate; }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(rate);
+  }
+};
+
+/// Linear from peak/warmup_steps at step 0 to `peak` at step warmup_steps - 1, then half a cosine down to
+/// `final_fraction`·peak at step total_steps, and constant after that.
+struct warmup_cosine {
+  float peak = 1e-3F;
+  std::uint64_t warmup_steps = 100;
+  std::uint64_t total_steps = 1000;
+  float final_fraction = 0.1F;
+
+  [[nodiscard]] float at(std::uint64_t step) const noexcept {
+    if (step < warmup_steps) {
+      return static_cast<float>(static_cast<double>(peak) * static_cast<double>(step + 1) /
+                                static_cast<double>(warmup_steps));
+    }
+    const std::uint64_t span = total_steps > warmup_steps ? total_steps - warmup_steps : 0;
+    const std::uint64_t done = std::min(step - warmup_steps, span);
+    const double progress = span == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(span);
+    const double cosine = 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+    const double floor = static_cast<double>(final_fraction);
+    return static_cast<float>(static_cast<double>(peak) * (floor + (1.0 - floor) * cosine));
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(peak, warmup_steps, total_steps, final_fraction);
+  }
+};
+
+static_assert(Schedule<constant> && Schedule<warmup_cosine>);
+
+/// Any schedule, held by value.
+class schedule {
+ public:
+  template <class S>
+    requires(!std::same_as<S, schedule>)
+  &&Schedule<S> schedule(S s) : at_{[s](std::uint64_t step) { return s.at(step); }} {}  // NOLINT: converting on purpose
+
+  [[nodiscard]] float at(std::uint64_t step) const { return at_(step); }
+
+ private:
+  std::function<float(std::uint64_t)> at_;
+};
+static_assert(Schedule<schedule>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_SCHEDULE_HPP
+
+// ---- causeway/train/environment.hpp ----
+#ifndef CAUSEWAY_TRAIN_ENVIRONMENT_HPP
+#define CAUSEWAY_TRAIN_ENVIRONMENT_HPP
+
+// What a training is given besides its model and its policies: where it runs, and what is the same on all peers.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// Where a peer runs: its network, its clock, and where its messages go. `exchange` says how sums travel (deadline, chunks,
+/// algorithm) and must be equal on all peers: collective::tuned_for_streams makes it for links of several streams. Its pool
+/// and workspace are the context's to set.
+struct environment {
+  net::any_transport transport{};
+  any_clock clock{};
+  log_sink log{};
+  collective::collective_options exchange{};
+  /// Peers that come and go, for fault::quorum; `transport` is not used then. train/member.hpp makes one.
+  std::shared_ptr<elastic_group> group{};
+};
+
+struct trainer_options {
+  std::uint64_t seed = 1;  ///< of everything random in the run; equal on all peers
+  optim::schedule learning_rate = optim::constant{3e-4F};
+  float clip_norm = 1.0F;        ///< of the whole gradient; 0 = no clipping
+  std::uint32_t hash_every = 1;  ///< rounds between full hashes of the committed parameters; 0 = never
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_ENVIRONMENT_HPP
 
 // ---- causeway/kernels/cpu_features.hpp ----
 #ifndef CAUSEWAY_KERNELS_CPU_FEATURES_HPP
@@ -13441,6 +14199,35 @@ void for_rows(thread_pool& pool, std::int64_t rows, std::int64_t columns, F&& f)
 #define CAUSEWAY_FAST_KERNEL(arguments, ...) CAUSEWAY_KERNEL_COPIES(, arguments, __VA_ARGS__)
 
 #endif  // CAUSEWAY_KERNELS_TARGETS_HPP
+
+// ---- causeway/kernels/reduce.hpp ----
+#ifndef CAUSEWAY_KERNELS_REDUCE_HPP
+#define CAUSEWAY_KERNELS_REDUCE_HPP
+
+// Sums over flat arrays, in f64. An array is cut into 64 blocks whatever the number of threads, and the blocks' sums are
+// added in order: the result is the same bits on every machine and for every number of threads, so peers with different
+// processors clip by the same gradient norm.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// Sum of x[i]. Reads 4 bytes an element.
+CAUSEWAY_DECL double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level());
+
+/// Sum of x[i]·y[i]. Reads 8 bytes an element.
+CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count,
+                         simd_level level = detect_simd_level());
+
+/// Sum of x[i]². Reads 4 bytes an element. NaN or infinite where x is.
+CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
+                                    simd_level level = detect_simd_level());
+
+/// Whether no element is NaN or infinite. Reads 4 bytes an element.
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count,
+                              simd_level level = detect_simd_level());
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_REDUCE_HPP
 
 // ---- causeway/tensor/dtype.hpp ----
 #ifndef CAUSEWAY_TENSOR_DTYPE_HPP
@@ -13759,6 +14546,412 @@ CAUSEWAY_ALWAYS_INLINE float sum_lanes(std::int64_t count, Term&& term, Last&& l
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
 #endif  // CAUSEWAY_KERNELS_SIMD_MATH_HPP
+
+// ---- causeway/kernels/impl/reduce.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
+#define CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
+
+// Bodies of kernels/reduce.hpp.
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+using f64x2 [[gnu::vector_size(16)]] = double;
+
+/// The product of two f32 is exact in f64, so nothing here depends on contraction.
+CAUSEWAY_ALWAYS_INLINE void load(f64x2& v, const float* p) {
+#if defined(__x86_64__)
+  v = _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+#else
+  v = f64x2{static_cast<double>(p[0]), static_cast<double>(p[1])};
+#endif
+}
+
+/// Sum of `term(accumulator, i)` over pairs, then `last(i)` for what is left. Pairs, because GCC makes wider conversions
+/// out of them and shuffles; eight accumulators, because one would wait for itself.
+template <class Term, class Last>
+CAUSEWAY_ALWAYS_INLINE double sum_in_double(std::int64_t count, Term&& term, Last&& last) {
+  f64x2 a{}, b{}, c{}, d{}, e{}, f{}, g{}, h{};
+  std::int64_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    term(a, i);
+    term(b, i + 2);
+    term(c, i + 4);
+    term(d, i + 6);
+    term(e, i + 8);
+    term(f, i + 10);
+    term(g, i + 12);
+    term(h, i + 14);
+  }
+  for (; i + 2 <= count; i += 2) term(a, i);
+  a = ((a + b) + (c + d)) + ((e + f) + (g + h));
+  double sum = a[0] + a[1];
+  for (; i < count; ++i) sum += last(i);
+  return sum;
+}
+
+struct sum_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 v;
+          load(v, x + i);
+          sum += v;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]); });
+  }
+};
+
+/// Not `dot` of x with itself: conversions are the bottleneck.
+struct square_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 v;
+          load(v, x + i);
+          sum += v * v;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+  }
+};
+
+struct dot_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, const float* y, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 a, b;
+          load(a, x + i);
+          load(b, y + i);
+          sum += a * b;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(y[i]); });
+  }
+};
+
+struct finite_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
+    f32x16 seen{};  // x * 0 is NaN where x is not finite, and NaN stays
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      detail::load(v, x + i, part);
+      seen += v * 0.0F;
+    });
+    return horizontal_sum(seen) == 0.0F;
+  }
+};
+
+inline constexpr std::int64_t reduction_blocks = 64;
+
+/// The sum of `block_sum(range)` over the fixed blocks of [0, count), in order.
+template <class BlockSum>
+double sum_of_blocks(thread_pool& pool, std::int64_t count, BlockSum&& block_sum) {
+  const std::int64_t block = ((count + reduction_blocks - 1) / reduction_blocks + 63) / 64 * 64;
+  std::array<double, static_cast<std::size_t>(reduction_blocks)> sums{};
+  const auto sum_part = [&](index_range blocks) {
+    for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
+      const std::int64_t begin = b * block < count ? b * block : count;
+      const std::int64_t end = begin + block < count ? begin + block : count;
+      sums[static_cast<std::size_t>(b)] = block_sum(index_range{begin, end});
+    }
+  };
+  if (count <= smallest_share) {
+    sum_part({0, reduction_blocks});
+  } else {
+    pool.for_range(reduction_blocks, 1, sum_part);
+  }
+  double total = 0.0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::sum_kernel>(level, x + part.begin, part.size());
+  });
+}
+
+CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count, simd_level level) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::dot_kernel>(level, x + part.begin, y + part.begin, part.size());
+  });
+}
+
+CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::square_kernel>(level, x + part.begin, part.size());
+  });
+}
+
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+           return detail::dispatch<detail::finite_kernel>(level, x + part.begin, part.size()) ? 0.0 : 1.0;
+         }) == 0.0;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
+#endif
+
+// ---- causeway/optim/clip.hpp ----
+#ifndef CAUSEWAY_OPTIM_CLIP_HPP
+#define CAUSEWAY_OPTIM_CLIP_HPP
+
+// Clipping by the global norm (Pascanu et al. 2013). The norm is a sum in f64 in a fixed order that depends on neither
+// threads nor processor; the factor is folded into the optimizer's gradient_scale, so gradients are not written again.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
+
+/// The Euclidean norm of all gradients. Reads 4 bytes an element. NaN or infinite if a gradient is, or if the norm itself
+/// is beyond f32.
+inline float global_norm(thread_pool& pool, std::span<const float> gradients) {
+  const auto count = static_cast<std::int64_t>(gradients.size());
+  return static_cast<float>(std::sqrt(kernels::sum_of_squares(pool, gradients.data(), count)));
+}
+
+/// The factor that brings `norm` down to `max_norm`: at most 1, and 1 where clipping is off (max_norm <= 0).
+constexpr float clip_scale(float norm, float max_norm) noexcept {
+  return max_norm > 0.0F && norm > max_norm ? max_norm / norm : 1.0F;
+}
+
+/// Fails with errc::non_finite when `norm` is NaN or infinite; such gradients must not reach an optimizer.
+inline result<void> check_norm(float norm, std::string where) {
+  if (std::isfinite(norm)) return {};
+  return fail(errc::non_finite, std::move(where),
+              "the gradient norm is not finite; skip the step, or lower the learning rate or lengthen its warm-up");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_CLIP_HPP
+
+// ---- causeway/train/inner_steps.hpp ----
+#ifndef CAUSEWAY_TRAIN_INNER_STEPS_HPP
+#define CAUSEWAY_TRAIN_INNER_STEPS_HPP
+
+// The inner optimizer of a trainer and what goes with each of its steps: the learning rate, clipping, and what is done with
+// a gradient that is not finite.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+template <optim::Optimizer Inner>
+class inner_steps {
+ public:
+  explicit inner_steps(Inner inner) : inner_{std::move(inner)} {}
+
+  [[nodiscard]] Inner& optimizer() noexcept { return inner_; }
+  [[nodiscard]] float gradient_norm() const noexcept { return gradient_norm_; }  ///< of the last step
+  [[nodiscard]] float learning_rate() const noexcept { return rate_; }           ///< of the last step
+  [[nodiscard]] float next_learning_rate(const trainer_options& options, std::uint64_t step) const {
+    return rate_factor_ * options.learning_rate.at(scheduled_at_.value_or(step));
+  }
+  void multiply_learning_rate(float factor) noexcept { rate_factor_ = factor; }
+  void schedule_at(std::uint64_t step) noexcept { scheduled_at_ = step; }
+
+  /// See training_context.
+  result<void> track_updates(std::span<float> sum) {
+    if constexpr (optim::ReportsUpdates<Inner>) {
+      updates_ = sum;
+      return {};
+    } else {
+      return fail(errc::unsupported, std::string{Inner::name},
+                  "this inner optimizer does not report its updates; use pseudo_gradient::difference, or optim::sgd");
+    }
+  }
+
+  void skip() noexcept { skip_ = true; }
+  /// Whether the step that comes next is to be left out, once.
+  [[nodiscard]] bool is_skipped() noexcept { return std::exchange(skip_, false); }
+
+  /// Of step `number`: errc::non_finite where there is none with this gradient.
+  result<void> check(float norm, std::uint64_t number) {
+    gradient_norm_ = norm;
+    return optim::check_norm(norm, "step " + std::to_string(number));
+  }
+  /// Moves the parameters by the gradient that was checked.
+  void step(thread_pool& pool, const parameter_view& view, const trainer_options& options, std::uint64_t before) {
+    without_gradient_ = 0;
+    rate_ = next_learning_rate(options, before);
+    inner_.step(pool, view,
+                {.learning_rate = rate_,
+                 .gradient_scale = optim::clip_scale(gradient_norm_, options.clip_norm),
+                 .update_sum = updates_});
+  }
+
+  /// A gradient was not finite. Whether it may be passed over: not if there were too many in a row.
+  [[nodiscard]] bool may_go_without() noexcept { return ++without_gradient_ <= most_without; }
+  void begin_anew() noexcept { without_gradient_ = 0; }
+
+ private:
+  static constexpr std::uint32_t most_without = 3;  // in a row, before the shared state is taken over again
+
+  Inner inner_;
+  std::span<float> updates_;
+  float gradient_norm_ = 0, rate_ = 0, rate_factor_ = 1;
+  std::optional<std::uint64_t> scheduled_at_;
+  std::uint32_t without_gradient_ = 0;  // steps in a row
+  bool skip_ = false;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_INNER_STEPS_HPP
+
+// ---- causeway/collective/encoding.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
+#define CAUSEWAY_COLLECTIVE_ENCODING_HPP
+
+// What a collective needs of a codec. Every compress::Codec is one; the codecs themselves live elsewhere, since a
+// collective does not care how a float becomes fewer bytes.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// - `C::raw`: the encoded bytes are the floats themselves, so that they may be sent from where they lie;
+/// - `block()`: cutting values at multiples of it does not change what they decode to;
+/// - `encoded_size(n)`: exact bytes of n encoded values; `encode` and `decode` must produce and accept just that many.
+template <class C>
+concept Encoding = requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values,
+                            std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
+  {bool{C::raw}};
+  { c.block() } -> std::same_as<std::size_t>;
+  { c.encoded_size(n) } -> std::same_as<std::size_t>;
+  { c.encode(pool, values, room) } -> std::same_as<std::size_t>;
+  { c.decode(pool, bytes, decoded) } -> std::same_as<result<void>>;
+};
+
+/// Floats as they are. For the plain sums: nothing is ever encoded.
+struct raw_encoding {
+  static constexpr bool raw = true;
+  static constexpr std::size_t block() noexcept { return 1; }
+  static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(float); }
+  static std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) noexcept { return 0; }
+  static result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) { return {}; }
+};
+static_assert(Encoding<raw_encoding>);
+
+/// Whether finite values are still finite once they were encoded: some are too large for 16 bits. Cost: as a round trip.
+template <Encoding C>
+bool survives(const C& codec, thread_pool& pool, std::span<const float> values) {
+  if constexpr (C::raw) {
+    return true;
+  } else {
+    std::vector<std::byte> bytes(codec.encoded_size(values.size()));
+    std::vector<float> back(values.size());
+    bytes.resize(codec.encode(pool, values, bytes));
+    return codec.decode(pool, bytes, back).has_value();
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_ENCODING_HPP
+
+// ---- causeway/collective/refusal.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+#define CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+
+// "The values of peer p cannot be used", as eight bytes. A peer whose values are refused must not make the others wait: a
+// collective goes on to its end, tells everybody whose values were refused, and then fails on all peers alike.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// Whose values were refused and why. `peer` equal to the number of peers: nobody's; the sum itself is too large for f32
+/// (errc::non_finite), or there are no weights to divide by (errc::invalid_argument). Other codes are of this peer's
+/// device.
+struct refusal {
+  std::uint32_t peer = 0;
+  errc code = errc::non_finite;
+  bool told = false;  ///< by another peer: this one has not seen the values
+};
+
+using refusal_bytes = std::array<std::byte, 8>;
+
+CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept;
+
+/// Reads what a peer claims; nullopt when it makes no sense.
+CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept;
+
+/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
+/// counts for more than what it was told of the same peer.
+CAUSEWAY_DECL void note(std::optional<refusal>& kept, const refusal& r) noexcept;
+
+/// error::culprit is the refused peer, unless this one was only told.
+CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+
+// ---- causeway/collective/impl/refusal.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+
+// Bodies of collective/refusal.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept {
+  const std::uint32_t words[2] = {r.peer, static_cast<std::uint32_t>(r.code)};
+  refusal_bytes bytes;
+  std::memcpy(bytes.data(), words, sizeof words);
+  return bytes;
+}
+
+CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
+  if (bytes.size() != sizeof(refusal_bytes)) return std::nullopt;
+  std::uint32_t words[2];
+  std::memcpy(words, bytes.data(), sizeof words);
+  const auto code = static_cast<errc>(words[1]);
+  const bool known = code == errc::non_finite || code == errc::corrupt || code == errc::protocol;
+  const bool weights = code == errc::invalid_argument && words[0] == peers;
+  if (words[0] > peers || words[1] > 0xFFFFU || !(known || weights)) return std::nullopt;
+  return refusal{words[0], code, true};
+}
+
+CAUSEWAY_DECL void note(std::optional<refusal>& kept, const refusal& r) noexcept {
+  const bool seen = kept && r.peer == kept->peer && !r.told;
+  if (!kept || r.peer < kept->peer || seen) kept = r;
+}
+
+CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers) {
+  if (r.peer == peers && r.code == errc::invalid_argument) {
+    return fail(errc::invalid_argument, "exchange",
+                "the weights of all peers add up to 0: nobody contributes to this mean");
+  }
+  if (r.peer == peers && r.code != errc::non_finite) {
+    return fail(r.code, "exchange", "this peer's device failed while it added the messages");
+  }
+  if (r.peer == peers) {
+    return fail(errc::non_finite, "all-reduce", "the sum of finite values is too large for f32; lower the learning rate");
+  }
+  const char* what = r.code == errc::non_finite ? "its values hold NaN or infinity; nobody uses this round's result"
+                     : r.code == errc::corrupt  ? "its values cannot be decoded; nobody uses this round's result"
+                                                : "it sent the wrong number of bytes; do all peers run the same options?";
+  error e = fail(r.code, "peer " + std::to_string(r.peer), what);
+  if (!r.told) e.culprit = r.peer;
+  return e;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+#endif
 
 // ---- causeway/collective/sum.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SUM_HPP
@@ -14675,241 +15868,419 @@ template result<void> detail::all_reduce(net::any_transport&, const net::message
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
 #endif
 
-// ---- causeway/collective/broadcast.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-#define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+// ---- causeway/kernels/rows.hpp ----
+#ifndef CAUSEWAY_KERNELS_ROWS_HPP
+#define CAUSEWAY_KERNELS_ROWS_HPP
 
-// One peer's bytes to all others.
+// Arithmetic of communication policies on whole rows. A policy asks its context for `rows()`: on a processor that is
+// host_rows, beside a model on a device something of the same members that works in the device's memory (cuda/rows.hpp).
+// One rounding an operation everywhere, so both give the same bits.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// Steps that were taken while a result was on its way, and where they should have begun (axis::compensated).
+struct compensation {
+  float steps = 1.0F;   ///< τ
+  float lambda = 0.5F;  ///< of the correction
+};
+
+/// One outer step among peers that do not share parameters (axis::gossip_nesterov).
+struct gossip_coefficients {
+  float alpha = 0.5F;  ///< momentum
+  float beta = 0.7F;   ///< rate of the mean progress
+  float gamma = 0.7F;  ///< pull toward the mean parameters
+};
 
 namespace detail {
 
-/// The root sends to everybody: one latency, n-1 times the size on the root's link.
-template <net::Transport T>
-result<void> broadcast_flat(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data) {
-  const net::peer_index self = transport.self();
-  if (self != root) {
-    ops.receive(0, root, part{}, data);
-    return ops.wait_exact(0, root, data.size());
+struct blend_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, const float* x, float beta, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 vy, vx;
+      load(vy, y + i, part);
+      load(vx, x + i, part);
+      store(y + i, alpha * vy + beta * vx, part);
+    });
   }
-  for (net::peer_index p = 0; p < transport.size(); ++p) {
-    if (p != root) ops.send(p, p, part{}, data);
-  }
-  for (net::peer_index p = 0; p < transport.size(); ++p) CAUSEWAY_TRY(ops.finish(p, p));
-  return {};
-}
+};
 
-/// From peer to peer, chunk by chunk: nobody sends more than the size once.
-template <net::Transport T>
-result<void> broadcast_chain(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data,
-                             std::size_t chunk, std::size_t chunks) {
-  const net::peer_index self = transport.self();
-  const std::uint32_t peers = transport.size();
-  const bool first = self == root;
-  const bool last = (self + 1) % peers == root;
-  const net::peer_index left = (self + peers - 1) % peers;
-  const net::peer_index right = (self + 1) % peers;
-  const auto piece = [&](std::size_t k) { return data.subspan(k * chunk, std::min(chunk, data.size() - k * chunk)); };
-  for (std::size_t k = 0; k < chunks && !first; ++k) ops.receive(k, left, part{0, k}, piece(k));
-  for (std::size_t k = 0; k < chunks; ++k) {
-    if (!first) CAUSEWAY_TRY(ops.wait_exact(k, left, piece(k).size()));
-    if (!last) ops.send(chunks + k, right, part{0, k}, piece(k));
+struct compensate_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* shared, const float* at_send, std::int64_t count,
+                                         compensation c) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 value, target, sent;
+      load(value, y + i, part);
+      load(target, shared + i, part);
+      load(sent, at_send + i, part);
+      const f32x16 g = (sent - value) / c.steps;
+      store(y + i, target - c.steps * (g + c.lambda * g * g * (target - sent)), part);
+    });
   }
-  for (std::size_t k = 0; k < chunks; ++k) CAUSEWAY_TRY(ops.finish(chunks + k, right));
-  return {};
-}
+};
+
+struct gossip_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* shared, float* velocity, const float* mean, const float* mean_shared,
+                                         std::int64_t count, gossip_coefficients c) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 value, v, step, target;
+      load(value, shared + i, part);
+      load(v, velocity + i, part);
+      load(step, mean + i, part);
+      load(target, mean_shared + i, part);
+      v = c.alpha * v - c.beta * step + c.gamma * (target - value);
+      store(velocity + i, v, part);
+      store(shared + i, value + v, part);
+    });
+  }
+};
 
 }  // namespace detail
 
-/// `data` of `root` replaces everybody's; all give as many bytes. Up to options.one_shot_bytes the root sends to each peer
-/// (1 latency, (n-1) size bytes); beyond, the bytes go along a chain of the peers in chunks (n-1 latencies, each peer sends
-/// at most the size once). Errors name the peer that was waited for.
-template <net::Transport T>
-result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<std::byte> data,
-                       const collective_options& options = {}) {
-  CAUSEWAY_EXPECT(root < transport.size());
-  if (data.empty() || transport.size() == 1) return {};
-  collective_workspace own;
-  auto& places = (options.workspace != nullptr ? *options.workspace : own).operations();
-  if (data.size() <= options.one_shot_bytes) {
-    flight<T> ops{transport, id, options.deadline, places, transport.size()};
-    return detail::broadcast_flat(transport, ops, root, data);
-  }
-  const std::size_t chunk = std::max(options.chunk_bytes, std::size_t{1});
-  const std::size_t chunks = (data.size() + chunk - 1) / chunk;
-  flight<T> ops{transport, id, options.deadline, places, 2 * chunks};
-  return detail::broadcast_chain(transport, ops, root, data, chunk, chunks);
+/// y = alpha·y + beta·x. Moves 12 bytes an element. On the calling thread.
+inline void blend(float* y, float alpha, const float* x, float beta, std::int64_t count,
+                  simd_level level = detect_simd_level()) {
+  detail::dispatch<detail::blend_kernel>(level, y, alpha, x, beta, count);
 }
 
-/// As above, for values of a trivially copyable type. All peers must have the same byte order.
-template <net::Transport T, class V>
-  requires(std::is_trivially_copyable_v<V> && !std::same_as<V, std::byte>)
-result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<V> values,
-                       const collective_options& options = {}) {
-  return broadcast(transport, id, root, std::as_writable_bytes(values), options);
+/// y = shared − τ·(g + λ·g⊙g⊙(shared − at_send)) with g = (at_send − y)/τ. Moves 16 bytes an element. On the calling
+/// thread.
+inline void compensate(float* y, const float* shared, const float* at_send, std::int64_t count, const compensation& c,
+                       simd_level level = detect_simd_level()) {
+  detail::dispatch<detail::compensate_kernel>(level, y, shared, at_send, count, c);
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
+/// v = α·v − β·mean + γ·(mean_shared − shared); shared += v. Moves 24 bytes an element. On the calling thread.
+inline void gossip_update(float* shared, float* velocity, const float* mean, const float* mean_shared, std::int64_t count,
+                          const gossip_coefficients& c, simd_level level = detect_simd_level()) {
+  detail::dispatch<detail::gossip_kernel>(level, shared, velocity, mean, mean_shared, count, c);
+}
 
-#endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-
-// ---- causeway/collective/group_view.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
-#define CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
-
-// Some peers of a transport as a Transport of their own, ranked in the order in which they are listed: pairs, regions, the
-// axis of a grid; or all of them in another order, where an algorithm sends to the next rank and the order is what costs.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
-/// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
-/// once needs different ones. Errors of the transport name its peers, not ranks.
-class group_view {
- public:
-  /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
-  /// them.
-  CAUSEWAY_DECL group_view(net::any_transport& over, std::vector<net::peer_index> members);
-
-  [[nodiscard]] net::peer_index self() const noexcept { return self_; }
-  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
-  [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
-
-  CAUSEWAY_DECL net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
-  CAUSEWAY_DECL net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
-  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline);
-  [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
-
-  /// Of the whole transport.
-  [[nodiscard]] traffic stats() const { return over_->stats(); }
-
- private:
-  static constexpr net::operation no_operation = 0;
-
-  [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
-
-  CAUSEWAY_DECL [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
-  CAUSEWAY_DECL [[nodiscard]] bool are_distinct() const;
-
-  net::any_transport* over_;
-  std::vector<net::peer_index> members_;
-  net::peer_index self_;
+/// What a context's `rows()` can do. Rows of one call are as long as each other; of `gather` and `scatter` the row is as
+/// long as the ranges together. Errors are a device's.
+template <class R>
+concept RowArithmetic = requires(const R& r, std::span<float> y, std::span<const float> x,
+                                 std::span<const index_range> ranges) {
+  { r.copy(y, x) } -> std::same_as<result<void>>;  // y = x
+  { r.zero(y) } -> std::same_as<result<void>>;
+  { r.subtract(y, x, x) } -> std::same_as<result<void>>;                          // y = a − b
+  { r.scale(y, 1.0F) } -> std::same_as<result<void>>;                             // y = α·y
+  { r.add(y, 1.0F, x) } -> std::same_as<result<void>>;                            // y += α·x
+  { r.blend(y, 1.0F, x, 1.0F) } -> std::same_as<result<void>>;                    // y = α·y + β·x
+  { r.compensate(y, x, x, compensation{}) } -> std::same_as<result<void>>;        // y, shared, at_send
+  { r.gossip(y, y, x, x, gossip_coefficients{}) } -> std::same_as<result<void>>;  // shared, velocity, means of both
+  { r.gather(ranges, x, y) } -> std::same_as<result<void>>;                       // all, row
+  { r.scatter(ranges, x, y) } -> std::same_as<result<void>>;                      // row, all
 };
-static_assert(net::Transport<group_view>);
 
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
-
-// ---- causeway/collective/impl/group_view.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
-
-// Bodies of collective/group_view.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
-    : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
-  CAUSEWAY_EXPECT(self_ < members_.size());
-  CAUSEWAY_EXPECT(are_distinct());
-}
-
-CAUSEWAY_DECL net::operation group_view::send(net::peer_index to, const net::message_id& id,
-                                              std::span<const std::byte> bytes) {
-  return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
-}
-
-CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net::message_id& id,
-                                                 std::span<std::byte> buffer) {
-  return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
-}
-
-CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
-  if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
-  return over_->wait(op, deadline);
-}
-
-CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
-  return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
-}
-
-CAUSEWAY_DECL bool group_view::are_distinct() const {
-  std::vector<net::peer_index> sorted = members_;
-  std::sort(sorted.begin(), sorted.end());
-  return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
-#endif
-
-// ---- causeway/collective/pairs.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_PAIRS_HPP
-#define CAUSEWAY_COLLECTIVE_PAIRS_HPP
-
-// Peers two by two: who meets whom, and the mean of what the two hold.
-
-#include <numeric>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// The partner of `self` when `peers` are paired at random; none for the one left over of an odd number. Peers that `draw`
-/// alike get the same pairs. Cost: O(peers).
-CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw);
-
-/// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
-/// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
-CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
-                                        std::span<float> data, std::span<float> received, time_point deadline);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_PAIRS_HPP
-
-// ---- causeway/collective/impl/pairs.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
-
-// Bodies of collective/pairs.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
-  std::vector<net::peer_index> order(peers);
-  std::iota(order.begin(), order.end(), 0U);
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
-  for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
-    if (order[i] == self) return order[i + 1];
-    if (order[i + 1] == self) return order[i];
+/// These values of a row become 0.
+template <RowArithmetic R>
+result<void> clear(const R& rows, std::span<const index_range> ranges, std::span<float> row) {
+  for (const index_range r : ranges) {
+    CAUSEWAY_TRY(rows.zero(row.subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.size()))));
   }
-  return std::nullopt;
-}
-
-CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
-                                        std::span<float> data, std::span<float> received, time_point deadline) {
-  const auto inward = transport.receive(other, id, std::as_writable_bytes(received));
-  const auto outward = transport.send(other, id, std::as_bytes(data));
-  const auto sent = transport.wait(outward, deadline);
-  const auto got = transport.wait(inward, deadline);
-  if (!sent) return sent.error();
-  if (!got) return got.error();
-  if (*got != data.size_bytes()) {
-    return fail(errc::protocol, "peer " + std::to_string(other),
-                "sent parameters of another size; check that it trains the same model");
-  }
-  for (std::size_t i = 0; i < data.size(); ++i) data[i] = 0.5F * (data[i] + received[i]);
   return {};
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
+/// On the processor, over the threads of a pool. Nothing fails.
+class host_rows {
+ public:
+  explicit host_rows(thread_pool& pool) noexcept : pool_{&pool} {}
 
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
+  result<void> copy(std::span<float> y, std::span<const float> x) const {
+    std::copy(x.begin(), x.end(), y.begin());
+    return {};
+  }
+  result<void> zero(std::span<float> y) const {
+    kernels::zero(*pool_, y.data(), std::ssize(y));
+    return {};
+  }
+  result<void> subtract(std::span<float> y, std::span<const float> a, std::span<const float> b) const {
+    kernels::subtract(*pool_, y.data(), a.data(), b.data(), std::ssize(y));
+    return {};
+  }
+  result<void> scale(std::span<float> y, float alpha) const {
+    kernels::scale(*pool_, y.data(), alpha, std::ssize(y));
+    return {};
+  }
+  result<void> add(std::span<float> y, float alpha, std::span<const float> x) const {
+    kernels::axpy(*pool_, y.data(), alpha, x.data(), std::ssize(y));
+    return {};
+  }
+  result<void> blend(std::span<float> y, float alpha, std::span<const float> x, float beta) const {
+    return over(y, [&](std::int64_t i, std::int64_t n) { kernels::blend(y.data() + i, alpha, x.data() + i, beta, n); });
+  }
+  result<void> compensate(std::span<float> y, std::span<const float> shared, std::span<const float> at_send,
+                          const compensation& c) const {
+    return over(y, [&](std::int64_t i, std::int64_t n) {
+      kernels::compensate(y.data() + i, shared.data() + i, at_send.data() + i, n, c);
+    });
+  }
+  result<void> gossip(std::span<float> shared, std::span<float> velocity, std::span<const float> mean,
+                      std::span<const float> mean_shared, const gossip_coefficients& c) const {
+    return over(shared, [&](std::int64_t i, std::int64_t n) {
+      kernels::gossip_update(shared.data() + i, velocity.data() + i, mean.data() + i, mean_shared.data() + i, n, c);
+    });
+  }
+  result<void> gather(std::span<const index_range> ranges, std::span<const float> all, std::span<float> row) const {
+    auto to = row.begin();
+    for (const index_range r : ranges) to = std::copy(all.begin() + r.begin, all.begin() + r.end, to);
+    return {};
+  }
+  result<void> scatter(std::span<const index_range> ranges, std::span<const float> row, std::span<float> all) const {
+    auto from = row.begin();
+    for (const index_range r : ranges) {
+      std::copy(from, from + r.size(), all.begin() + r.begin);
+      from += r.size();
+    }
+    return {};
+  }
+
+ private:
+  template <class F>
+  result<void> over(std::span<float> y, F&& f) const {
+    detail::for_elements(*pool_, std::ssize(y), [&](index_range part) { f(part.begin, part.size()); });
+    return {};
+  }
+
+  thread_pool* pool_;
+};
+static_assert(RowArithmetic<host_rows>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((float*, float, const float*, float, std::int64_t), blend_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t, compensation), compensate_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float*, const float*, const float*, std::int64_t, gossip_coefficients), gossip_kernel)
+
+#endif  // CAUSEWAY_KERNELS_ROWS_HPP
+
+// ---- causeway/train/round_attendance.hpp ----
+#ifndef CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP
+#define CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP
+
+// A trainer's part in the rounds of peers that come and go: with which samples it enters an exchange, once in an attempt,
+// what it was let into, and what it says came of it. With fixed peers there is no group, and nothing of it applies.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+class round_attendance {
+ public:
+  /// `group`: null with fixed peers.
+  explicit round_attendance(elastic_group* group) : group_{group} {}
+
+  [[nodiscard]] const round_entry& entry() const noexcept { return entry_; }
+  [[nodiscard]] contribution& samples() noexcept { return contribution_; }
+  [[nodiscard]] const contribution& samples() const noexcept { return contribution_; }
+  /// Names the attempt that this peer was let into, until that is judged; never 0.
+  [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
+  [[nodiscard]] bool can_sit_out() const { return group_ != nullptr && group_->can_sit_out(); }
+
+  bool announce() { return entered_ || group_->announce(contribution_.all()); }
+  bool stand_by() {
+    return entered_ || group_->stand_by(contribution_.all() - contribution_.later(), contribution_.later());
+  }
+
+  /// Lets this peer into the exchange of the round, once per attempt.
+  CAUSEWAY_DECL result<void> enter();
+  /// The exchange is of so many, and over with the last.
+  void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
+  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean);
+
+  /// The shared state is that of a round which is not decided on yet.
+  void is_candidate() noexcept { candidate_ = true; }
+  /// This peer gives up what it computed since the last commit: `decide` sees to it.
+  CAUSEWAY_DECL [[nodiscard]] error unusable(const std::string& what);
+  CAUSEWAY_DECL result<verdict> decide(const result<void>& outcome);
+  /// Whether it did, when it decided last.
+  [[nodiscard]] bool gave_up() const noexcept { return gave_up_; }
+
+ private:
+  elastic_group* group_;
+  round_entry entry_;
+  contribution contribution_;
+  bool entered_ = false;
+  std::size_t parts_ = 1, parts_left_ = 1;
+  bool candidate_ = false;
+  bool unusable_ = false;
+  bool gave_up_ = false;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP
+
+// ---- causeway/train/impl/round_attendance.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP
+#define CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP
+
+// Bodies of train/round_attendance.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL result<void> round_attendance::enter() {
+  if (group_ == nullptr || entered_) return {};
+  CAUSEWAY_ASSIGN(entry_, group_->enter(contribution_.all() - contribution_.later(), contribution_.later()));
+  entered_ = true;
+  in_parts(1);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean) {
+  if (group_ == nullptr || --parts_left_ > 0) return {};
+  parts_left_ = 1;
+  return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
+}
+
+CAUSEWAY_DECL error round_attendance::unusable(const std::string& what) {
+  unusable_ = true;
+  return fail(errc::non_finite, "this peer's contribution", what);
+}
+
+CAUSEWAY_DECL result<verdict> round_attendance::decide(const result<void>& outcome) {
+  gave_up_ = false;
+  if (group_ == nullptr) {
+    return fail(errc::invalid_argument, "fault policy",
+                "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
+  }
+  if (outcome && !candidate_) return verdict::commit;
+  const bool gives_up = std::exchange(unusable_, false) && !outcome;
+  CAUSEWAY_ASSIGN(const verdict judged, gives_up ? group_->sit_out(outcome.error()) : group_->decide(outcome, candidate_));
+  entered_ = candidate_ = false;
+  gave_up_ = gives_up;
+  if (!gives_up && judged == verdict::commit) contribution_.committed(group_->contributed());
+  return judged;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP
 #endif
+
+// ---- causeway/train/mean_exchange.hpp ----
+#ifndef CAUSEWAY_TRAIN_MEAN_EXCHANGE_HPP
+#define CAUSEWAY_TRAIN_MEAN_EXCHANGE_HPP
+
+// The mean of a row over all peers of a trainer, by an all-reduce. Where peers come and go rows count by samples, a peer
+// whose own row cannot be used says so instead of sending it, and who takes part anew in an exchange that came to its end
+// at somebody gets what that came to.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// `ctx` is the trainer's context, `attendance` its part in the rounds.
+class mean_exchange {
+ public:
+  /// See training_context::mean.
+  template <class Codec>
+  result<void> mean(auto& ctx, round_attendance& attendance, const Codec& codec, std::span<float> data,
+                    std::uint64_t part) {
+    const bool sound = attendance.can_sit_out();  // or this peer sits out
+    if (sound) CAUSEWAY_TRY(keep_finite(ctx, attendance, data));
+    CAUSEWAY_TRY(attendance.enter());
+    if (ctx.peers() == 1 && !ctx.result_is_known()) return attendance.exchanged(data);
+    if (ctx.keeps_inputs() && !sound) kept_.assign(data.begin(), data.end());
+    auto outcome = weighed_mean(ctx, codec, data, part);
+    if (outcome && data.size() == ctx.parameters().size())
+      outcome = kernels::clear(ctx.rows(), padding_of(ctx.view().segments, data.size()), data);
+    if (outcome) outcome = attendance.exchanged(data);
+    if (outcome || !ctx.keeps_inputs()) return outcome;
+    std::copy(kept_.begin(), kept_.end(), data.begin());
+    if (!is_refused(ctx, attendance, outcome.error())) return outcome;
+    if (!collective::survives(codec, ctx.pool(), kept_)) return attendance.unusable(not_encodable);
+    outcome.error().culprit = error::nobody;  // who says so is wrong, or spoilt it on its way
+    return outcome;
+  }
+
+  /// See training_context::check_own.
+  static result<void> check(auto& ctx, round_attendance& attendance, std::span<float> row) {
+    if (!attendance.can_sit_out()) return {};
+    bool there = false;
+    if constexpr (requires { ctx.rows().there(row); }) there = ctx.rows().there(row);
+    const bool finite = there ? std::isfinite(ctx.norm_of(row)) : collective::finite_values(row);
+    return finite ? result<void>{} : attendance.unusable(not_finite);
+  }
+  /// Where it was this peer's own values that everybody refused, it gives them up.
+  static result<void> or_unusable(auto& ctx, round_attendance& attendance, result<void> outcome) {
+    if (outcome || !is_refused(ctx, attendance, outcome.error())) return outcome;
+    return attendance.unusable(not_encodable);
+  }
+
+  /// Of one exchange at a time.
+  [[nodiscard]] collective::collective_options options(auto& ctx) {
+    collective::collective_options options = ctx.exchange_options();
+    options.workspace = &workspace_;
+    return options;
+  }
+
+ private:
+  static constexpr const char* not_finite = "it holds NaN or infinity";
+  static constexpr const char* not_encodable = "it is not finite once it is encoded";
+
+  // Equal shares scale by exactly 1.
+  template <class Codec>
+  result<void> weighed_mean(auto& ctx, const Codec& codec, std::span<float> data, std::uint64_t part) {
+    if (ctx.result_is_known()) return ctx.take_known_result(data);
+    const float weight = ctx.own_weight();
+    if (weight != 1.0F) CAUSEWAY_TRY(ctx.rows().scale(data, weight));
+    return ctx.or_device_error(collective::exchange_mean(
+        ctx.transport(), ctx.exchange_id(collective::channels::updates, part), codec, data, options(ctx)));
+  }
+
+  // kept_ ← data, which must be finite: one pass for both.
+  result<void> keep_finite(auto& ctx, round_attendance& attendance, std::span<const float> data) {
+    kept_.resize(data.size());
+    if (collective::copy_finite(ctx.pool(), data, kept_)) return {};
+    return attendance.unusable(not_finite);
+  }
+
+  static bool is_refused(auto& ctx, const round_attendance& attendance, const error& why) {
+    return attendance.can_sit_out() && why.code == errc::non_finite && why.culprit == ctx.self();
+  }
+
+  std::vector<float> kept_;
+  collective::collective_workspace workspace_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_MEAN_EXCHANGE_HPP
+
+// ---- causeway/train/model.hpp ----
+#ifndef CAUSEWAY_TRAIN_MODEL_HPP
+#define CAUSEWAY_TRAIN_MODEL_HPP
+
+// What a trainer needs of a model. nn::gpt and nn::llama have it; so may yours.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// - `parameters()`: the store that owns values and gradients.
+/// - `forward_backward(inputs, targets, sequences, scale, dropout_stream)`: adds scale × the gradient of the summed token
+///   losses to the store's gradients; gives the sum. Equal inputs give equal bits for a given number of threads.
+/// - `evaluate(inputs, targets, sequences)`: the summed token losses, without gradients and dropout.
+/// - `config_hash()`: equal on models that can share a run.
+/// - Optional: `complete_gradients(loss)`, for a model that others compute with: called once a step, after its last
+///   micro-batch. Adds to the gradients what the others have, and gives the sum of their losses and `loss`.
+/// - `backend().pool()`: the threads of the host. A backend that is a kernels::Backend also clears and measures gradients,
+///   wherever they lie.
+template <class M>
+concept Model = std::movable<M> &&
+    requires(M& m, std::span<const std::int32_t> tokens, std::int64_t sequences, float scale, std::uint64_t stream) {
+  { m.parameters() } -> std::same_as<parameter_store&>;
+  { m.forward_backward(tokens, tokens, sequences, scale, stream) } -> std::same_as<result<double>>;
+  { m.evaluate(tokens, tokens, sequences) } -> std::same_as<result<double>>;
+  { m.config_hash() } -> std::convertible_to<std::uint64_t>;
+  { m.backend().pool() } -> std::same_as<thread_pool&>;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_MODEL_HPP
 
 // ---- causeway/kernels/column_sum.hpp ----
 #ifndef CAUSEWAY_KERNELS_COLUMN_SUM_HPP
@@ -19001,196 +20372,6 @@ CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, co
 
 #endif  // CAUSEWAY_KERNELS_NORM_HPP
 
-// ---- causeway/kernels/reduce.hpp ----
-#ifndef CAUSEWAY_KERNELS_REDUCE_HPP
-#define CAUSEWAY_KERNELS_REDUCE_HPP
-
-// Sums over flat arrays, in f64. An array is cut into 64 blocks whatever the number of threads, and the blocks' sums are
-// added in order: the result is the same bits on every machine and for every number of threads, so peers with different
-// processors clip by the same gradient norm.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// Sum of x[i]. Reads 4 bytes an element.
-CAUSEWAY_DECL double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level());
-
-/// Sum of x[i]·y[i]. Reads 8 bytes an element.
-CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count,
-                         simd_level level = detect_simd_level());
-
-/// Sum of x[i]². Reads 4 bytes an element. NaN or infinite where x is.
-CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
-                                    simd_level level = detect_simd_level());
-
-/// Whether no element is NaN or infinite. Reads 4 bytes an element.
-CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count,
-                              simd_level level = detect_simd_level());
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_REDUCE_HPP
-
-// ---- causeway/kernels/impl/reduce.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
-#define CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
-
-// Bodies of kernels/reduce.hpp.
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-using f64x2 [[gnu::vector_size(16)]] = double;
-
-/// The product of two f32 is exact in f64, so nothing here depends on contraction.
-CAUSEWAY_ALWAYS_INLINE void load(f64x2& v, const float* p) {
-#if defined(__x86_64__)
-  v = _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
-#else
-  v = f64x2{static_cast<double>(p[0]), static_cast<double>(p[1])};
-#endif
-}
-
-/// Sum of `term(accumulator, i)` over pairs, then `last(i)` for what is left. Pairs, because GCC makes wider conversions
-/// out of them and shuffles; eight accumulators, because one would wait for itself.
-template <class Term, class Last>
-CAUSEWAY_ALWAYS_INLINE double sum_in_double(std::int64_t count, Term&& term, Last&& last) {
-  f64x2 a{}, b{}, c{}, d{}, e{}, f{}, g{}, h{};
-  std::int64_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-    term(a, i);
-    term(b, i + 2);
-    term(c, i + 4);
-    term(d, i + 6);
-    term(e, i + 8);
-    term(f, i + 10);
-    term(g, i + 12);
-    term(h, i + 14);
-  }
-  for (; i + 2 <= count; i += 2) term(a, i);
-  a = ((a + b) + (c + d)) + ((e + f) + (g + h));
-  double sum = a[0] + a[1];
-  for (; i < count; ++i) sum += last(i);
-  return sum;
-}
-
-struct sum_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
-    return sum_in_double(
-        count,
-        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-          f64x2 v;
-          load(v, x + i);
-          sum += v;
-        },
-        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]); });
-  }
-};
-
-/// Not `dot` of x with itself: conversions are the bottleneck.
-struct square_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
-    return sum_in_double(
-        count,
-        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-          f64x2 v;
-          load(v, x + i);
-          sum += v * v;
-        },
-        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
-  }
-};
-
-struct dot_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, const float* y, std::int64_t count) {
-    return sum_in_double(
-        count,
-        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-          f64x2 a, b;
-          load(a, x + i);
-          load(b, y + i);
-          sum += a * b;
-        },
-        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(y[i]); });
-  }
-};
-
-struct finite_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
-    f32x16 seen{};  // x * 0 is NaN where x is not finite, and NaN stays
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      detail::load(v, x + i, part);
-      seen += v * 0.0F;
-    });
-    return horizontal_sum(seen) == 0.0F;
-  }
-};
-
-inline constexpr std::int64_t reduction_blocks = 64;
-
-/// The sum of `block_sum(range)` over the fixed blocks of [0, count), in order.
-template <class BlockSum>
-double sum_of_blocks(thread_pool& pool, std::int64_t count, BlockSum&& block_sum) {
-  const std::int64_t block = ((count + reduction_blocks - 1) / reduction_blocks + 63) / 64 * 64;
-  std::array<double, static_cast<std::size_t>(reduction_blocks)> sums{};
-  const auto sum_part = [&](index_range blocks) {
-    for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
-      const std::int64_t begin = b * block < count ? b * block : count;
-      const std::int64_t end = begin + block < count ? begin + block : count;
-      sums[static_cast<std::size_t>(b)] = block_sum(index_range{begin, end});
-    }
-  };
-  if (count <= smallest_share) {
-    sum_part({0, reduction_blocks});
-  } else {
-    pool.for_range(reduction_blocks, 1, sum_part);
-  }
-  double total = 0.0;
-  for (const double sum : sums) total += sum;
-  return total;
-}
-
-}  // namespace detail
-
-CAUSEWAY_DECL double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-    return detail::dispatch<detail::sum_kernel>(level, x + part.begin, part.size());
-  });
-}
-
-CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count, simd_level level) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-    return detail::dispatch<detail::dot_kernel>(level, x + part.begin, y + part.begin, part.size());
-  });
-}
-
-CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-    return detail::dispatch<detail::square_kernel>(level, x + part.begin, part.size());
-  });
-}
-
-CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-           return detail::dispatch<detail::finite_kernel>(level, x + part.begin, part.size()) ? 0.0 : 1.0;
-         }) == 0.0;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
-#endif
-
 // ---- causeway/kernels/rotary.hpp ----
 #ifndef CAUSEWAY_KERNELS_ROTARY_HPP
 #define CAUSEWAY_KERNELS_ROTARY_HPP
@@ -19557,869 +20738,126 @@ CAUSEWAY_DECL std::uint64_t row_hash(thread_pool& pool, std::span<const float> r
 #endif  // CAUSEWAY_KERNELS_IMPL_ROW_HASH_IPP
 #endif
 
-// ---- causeway/kernels/rows.hpp ----
-#ifndef CAUSEWAY_KERNELS_ROWS_HPP
-#define CAUSEWAY_KERNELS_ROWS_HPP
-
-// Arithmetic of communication policies on whole rows. A policy asks its context for `rows()`: on a processor that is
-// host_rows, beside a model on a device something of the same members that works in the device's memory (cuda/rows.hpp).
-// One rounding an operation everywhere, so both give the same bits.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// Steps that were taken while a result was on its way, and where they should have begun (axis::compensated).
-struct compensation {
-  float steps = 1.0F;   ///< τ
-  float lambda = 0.5F;  ///< of the correction
-};
-
-/// One outer step among peers that do not share parameters (axis::gossip_nesterov).
-struct gossip_coefficients {
-  float alpha = 0.5F;  ///< momentum
-  float beta = 0.7F;   ///< rate of the mean progress
-  float gamma = 0.7F;  ///< pull toward the mean parameters
-};
-
-namespace detail {
-
-struct blend_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, const float* x, float beta, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 vy, vx;
-      load(vy, y + i, part);
-      load(vx, x + i, part);
-      store(y + i, alpha * vy + beta * vx, part);
-    });
-  }
-};
-
-struct compensate_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* shared, const float* at_send, std::int64_t count,
-                                         compensation c) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 value, target, sent;
-      load(value, y + i, part);
-      load(target, shared + i, part);
-      load(sent, at_send + i, part);
-      const f32x16 g = (sent - value) / c.steps;
-      store(y + i, target - c.steps * (g + c.lambda * g * g * (target - sent)), part);
-    });
-  }
-};
-
-struct gossip_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* shared, float* velocity, const float* mean, const float* mean_shared,
-                                         std::int64_t count, gossip_coefficients c) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 value, v, step, target;
-      load(value, shared + i, part);
-      load(v, velocity + i, part);
-      load(step, mean + i, part);
-      load(target, mean_shared + i, part);
-      v = c.alpha * v - c.beta * step + c.gamma * (target - value);
-      store(velocity + i, v, part);
-      store(shared + i, value + v, part);
-    });
-  }
-};
-
-}  // namespace detail
-
-/// y = alpha·y + beta·x. Moves 12 bytes an element. On the calling thread.
-inline void blend(float* y, float alpha, const float* x, float beta, std::int64_t count,
-                  simd_level level = detect_simd_level()) {
-  detail::dispatch<detail::blend_kernel>(level, y, alpha, x, beta, count);
-}
-
-/// y = shared − τ·(g + λ·g⊙g⊙(shared − at_send)) with g = (at_send − y)/τ. Moves 16 bytes an element. On the calling
-/// thread.
-inline void compensate(float* y, const float* shared, const float* at_send, std::int64_t count, const compensation& c,
-                       simd_level level = detect_simd_level()) {
-  detail::dispatch<detail::compensate_kernel>(level, y, shared, at_send, count, c);
-}
-
-/// v = α·v − β·mean + γ·(mean_shared − shared); shared += v. Moves 24 bytes an element. On the calling thread.
-inline void gossip_update(float* shared, float* velocity, const float* mean, const float* mean_shared, std::int64_t count,
-                          const gossip_coefficients& c, simd_level level = detect_simd_level()) {
-  detail::dispatch<detail::gossip_kernel>(level, shared, velocity, mean, mean_shared, count, c);
-}
-
-/// What a context's `rows()` can do. Rows of one call are as long as each other; of `gather` and `scatter` the row is as
-/// long as the ranges together. Errors are a device's.
-template <class R>
-concept RowArithmetic = requires(const R& r, std::span<float> y, std::span<const float> x,
-                                 std::span<const index_range> ranges) {
-  { r.copy(y, x) } -> std::same_as<result<void>>;  // y = x
-  { r.zero(y) } -> std::same_as<result<void>>;
-  { r.subtract(y, x, x) } -> std::same_as<result<void>>;                          // y = a − b
-  { r.scale(y, 1.0F) } -> std::same_as<result<void>>;                             // y = α·y
-  { r.add(y, 1.0F, x) } -> std::same_as<result<void>>;                            // y += α·x
-  { r.blend(y, 1.0F, x, 1.0F) } -> std::same_as<result<void>>;                    // y = α·y + β·x
-  { r.compensate(y, x, x, compensation{}) } -> std::same_as<result<void>>;        // y, shared, at_send
-  { r.gossip(y, y, x, x, gossip_coefficients{}) } -> std::same_as<result<void>>;  // shared, velocity, means of both
-  { r.gather(ranges, x, y) } -> std::same_as<result<void>>;                       // all, row
-  { r.scatter(ranges, x, y) } -> std::same_as<result<void>>;                      // row, all
-};
-
-/// These values of a row become 0.
-template <RowArithmetic R>
-result<void> clear(const R& rows, std::span<const index_range> ranges, std::span<float> row) {
-  for (const index_range r : ranges) {
-    CAUSEWAY_TRY(rows.zero(row.subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.size()))));
-  }
-  return {};
-}
-
-/// On the processor, over the threads of a pool. Nothing fails.
-class host_rows {
- public:
-  explicit host_rows(thread_pool& pool) noexcept : pool_{&pool} {}
-
-  result<void> copy(std::span<float> y, std::span<const float> x) const {
-    std::copy(x.begin(), x.end(), y.begin());
-    return {};
-  }
-  result<void> zero(std::span<float> y) const {
-    kernels::zero(*pool_, y.data(), std::ssize(y));
-    return {};
-  }
-  result<void> subtract(std::span<float> y, std::span<const float> a, std::span<const float> b) const {
-    kernels::subtract(*pool_, y.data(), a.data(), b.data(), std::ssize(y));
-    return {};
-  }
-  result<void> scale(std::span<float> y, float alpha) const {
-    kernels::scale(*pool_, y.data(), alpha, std::ssize(y));
-    return {};
-  }
-  result<void> add(std::span<float> y, float alpha, std::span<const float> x) const {
-    kernels::axpy(*pool_, y.data(), alpha, x.data(), std::ssize(y));
-    return {};
-  }
-  result<void> blend(std::span<float> y, float alpha, std::span<const float> x, float beta) const {
-    return over(y, [&](std::int64_t i, std::int64_t n) { kernels::blend(y.data() + i, alpha, x.data() + i, beta, n); });
-  }
-  result<void> compensate(std::span<float> y, std::span<const float> shared, std::span<const float> at_send,
-                          const compensation& c) const {
-    return over(y, [&](std::int64_t i, std::int64_t n) {
-      kernels::compensate(y.data() + i, shared.data() + i, at_send.data() + i, n, c);
-    });
-  }
-  result<void> gossip(std::span<float> shared, std::span<float> velocity, std::span<const float> mean,
-                      std::span<const float> mean_shared, const gossip_coefficients& c) const {
-    return over(shared, [&](std::int64_t i, std::int64_t n) {
-      kernels::gossip_update(shared.data() + i, velocity.data() + i, mean.data() + i, mean_shared.data() + i, n, c);
-    });
-  }
-  result<void> gather(std::span<const index_range> ranges, std::span<const float> all, std::span<float> row) const {
-    auto to = row.begin();
-    for (const index_range r : ranges) to = std::copy(all.begin() + r.begin, all.begin() + r.end, to);
-    return {};
-  }
-  result<void> scatter(std::span<const index_range> ranges, std::span<const float> row, std::span<float> all) const {
-    auto from = row.begin();
-    for (const index_range r : ranges) {
-      std::copy(from, from + r.size(), all.begin() + r.begin);
-      from += r.size();
-    }
-    return {};
-  }
-
- private:
-  template <class F>
-  result<void> over(std::span<float> y, F&& f) const {
-    detail::for_elements(*pool_, std::ssize(y), [&](index_range part) { f(part.begin, part.size()); });
-    return {};
-  }
-
-  thread_pool* pool_;
-};
-static_assert(RowArithmetic<host_rows>);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_EXACT_KERNEL((float*, float, const float*, float, std::int64_t), blend_kernel)
-CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t, compensation), compensate_kernel)
-CAUSEWAY_EXACT_KERNEL((float*, float*, const float*, const float*, std::int64_t, gossip_coefficients), gossip_kernel)
-
-#endif  // CAUSEWAY_KERNELS_ROWS_HPP
-
-// ---- causeway/nn/model_part.hpp ----
-#ifndef CAUSEWAY_NN_MODEL_PART_HPP
-#define CAUSEWAY_NN_MODEL_PART_HPP
-
-// Which blocks of a model a peer holds. Whoever holds block 0 holds the embedding too, whoever holds the last block the
-// output layer; a token table that is both is then held at both ends. Where clients have the ends and servers the blocks,
-// each is a part by itself.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-/// Blocks [first, last) of a model. The part that starts at 0 has the embedding too, the one that ends at the number of
-/// blocks the output layer; every part has at least one block.
-struct block_range {
-  std::int64_t first = 0;
-  std::int64_t last = 0;
-
-  [[nodiscard]] std::int64_t size() const noexcept { return last - first; }
-  friend constexpr bool operator==(const block_range&, const block_range&) = default;
-};
-
-/// Ranges of blocks, rising and apart; several where a peer has several chunks of a pipeline.
-class model_part {
- public:
-  /// All of a model.
-  model_part() = default;
-  CAUSEWAY_DECL explicit model_part(std::vector<block_range> ranges);
-  CAUSEWAY_DECL explicit model_part(block_range range);
-
-  /// Embedding and output layer, and no block.
-  CAUSEWAY_DECL [[nodiscard]] static model_part ends();
-  /// Blocks, and nothing of what stands before the first and behind the last.
-  CAUSEWAY_DECL [[nodiscard]] static model_part blocks_alone(block_range range);
-
-  /// The ranges in a model of `layers` blocks.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
-  CAUSEWAY_DECL [[nodiscard]] bool is_whole(std::int64_t layers) const;
-  [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
-  CAUSEWAY_DECL [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
-
-  /// Whether parameters of `block` are here, in a model of `layers`: before the first (-1) and behind the last (`layers`)
-  /// as well.
-  CAUSEWAY_DECL [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
-
-  /// Ranges must rise, not be empty, not touch each other, and lie within the model.
-  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::int64_t layers) const;
-
-  CAUSEWAY_DECL [[nodiscard]] static std::string text(const block_range& r);
-
- private:
-  std::vector<block_range> ranges_;  // none: all blocks
-  bool has_blocks_ = true;
-  bool has_ends_ = true;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_MODEL_PART_HPP
-
-// ---- causeway/nn/impl/model_part.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NN_IMPL_MODEL_PART_IPP
-#define CAUSEWAY_NN_IMPL_MODEL_PART_IPP
-
-// Bodies of nn/model_part.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-CAUSEWAY_DECL model_part::model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
-
-CAUSEWAY_DECL model_part::model_part(block_range range) : ranges_{range} {}
-
-CAUSEWAY_DECL model_part model_part::ends() {
-  model_part p;
-  p.has_blocks_ = false;
-  return p;
-}
-
-CAUSEWAY_DECL model_part model_part::blocks_alone(block_range range) {
-  model_part p{range};
-  p.has_ends_ = false;
-  return p;
-}
-
-CAUSEWAY_DECL std::vector<block_range> model_part::ranges(std::int64_t layers) const {
-  if (!has_blocks_) return {};
-  return ranges_.empty() ? std::vector<block_range>{{0, layers}} : ranges_;
-}
-
-CAUSEWAY_DECL bool model_part::is_whole(std::int64_t layers) const {
-  if (!has_blocks_ || !has_ends_) return false;
-  return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
-}
-
-CAUSEWAY_DECL bool model_part::holds(const block_range& wanted) const noexcept {
-  if (!has_blocks_) return false;
-  return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
-           return r.first <= wanted.first && wanted.last <= r.last;
-         });
-}
-
-CAUSEWAY_DECL bool model_part::holds_parameters(std::int64_t block, std::int64_t layers) const noexcept {
-  const bool end = block < 0 || block >= layers;
-  if (!has_blocks_) return end;
-  if (!has_ends_) return !end && holds(block);
-  return holds(std::clamp(block, std::int64_t{0}, layers - 1));
-}
-
-CAUSEWAY_DECL result<void> model_part::check(std::int64_t layers) const {
-  std::int64_t from = 0;
-  for (const block_range& r : ranges_) {
-    if (r.first < from || r.last <= r.first || r.last > layers) {
-      return fail(errc::invalid_argument, "model part",
-                  "blocks " + text(r) + " of a model with " + std::to_string(layers) +
-                      "; ranges must rise, be apart and have at least one block");
-    }
-    from = r.last + 1;
-  }
-  return {};
-}
-
-CAUSEWAY_DECL std::string model_part::text(const block_range& r) {
-  return "[" + std::to_string(r.first) + ", " + std::to_string(r.last) + ")";
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_IMPL_MODEL_PART_IPP
-#endif
-
-// ---- causeway/optim/clip.hpp ----
-#ifndef CAUSEWAY_OPTIM_CLIP_HPP
-#define CAUSEWAY_OPTIM_CLIP_HPP
-
-// Clipping by the global norm (Pascanu et al. 2013). The norm is a sum in f64 in a fixed order that depends on neither
-// threads nor processor; the factor is folded into the optimizer's gradient_scale, so gradients are not written again.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
-
-/// The Euclidean norm of all gradients. Reads 4 bytes an element. NaN or infinite if a gradient is, or if the norm itself
-/// is beyond f32.
-inline float global_norm(thread_pool& pool, std::span<const float> gradients) {
-  const auto count = static_cast<std::int64_t>(gradients.size());
-  return static_cast<float>(std::sqrt(kernels::sum_of_squares(pool, gradients.data(), count)));
-}
-
-/// The factor that brings `norm` down to `max_norm`: at most 1, and 1 where clipping is off (max_norm <= 0).
-constexpr float clip_scale(float norm, float max_norm) noexcept {
-  return max_norm > 0.0F && norm > max_norm ? max_norm / norm : 1.0F;
-}
-
-/// Fails with errc::non_finite when `norm` is NaN or infinite; such gradients must not reach an optimizer.
-inline result<void> check_norm(float norm, std::string where) {
-  if (std::isfinite(norm)) return {};
-  return fail(errc::non_finite, std::move(where),
-              "the gradient norm is not finite; skip the step, or lower the learning rate or lengthen its warm-up");
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::optim
-
-#endif  // CAUSEWAY_OPTIM_CLIP_HPP
-
-// ---- causeway/optim/optimizer.hpp ----
-#ifndef CAUSEWAY_OPTIM_OPTIMIZER_HPP
-#define CAUSEWAY_OPTIM_OPTIMIZER_HPP
-
-// What an optimizer is, and what all of them need: state beside the flat parameters, and a walk over the parameters that
-// knows which are decayed. An optimizer is a regular value; it sees the flat buffers and the segments, never the model.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
-
-/// What changes from step to step.
-struct step_options {
-  float learning_rate = 1e-3F;
-  float gradient_scale = 1.0F;  ///< multiplies every gradient: one over the tokens, times the clipping factor
-  /// Where not empty, an optimizer with `reports_updates` adds what it subtracts from each value, before rounding it to the
-  /// size of the value.
-  std::span<float> update_sum{};
-};
-
-/// `reset(length)` starts over for flat buffers of that length; `step` moves the values and leaves the gradients alone;
-/// `serialize` visits all that a checkpoint must keep.
-template <class O>
-concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
-  { O::name } -> std::convertible_to<std::string_view>;
-  { o.reset(std::int64_t{}) } -> std::same_as<void>;
-  { o.step(pool, view, options) } -> std::same_as<void>;
-};
-
-/// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
-/// the sum.
-template <class O>
-inline constexpr bool is_linear = requires {
-  requires O::linear;
-};
-
-/// Whether `O` fills step_options::update_sum.
-template <class O>
-concept ReportsUpdates = Optimizer<O> && requires {
-  requires O::reports_updates;
-};
-
-/// Flat f32 state, zeroed, aligned as the parameters are.
-class state_buffer {
- public:
-  state_buffer() = default;
-  explicit state_buffer(std::int64_t length, const memory_source& source = {})
-      : source_{source}, values_{static_cast<std::size_t>(length), source} {}
-
-  [[nodiscard]] float* data() noexcept { return values_.data(); }
-  [[nodiscard]] const float* data() const noexcept { return values_.data(); }
-  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(values_.size()); }
-  [[nodiscard]] std::span<const float> span() const noexcept { return values_.span(); }
-
-  /// Through pieces of 4 MiB, so that a checkpoint needs no second copy of the state.
-  template <class Archive>
-  void serialize(Archive& ar) {
-    if constexpr (requires { ar.view(std::span<float>{}); }) {
-      return ar.view(values_.span());  // an archive that refers to memory instead of copying it
-    }
-    std::uint64_t length = values_.size();
-    ar(length);
-    if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length), source_};
-    constexpr std::size_t most = std::size_t{1} << 20U;
-    std::vector<float> piece;
-    for (std::size_t begin = 0; begin < values_.size(); begin += most) {
-      const std::size_t count = std::min(most, values_.size() - begin);
-      piece.assign(values_.data() + begin, values_.data() + begin + count);
-      ar(piece);
-      std::copy_n(piece.data(), std::min(count, piece.size()), values_.data() + begin);
-    }
-  }
-
- private:
-  memory_source source_;
-  aligned_buffer<float> values_;
-};
-
-namespace detail {
-
-/// Whether weight decay applies: to matrices and tables, not to biases and gains.
-constexpr bool decays(parameter_kind kind) noexcept { return kind != parameter_kind::vector; }
-
-/// Calls `f(begin, count, decays)` on the calling thread for the pieces of [part.begin, part.end) of the flat buffers,
-/// cut where decay starts or ends. A segment's padding belongs to it.
-template <class F>
-void for_pieces(std::span<const parameter_segment> segments, index_range part, F&& f) {
-  for (std::size_t s = 0; s < segments.size();) {
-    const bool decay = decays(segments[s].kind);
-    const std::int64_t begin = s == 0 ? 0 : segments[s].offset;
-    while (s < segments.size() && decays(segments[s].kind) == decay) ++s;
-    const std::int64_t end = s < segments.size() ? segments[s].offset : part.end;
-    const std::int64_t first = std::max(begin, part.begin);
-    const std::int64_t last = std::min(end, part.end);
-    if (first < last) f(first, last - first, decay);
-  }
-}
-
-/// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
-template <class F>
-void for_all_pieces(thread_pool& pool, const parameter_view& view, F&& f) {
-  const auto length = static_cast<std::int64_t>(view.values.size());
-  const auto walk = [&](index_range part) {
-    if (view.segments.empty()) {
-      f(part.begin, part.size(), true);
-    } else {
-      for_pieces(view.segments, part, f);
-    }
-  };
-  constexpr std::int64_t smallest_share = 16384;  // fewer elements are not worth waking a second thread for
-  if (length <= smallest_share) {
-    if (length > 0) walk({0, length});
-  } else {
-    pool.for_range(length, 64, walk);
-  }
-}
-
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::optim
-
-#endif  // CAUSEWAY_OPTIM_OPTIMIZER_HPP
-
-// ---- causeway/optim/divisible.hpp ----
-#ifndef CAUSEWAY_OPTIM_DIVISIBLE_HPP
-#define CAUSEWAY_OPTIM_DIVISIBLE_HPP
-
-// Optimizer state that can be taken apart by parameters, for peers whose part of the model changes during a run.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
-
-/// `moments()`: all state that belongs to single parameters, in the layout of the parameters. `resume(length, steps)`: as
-/// after that many steps, with moments of zero.
-template <class O>
-concept Divisible = Optimizer<O> && requires(O& o) {
-  { o.moments().size() } -> std::convertible_to<std::size_t>;
-  { o.moments()[0] } -> std::convertible_to<std::span<float>>;
-  { o.resume(std::int64_t{}, std::uint64_t{}) } -> std::same_as<void>;
-};
-
-/// State for `to`, flat buffers of `length` values: what `from` had of it stays, the rest is zero. Both are in memory at
-/// once.
-template <Divisible O>
-void divide(O& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to, std::int64_t length,
-            std::uint64_t steps) {
-  std::vector<std::vector<float>> before;
-  for (const std::span<float> m : inner.moments()) before.emplace_back(m.begin(), m.end());
-  inner.resume(length, steps);
-  for_common_pieces(from, to, [&](const parameter_segment& old, const parameter_segment& now) {
-    for (std::size_t m = 0; m < before.size(); ++m) {
-      std::copy_n(before[m].begin() + old.offset, old.size(), inner.moments()[m].begin() + now.offset);
-    }
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::optim
-
-#endif  // CAUSEWAY_OPTIM_DIVISIBLE_HPP
-
-// ---- causeway/train/contribution.hpp ----
-#ifndef CAUSEWAY_TRAIN_CONTRIBUTION_HPP
-#define CAUSEWAY_TRAIN_CONTRIBUTION_HPP
-
-// Which of the samples that a peer has trained on its next exchange is for.
+// ---- causeway/train/model_arithmetic.hpp ----
+#ifndef CAUSEWAY_TRAIN_MODEL_ARITHMETIC_HPP
+#define CAUSEWAY_TRAIN_MODEL_ARITHMETIC_HPP
+
+// Arithmetic on parameters and gradients where a model has them: its backend's, where it has one that is known here, else
+// the host's.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
-/// Samples since the last committed contribution. A regular value.
-class contribution {
- public:
-  void add(std::uint64_t samples) noexcept {
-    samples_ += samples;
-    trained_ += samples;
+template <Model M>
+using backend_of = std::remove_cvref_t<decltype(std::declval<M&>().backend())>;
+
+/// The 2-norm.
+template <Model M>
+float norm_of(M& model, std::span<const float> row) {
+  if constexpr (kernels::Backend<backend_of<M>>) {
+    return static_cast<float>(std::sqrt(model.backend().sum_of_squares(row.data(), std::ssize(row))));
+  } else {
+    return optim::global_norm(model.backend().pool(), row);
   }
-  /// What is trained from now on is for the exchange after the next one; until `open`, or until it is closed again.
-  void close() noexcept { closed_at_ = trained_; }
-  void open() noexcept { closed_at_.reset(); }
+}
 
-  [[nodiscard]] std::uint64_t all() const noexcept { return samples_; }
-  [[nodiscard]] std::uint64_t ever() const noexcept { return trained_; }  ///< whatever became of them
-  /// Of them, the last ones, which are for the exchange after the next one.
-  [[nodiscard]] std::uint64_t later() const noexcept { return closed_at_ ? std::min(samples_, trained_ - *closed_at_) : 0; }
-  void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
-  void give_up() noexcept { samples_ = 0; }
-
-  /// There is nothing to train from yet: this peer draws no samples until `resume`, or until so many rounds have `passed`
-  /// that nobody seems to have anything better.
-  void pause() noexcept {
-    if (!std::exchange(paused_, true)) passed_ = 0;
+/// See kernels::RowArithmetic.
+template <Model M>
+auto rows_of(M& model) {
+  if constexpr (requires { model.backend().rows(); }) {
+    return model.backend().rows();
+  } else {
+    return kernels::host_rows{model.backend().pool()};
   }
-  void resume() noexcept { paused_ = false; }
-  void passed() noexcept { ++passed_; }
-  /// A round is so many samples of all peers together.
-  void gather(std::uint64_t round_samples) noexcept { round_samples_ = round_samples; }
-  [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
+}
 
-  [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
+/// Where the parameters lie, for rows that are to lie there too.
+template <Model M>
+memory_source memory_of(M& model) {
+  if constexpr (kernels::Backend<backend_of<M>>) return model.backend().source();
+  return {};
+}
 
- private:
-  static constexpr std::uint32_t most_passed = 8;
+/// What a device failed with, if it did: that says more than what came of it.
+template <Model M>
+result<void> or_device_error(M& model, result<void> outcome) {
+  if constexpr (kernels::Backend<backend_of<M>>) CAUSEWAY_TRY(model.backend().finish());
+  return outcome;
+}
 
-  std::uint64_t samples_ = 0;
-  std::uint64_t round_samples_ = 0;
-  std::uint64_t trained_ = 0;  ///< ever
-  std::optional<std::uint64_t> closed_at_;
-  bool paused_ = false;
-  std::uint32_t passed_ = 0;  ///< rounds
-};
+template <Model M>
+void set_to_zero(M& model, std::span<float> row) {
+  if constexpr (kernels::Backend<backend_of<M>>) {
+    model.backend().zero(row.data(), std::ssize(row));
+  } else {
+    kernels::zero(model.backend().pool(), row.data(), std::ssize(row));
+  }
+}
+
+template <Model M>
+std::uint64_t hash_of(M& model, std::span<const float> row) {
+  if constexpr (requires { model.backend().hash(row); }) {
+    return model.backend().hash(row);
+  } else {
+    return kernels::row_hash(model.backend().pool(), row);
+  }
+}
 
 }}}  // namespace causeway::CAUSEWAY_ABI::detail
 
-#endif  // CAUSEWAY_TRAIN_CONTRIBUTION_HPP
+#endif  // CAUSEWAY_TRAIN_MODEL_ARITHMETIC_HPP
 
-// ---- causeway/train/elastic_group.hpp ----
-#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
-#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+// ---- causeway/train/shared_state_of.hpp ----
+#ifndef CAUSEWAY_TRAIN_SHARED_STATE_OF_HPP
+#define CAUSEWAY_TRAIN_SHARED_STATE_OF_HPP
 
-// What the context asks of a membership that changes during a run. train/member.hpp implements it over net::fabric; a run
-// with a fixed set of peers has none.
+// What a trainer's peers hold alike where they come and go: of the model and the inner optimizer, of the communication
+// policy and of the context; and what is done when it is replaced.
 
-namespace causeway { inline namespace CAUSEWAY_ABI {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
-/// The memory that all peers hold alike after a committed round, in pieces whose order and sizes are equal on all of them.
-/// The first piece holds the shared parameters.
-struct shared_state {
-  std::vector<std::span<std::byte>> parts;
-  /// Called on the trainer's thread when other contents were put there. `previous`: see ElasticPolicy::adopt.
-  std::function<void(std::span<const float> previous)> adopted;
-  /// Called on the trainer's thread: does to the parts what the next round did, whose mean this is. None: this policy
-  /// cannot.
-  std::function<result<void>(std::span<const float> mean)> replay{};
-  /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
-  /// again; else nobody's business.
-  std::vector<std::span<std::byte>> own{};
-  /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready.
-  std::uint64_t round_samples = 0;
-  /// What the policy keeps for each parameter, the shared parameters first; where these pieces lie changes with `divide`.
-  /// None: it cannot be divided.
-  std::function<std::vector<std::span<float>>()> rows{};
-  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
-  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
-  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
-  std::function<std::vector<std::span<std::byte>>()> memory{};
-  std::function<result<void>()> forget{};
-  /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
-  std::size_t of_model = 0;
-};
-
-/// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
-template <class Comm, class Context>
-void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
-  state.rows = [&comm] { return comm.block_rows(); };
-  state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
-  state.memory = [&comm] { return comm.memory(); };
-  state.forget = [&comm, &ctx] { return comm.forget(ctx); };
+/// Does a round again, from its mean. The gradients may be what this peer is about to exchange.
+template <class Context, class Comm>
+result<void> replay_round(Context& ctx, Comm& comm, std::span<const float> mean) {
+  const std::span<float> row = ctx.gradients();
+  if (mean.size() != row.size()) return fail(errc::wrong_model, "replay", "the mean of a round has another length");
+  const std::vector<float> own(row.begin(), row.end());
+  std::copy(mean.begin(), mean.end(), row.begin());
+  auto outcome = comm.replay(ctx);
+  std::copy(own.begin(), own.end(), row.begin());
+  ctx.parameters_changed();
+  return outcome;
 }
 
-/// The exchange that a peer has been let into.
-struct round_entry {
-  net::any_transport* transport = nullptr;  ///< to the peers that take part, numbered without gaps
-  std::uint64_t round = 0;                  ///< the one that is being made
-  std::uint64_t parent = 0;                 ///< names the committed state that contributions are based on
-  time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
-  double share = 0;                         ///< this peer's samples / everybody's
-  std::vector<double> shares{};             ///< the same of each peer that takes part
-  std::vector<std::uint64_t> identities{};  ///< of each of them, as the membership knows it: see identity()
-  std::uint64_t quota = 0;                  ///< samples that the ledger lets a peer hold; 0: any number
-  bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
-  std::uint32_t attempt = 0;                ///< another one for every attempt at a round
-  bool last = false;                        ///< with it all samples of the run's budget are contributed
-  /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
-  /// goes from there to everybody.
-  std::optional<net::peer_index> result_at{};
-  std::span<const float> result{};  ///< that, where this peer has it
-  bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
-};
-
-/// Thread safety: all calls from the trainer's thread.
-class elastic_group {
- public:
-  virtual ~elastic_group() = default;
-
-  /// A number that stays the same for this peer across restarts.
-  [[nodiscard]] virtual std::uint64_t identity() const = 0;
-
-  /// How many peers the run is meant to have.
-  [[nodiscard]] virtual std::uint32_t expected() const { return 1; }
-
-  /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
-  virtual result<void> open(shared_state state, thread_pool& pool) = 0;
-
-  /// Blocks until the next exchange may begin. `samples`: what this peer has trained on since its last committed
-  /// contribution, for this exchange; `later`: after them, for the one that follows. Entering again before the exchange
-  /// failed gives the same entry.
-  virtual result<round_entry> enter(std::uint64_t samples, std::uint64_t later) = 0;
-
-  /// Without waiting: this peer has gathered `samples` (shared_state::round_samples). Whether it is time to enter.
-  virtual bool announce(std::uint64_t) { return true; }
-
-  /// Without waiting: says that this peer is ready, as `enter` does, with as many. Whether there is more for that to do
-  /// than to wait for the others.
-  virtual bool stand_by(std::uint64_t, std::uint64_t) { return true; }
-
-  /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
-  [[nodiscard]] virtual bool exchange_waits() const { return false; }
-
-  /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
-  /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
-  [[nodiscard]] virtual net::any_transport lasting() { return {}; }
-
-  /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
-  virtual void leave() {}
-
-  /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
-  /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
-  /// was more than one row.
-  virtual result<void> exchanged(std::span<const float> mean) = 0;
-
-  /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
-  /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
-  virtual result<verdict> decide(const result<void>& outcome, bool candidate) = 0;
-
-  /// Whether `sit_out` may be called.
-  [[nodiscard]] virtual bool can_sit_out() const { return false; }
-
-  /// What this peer computed since its last commit cannot be used, and `why` says what is wrong with it: gives it up, gets
-  /// the shared state back as it was committed, and calls shared_state::adopted. For the rounds that follow, more of them
-  /// after each time in a row, `draw` gives nothing: this peer takes part with no contribution. Ends with verdict::commit,
-  /// or with an error where it happened too often.
-  virtual result<verdict> sit_out(const error& why) { return why; }
-
-  /// The newest committed round that this peer holds, and the name of its state.
-  [[nodiscard]] virtual std::uint64_t round() const = 0;
-  [[nodiscard]] virtual std::uint64_t parent() const = 0;
-  [[nodiscard]] virtual std::uint64_t state_hash() const = 0;
-
-  /// Samples that the last `decide` put into a commit, out of those given to `enter`.
-  [[nodiscard]] virtual std::uint64_t contributed() const = 0;
-
-  /// Up to `count` sample numbers that the ledger gave this peer, after the first `skipped` of them.
-  [[nodiscard]] virtual std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) = 0;
-  /// Whether every sample of the run's budget is in a commit.
-  [[nodiscard]] virtual bool budget_used() const = 0;
-
-  /// The trainer ends: the memory that `open` was given is about to go, and is not touched after this call. `stays`:
-  /// somebody else holds this group, too, so what was committed last is copied, and given to who asks for it, until the
-  /// group goes. Of what is above only `leave` and what changes nothing may be called from then on.
-  virtual void close(bool) {}
-};
-
-/// Closes a group when it goes, if it was given one: a trainer's last member.
-class opened_group {
- public:
-  opened_group() = default;
-  /// `holders`: of the group, among those that go with this object; without it.
-  explicit opened_group(std::shared_ptr<elastic_group> group, long holders)
-      : group_{std::move(group)}, holders_{holders + 1} {}
-  opened_group(opened_group&&) noexcept = default;
-  opened_group& operator=(opened_group&& other) noexcept {
-    std::swap(group_, other.group_);
-    std::swap(holders_, other.holders_);
-    return *this;
+/// Both must stay where they are as long as it is used.
+template <class Context, class Comm>
+shared_state shared_state_of(Context& ctx, Comm& comm) {
+  membership::image_collector parts;
+  if constexpr (Comm::traits.needs_global_step) {
+    parts.view(ctx.parameters());
+    parts(ctx.inner());
   }
-  ~opened_group() {
-    if (group_) group_->close(group_.use_count() > holders_);
+  const std::size_t of_model = parts.parts().size();
+  comm.shared(parts);
+  parts(ctx.shared_random());
+  if constexpr (Comm::traits.own_parameters) parts.own(ctx.parameters());
+  shared_state state{parts.parts(), [&ctx, &comm](std::span<const float> previous) {
+                       if (previous.empty()) ctx.contribution().give_up();
+                       comm.adopt(ctx, previous);
+                       ctx.parameters_changed();
+                     }};
+  state.of_model = of_model;
+  state.own = parts.own_parts();
+  state.round_samples = ctx.contribution().round_samples();
+  if constexpr (requires { comm.replay(ctx); }) {
+    state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
   }
+  if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, ctx);
+  return state;
+}
 
- private:
-  std::shared_ptr<elastic_group> group_;
-  long holders_ = 0;
-};
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
 
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
-
-// ---- causeway/optim/schedule.hpp ----
-#ifndef CAUSEWAY_OPTIM_SCHEDULE_HPP
-#define CAUSEWAY_OPTIM_SCHEDULE_HPP
-
-// Learning rates as pure functions of the step, so that a run continued from a checkpoint needs no schedule state.
-
-#include <numbers>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
-
-/// `at(step)` is the rate of step 0, 1, 2, ...
-template <class S>
-concept Schedule = requires(const S& s, std::uint64_t step) {
-  { s.at(step) } -> std::same_as<float>;
-};
-
-/// The same rate always.
-struct constant {
-  float rate = 1e-3F;
-
-  [[nodiscard]] constexpr float at(std::uint64_t) const noexcept { return rate; }
-
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(rate);
-  }
-};
-
-/// Linear from peak/warmup_steps at step 0 to `peak` at step warmup_steps - 1, then half a cosine down to
-/// `final_fraction`·peak at step total_steps, and constant after that.
-struct warmup_cosine {
-  float peak = 1e-3F;
-  std::uint64_t warmup_steps = 100;
-  std::uint64_t total_steps = 1000;
-  float final_fraction = 0.1F;
-
-  [[nodiscard]] float at(std::uint64_t step) const noexcept {
-    if (step < warmup_steps) {
-      return static_cast<float>(static_cast<double>(peak) * static_cast<double>(step + 1) /
-                                static_cast<double>(warmup_steps));
-    }
-    const std::uint64_t span = total_steps > warmup_steps ? total_steps - warmup_steps : 0;
-    const std::uint64_t done = std::min(step - warmup_steps, span);
-    const double progress = span == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(span);
-    const double cosine = 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
-    const double floor = static_cast<double>(final_fraction);
-    return static_cast<float>(static_cast<double>(peak) * (floor + (1.0 - floor) * cosine));
-  }
-
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(peak, warmup_steps, total_steps, final_fraction);
-  }
-};
-
-static_assert(Schedule<constant> && Schedule<warmup_cosine>);
-
-/// Any schedule, held by value.
-class schedule {
- public:
-  template <class S>
-    requires(!std::same_as<S, schedule>)
-  &&Schedule<S> schedule(S s) : at_{[s](std::uint64_t step) { return s.at(step); }} {}  // NOLINT: converting on purpose
-
-  [[nodiscard]] float at(std::uint64_t step) const { return at_(step); }
-
- private:
-  std::function<float(std::uint64_t)> at_;
-};
-static_assert(Schedule<schedule>);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::optim
-
-#endif  // CAUSEWAY_OPTIM_SCHEDULE_HPP
-
-// ---- causeway/train/environment.hpp ----
-#ifndef CAUSEWAY_TRAIN_ENVIRONMENT_HPP
-#define CAUSEWAY_TRAIN_ENVIRONMENT_HPP
-
-// What a training is given besides its model and its policies: where it runs, and what is the same on all peers.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// Where a peer runs: its network, its clock, and where its messages go. `exchange` says how sums travel (deadline, chunks,
-/// algorithm) and must be equal on all peers: collective::tuned_for_streams makes it for links of several streams. Its pool
-/// and workspace are the context's to set.
-struct environment {
-  net::any_transport transport{};
-  any_clock clock{};
-  log_sink log{};
-  collective::collective_options exchange{};
-  /// Peers that come and go, for fault::quorum; `transport` is not used then. train/member.hpp makes one.
-  std::shared_ptr<elastic_group> group{};
-};
-
-struct trainer_options {
-  std::uint64_t seed = 1;  ///< of everything random in the run; equal on all peers
-  optim::schedule learning_rate = optim::constant{3e-4F};
-  float clip_norm = 1.0F;        ///< of the whole gradient; 0 = no clipping
-  std::uint32_t hash_every = 1;  ///< rounds between full hashes of the committed parameters; 0 = never
-};
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_ENVIRONMENT_HPP
-
-// ---- causeway/train/model.hpp ----
-#ifndef CAUSEWAY_TRAIN_MODEL_HPP
-#define CAUSEWAY_TRAIN_MODEL_HPP
-
-// What a trainer needs of a model. nn::gpt and nn::llama have it; so may yours.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// - `parameters()`: the store that owns values and gradients.
-/// - `forward_backward(inputs, targets, sequences, scale, dropout_stream)`: adds scale × the gradient of the summed token
-///   losses to the store's gradients; gives the sum. Equal inputs give equal bits for a given number of threads.
-/// - `evaluate(inputs, targets, sequences)`: the summed token losses, without gradients and dropout.
-/// - `config_hash()`: equal on models that can share a run.
-/// - Optional: `complete_gradients(loss)`, for a model that others compute with: called once a step, after its last
-///   micro-batch. Adds to the gradients what the others have, and gives the sum of their losses and `loss`.
-/// - `backend().pool()`: the threads of the host. A backend that is a kernels::Backend also clears and measures gradients,
-///   wherever they lie.
-template <class M>
-concept Model = std::movable<M> &&
-    requires(M& m, std::span<const std::int32_t> tokens, std::int64_t sequences, float scale, std::uint64_t stream) {
-  { m.parameters() } -> std::same_as<parameter_store&>;
-  { m.forward_backward(tokens, tokens, sequences, scale, stream) } -> std::same_as<result<double>>;
-  { m.evaluate(tokens, tokens, sequences) } -> std::same_as<result<double>>;
-  { m.config_hash() } -> std::convertible_to<std::uint64_t>;
-  { m.backend().pool() } -> std::same_as<thread_pool&>;
-};
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_MODEL_HPP
+#endif  // CAUSEWAY_TRAIN_SHARED_STATE_OF_HPP
 
 // ---- causeway/train/context.hpp ----
 #ifndef CAUSEWAY_TRAIN_CONTEXT_HPP
@@ -20433,8 +20871,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 
 template <Model M, optim::Optimizer Inner>
 class training_context {
-  using backend_type = std::remove_cvref_t<decltype(std::declval<M&>().backend())>;
-
  public:
   training_context(M model, Inner inner, environment env, trainer_options options, bool keeps_inputs)
       : model_{std::move(model)},
@@ -20443,9 +20879,10 @@ class training_context {
         options_{std::move(options)},
         world_{std::make_unique<net::any_transport>(std::move(env_.transport))},
         keeps_inputs_{keeps_inputs},
-        random_{options_.seed, mix(streams::own, name_of_stream())},
+        attendance_{env_.group.get()},
+        random_{options_.seed, mix(streams::own, identity())},
         shared_random_{options_.seed, mix(streams::shared)} {
-    inner_.reset(model_.parameters().length());
+    reset_inner();
   }
 
   // ---- who and when -------------------------------------------------------------------------------------------------
@@ -20466,7 +20903,7 @@ class training_context {
   // ---- what is trained ----------------------------------------------------------------------------------------------
 
   [[nodiscard]] M& model() noexcept { return model_; }
-  [[nodiscard]] Inner& inner() noexcept { return inner_; }
+  [[nodiscard]] Inner& inner() noexcept { return inner_.optimizer(); }
   /// All parameters, flat, padding included (always zero).
   [[nodiscard]] std::span<float> parameters() { return model_.parameters().values(); }
   /// Their gradients in the same layout. Between inner steps the buffer is free for a policy's use.
@@ -20474,18 +20911,10 @@ class training_context {
   [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
   void parameters_changed() { model_.parameters().touch(); }  ///< call it after writing them
   /// The inner optimizer forgets what it knows, as at the start of the run: it may be what spoilt the parameters.
-  void reset_inner() { inner_.reset(model_.parameters().length()); }
+  void reset_inner() { inner().reset(model_.parameters().length()); }
   /// From now on every inner step adds what it subtracts from the parameters to `sum` (same layout), which must outlive the
   /// training. errc::unsupported if the inner optimizer does not report its updates.
-  result<void> track_updates(std::span<float> sum) {
-    if constexpr (optim::ReportsUpdates<Inner>) {
-      updates_ = sum;
-      return {};
-    } else {
-      return fail(errc::unsupported, std::string{Inner::name},
-                  "this inner optimizer does not report its updates; use pseudo_gradient::difference, or optim::sgd");
-    }
-  }
+  result<void> track_updates(std::span<float> sum) { return inner_.track_updates(sum); }
 
   /// From now on this peer holds another part of the model: see nn::language_model::hold. The inner optimizer's state goes
   /// with the parameters, zero where they are new; it counts `steps`.
@@ -20494,7 +20923,7 @@ class training_context {
     const std::vector<parameter_segment> before{segments.begin(), segments.end()};
     CAUSEWAY_TRY(model_.hold(std::move(part)));
     auto& store = model_.parameters();
-    optim::divide(inner_, before, store.segments(), store.length(), steps);
+    optim::divide(inner(), before, store.segments(), store.length(), steps);
     parameters_changed();
     return {};
   }
@@ -20514,36 +20943,17 @@ class training_context {
   /// The 2-norm of the gradient that this peer holds.
   [[nodiscard]] float own_norm() { return norm_of(gradients()); }
   /// Of a part of `gradients()`.
-  [[nodiscard]] float norm_of(std::span<const float> part) {
-    if constexpr (kernels::Backend<backend_type>) {
-      const auto count = static_cast<std::int64_t>(part.size());
-      return static_cast<float>(std::sqrt(model_.backend().sum_of_squares(part.data(), count)));
-    } else {
-      return optim::global_norm(pool(), part);
-    }
-  }
+  [[nodiscard]] float norm_of(std::span<const float> part) { return detail::norm_of(model_, part); }
 
   // ---- rows: where the model computes, if all of them lie in its memory ----------------------------------------------
 
   /// Arithmetic on whole rows: see kernels::RowArithmetic.
-  [[nodiscard]] auto rows() {
-    if constexpr (requires { model_.backend().rows(); }) {
-      return model_.backend().rows();
-    } else {
-      return kernels::host_rows{pool()};
-    }
-  }
+  [[nodiscard]] auto rows() { return detail::rows_of(model_); }
   /// Where the parameters lie, for rows that are to lie there too.
-  [[nodiscard]] memory_source memory() {
-    if constexpr (kernels::Backend<backend_type>) return model_.backend().source();
-    return {};
-  }
+  [[nodiscard]] memory_source memory() { return detail::memory_of(model_); }
   /// The outcome of an exchange of rows; or what a device failed with meanwhile, which says more than that its bytes were
   /// refused.
-  result<void> or_device_error(result<void> outcome) {
-    if constexpr (kernels::Backend<backend_type>) CAUSEWAY_TRY(model_.backend().finish());
-    return outcome;
-  }
+  result<void> or_device_error(result<void> outcome) { return detail::or_device_error(model_, std::move(outcome)); }
 
   // ---- doors --------------------------------------------------------------------------------------------------------
 
@@ -20554,7 +20964,7 @@ class training_context {
     return const_cast<net::any_transport&>(std::as_const(*this).transport());
   }
   [[nodiscard]] const net::any_transport& transport() const noexcept {
-    if (entry_.transport) return *entry_.transport;
+    if (entry().transport) return *entry().transport;
     return group_ ? *group_ : *world_;
   }
   [[nodiscard]] net::any_transport lasting_transport() { return env_.group->lasting(); }  ///< where peers come and go
@@ -20577,20 +20987,7 @@ class training_context {
   /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`.
   template <class Codec>
   result<void> mean(const Codec& codec, std::span<float> data, std::uint64_t part = 0) {
-    if (can_sit_out()) CAUSEWAY_TRY(keep_finite(data));
-    CAUSEWAY_TRY(enter());
-    if (peers() == 1 && !result_is_known()) return exchanged(data);
-    if (keeps_inputs_ && !can_sit_out()) kept_.assign(data.begin(), data.end());
-    auto outcome = weighed_mean(codec, data, part);
-    if (outcome && data.size() == parameters().size())
-      outcome = kernels::clear(rows(), padding_of(view().segments, data.size()), data);
-    if (outcome) outcome = exchanged(data);
-    if (outcome || !keeps_inputs_) return outcome;
-    std::copy(kept_.begin(), kept_.end(), data.begin());
-    if (!is_refused(outcome.error())) return outcome;
-    if (!collective::survives(codec, pool(), kept_)) return unusable("it is not finite once it is encoded");
-    outcome.error().culprit = error::nobody;  // who says so is wrong, or spoilt it on its way
-    return outcome;
+    return mean_.mean(*this, attendance_, codec, data, part);
   }
 
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
@@ -20611,78 +21008,67 @@ class training_context {
 
   /// The same where it is other values that all peers hold alike; none if the peers do not hold the same.
   void commit_round(std::span<const float> shared) {
-    if (elastic()) {
-      candidate_ = true;
-      return;
-    }
+    if (elastic()) return attendance_.is_candidate();
     ++round_;
     const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0 && !shared.empty();
-    hash_ = full ? hash_of(shared) : 0;
+    hash_ = full ? detail::hash_of(model_, shared) : 0;
     parent_ = mix(parent_, hash_, round_);
   }
 
   /// The gradients of this step are kept for a later one: the inner optimizer does not move, once.
-  void skip_inner_step() noexcept { skip_ = true; }
+  void skip_inner_step() noexcept { inner_.skip(); }
 
   /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
   /// gives the weight that its row has, the second says that the result is there, in `row`. With fixed peers the weight is
   /// 1; where they come and go, transport(), self() and peers() are those of the exchange from then on, and the weights
   /// those of the samples: a peer that has just joined has 0.
   result<float> enter_exchange() {
-    CAUSEWAY_TRY(enter());
-    return elastic() ? static_cast<float>(entry_.share * peers()) : 1.0F;
+    CAUSEWAY_TRY(attendance_.enter());
+    return own_weight();
   }
-  result<void> left_exchange(std::span<const float> row) { return exchanged(row); }
+  [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
+  result<void> left_exchange(std::span<const float> row) { return attendance_.exchanged(row); }
   /// Between them: the round has so many such exchanges, and is over with the last.
-  void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
+  void in_parts(std::size_t count) noexcept { attendance_.in_parts(count); }
   /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
-  [[nodiscard]] bool result_is_known() const noexcept { return entry_.result_at.has_value(); }
-  [[nodiscard]] bool knows_result() const noexcept { return !entry_.result.empty(); }  ///< this peer itself
-  [[nodiscard]] bool keeps_result() const noexcept { return entry_.result_kept; }  ///< and its policy has all of it still
+  [[nodiscard]] bool result_is_known() const noexcept { return entry().result_at.has_value(); }
+  [[nodiscard]] bool knows_result() const noexcept { return !entry().result.empty(); }  ///< this peer itself
+  [[nodiscard]] bool keeps_result() const noexcept { return entry().result_kept; }  ///< and its policy has all of it still
   /// row ← that. All take part. 4 bytes a value to and from each peer.
   result<void> take_known_result(std::span<float> row) {
-    if (knows_result()) std::copy(entry_.result.begin(), entry_.result.end(), row.begin());
-    return collective::broadcast(transport(), exchange_id(collective::channels::updates), *entry_.result_at, row,
+    if (knows_result()) std::copy(entry().result.begin(), entry().result.end(), row.begin());
+    return collective::broadcast(transport(), exchange_id(collective::channels::updates), *entry().result_at, row,
                                  exchange_options());
   }
   /// Names the attempt that this peer was let into, until that is judged; never 0.
-  [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
+  [[nodiscard]] std::uint64_t attempt() const noexcept { return attendance_.attempt(); }
   /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
-  [[nodiscard]] bool is_last_exchange() const noexcept { return entry_.last; }
+  [[nodiscard]] bool is_last_exchange() const noexcept { return entry().last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
-  [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry_.shares[peer] : 1.0 / peers(); }
-  [[nodiscard]] const round_entry& entry() const noexcept { return entry_; }  ///< where peers come and go: that exchange
+  [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry().shares[peer] : 1.0 / peers(); }
+  /// Where peers come and go: that exchange.
+  [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }
 
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
-  [[nodiscard]] detail::contribution& contribution() noexcept { return contribution_; }
+  [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.
-  bool announce_samples() { return entered_ || env_.group->announce(contribution_.all()); }
+  bool announce_samples() { return attendance_.announce(); }
   /// Says that this peer is ready for the next exchange. Whether it is time to enter.
-  bool stand_by() {
-    return entered_ || env_.group->stand_by(contribution_.all() - contribution_.later(), contribution_.later());
-  }
+  bool stand_by() { return attendance_.stand_by(); }
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
   [[nodiscard]] double own_share() const {
-    return entry_.share > 0 ? entry_.share : 1.0 / (elastic() ? env_.group->expected() : peers());
+    return entry().share > 0 ? entry().share : 1.0 / (elastic() ? env_.group->expected() : peers());
   }
 
   /// Before `enter_exchange`, one pass: where peers come and go, who has a row that is not finite sits the round out.
-  result<void> check_own(std::span<float> row) {
-    if (!can_sit_out()) return {};
-    bool there = false;
-    if constexpr (requires { rows().there(row); }) there = rows().there(row);
-    const bool finite = there ? std::isfinite(norm_of(row)) : collective::finite_values(row);
-    return finite ? result<void>{} : unusable("it holds NaN or infinity");
-  }
+  result<void> check_own(std::span<float> row) { return mean_.check(*this, attendance_, row); }
   /// What came of such an exchange. Where everybody saw that this peer's own row cannot be used, it sits the round out.
-  result<void> or_unusable(result<void> outcome) {
-    return !outcome && is_refused(outcome.error()) ? unusable("it is not finite once it is encoded") : outcome;
-  }
+  result<void> or_unusable(result<void> outcome) { return mean_.or_unusable(*this, attendance_, std::move(outcome)); }
   /// Of such an exchange: how it may cut and how long it may take. No workspace: several of them may be under way.
   [[nodiscard]] collective::collective_options exchange_options() {
     collective::collective_options options = env_.exchange;
     options.pool = &pool();
-    if (elastic()) options.deadline = entry_.deadline;
+    if (elastic()) options.deadline = entry().deadline;
     options.checks_results = elastic();
     return options;
   }
@@ -20690,19 +21076,18 @@ class training_context {
   /// What names the messages of the exchange entered last; `part`, below 2^24, of several that are under way at a time.
   [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
     if (!elastic()) return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
-    return {.channel = channel, .step = entry_.round | part << 40U, .parent = entry_.parent};
+    return {.channel = channel, .step = entry().round | part << 40U, .parent = entry().parent};
   }
 
   /// Of the inner step that comes next.
-  [[nodiscard]] float next_learning_rate() const {
-    return rate_factor_ * options_.learning_rate.at(scheduled_at_.value_or(step_));
-  }
-  void multiply_learning_rate(float factor) noexcept { rate_factor_ = factor; }  ///< from now on; not in a checkpoint
+  [[nodiscard]] float next_learning_rate() const { return inner_.next_learning_rate(options_, step_); }
+  /// From now on; not in a checkpoint.
+  void multiply_learning_rate(float factor) noexcept { inner_.multiply_learning_rate(factor); }
   /// Where the schedule of the learning rate is, whatever the steps: where the inner optimizer moves once a round.
-  void schedule_at(std::uint64_t step) noexcept { scheduled_at_ = step; }
+  void schedule_at(std::uint64_t step) noexcept { inner_.schedule_at(step); }
 
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
-  [[nodiscard]] std::uint64_t samples() const noexcept { return contribution_.all(); }
+  [[nodiscard]] std::uint64_t samples() const noexcept { return attendance_.samples().all(); }
 
   /// Sets the number of inner steps, on which the learning rate depends, for a peer that took over the others' state. The
   /// step under way is not counted, unless it is `going_on`, with what it computed kept.
@@ -20713,15 +21098,11 @@ class training_context {
 
   /// What became of an attempted step among peers that come and go. Blocks until the others have judged it too.
   result<verdict> decide(const result<void>& outcome) {
-    if (!elastic()) {
-      return fail(errc::invalid_argument, "fault policy",
-                  "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
+    CAUSEWAY_ASSIGN(const verdict judged, attendance_.decide(outcome));
+    if (attendance_.gave_up()) {
+      inner_.begin_anew();
+      if (!shares_inner_) reset_inner();
     }
-    if (outcome && !candidate_) return verdict::commit;
-    if (std::exchange(unusable_, false) && !outcome) return sit_out(outcome.error());
-    CAUSEWAY_ASSIGN(const verdict judged, env_.group->decide(outcome, candidate_));
-    entered_ = candidate_ = false;
-    if (judged == verdict::commit) contribution_.committed(env_.group->contributed());
     return judged;
   }
 
@@ -20730,42 +21111,24 @@ class training_context {
   /// Founds or joins the run with the state that `comm` and the context share.
   template <class Comm>
   result<void> open_membership(Comm& comm) {
-    if (!elastic()) return {};
-    membership::image_collector parts;
-    if constexpr (Comm::traits.needs_global_step) {
-      shares_inner_ = true;
-      parts.view(parameters());
-      parts(inner_);
-    }
-    const std::size_t of_model = parts.parts().size();
-    comm.shared(parts);
-    parts(shared_random_);
-    if constexpr (Comm::traits.own_parameters) parts.own(parameters());
-    shared_state state{parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }};
-    state.of_model = of_model;
-    state.own = parts.own_parts();
-    state.round_samples = contribution_.round_samples();
-    if constexpr (requires { comm.replay(*this); }) {
-      state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
-    }
-    if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, *this);
-    return env_.group->open(std::move(state), pool());
+    shares_inner_ = Comm::traits.needs_global_step;
+    return elastic() ? env_.group->open(detail::shared_state_of(*this, comm), pool()) : result<void>{};
   }
 
   /// One exchange without a step before it: `exchange` is the policy's part, left out when nobody has anything to give.
   template <class Exchange>
   result<void> attend(Exchange&& exchange) {
-    CAUSEWAY_TRY(enter());
-    if (!entry_.empty) return exchange();
-    contribution_.passed();
+    CAUSEWAY_TRY(attendance_.enter());
+    if (!entry().empty) return exchange();
+    contribution().passed();
     commit_round();
     return {};
   }
 
-  void count_samples(std::uint64_t samples) noexcept { contribution_.add(samples); }
+  void count_samples(std::uint64_t samples) noexcept { contribution().add(samples); }
   /// Numbers of this peer's next samples: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
-    if (elastic() && !contribution_.paused()) return env_.group->draw(contribution_.all(), count);
+    if (elastic() && !contribution().paused()) return env_.group->draw(samples(), count);
     std::vector<std::uint64_t> numbers(elastic() ? 0 : count);
     std::iota(numbers.begin(), numbers.end(), (step_ * peers() + self()) * count);
     return numbers;
@@ -20773,23 +21136,18 @@ class training_context {
   [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
   /// All peers must start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
-    parent_ = hash_of(parameters());
+    parent_ = detail::hash_of(model_, parameters());
     return collective::all_equal(transport(), {.channel = collective::channels::state, .step = round_}, parent_,
                                  "starts from other parameters; all peers need the same seed, the same options and "
                                  "checkpoints of the same round",
-                                 own_exchange_options());
+                                 mean_.options(*this));
   }
 
   /// Clears gradients before a step.
   void begin_compute() {
     micro_batch_ = 0;
     resumed_ = false;
-    const auto g = gradients();
-    if constexpr (kernels::Backend<backend_type>) {
-      model_.backend().zero(g.data(), std::ssize(g));
-    } else {
-      kernels::zero(pool(), g.data(), std::ssize(g));
-    }
+    detail::set_to_zero(model_, gradients());
   }
 
   /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.
@@ -20799,28 +21157,20 @@ class training_context {
   /// The same where the gradient is part of a larger one: `norm()` gives the norm of that, and may fail.
   template <class Norm>
   result<void> inner_step(Norm&& norm) {
-    if (skip_) {
-      skip_ = false;
-      return {};
-    }
-    CAUSEWAY_ASSIGN(gradient_norm_, norm());
-    if (auto checked = optim::check_norm(gradient_norm_, "step " + std::to_string(step_ + 1)); !checked) {
+    if (inner_.is_skipped()) return {};
+    CAUSEWAY_ASSIGN(const float of_all, norm());
+    if (auto checked = inner_.check(of_all, step_ + 1); !checked) {
       CAUSEWAY_TRY(or_device_error({}));
-      return can_sit_out() ? without_step(checked.error()) : checked;
+      return attendance_.can_sit_out() ? without_step(checked.error()) : checked;
     }
-    skipped_ = 0;
-    rate_ = next_learning_rate();
-    inner_.step(pool(), view(),
-                {.learning_rate = rate_,
-                 .gradient_scale = optim::clip_scale(gradient_norm_, options_.clip_norm),
-                 .update_sum = updates_});
+    inner_.step(pool(), view(), options_, step_);
     parameters_changed();
     return {};
   }
 
   void commit_step() noexcept { step_ += std::exchange(resumed_, false) ? 0U : 1U; }
-  [[nodiscard]] float gradient_norm() const noexcept { return gradient_norm_; }
-  [[nodiscard]] float learning_rate() const noexcept { return rate_; }
+  [[nodiscard]] float gradient_norm() const noexcept { return inner_.gradient_norm(); }
+  [[nodiscard]] float learning_rate() const noexcept { return inner_.learning_rate(); }
   [[nodiscard]] std::uint64_t state_hash() const noexcept { return elastic() ? env_.group->state_hash() : hash_; }
   /// Names the committed state that exchanges are based on.
   [[nodiscard]] std::uint64_t parent() const noexcept { return elastic() ? env_.group->parent() : parent_; }
@@ -20838,116 +21188,24 @@ class training_context {
     static constexpr std::uint64_t pairs = 0x7061697273;
   };
 
-  // Lets this peer into the exchange of the round, once per attempt.
-  result<void> enter() {
-    if (!elastic() || entered_) return {};
-    CAUSEWAY_ASSIGN(entry_, env_.group->enter(contribution_.all() - contribution_.later(), contribution_.later()));
-    entered_ = true;
-    in_parts(1);
-    return {};
-  }
-
-  result<void> exchanged(std::span<const float> mean) {
-    if (!elastic() || --parts_left_ > 0) return {};
-    parts_left_ = 1;
-    return env_.group->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
-  }
-
-  template <class Codec>
-  result<void> weighed_mean(const Codec& codec, std::span<float> data, std::uint64_t part) {
-    if (result_is_known()) return take_known_result(data);
-    if (elastic()) CAUSEWAY_TRY(weigh(data));
-    return or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part), codec,
-                                                     data, own_exchange_options()));
-  }
-
-  // ---- contributions that are not finite, where peers come and go -----------------------------------------------------
-
-  [[nodiscard]] bool can_sit_out() const { return elastic() && env_.group->can_sit_out(); }
-
-  /// This peer gives up what it computed since the last commit: `decide` sees to it.
-  [[nodiscard]] error unusable(const std::string& what) {
-    unusable_ = true;
-    return fail(errc::non_finite, "this peer's contribution", what);
-  }
-
-  result<verdict> sit_out(const error& why) {
-    CAUSEWAY_ASSIGN(const verdict judged, env_.group->sit_out(why));
-    entered_ = candidate_ = false;
-    skipped_ = 0;
-    if (!shares_inner_) reset_inner();
-    return judged;
-  }
-
-  /// kept_ ← data, which must be finite: one pass for both.
-  result<void> keep_finite(std::span<const float> data) {
-    kept_.resize(data.size());
-    if (collective::copy_finite(pool(), data, kept_)) return {};
-    return unusable("it holds NaN or infinity");
-  }
-
-  /// Whether an exchange of this peer's failed because its own values were refused.
-  [[nodiscard]] bool is_refused(const error& why) const {
-    return can_sit_out() && why.code == errc::non_finite && why.culprit == self();
-  }
-
   /// The gradient is not finite. An overflow costs one step; parameters that are not finite cost all since the last commit,
   /// and so does a gradient that others have a share in, or one after the other.
   result<void> without_step(const error& why) {
-    if (entered_ || ++skipped_ > steps_skipped || !std::isfinite(norm_of(parameters()))) return unusable(why.message);
+    const bool passes = attempt() == 0 && inner_.may_go_without() && std::isfinite(norm_of(parameters()));
+    if (!passes) return attendance_.unusable(why.message);
     log()(severity::warning, why.text() + ": this step is skipped");
     return {};
   }
 
-  // Equal shares scale by exactly 1.
-  result<void> weigh(std::span<float> data) {
-    const auto scale = static_cast<float>(entry_.share * peers());
-    return scale == 1.0F ? result<void>{} : rows().scale(data, scale);
-  }
-
-  [[nodiscard]] std::uint64_t hash_of(std::span<const float> row) {
-    if constexpr (requires { model_.backend().hash(row); }) {
-      return model_.backend().hash(row);
-    } else {
-      return kernels::row_hash(pool(), row);
-    }
-  }
-
-  template <class Comm>
-  void adopted(Comm& comm, std::span<const float> previous) {
-    if (previous.empty()) contribution_.give_up();
-    comm.adopt(*this, previous);
-    parameters_changed();
-  }
-
-  // The gradients may be what this peer is about to exchange.
-  template <class Comm>
-  result<void> replay(Comm& comm, std::span<const float> mean) {
-    const std::span<float> row = gradients();
-    if (mean.size() != row.size()) return fail(errc::wrong_model, "replay", "the mean of a round has another length");
-    const std::vector<float> own(row.begin(), row.end());
-    std::copy(mean.begin(), mean.end(), row.begin());
-    auto outcome = comm.replay(*this);
-    std::copy(own.begin(), own.end(), row.begin());
-    parameters_changed();
-    return outcome;
-  }
-
-  std::uint64_t name_of_stream() const { return elastic() ? env_.group->identity() : std::uint64_t{world_->self()}; }
-
-  [[nodiscard]] collective::collective_options own_exchange_options() {
-    collective::collective_options options = exchange_options();
-    options.workspace = &workspace_;
-    return options;
-  }
-
   M model_;
-  Inner inner_;
+  detail::inner_steps<Inner> inner_;
   environment env_;  // its transport is moved to world_
   trainer_options options_;
   std::unique_ptr<net::any_transport> world_;  // stays where it is when the context moves: group_ refers to it
   std::optional<net::any_transport> group_;
   bool keeps_inputs_;
+  detail::round_attendance attendance_;
+  detail::mean_exchange mean_;
 
   rng random_;
   rng shared_random_;
@@ -20956,26 +21214,9 @@ class training_context {
   std::uint64_t parent_ = 0;
   std::uint64_t hash_ = 0;
   std::uint64_t micro_batch_ = 0;
-  float gradient_norm_ = 0, rate_ = 0, rate_factor_ = 1;
-
-  static constexpr std::uint32_t steps_skipped = 3;  // in a row, before the shared state is taken over again
-
-  round_entry entry_;
-  bool unusable_ = false;      // what this peer computed since the last commit
   bool shares_inner_ = false;  // the inner optimizer is part of the shared state
-  std::uint32_t skipped_ = 0;  // inner steps in a row whose gradient was not finite
-  bool skip_ = false;          // the next inner step
-  std::optional<std::uint64_t> scheduled_at_;
-  bool resumed_ = false;                    // step_ was set during the step under way
-  bool entered_ = false;                    // into the exchange under way
-  std::size_t parts_ = 1, parts_left_ = 1;  // of it
-  bool candidate_ = false;                  // the shared state is that of a round which is not decided on yet
-  detail::contribution contribution_;
-
-  std::span<float> updates_;
-  std::vector<float> kept_;
+  bool resumed_ = false;       // step_ was set during the step under way
   std::vector<float> received_;
-  collective::collective_workspace workspace_;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI
@@ -22886,6 +23127,194 @@ CAUSEWAY_DECL std::unique_ptr<spare_round> spare_round::load(membership::round_s
 #endif  // CAUSEWAY_TRAIN_IMPL_SPARE_ROUND_IPP
 #endif
 
+// ---- causeway/train/held_round.hpp ----
+#ifndef CAUSEWAY_TRAIN_HELD_ROUND_HPP
+#define CAUSEWAY_TRAIN_HELD_ROUND_HPP
+
+// What a member holds: the record of a round and the shared state after it, in memory, where others may fetch it from, and
+// on disk; which samples that leaves for this peer; and the mean that the round was made with, as long as others need it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// For the trainer's thread. All that it is given must outlive it.
+class held_round {
+ public:
+  CAUSEWAY_DECL held_round(member_control& control, member_waits& waits, const member_options& options, log_sink log,
+                           io::any_storage storage, net::peer_id self);
+
+  /// Where the shared state lies.
+  CAUSEWAY_DECL void begin(shared_state state, thread_pool& pool);
+
+  [[nodiscard]] const membership::commit_record& record() const noexcept { return record_; }
+  [[nodiscard]] std::uint64_t round() const noexcept { return record_.round; }
+  [[nodiscard]] shared_state& state() noexcept { return state_; }
+  [[nodiscard]] const shared_state& state() const noexcept { return state_; }
+  [[nodiscard]] membership::state_image& image() noexcept { return image_; }
+  [[nodiscard]] held_samples& samples() noexcept { return samples_; }  ///< as of the record
+  [[nodiscard]] const held_samples& samples() const noexcept { return samples_; }
+  [[nodiscard]] thread_pool* pool() noexcept { return pool_; }
+
+  /// What is in memory is the state of `record`, and others may have it. `samples`: the ledger after it, where time has
+  /// passed since it was the newest: the others may have gone on meanwhile.
+  CAUSEWAY_DECL void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples);
+
+  /// The hash of what is in memory.
+  CAUSEWAY_DECL std::uint64_t hash();
+
+  /// The first of the parts, which are the shared parameters.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<float> parameters() const;
+
+  // ---- on disk ------------------------------------------------------------------------------------------------------
+
+  /// Where a round like this one is to be.
+  CAUSEWAY_DECL result<void> store(std::uint64_t round, std::uint64_t root);
+
+  /// What the last process left: the newest commit that it knew goes into memory, a vote after it is kept beside it.
+  CAUSEWAY_DECL std::optional<member_control::named_round> load_stored();
+
+  /// Whether it was there. `keep`: local progress stays as it is.
+  CAUSEWAY_DECL bool from_disk(std::uint64_t round, std::uint64_t hash, bool keep);
+
+  // ---- for others ---------------------------------------------------------------------------------------------------
+
+  /// What is about to change and somebody is fetching; made without the lock: only this thread changes it.
+  CAUSEWAY_DECL std::shared_ptr<const membership::kept_bytes> copy_for_others();
+
+  /// Of `round`, for those who have to do it again.
+  CAUSEWAY_DECL void keep_mean(std::span<const float> mean, std::uint64_t round);
+
+ private:
+  CAUSEWAY_DECL void load_spare(const member_control::named_round& vote);
+
+  member_control* control_;
+  member_waits* waits_;
+  const member_options* options_;
+  log_sink log_;
+  membership::round_store store_;
+  membership::state_image image_;
+  shared_state state_;
+  thread_pool* pool_ = nullptr;
+  std::unique_ptr<spare_round> spare_;
+  membership::commit_record record_;
+  held_samples samples_;
+  std::shared_ptr<const membership::kept_bytes> mean_;  // of the exchange that went through last, if others need it
+  std::uint64_t mean_of_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_HELD_ROUND_HPP
+
+// ---- causeway/train/impl/held_round.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_HELD_ROUND_IPP
+#define CAUSEWAY_TRAIN_IMPL_HELD_ROUND_IPP
+
+// Bodies of train/held_round.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL held_round::held_round(member_control& control, member_waits& waits, const member_options& options,
+                                     log_sink log, io::any_storage storage, net::peer_id self)
+    : control_{&control},
+      waits_{&waits},
+      options_{&options},
+      log_{std::move(log)},
+      store_{std::move(storage), options.folder + "/rounds"},
+      samples_{self} {}
+
+CAUSEWAY_DECL void held_round::begin(shared_state state, thread_pool& pool) {
+  state_ = std::move(state);
+  pool_ = &pool;
+  for (const auto part : state_.parts) image_.add(part);
+}
+
+CAUSEWAY_DECL void held_round::hold(const membership::commit_record& record,
+                                    const std::optional<membership::ledger>& samples) {
+  record_ = record;
+  const auto mean = mean_of_ == record.round && !record.contributions.empty() ? std::exchange(mean_, nullptr) : nullptr;
+  waits_->locked([&] {
+    if (mean || record.contributions.empty()) control_->add_mean(record.round, mean);
+    if (samples) {
+      samples_.begin_round(*samples);
+    } else if (control_->now_what().newest.round == record_.round) {
+      samples_.begin_round(control_->ledger());
+    } else {
+      samples_.follow(record_);
+    }
+    control_->journal().held(record_);
+    if (spare_ && spare_->round <= record_.round) control_->withdraw_spare(spare_->round);
+    control_->offer(record_.round, image_);
+  });
+  if (spare_ && spare_->round <= record_.round) spare_.reset();
+}
+
+CAUSEWAY_DECL std::uint64_t held_round::hash() {
+  image_.touch();
+  return image_.root(pool_);
+}
+
+CAUSEWAY_DECL std::vector<float> held_round::parameters() const {
+  const auto first = state_.parts.front();
+  std::vector<float> values(first.size() / sizeof(float));
+  std::copy(first.begin(), first.end(), std::as_writable_bytes(std::span{values}).begin());
+  return values;
+}
+
+CAUSEWAY_DECL result<void> held_round::store(std::uint64_t round, std::uint64_t root) {
+  if (options_->store_every == 0 || round % options_->store_every != 0) return {};
+  std::vector<std::byte> record;
+  waits_->locked([&] { record = control_->record_of(round, root); });
+  return store_.save(options_->protocol.run, round, root, state_.parts, record, state_.own);
+}
+
+CAUSEWAY_DECL std::optional<member_control::named_round> held_round::load_stored() {
+  const auto committed = control_->remembered();
+  const auto vote = control_->voted_for();
+  if (vote) load_spare(*vote);
+  if (!committed || !from_disk(committed->round, committed->hash, false)) return std::nullopt;
+  state_.adopted({});
+  return committed;
+}
+
+CAUSEWAY_DECL bool held_round::from_disk(std::uint64_t round, std::uint64_t hash, bool keep) {
+  const auto own = keep ? std::span<const std::span<std::byte>>{} : std::span<const std::span<std::byte>>{state_.own};
+  const auto loaded = store_.load(round, hash, state_.parts, own);
+  if (loaded) return this->hash() == hash;
+  if (loaded.error().code == errc::corrupt)
+    log_(severity::warning, "passing over a stored round: " + loaded.error().text());
+  return false;
+}
+
+CAUSEWAY_DECL void held_round::load_spare(const member_control::named_round& vote) {
+  spare_ = spare_round::load(store_, vote.round, vote.hash, state_.parts, pool_);
+  if (spare_) waits_->locked([&] { control_->offer_spare(spare_->round, spare_->image); });
+}
+
+CAUSEWAY_DECL std::shared_ptr<const membership::kept_bytes> held_round::copy_for_others() {
+  bool wanted = false;
+  waits_->locked([&] { wanted = control_->needs_copy(); });
+  return wanted ? membership::kept_bytes::copy_of(image_) : nullptr;
+}
+
+CAUSEWAY_DECL void held_round::keep_mean(std::span<const float> mean, std::uint64_t round) {
+  bool wanted = false;
+  waits_->locked([&] { wanted = control_->keeps_means(); });
+  mean_.reset();
+  if (!wanted || mean.size_bytes() != state_.parts.front().size()) return;
+  std::vector<float> row(mean.begin(), mean.end());
+  membership::state_image image;
+  image.add(std::as_writable_bytes(std::span{row}));
+  (void)image.root(pool_);
+  mean_ = membership::kept_bytes::copy_of(image);
+  mean_of_ = round;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_HELD_ROUND_IPP
+#endif
+
 // ---- causeway/train/state_fetch.hpp ----
 #ifndef CAUSEWAY_TRAIN_STATE_FETCH_HPP
 #define CAUSEWAY_TRAIN_STATE_FETCH_HPP
@@ -23156,6 +23585,65 @@ CAUSEWAY_DECL result<std::optional<std::uint64_t>> state_fetch::root_of_mean(std
 #endif  // CAUSEWAY_TRAIN_IMPL_STATE_FETCH_IPP
 #endif
 
+// ---- causeway/train/unusable_rows.hpp ----
+#ifndef CAUSEWAY_TRAIN_UNUSABLE_ROWS_HPP
+#define CAUSEWAY_TRAIN_UNUSABLE_ROWS_HPP
+
+// What follows when what a member has to contribute is not finite: it sits out a round, then two, then four, and after too
+// many in a row it ends.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// A regular value.
+class unusable_rows {
+ public:
+  static constexpr std::uint32_t most = 8;  ///< in a row
+
+  /// One more, after `round`. An error if that is too many.
+  CAUSEWAY_DECL result<void> add(const error& why, std::uint64_t round, const log_sink& log);
+  /// One was usable.
+  void end() noexcept { in_a_row_ = 0; }
+  /// Whether this peer draws no samples after `round`.
+  [[nodiscard]] bool sits_out(std::uint64_t round) const noexcept { return round < until_; }
+
+ private:
+  std::uint32_t in_a_row_ = 0;
+  std::uint64_t until_ = 0;  // a round
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_UNUSABLE_ROWS_HPP
+
+// ---- causeway/train/impl/unusable_rows.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_UNUSABLE_ROWS_IPP
+#define CAUSEWAY_TRAIN_IMPL_UNUSABLE_ROWS_IPP
+
+// Bodies of train/unusable_rows.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL result<void> unusable_rows::add(const error& why, std::uint64_t round, const log_sink& log) {
+  const std::uint32_t rounds = 1U << std::min(in_a_row_++, 4U);
+  if (in_a_row_ > most) {
+    return fail(errc::non_finite, why.where,
+                why.message + ", " + std::to_string(in_a_row_) +
+                    " times in a row: this peer ends. If it is the only one, look at its hardware; if others end so "
+                    "too, lower the learning rate or lengthen its warm-up");
+  }
+  until_ = round + rounds;
+  log(severity::warning, "round " + std::to_string(round + 1) + ": " + why.where + " is left out: " + why.message +
+                             "; it takes the shared state over and trains again after " + std::to_string(rounds) +
+                             (rounds == 1 ? " round" : " rounds"));
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_UNUSABLE_ROWS_IPP
+#endif
+
 // ---- causeway/train/member.hpp ----
 #ifndef CAUSEWAY_TRAIN_MEMBER_HPP
 #define CAUSEWAY_TRAIN_MEMBER_HPP
@@ -23184,9 +23672,9 @@ class member final : public elastic_group {
 
   [[nodiscard]] std::uint64_t identity() const override { return fabric_->id(); }
   [[nodiscard]] std::uint32_t expected() const override { return std::max<std::uint32_t>(options_.protocol.expected, 1); }
-  [[nodiscard]] std::uint64_t round() const override { return held_.round; }
-  [[nodiscard]] std::uint64_t parent() const override { return held_.chain(); }
-  [[nodiscard]] std::uint64_t state_hash() const override { return held_.state; }
+  [[nodiscard]] std::uint64_t round() const override { return held_.round(); }
+  [[nodiscard]] std::uint64_t parent() const override { return held_.record().chain(); }
+  [[nodiscard]] std::uint64_t state_hash() const override { return held_.record().state; }
   [[nodiscard]] std::uint64_t contributed() const override { return contributed_; }
 
   CAUSEWAY_INLINE result<void> open(shared_state state, thread_pool& pool) override;
@@ -23211,7 +23699,7 @@ class member final : public elastic_group {
 
   [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
 
-  [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
+  [[nodiscard]] bool budget_used() const override { return held_.samples().complete(); }
 
   /// Tells the others that this peer goes, so that they need not find out.
   CAUSEWAY_INLINE void leave() override;
@@ -23240,9 +23728,6 @@ class member final : public elastic_group {
 
   CAUSEWAY_DECL result<std::optional<round_entry>> entry(const situation& s);
 
-  // What is about to change and somebody is fetching; made without the lock: only this thread changes it.
-  CAUSEWAY_DECL std::shared_ptr<const membership::kept_bytes> copy_for_others();
-
   CAUSEWAY_DECL result<void> report(const error& why);
 
   // ---- a verdict ----------------------------------------------------------------------------------------------------
@@ -23258,7 +23743,7 @@ class member final : public elastic_group {
 
   CAUSEWAY_DECL verdict committed(const membership::commit_record& record);
 
-  // `samples`: the ledger after it, where time has passed since it was the newest: the others may have gone on meanwhile.
+  // See detail::held_round.
   CAUSEWAY_DECL void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {});
 
   // Whether what was trained since the last commit may still be contributed: not if somebody else was given its samples.
@@ -23275,43 +23760,28 @@ class member final : public elastic_group {
   /// Returns when this peer holds the newest committed state, and nothing else.
   CAUSEWAY_DECL result<void> take_newest();
 
-  CAUSEWAY_DECL std::uint64_t hash_image();
-
-  CAUSEWAY_DECL result<void> store(std::uint64_t round, std::uint64_t root);
-
-  // What the last process left: the newest commit that it knew goes into memory, a vote after it is kept beside it.
-  CAUSEWAY_DECL std::optional<member_control::named_round> load_stored();
-
-  // `keep`: local progress stays as it is.
-  CAUSEWAY_DECL bool from_disk(std::uint64_t round, std::uint64_t hash, bool keep);
-
-  CAUSEWAY_DECL void load_spare(const member_control::named_round& vote);
-
   /// Replaces the shared state by the one that `now` asks for. `keep`: local progress stays on top of it. False: the
   /// situation moved on before it was whole, and nothing was changed.
   CAUSEWAY_DECL result<bool> fetch(const situation& asked, bool keep);
 
   // A commit soon after this peer had asked says nothing of how long the transfer takes: once that does not count.
-  CAUSEWAY_DECL void excuse();
+  void excuse() {
+    if (!std::exchange(excused_, true) && fetch_.little_came()) in_vain_ = 0;
+  }
 
   // ---- rounds that were committed while the state of an earlier one came --------------------------------------------
 
   // Whether what is in memory is a state that others keep for this peer, with the means of the rounds since.
   CAUSEWAY_DECL [[nodiscard]] bool follows() const;
 
-  // For those who have to do the round again.
-  CAUSEWAY_DECL void keep_mean(std::span<const float> mean);
-
   // Does those rounds again, from what they exchanged. Ends when the newest is reached, or nobody can help any further.
   CAUSEWAY_DECL result<void> follow(bool keep, bool late);
 
-  CAUSEWAY_DECL [[nodiscard]] std::vector<float> shared_parameters() const;
-
-  CAUSEWAY_DECL void passing(std::string_view point) const;
+  void passing(std::string_view point) const {
+    if (options_.passing) options_.passing(point);
+  }
 
   void locked(const std::function<void()>& what) const { fabric_->locked(what); }
-
-  static constexpr std::uint32_t times_unusable = 8;  // in a row
 
   static constexpr unsigned quick_tries = 1;
 
@@ -23325,26 +23795,17 @@ class member final : public elastic_group {
   std::unique_ptr<member_control> control_;
   detail::member_waits waits_;
   detail::state_fetch fetch_;
-  membership::round_store store_;
-  membership::state_image image_;
-  shared_state state_;
-  thread_pool* pool_ = nullptr;
-  std::unique_ptr<spare_round> spare_;
-  membership::commit_record held_;
+  detail::held_round held_;
   candidate_state candidate_;
-  held_samples samples_;           // as of held_
   std::uint64_t uncommitted_ = 0;  // trained on since the last commit
   std::uint64_t contributed_ = 0;
   bool lost_progress_ = false;  // in `enter`, to be said by `decide`
 
   detail::entered_attempt attempt_;
-  std::shared_ptr<const membership::kept_bytes> mean_;  // of the exchange that went through last, if others need it
-  std::uint64_t mean_of_ = 0;
-  bool in_step_ = false;              // the shared state is that of held_
-  bool excused_ = false;              // one fetch in vain was
-  unsigned in_vain_ = 0;              // states fetched, or begun to be, since this peer last took part
-  std::uint32_t unusable_ = 0;        // contributions in a row that were not finite
-  std::uint64_t sits_out_until_ = 0;  // a round
+  bool in_step_ = false;            // the shared state is that of held_
+  bool excused_ = false;            // one fetch in vain was
+  unsigned in_vain_ = 0;            // states fetched, or begun to be, since this peer last took part
+  detail::unusable_rows unusable_;  // what this peer had to contribute
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI
@@ -23368,8 +23829,7 @@ CAUSEWAY_DECL member::member(std::shared_ptr<net::fabric> fabric, io::any_storag
       control_{std::move(control)},
       waits_{*fabric_, *control_, options_, log_},
       fetch_{*control_, waits_, options_, log_},
-      store_{std::move(storage), options_.folder + "/rounds"},
-      samples_{fabric_->id()},
+      held_{*control_, waits_, options_, log_, std::move(storage), fabric_->id()},
       attempt_{fabric_, *control_, options_.exchange} {}
 
 CAUSEWAY_DECL result<std::shared_ptr<member>> member::make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
@@ -23380,14 +23840,12 @@ CAUSEWAY_DECL result<std::shared_ptr<member>> member::make(std::shared_ptr<net::
 }
 
 CAUSEWAY_INLINE result<void> member::open(shared_state state, thread_pool& pool) {
-  state_ = std::move(state);
-  pool_ = &pool;
-  for (const auto part : state_.parts) image_.add(part);
-  fetch_.into(state_, image_, pool_);
-  const auto stored = load_stored();
-  const std::uint64_t root = hash_image();
+  held_.begin(std::move(state), pool);
+  fetch_.into(held_.state(), held_.image(), held_.pool());
+  const auto stored = held_.load_stored();
+  const std::uint64_t root = held_.hash();
   control_->attach();
-  locked([&] { control_->gather(state_.round_samples); });
+  locked([&] { control_->gather(held_.state().round_samples); });
   locked([&] { control_->begin(stored, root); });
   CAUSEWAY_TRY(take_newest());
   waits_.note_inside();
@@ -23399,7 +23857,7 @@ CAUSEWAY_INLINE result<round_entry> member::enter(std::uint64_t samples, std::ui
   for (;;) {
     situation now = waits_.look();
     if (now.is == situation::kind::idle) {
-      if (now.newest.round > held_.round) {  // committed without us, with the state that we hold
+      if (now.newest.round > held_.round()) {  // committed without us, with the state that we hold
         (void)keeps_samples();
         hold(now.newest);
         if (samples > 0 && uncommitted_ == 0) return lose_progress();
@@ -23434,10 +23892,10 @@ CAUSEWAY_DECL auto member::say_ready(std::uint64_t later) -> situation {
   passing("before_ready");
   situation now;
   locked([&] {
-    const auto drawn = samples_.drawn();
-    control_->journal().trained(held_, drawn.first(drawn.size() - std::min<std::size_t>(drawn.size(), later)),
+    const auto drawn = held_.samples().drawn();
+    control_->journal().trained(held_.record(), drawn.first(drawn.size() - std::min<std::size_t>(drawn.size(), later)),
                                 uncommitted_);
-    control_->ready(held_.round + 1, held_.chain(), uncommitted_);
+    control_->ready(held_.round() + 1, held_.record().chain(), uncommitted_);
     now = control_->now_what();  // with the same lock: an attempt may begin and be called off before the next
   });
   return now;
@@ -23446,7 +23904,7 @@ CAUSEWAY_DECL auto member::say_ready(std::uint64_t later) -> situation {
 CAUSEWAY_INLINE bool member::stand_by(std::uint64_t samples, std::uint64_t later) {
   uncommitted_ = samples;
   situation now = waits_.look();
-  if (now.is == situation::kind::idle && now.newest.round == held_.round && !budget_used()) now = say_ready(later);
+  if (now.is == situation::kind::idle && now.newest.round == held_.round() && !budget_used()) now = say_ready(later);
   return now.is != situation::kind::gathering;
 }
 
@@ -23455,18 +23913,18 @@ CAUSEWAY_INLINE bool member::announce(std::uint64_t samples) {
   const situation now = waits_.look();
   if (now.is == situation::kind::joining || now.is == situation::kind::no_quorum) return false;
   if (now.is != situation::kind::idle) return true;
-  if (now.newest.round > held_.round) {  // committed with the state that we hold
-    if (!keeps_samples()) return true;   // which `enter` says
+  if (now.newest.round > held_.round()) {  // committed with the state that we hold
+    if (!keeps_samples()) return true;     // which `enter` says
     hold(now.newest);
   }
-  locked([&] { control_->announce(held_.round + 1, held_.chain(), samples); });
+  locked([&] { control_->announce(held_.round() + 1, held_.record().chain(), samples); });
   return waits_.look().enough;
 }
 
 CAUSEWAY_INLINE result<void> member::exchanged(std::span<const float> mean) {
   passing("exchanged");
   fetch_.note_rate(attempt_.entered_at(), attempt_.exchanged());
-  const auto copy = copy_for_others();
+  const auto copy = held_.copy_for_others();
   bool in_time = false;
   locked([&] {
     control_->exchanging(false);
@@ -23478,21 +23936,8 @@ CAUSEWAY_INLINE result<void> member::exchanged(std::span<const float> mean) {
   });
   in_step_ = in_step_ && !in_time;
   if (!in_time) return fail(errc::cancelled, "round", "the attempt was called off");
-  if (!mean.empty()) keep_mean(mean);
+  if (!mean.empty()) held_.keep_mean(mean, attempt_.view().round);
   return {};
-}
-
-CAUSEWAY_DECL void member::keep_mean(std::span<const float> mean) {
-  bool wanted = false;
-  locked([&] { wanted = control_->keeps_means(); });
-  mean_.reset();
-  if (!wanted || mean.size_bytes() != state_.parts.front().size()) return;
-  std::vector<float> row(mean.begin(), mean.end());
-  membership::state_image image;
-  image.add(std::as_writable_bytes(std::span{row}));
-  (void)image.root(pool_);
-  mean_ = membership::kept_bytes::copy_of(image);
-  mean_of_ = attempt_.view().round;
 }
 
 CAUSEWAY_INLINE result<verdict> member::decide(const result<void>& outcome, bool candidate) {
@@ -23500,7 +23945,7 @@ CAUSEWAY_INLINE result<verdict> member::decide(const result<void>& outcome, bool
   attempt_.forget_overdue();
   if (!outcome) locked([&] { control_->exchanging(false); });
   if (outcome && candidate) {
-    CAUSEWAY_TRY(vote(held_.round + 1));
+    CAUSEWAY_TRY(vote(held_.round() + 1));
   } else if (!outcome) {
     CAUSEWAY_TRY(report(outcome.error()));
   }
@@ -23510,28 +23955,18 @@ CAUSEWAY_INLINE result<verdict> member::decide(const result<void>& outcome, bool
 CAUSEWAY_INLINE result<verdict> member::sit_out(const error& why) {
   contributed_ = uncommitted_ = 0;
   attempt_.forget_overdue();
-  const std::uint32_t rounds = 1U << std::min(unusable_++, 4U);
   locked([&] {
     control_->exchanging(false);
     control_->unusable(attempt_.at().value_or(membership::ballot{}));
   });
   attempt_.end();
-  if (unusable_ > times_unusable) {
-    return fail(errc::non_finite, why.where,
-                why.message + ", " + std::to_string(unusable_) +
-                    " times in a row: this peer ends. If it is the only one, look at its hardware; if others end so "
-                    "too, lower the learning rate or lengthen its warm-up");
-  }
-  sits_out_until_ = held_.round + rounds;
-  log_(severity::warning, "round " + std::to_string(held_.round + 1) + ": " + why.where + " is left out: " + why.message +
-                              "; it takes the shared state over and trains again after " + std::to_string(rounds) +
-                              (rounds == 1 ? " round" : " rounds"));
+  CAUSEWAY_TRY(unusable_.add(why, held_.round(), log_));
   return restore();
 }
 
 CAUSEWAY_INLINE std::vector<std::uint64_t> member::draw(std::uint64_t skipped, std::uint64_t count) {
-  if (held_.round < sits_out_until_) return {};
-  return asked([&] { return samples_.draw(control_->ledger(), skipped, count); });
+  if (unusable_.sits_out(held_.round())) return {};
+  return asked([&] { return held_.samples().draw(control_->ledger(), skipped, count); });
 }
 
 CAUSEWAY_INLINE void member::leave() {
@@ -23540,7 +23975,7 @@ CAUSEWAY_INLINE void member::leave() {
 
 CAUSEWAY_INLINE void member::close(bool stays) {
   const bool wanted = stays && std::uncaught_exceptions() == 0 && asked([&] { return control_->offers(); });
-  const auto copy = wanted ? membership::kept_bytes::copy_of(image_) : nullptr;
+  const auto copy = wanted ? membership::kept_bytes::copy_of(held_.image()) : nullptr;
   locked([&] {
     control_->stop_fetch();
     if (copy) control_->offer_from(copy);
@@ -23554,13 +23989,7 @@ CAUSEWAY_DECL result<std::optional<round_entry>> member::entry(const situation& 
   waits_.stop_waiting();
   attempt_.begin(s.current.at);
   passing("entered");
-  return attempt_.enter(s, state_.parts.front().size());
-}
-
-CAUSEWAY_DECL std::shared_ptr<const membership::kept_bytes> member::copy_for_others() {
-  bool wanted = false;
-  locked([&] { wanted = control_->needs_copy(); });
-  return wanted ? membership::kept_bytes::copy_of(image_) : nullptr;
+  return attempt_.enter(s, held_.state().parts.front().size());
 }
 
 CAUSEWAY_DECL result<void> member::report(const error& why) {
@@ -23568,18 +23997,18 @@ CAUSEWAY_DECL result<void> member::report(const error& why) {
   // Whether the attempt was called off, or this peer was asked to stop: then it must not try again.
   if (why.code == errc::cancelled) CAUSEWAY_TRY(fabric_->block([] { return false; }, waits_.time_now()));
   if (!attempt_.at()) return {};
-  log_(severity::info, "round " + std::to_string(held_.round + 1) + ": " + attempt_.failed(why));
+  log_(severity::info, "round " + std::to_string(held_.round() + 1) + ": " + attempt_.failed(why));
   return {};
 }
 
 CAUSEWAY_DECL result<void> member::vote(std::uint64_t round) {
-  const std::uint64_t root = hash_image();
+  const std::uint64_t root = held_.hash();
   candidate_ = {round, root};
   passing("before_store");
-  CAUSEWAY_TRY(store(candidate_.round, root));
+  CAUSEWAY_TRY(held_.store(candidate_.round, root));
   passing("stored");
   locked([&] {
-    control_->offer(candidate_.round, image_);
+    control_->offer(candidate_.round, held_.image());
     if (attempt_.at()) control_->voted(*attempt_.at(), candidate_.round, root);
   });
   attempt_.end();
@@ -23624,7 +24053,7 @@ CAUSEWAY_DECL result<verdict> member::judge(bool voted) {
         [[fallthrough]];
       default:
         if (!voted && budget_used()) {  // nothing is left to be exchanged; others did what this peer had begun
-          state_.adopted({});
+          held_.state().adopted({});
           return verdict::commit;
         }
         if (!voted) {  // `enter` waits for the next attempt
@@ -23657,46 +24086,31 @@ CAUSEWAY_DECL verdict member::committed(const membership::commit_record& record)
 
 CAUSEWAY_DECL void member::hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples) {
   waits_.stop_waiting();
-  held_ = record;
   in_step_ = true;
-  if (contributed_ > 0) unusable_ = 0;
-  const auto mean = mean_of_ == record.round && !record.contributions.empty() ? std::exchange(mean_, nullptr) : nullptr;
-  locked([&] {
-    if (mean || record.contributions.empty()) control_->add_mean(record.round, mean);
-    if (samples) {
-      samples_.begin_round(*samples);
-    } else if (control_->now_what().newest.round == held_.round) {
-      samples_.begin_round(control_->ledger());
-    } else {
-      samples_.follow(held_);
-    }
-    control_->journal().held(held_);
-    if (spare_ && spare_->round <= held_.round) control_->withdraw_spare(spare_->round);
-    control_->offer(held_.round, image_);
-  });
-  if (spare_ && spare_->round <= held_.round) spare_.reset();
+  if (contributed_ > 0) unusable_.end();
+  held_.hold(record, samples);
 }
 
 CAUSEWAY_DECL bool member::keeps_samples() {
-  if (!asked([&] { return samples_.still_ours(control_->ledger(), uncommitted_); })) uncommitted_ = 0;
+  if (!asked([&] { return held_.samples().still_ours(control_->ledger(), uncommitted_); })) uncommitted_ = 0;
   return uncommitted_ > 0;
 }
 
 CAUSEWAY_DECL error member::lose_progress() {
-  state_.adopted({});
+  held_.state().adopted({});
   lost_progress_ = true;
   return fail(errc::cancelled, "round", "others were given the samples that this peer had");
 }
 
 CAUSEWAY_DECL result<verdict> member::restore() {
-  const std::uint64_t root = hash_image();
-  if (root == held_.state) {
-    state_.adopted({});
+  const std::uint64_t root = held_.hash();
+  if (root == held_.record().state) {
+    held_.state().adopted({});
     return verdict::commit;
   }
   locked([&] {
     control_->withdraw();
-    control_->holds(held_.round, root);  // not the committed state: so this peer is told who has it
+    control_->holds(held_.round(), root);  // not the committed state: so this peer is told who has it
   });
   in_step_ = false;
   CAUSEWAY_TRY(take_newest());
@@ -23719,41 +24133,6 @@ CAUSEWAY_DECL result<void> member::take_newest() {
   }
 }
 
-CAUSEWAY_DECL std::uint64_t member::hash_image() {
-  image_.touch();
-  return image_.root(pool_);
-}
-
-CAUSEWAY_DECL result<void> member::store(std::uint64_t round, std::uint64_t root) {
-  if (options_.store_every == 0 || round % options_.store_every != 0) return {};
-  std::vector<std::byte> record;
-  locked([&] { record = control_->record_of(round, root); });
-  return store_.save(options_.protocol.run, round, root, state_.parts, record, state_.own);
-}
-
-CAUSEWAY_DECL std::optional<member_control::named_round> member::load_stored() {
-  const auto committed = control_->remembered();
-  const auto vote = control_->voted_for();
-  if (vote) load_spare(*vote);
-  if (!committed || !from_disk(committed->round, committed->hash, false)) return std::nullopt;
-  state_.adopted({});
-  return committed;
-}
-
-CAUSEWAY_DECL bool member::from_disk(std::uint64_t round, std::uint64_t hash, bool keep) {
-  const auto own = keep ? std::span<const std::span<std::byte>>{} : std::span<const std::span<std::byte>>{state_.own};
-  const auto loaded = store_.load(round, hash, state_.parts, own);
-  if (loaded) return hash_image() == hash;
-  if (loaded.error().code == errc::corrupt)
-    log_(severity::warning, "passing over a stored round: " + loaded.error().text());
-  return false;
-}
-
-CAUSEWAY_DECL void member::load_spare(const member_control::named_round& vote) {
-  spare_ = spare_round::load(store_, vote.round, vote.hash, state_.parts, pool_);
-  if (spare_) locked([&] { control_->offer_spare(spare_->round, spare_->image); });
-}
-
 CAUSEWAY_DECL result<bool> member::fetch(const situation& asked, bool keep) {
   const bool candidate = asked.is == situation::kind::adopt;
   const bool late = !candidate && in_vain_++ >= quick_tries;
@@ -23766,52 +24145,48 @@ CAUSEWAY_DECL result<bool> member::fetch(const situation& asked, bool keep) {
     if (control_->now_what().newest.round == now.newest.round) samples = control_->ledger();
   });
   if (!samples) return false;
-  if (hash_image() != now.hash) {
+  if (held_.hash() != now.hash) {
     if (!candidate && follows()) {
       CAUSEWAY_TRY(follow(keep, late));
-      return held_.round == waits_.look().newest.round;
+      return held_.round() == waits_.look().newest.round;
     }
     locked([&] {
       control_->forget_means();
       control_->withdraw();
     });
-    const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
-    if (!from_disk(round, now.hash, keep)) {
+    const std::vector<float> previous = keep ? held_.parameters() : std::vector<float>{};
+    if (!held_.from_disk(round, now.hash, keep)) {
       passing("fetching");
       CAUSEWAY_ASSIGN(const bool whole, fetch_.receive(round, now.hash, now, !excused_));
       if (!whole) {
         excuse();
-        if (in_step_) locked([&] { control_->offer(held_.round, image_); });  // it was not touched
+        if (in_step_) locked([&] { control_->offer(held_.round(), held_.image()); });  // it was not touched
         return false;
       }
       passing("fetched");
       CAUSEWAY_TRY(fetch_.put());
     }
-    state_.adopted(previous);
+    held_.state().adopted(previous);
   }
   if (candidate) return true;
   if (!keep) uncommitted_ = 0;
-  CAUSEWAY_TRY(store(round, now.hash));
+  CAUSEWAY_TRY(held_.store(round, now.hash));
   locked([&] { control_->holds(round, now.hash); });
   hold(now.newest, samples);
   return waits_.look().is != situation::kind::fetch;  // or there are newer rounds by now
 }
 
-CAUSEWAY_DECL void member::excuse() {
-  if (!std::exchange(excused_, true) && fetch_.little_came()) in_vain_ = 0;
-}
-
 CAUSEWAY_DECL bool member::follows() const {
   bool can = false;
-  locked([&] { can = state_.replay && control_->kept().kept() && control_->kept().base().round <= held_.round; });
+  locked([&] { can = held_.state().replay && control_->kept().kept() && control_->kept().base().round <= held_.round(); });
   return can && in_step_;
 }
 
 CAUSEWAY_DECL result<void> member::follow(bool keep, bool late) {
-  const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
+  const std::vector<float> previous = keep ? held_.parameters() : std::vector<float>{};
   if (!keep) uncommitted_ = 0;
   locked([&] { control_->withdraw(); });
-  std::uint64_t at = held_.round;
+  std::uint64_t at = held_.round();
   in_step_ = false;
   for (;;) {
     CAUSEWAY_ASSIGN(const bool done, fetch_.replay(at + 1, late));
@@ -23819,28 +24194,17 @@ CAUSEWAY_DECL result<void> member::follow(bool keep, bool late) {
     ++at;
     const situation now = waits_.look();
     if (now.is != situation::kind::fetch || now.newest.round != at) continue;
-    in_step_ = hash_image() == now.hash;
+    in_step_ = held_.hash() == now.hash;
     if (!in_step_) break;
-    state_.adopted(previous);
-    CAUSEWAY_TRY(store(at, now.hash));
+    held_.state().adopted(previous);
+    CAUSEWAY_TRY(held_.store(at, now.hash));
     locked([&] { control_->holds(at, now.hash); });
     hold(now.newest);
     return {};
   }
-  state_.adopted(previous);
+  held_.state().adopted(previous);
   locked([&] { control_->kept().end(); });
   return {};
-}
-
-CAUSEWAY_DECL std::vector<float> member::shared_parameters() const {
-  const auto first = state_.parts.front();
-  std::vector<float> values(first.size() / sizeof(float));
-  std::copy(first.begin(), first.end(), std::as_writable_bytes(std::span{values}).begin());
-  return values;
-}
-
-CAUSEWAY_DECL void member::passing(std::string_view point) const {
-  if (options_.passing) options_.passing(point);
 }
 
 }}  // namespace causeway::CAUSEWAY_ABI

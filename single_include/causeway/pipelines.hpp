@@ -4951,6 +4951,21 @@ CAUSEWAY_ALWAYS_INLINE void unpack(u8x16& codes, const std::byte* from, kernels:
   unpack<Bits>(codes, packed, kernels::detail::whole{});
 }
 
+/// Sixteen codes of one bit, each the highest bit of its lane; the others are unspecified. One multiplication moves all of
+/// them to their places: shifts by lane are not in every instruction set.
+CAUSEWAY_ALWAYS_INLINE void unpack_highest(kernels::detail::u32x16& lanes, const std::byte* from, kernels::detail::whole) {
+  constexpr kernels::detail::u32x16 places = {1U << 31U, 1U << 30U, 1U << 29U, 1U << 28U, 1U << 27U, 1U << 26U,
+                                              1U << 25U, 1U << 24U, 1U << 23U, 1U << 22U, 1U << 21U, 1U << 20U,
+                                              1U << 19U, 1U << 18U, 1U << 17U, 1U << 16U};
+  lanes = places * static_cast<std::uint32_t>(load_bytes<2>(from));
+}
+CAUSEWAY_ALWAYS_INLINE void unpack_highest(kernels::detail::u32x16& lanes, const std::byte* from,
+                                           kernels::detail::tail part) {
+  std::byte packed[2] = {};
+  std::memcpy(packed, from, packed_size(static_cast<std::size_t>(part.count), 1));
+  unpack_highest(lanes, packed, kernels::detail::whole{});
+}
+
 /// Whether the bits behind the last code are zero.
 inline bool spare_bits_clear(std::span<const std::byte> packed, std::size_t codes, unsigned bits) {
   const std::size_t used = codes * bits % 8;
@@ -5050,25 +5065,30 @@ CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t
   make_at_most(v, kernels::detail::i32x16{} + most);
 }
 
-/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Two vectors in turn,
-/// because one would wait for itself, and of 32 bytes: what lives across a loop GCC keeps in memory when it is wider than
-/// the machine's vectors.
+/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Four vectors in
+/// turn, because one would wait for itself, and of 16 bytes, which every machine can compare.
 CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t count) {
-  using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
-  const auto look = [x](i32x8& most, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-    i32x8 v;
+  using i32x4 [[gnu::vector_size(16)]] = std::int32_t;
+  const auto more = [](i32x4& most, const i32x4& v) CAUSEWAY_INLINE_LAMBDA { most = v > most ? v : most; };
+  const auto look = [&](i32x4& most, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    i32x4 v;
     std::memcpy(&v, x + i, sizeof v);
-    const i32x8 short_by = (v & 0x7FFFFFFF) - most;
-    most += short_by & ~(short_by >> 31);
+    more(most, v & 0x7FFFFFFF);
   };
-  i32x8 a{}, b{};
+  i32x4 a{}, b{}, c{}, d{};
   std::int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
     look(a, i);
-    look(b, i + 8);
+    look(b, i + 4);
+    look(c, i + 8);
+    look(d, i + 12);
   }
-  std::int32_t largest = 0;
-  for (int lane = 0; lane < 8; ++lane) largest = std::max({largest, a[lane], b[lane]});
+  more(a, b);
+  more(c, d);
+  more(a, c);
+  more(a, __builtin_shufflevector(a, a, 2, 3, 0, 1));
+  more(a, __builtin_shufflevector(a, a, 1, 0, 3, 2));
+  std::int32_t largest = a[0];
   for (; i < count; ++i) largest = std::max(largest, std::bit_cast<std::int32_t>(x[i]) & 0x7FFFFFFF);
   return std::bit_cast<float>(largest);
 }
@@ -5280,15 +5300,28 @@ struct decode_bits {
       const float scale = load_scale(scales, b, format);
       kernels::detail::for_lanes(std::min(bucket, count - b * bucket),
                                  [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-                                   u8x16 raw;
-                                   unpack<Bits>(raw, codes + (b * bucket + i) / 8 * Bits, part);
-                                   i32x16 code;
-                                   widen_codes(code, raw);
-                                   const i32x16 level = levels::with_zero ? code - levels::half : code + code - levels::top;
                                    kernels::detail::f32x16 v;
-                                   to_floats(v, level);
-                                   sink(to + b * bucket + i, v * scale, part);
+                                   read(v, codes + (b * bucket + i) / 8 * Bits, scale, part);
+                                   sink(to + b * bucket + i, v, part);
                                  });
+    }
+  }
+
+ private:
+  template <class Part>
+  CAUSEWAY_ALWAYS_INLINE static void read(kernels::detail::f32x16& v, const std::byte* codes, float scale, Part part) {
+    if constexpr (Bits == 1) {  // one multiplication and two bitwise operations instead of twenty
+      kernels::detail::u32x16 plus;
+      unpack_highest(plus, codes, part);
+      const kernels::detail::u32x16 bits = (~plus & 0x80000000U) | std::bit_cast<std::uint32_t>(scale);
+      v = reinterpret_cast<kernels::detail::f32x16>(bits);
+    } else {
+      u8x16 raw;
+      unpack<Bits>(raw, codes, part);
+      i32x16 code;
+      widen_codes(code, raw);
+      to_floats(v, levels::with_zero ? code - levels::half : code + code - levels::top);
+      v = v * scale;
     }
   }
 };
@@ -20548,6 +20581,66 @@ inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here
 
 #endif  // CAUSEWAY_COLLECTIVE_CHANNELS_HPP
 
+// ---- causeway/net/scoped_operation.hpp ----
+#ifndef CAUSEWAY_NET_SCOPED_OPERATION_HPP
+#define CAUSEWAY_NET_SCOPED_OPERATION_HPP
+
+// A send or receive that cannot outlive its buffer: what is still under way when this object goes, is cancelled. Keep it
+// with the buffer, declared below it, so that it goes first.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+/// One operation, or none. `on`, which it was started on, is a Transport or a fabric; it must stay where it is, and outlive
+/// the operation. Not thread-safe.
+class scoped_operation {
+ public:
+  scoped_operation() = default;
+  template <class T>
+  scoped_operation(T& on, operation op) : on_{&on}, ways_{&ways_of<T>}, op_{op} {}
+  scoped_operation(scoped_operation&& other) noexcept
+      : on_{other.on_}, ways_{other.ways_}, op_{std::exchange(other.op_, 0)} {}
+  scoped_operation& operator=(scoped_operation&& other) noexcept {
+    if (this == &other) return *this;
+    cancel();
+    on_ = other.on_;
+    ways_ = other.ways_;
+    op_ = std::exchange(other.op_, 0);
+    return *this;
+  }
+  ~scoped_operation() { cancel(); }
+
+  /// Whether there is one that was not waited for.
+  [[nodiscard]] bool started() const noexcept { return op_ != 0; }
+  /// Whether `wait` would return at once.
+  [[nodiscard]] bool done() const { return op_ == 0 || ways_->done(on_, op_); }
+  /// Bytes moved; 0 where there is none. Afterwards there is none: what takes longer is cancelled.
+  result<std::size_t> wait(time_point deadline) {
+    if (op_ == 0) return std::size_t{0};
+    return ways_->wait(on_, std::exchange(op_, 0), deadline);
+  }
+  void cancel() {
+    if (op_ != 0) (void)wait(time_point{});  // in the past
+  }
+
+ private:
+  struct ways {
+    result<std::size_t> (*wait)(void* on, operation op, time_point deadline);
+    bool (*done)(void* on, operation op);
+  };
+  template <class T>
+  static constexpr ways ways_of{
+      [](void* on, operation op, time_point deadline) { return static_cast<T*>(on)->wait(op, deadline); },
+      [](void* on, operation op) { return static_cast<const T*>(on)->done(op); }};
+
+  void* on_ = nullptr;
+  const ways* ways_ = nullptr;
+  operation op_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_SCOPED_OPERATION_HPP
+
 // ---- causeway/collective/options.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_OPTIONS_HPP
 #define CAUSEWAY_COLLECTIVE_OPTIONS_HPP
@@ -20572,7 +20665,7 @@ class collective_workspace {
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
   CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
-  [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
+  [[nodiscard]] std::vector<net::scoped_operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
   [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
   [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
@@ -20580,7 +20673,7 @@ class collective_workspace {
 
  private:
   aligned_buffer<std::byte> memory_;
-  std::vector<net::operation> operations_;
+  std::vector<net::scoped_operation> operations_;
   std::vector<std::size_t> sizes_;
   std::vector<const float*> parts_;
   thread_pool alone_{1};
@@ -20665,44 +20758,38 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
 template <net::Transport T>
 class flight {
  public:
-  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::operation>& places,
+  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::scoped_operation>& places,
          std::size_t count)
       : transport_{transport}, id_{id}, deadline_{deadline}, places_{places} {
-    places_.assign(count, 0);
+    places_.clear();
+    places_.resize(count);
   }
   flight(const flight&) = delete;
   flight& operator=(const flight&) = delete;
-
-  ~flight() {
-    for (const net::operation op : places_) {
-      if (op != 0) (void)transport_.wait(op, time_point{});  // a deadline in the past cancels
-    }
-  }
+  ~flight() { places_.clear(); }
 
   [[nodiscard]] net::peer_index self() const { return transport_.self(); }
   [[nodiscard]] std::uint32_t size() const { return transport_.size(); }
 
   void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
-    CAUSEWAY_EXPECT(places_[place] == 0);
-    places_[place] = transport_.send(to, detail::id_of(id_, what), bytes);
+    CAUSEWAY_EXPECT(!places_[place].started());
+    places_[place] = {transport_, transport_.send(to, detail::id_of(id_, what), bytes)};
   }
 
   void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
-    CAUSEWAY_EXPECT(places_[place] == 0);
-    places_[place] = transport_.receive(from, detail::id_of(id_, what), buffer);
+    CAUSEWAY_EXPECT(!places_[place].started());
+    places_[place] = {transport_, transport_.receive(from, detail::id_of(id_, what), buffer)};
   }
 
   /// One more place than the constructor was asked for.
   std::size_t add_place() {
-    places_.push_back(0);
+    places_.emplace_back();
     return places_.size() - 1;
   }
 
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer.
   result<std::size_t> wait(std::size_t place, net::peer_index peer) {
-    const net::operation op = std::exchange(places_[place], 0);
-    if (op == 0) return std::size_t{0};
-    return detail::naming(peer, transport_.wait(op, deadline_));
+    return detail::naming(peer, places_[place].wait(deadline_));
   }
 
   /// As wait, for a send.
@@ -20723,7 +20810,7 @@ class flight {
   T& transport_;
   net::message_id id_;
   time_point deadline_;
-  std::vector<net::operation>& places_;
+  std::vector<net::scoped_operation>& places_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -22577,10 +22664,6 @@ class pipeline_mailbox {
   }
   pipeline_mailbox(const pipeline_mailbox&) = delete;
   pipeline_mailbox& operator=(const pipeline_mailbox&) = delete;
-  ~pipeline_mailbox() {
-    for (line& l : lines_) cancel(l.expected);
-    cancel(sent_);
-  }
 
   /// Whether what `op` gives goes to another stage of this rank: then it is not for the mailbox.
   [[nodiscard]] bool stays(const plan::operation& op) const {
@@ -22597,7 +22680,7 @@ class pipeline_mailbox {
   [[nodiscard]] bool arrived(const plan::operation& op) const {
     if (!has_input(op)) return true;
     const line& l = lines_[line_of(op)];
-    return l.is_next(op.micro_batch) && view_.done(l.expected.front().op);
+    return l.is_next(op.micro_batch) && l.expected.front().op.done();
   }
 
   /// Waits for the input of `op`, without taking it.
@@ -22635,7 +22718,8 @@ class pipeline_mailbox {
     CAUSEWAY_TRY(reap(false));
     sent_.push_back(std::move(p));
     transfer& last = sent_.back();
-    last.op = view_.send(target_of(op), id_of(c, op.micro_batch), std::span<const std::byte>{last.bytes}.first(last.moved));
+    const auto bytes = std::span<const std::byte>{last.bytes}.first(last.moved);
+    last.op = {view_, view_.send(target_of(op), id_of(c, op.micro_batch), bytes)};
     return {};
   }
 
@@ -22644,9 +22728,9 @@ class pipeline_mailbox {
 
  private:
   struct transfer {
-    net::operation op = 0;
     std::vector<std::byte> bytes;
     std::size_t moved = 0;
+    net::scoped_operation op{};
   };
   // What comes over one boundary of one chunk.
   struct line {
@@ -22727,7 +22811,7 @@ class pipeline_mailbox {
       const std::uint32_t m = l.due[l.taken + l.expected.size()];
       const auto c = crossing_of(l.way, l.edge, m);
       l.expected.push_back({.bytes = buffer(codec_.most_bytes(c))});
-      l.expected.back().op = view_.receive(source_of(l, m), id_of(c, m), l.expected.back().bytes);
+      l.expected.back().op = {view_, view_.receive(source_of(l, m), id_of(c, m), l.expected.back().bytes)};
     }
   }
 
@@ -22742,13 +22826,13 @@ class pipeline_mailbox {
   }
 
   result<void> finish(transfer& p) {
-    if (p.op == 0) return {};
-    CAUSEWAY_ASSIGN(p.moved, view_.wait(std::exchange(p.op, 0), setup_.deadline));
+    if (!p.op.started()) return {};
+    CAUSEWAY_ASSIGN(p.moved, p.op.wait(setup_.deadline));
     return {};
   }
 
   result<void> reap(bool all) {
-    while (!sent_.empty() && (all || view_.done(sent_.front().op))) {
+    while (!sent_.empty() && (all || sent_.front().op.done())) {
       CAUSEWAY_TRY(finish(sent_.front()));
       spare_.push_back(std::move(sent_.front().bytes));
       sent_.pop_front();
@@ -22756,16 +22840,10 @@ class pipeline_mailbox {
     return {};
   }
 
-  void cancel(std::deque<transfer>& transfers) {
-    for (transfer& p : transfers) {
-      if (p.op != 0) (void)view_.wait(p.op, time_point{});  // a deadline in the past cancels
-    }
-  }
-
   collective::group_view& view_;
   Codec& codec_;
   mailbox_setup setup_;
-  std::vector<line> lines_;  // [chunk]: forward, backward
+  std::deque<line> lines_;  // [chunk]: forward, backward; a deque moves no operations that are under way
   std::deque<transfer> sent_;
   std::vector<std::vector<std::byte>> spare_;
   std::vector<float> base_;
@@ -22823,10 +22901,6 @@ class async_pipeline_mailbox {
   async_pipeline_mailbox(collective::group_view view, const options& o) : view_{std::move(view)}, options_{o} {}
   async_pipeline_mailbox(const async_pipeline_mailbox&) = delete;
   async_pipeline_mailbox& operator=(const async_pipeline_mailbox&) = delete;
-  ~async_pipeline_mailbox() {
-    for (auto& line : expected_) cancel(line);
-    for (auto& line : sent_) cancel(line);
-  }
 
   /// How long the waits that begin from now on may take.
   void deadline(time_point at) noexcept { options_.deadline = at; }
@@ -22889,7 +22963,7 @@ class async_pipeline_mailbox {
     std::uint32_t peer = 0;
     std::vector<std::byte> bytes;
     net::message_id id{};
-    net::operation op = 0;
+    net::scoped_operation op{};
     std::size_t moved = 0;
     bool here = false;
     std::optional<error> failed{};  // for good
@@ -22917,8 +22991,8 @@ class async_pipeline_mailbox {
   result<void> arrive(transfer& p) {
     if (p.failed) return *p.failed;
     if (p.here) return {};
-    if (p.op == 0) post(p);
-    const auto moved = view_.wait(std::exchange(p.op, 0), options_.deadline);
+    if (!p.op.started()) post(p);
+    const auto moved = p.op.wait(options_.deadline);
     if (!moved) {
       if (moved.error().code != errc::timeout) p.failed = moved.error();
       return moved.error();
@@ -22937,17 +23011,19 @@ class async_pipeline_mailbox {
     return codec.decode(pool, crossing_of(l, p.at, samples), bytes.subspan(head_bytes), values);
   }
 
-  void post(transfer& p) { p.op = view_.receive(p.peer, p.id, p.bytes); }
-  void post_send(transfer& p) { p.op = view_.send(p.peer, p.id, std::span<const std::byte>{p.bytes}.first(p.moved)); }
+  void post(transfer& p) { p.op = {view_, view_.receive(p.peer, p.id, p.bytes)}; }
+  void post_send(transfer& p) {
+    p.op = {view_, view_.send(p.peer, p.id, std::span<const std::byte>{p.bytes}.first(p.moved))};
+  }
 
   // A send that failed stays, and is made again when somebody asks next.
   result<void> reap(stage::direction way, std::size_t leave, bool waits) {
     auto& line = sent_[index(way)];
     while (line.size() > leave) {
       transfer& p = line.front();
-      if (p.op == 0) post_send(p);
-      if (!waits && !view_.done(p.op)) return {};
-      CAUSEWAY_TRY(view_.wait(std::exchange(p.op, 0), options_.deadline));
+      if (!p.op.started()) post_send(p);
+      if (!waits && !p.op.done()) return {};
+      CAUSEWAY_TRY(p.op.wait(options_.deadline));
       spare_.push_back(std::move(p.bytes));
       line.pop_front();
     }
@@ -22962,12 +23038,6 @@ class async_pipeline_mailbox {
     }
     b.resize(bytes);
     return b;
-  }
-
-  void cancel(std::deque<transfer>& transfers) {
-    for (transfer& p : transfers) {
-      if (p.op != 0) (void)view_.wait(p.op, time_point{});  // a deadline in the past cancels
-    }
   }
 
   collective::group_view view_;
@@ -24353,7 +24423,7 @@ CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net:
                                        std::span<const net::peer_index> index_of,
                                        const std::map<std::int64_t, block_contents>& outward,
                                        std::map<std::int64_t, block_contents>& inward) {
-  std::vector<net::operation> places;
+  std::vector<net::scoped_operation> places;
   collective::flight flight{transport, id, deadline, places, moves.size()};
   for (std::size_t i = 0; i < moves.size(); ++i) {
     const block_move& m = moves[i];
@@ -25357,6 +25427,15 @@ template <class Model>
   const auto from = static_cast<std::size_t>(segments[table].offset);
   const std::size_t to = table + 1 < segments.size() ? static_cast<std::size_t>(segments[table + 1].offset) : flat.size();
   return flat.subspan(from, to - from);
+}
+
+/// errc::unsupported where the ends of a model share a table, but each would move its own.
+template <class Model>
+result<void> check_untied(const Model& model, std::string_view who) {
+  if (model.tied_table() == nn::not_held) return {};
+  return fail(errc::unsupported, std::string{who},
+              "first and last stage would share a table, and each would move its own; build the model with untied "
+              "embeddings, or use parallel::elastic_pipeline");
 }
 
 /// As `blocks_in`, without a tied table, which comes first in its buffer.
@@ -27581,6 +27660,794 @@ CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, s
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_INTERPOLATED_BLOCKS_IPP
 #endif
 
+// ---- causeway/parallel/elastic/part_change.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_PART_CHANGE_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_PART_CHANGE_HPP
+
+// From what a peer has to what its assignment in a layout holds: what others need of it leaves, what it needs comes, and
+// what nobody has is made up.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// How blocks travel.
+struct block_roads {
+  net::any_transport& transport;
+  net::message_id moves;    ///< of blocks
+  net::message_id sources;  ///< of what lost blocks are made up of
+  time_point deadline = no_deadline;
+};
+
+/// Of one peer, in one attempt; all that it is given must outlive it. Where blocks are made up, no run of lost blocks is at
+/// an end of the model.
+class part_change {
+ public:
+  CAUSEWAY_DECL part_change(block_ownership& held, const step_record& record, const cluster_inventory& inventory,
+                            const stage::layout& to, const block_roads& roads);
+
+  /// Whether anything moves or is made up, at whatever peer.
+  [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
+
+  /// What others need is copied before this peer's own part becomes `part`, unless it is `ready`. errc::non_finite: a peer
+  /// sent what are no parameters.
+  result<void> run(auto& ctx, const nn::model_part& part, bool ready) {
+    CAUSEWAY_TRY(copy_out(ctx));
+    if (!ready) CAUSEWAY_TRY(held_.change(ctx, part, record_));
+    CAUSEWAY_TRY(receive_moves(ctx));
+    if (made_.empty()) return {};
+    CAUSEWAY_TRY(receive_sources(ctx));
+    make_up(ctx, part);
+    return {};
+  }
+
+  /// Blocks that came, and such that were made up here.
+  [[nodiscard]] std::uint64_t received() const noexcept { return inward_.size(); }
+  [[nodiscard]] std::uint64_t made_up_here() const noexcept { return made_up_; }
+
+ private:
+  using by_block = std::map<std::int64_t, block_contents>;
+
+  result<void> copy_out(auto& ctx) {
+    for (const block_move& m : moves_) {
+      if (m.from != inventory_.self) continue;
+      CAUSEWAY_ASSIGN(outward_[m.block], held_.contents(ctx, m.block));
+    }
+    for (const block_move& m : sources_) {
+      if (m.from != inventory_.self) continue;
+      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
+      source_outward_[m.block] = parameters_of(std::move(all), ctx.inner().moments().size());
+    }
+    return {};
+  }
+
+  result<void> receive_moves(auto& ctx) {
+    for (const block_move& m : moves_) {
+      if (m.to == inventory_.self) inward_[m.block].resize(held_.contents_size(ctx, m.block));
+    }
+    CAUSEWAY_TRY(exchange(roads_.moves, moves_, outward_, inward_));
+    for (const auto& [block, contents] : inward_) held_.put(ctx, block, contents);
+    return {};
+  }
+
+  result<void> receive_sources(auto& ctx) {
+    for (const block_move& m : sources_) {
+      if (m.to != inventory_.self) continue;
+      block_contents& room = source_inward_[m.block];
+      if (m.from == inventory_.self) room = source_outward_.at(m.block);
+      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
+    }
+    std::vector<block_move> between = sources_;
+    std::erase_if(between, [](const block_move& m) { return m.from == m.to; });
+    return exchange(roads_.sources, between, source_outward_, source_inward_);
+  }
+
+  void make_up(auto& ctx, const nn::model_part& part) {
+    const std::size_t moments = ctx.inner().moments().size();
+    for (const made_up_block& m : made_) {
+      if (!part.holds(m.block)) continue;
+      const std::size_t size = held_.contents_size(ctx, m.block);
+      held_.put(ctx, m.block, made_up(m, size, moments, source_inward_.at(m.before), source_inward_.at(m.behind)));
+      ++made_up_;
+    }
+  }
+
+  CAUSEWAY_DECL result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
+                                      by_block& inward);
+
+  block_ownership& held_;
+  const step_record& record_;
+  const cluster_inventory& inventory_;
+  block_roads roads_;
+  std::vector<block_move> moves_;
+  std::vector<made_up_block> made_;
+  std::vector<block_move> sources_;
+  by_block outward_, inward_, source_outward_, source_inward_;
+  std::uint64_t made_up_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_PART_CHANGE_HPP
+
+// ---- causeway/parallel/elastic/impl/part_change.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PART_CHANGE_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PART_CHANGE_IPP
+
+// Bodies of parallel/elastic/part_change.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL part_change::part_change(block_ownership& held, const step_record& record, const cluster_inventory& inventory,
+                                       const stage::layout& to, const block_roads& roads)
+    : held_{held},
+      record_{record},
+      inventory_{inventory},
+      roads_{roads},
+      moves_{moves_for(to, inventory.snapshot)},
+      made_{made_up_for(inventory.snapshot)},
+      sources_{sources_of(made_, to, inventory.snapshot)} {}
+
+CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
+                                                 const by_block& outward, by_block& inward) {
+  return move_blocks(roads_.transport, id, roads_.deadline, moves, inventory_.self, inventory_.index_of, outward, inward);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_PART_CHANGE_IPP
+#endif
+
+// ---- causeway/parallel/elastic/saved_rounds.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_SAVED_ROUNDS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_SAVED_ROUNDS_HPP
+
+// The shared state of a run of pipelines in a store of blocks: each block by the first of its holders, and what the
+// communication policy keeps alike, if anything, as one block more, behind the last.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// `blocks` is a shared_blocks of a peer that is there; `self` its id.
+struct saved_rounds {
+  block_savers savers{};
+
+  /// What a whole state consists of: a model's blocks, and one more where the policy keeps something alike.
+  [[nodiscard]] static std::int64_t units(std::int64_t layers, const exchange_state& state) {
+    return layers + (state.alike.empty() ? 0 : 1);
+  }
+  result<saved_states> found(std::int64_t layers, const exchange_state& state) {
+    return savers.found(units(layers, state));
+  }
+
+  /// What this peer is the first to hold of those that reach its storage, if it has one.
+  result<void> save(auto& blocks, block_ownership& held, const stage::layout& l, const step_record& record,
+                    const exchange_state& state, std::uint64_t self) {
+    CAUSEWAY_TRY(save_if(blocks, held, record, [&](std::int64_t b) { return savers.is_first(l.holders(b), self); }));
+    if (state.alike.empty() || !savers.saves() || !savers.is_first(l.assigned(), self)) return {};
+    block_store store = *savers.store();
+    return store.save(record, blocks.model().blocks(), as_numbers(state));
+  }
+
+  /// Blocks of the state that the run is in, as far as this peer has it, and `ours(block)` says so. A peer that is alone
+  /// may save any.
+  template <class Ours>
+  result<void> save_if(auto& blocks, block_ownership& held, const step_record& record, Ours&& ours) {
+    if (!savers.saves()) return {};
+    for (const nn::block_range& r : held.described(record, blocks.model().blocks()).holds) {
+      for (std::int64_t b = r.first; b < r.last; ++b) {
+        if (blocks.model().part().holds(b) && ours(b)) CAUSEWAY_TRY(held.save(blocks, b, record));
+      }
+    }
+    return {};
+  }
+
+  /// The run went back to `record`, of which `found` is here. Whether what the policy keeps alike is, and was put back.
+  result<bool> load(const saved_states& found, const step_record& record, std::int64_t layers, block_ownership& held,
+                    const exchange_state& state) {
+    const saved_blocks here = blocks_of(found, record);
+    held.went_back(record, here);
+    if (!here.has(layers)) return false;
+    block_store store = *savers.store();
+    std::vector<float> alike = as_numbers(state);
+    CAUSEWAY_TRY(store.load(record, layers, alike));
+    put_numbers(state, alike);
+    return true;
+  }
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_SAVED_ROUNDS_HPP
+
+// ---- causeway/parallel/elastic/shared_blocks.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_SHARED_BLOCKS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_SHARED_BLOCKS_HPP
+
+// What a block consists of where pipelines move blocks between peers. Where replicas take steps of their own it is not the
+// live parameters, which are a replica's, but the shared ones, with the state of both optimizers: so a block can be given
+// away in the middle of a round. Where they make all steps together the live parameters are what is shared.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// A context for block_ownership and part_change in which all that a block takes along are rows: the shared parameters, the
+/// inner optimizer's moments, which the new holder goes on with, and what the communication policy keeps. Of a policy that
+/// keeps no rows: the live parameters and the moments.
+template <class Context>
+class shared_blocks {
+ public:
+  shared_blocks(Context& ctx, const exchange_state& state) : ctx_{ctx}, state_{state} {}
+
+  [[nodiscard]] auto& model() { return ctx_.model(); }
+  [[nodiscard]] std::span<float> parameters() {
+    const auto kept = rows();
+    return kept.empty() ? ctx_.parameters() : kept.front();
+  }
+  void parameters_changed() { ctx_.parameters_changed(); }
+
+  struct optimizers {
+    std::vector<std::span<float>> rows;
+    [[nodiscard]] std::vector<std::span<float>> moments() const { return rows; }
+  };
+  [[nodiscard]] optimizers inner() {
+    optimizers all;
+    for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back(moment);
+    const auto kept = rows();
+    if (!kept.empty()) all.rows.insert(all.rows.end(), kept.begin() + 1, kept.end());
+    return all;
+  }
+
+  /// As training_context's; the communication policy's rows follow.
+  result<void> hold(nn::model_part part, std::uint64_t steps) {
+    const auto segments = model().parameters().segments();
+    const std::vector<parameter_segment> before{segments.begin(), segments.end()};
+    CAUSEWAY_TRY(ctx_.hold(std::move(part), steps));
+    return state_.divide ? state_.divide(before) : result<void>{};
+  }
+
+  /// The live parameters become the shared ones.
+  void begin_from_shared() {
+    const auto shared = parameters();
+    std::copy(shared.begin(), shared.end(), ctx_.parameters().begin());
+    parameters_changed();
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::span<float>> rows() const {
+    return state_.rows ? state_.rows() : std::vector<std::span<float>>{};
+  }
+
+  Context& ctx_;
+  const exchange_state& state_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_SHARED_BLOCKS_HPP
+
+// ---- causeway/parallel/elastic/unsound_steps.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_UNSOUND_STEPS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_UNSOUND_STEPS_HPP
+
+// What a peer of elastic pipelines does when it comes to values that are not finite, though what it was sent is: it takes
+// the blame. The membership has it sit out, and the others lay the pipelines out without it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// errc::non_finite where the loss or the norm of the gradient is not finite: such a gradient goes into no sum.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_sound(double loss, float norm);
+
+/// Of one peer. Thread safety: none.
+class unsound_steps {
+ public:
+  /// The step came to values that are not finite, here, and so many of this peer's blocks are not finite and given up.
+  /// errc::corrupt: an attempt without this peer may go through. errc::diverged: its blocks are sound, and it happened for
+  /// the fourth time in this step, so it would to everybody.
+  CAUSEWAY_DECL [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks,
+                                          const log_sink& log);
+
+ private:
+  static constexpr std::uint32_t most_times = 3;
+  std::uint64_t step_ = 0;
+  std::uint32_t times_ = 0;  // in that step, from sound parameters
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_UNSOUND_STEPS_HPP
+
+// ---- causeway/parallel/elastic/impl/unsound_steps.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_UNSOUND_STEPS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_UNSOUND_STEPS_IPP
+
+// Bodies of parallel/elastic/unsound_steps.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<void> check_sound(double loss, float norm) {
+  if (std::isfinite(loss) && std::isfinite(norm)) return {};
+  return fail(errc::non_finite, "this stage", "its loss or gradient is not finite");
+}
+
+CAUSEWAY_DECL error unsound_steps::judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks,
+                                         const log_sink& log) {
+  if (std::exchange(step_, step) != step) times_ = 0;
+  if (spoilt_blocks == 0 && ++times_ > most_times) {
+    return fail(errc::diverged, why.where,
+                why.message + ", " + std::to_string(times_) +
+                    " times from sound parameters: lower the learning rate, clip gradients, or look at this machine's "
+                    "memory");
+  }
+  const std::string lost = "; so are " + std::to_string(spoilt_blocks) + " of its blocks, which it gives up";
+  log(severity::warning, "step " + std::to_string(step + 1) + ": " + why.text() + (spoilt_blocks > 0 ? lost : "") +
+                             "; the others go on without this peer until it is sound");
+  return fail(errc::corrupt, why.where, why.message);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_UNSOUND_STEPS_IPP
+#endif
+
+// ---- causeway/parallel/elastic/pipeline_peer.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_PEER_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_PEER_HPP
+
+// What a peer of pipelines does that are laid out anew when peers come and go, whatever their replicas exchange and when:
+// it takes part in attempts, meets the others, takes its assignment in a layout, fetches the blocks that belong there,
+// computes, and goes back to what is saved when nobody has a block any more.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// One peer. For the trainer's thread; stays where it is once it began.
+struct pipeline_peer {
+  /// Kinds of messages on the channel of state; a gather takes two.
+  enum channel : std::uint32_t {
+    inventory_channel = 0,
+    progress_channel = 2,
+    sums_channel = 4,
+    alike_channel = 6,
+    move_channel = 8,
+    source_channel = 9,
+    done_channel = 10,
+    here_channel = 12,
+    saved_channel = 14
+  };
+
+  std::shared_ptr<step_group> group;
+  block_ownership held{};
+  saved_rounds saved{};
+  step_attempt attempt{};  ///< the one under way
+  stage::layout layout{};
+  std::map<std::uint64_t, net::peer_index> index_of{};  ///< by id: the transport's number of each peer of the attempt
+  const stage::assignment* assignment = nullptr;        ///< in `layout`; none: this peer is spare
+  stage::layout::place place{};
+  unsound_steps unsound{};
+  std::string said{};  ///< what this peer waits for
+  std::uint64_t received_blocks = 0;
+  std::uint64_t made_up_blocks = 0;
+
+  [[nodiscard]] const step_record& record() const { return group->record(); }
+  [[nodiscard]] std::uint64_t identity() const { return group->identity(); }
+
+  // ---- attempts ---------------------------------------------------------------------------------------------------------
+
+  /// `elastic`: the trainer's environment has a membership. `chunks`: the schedule's.
+  CAUSEWAY_DECL result<void> check(std::string_view who, bool elastic, std::int64_t micro_batches,
+                                   std::uint32_t chunks) const;
+  CAUSEWAY_DECL void begin(const nn::model_part& part, std::int64_t layers, const std::optional<io::any_storage>& storage,
+                           const std::string& folder);
+
+  /// Waits for one. Whether it is another than before.
+  CAUSEWAY_DECL result<bool> begin_attempt();
+
+  /// `number`: of what the attempt does several times.
+  CAUSEWAY_DECL [[nodiscard]] net::message_id named(channel kind, std::uint64_t number = 0) const;
+  [[nodiscard]] collective::collective_options how(auto& ctx) const {
+    collective::collective_options options = ctx.exchange_options();
+    options.deadline = attempt.deadline;
+    return options;
+  }
+  /// `own` of every peer of the attempt, by the transport's numbers.
+  template <class T>
+  result<std::vector<T>> of_everybody(auto& ctx, channel kind, const T& own, std::uint64_t number = 0) const {
+    return of_all(*attempt.transport, named(kind, number), own, how(ctx));
+  }
+
+  // ---- who holds what ---------------------------------------------------------------------------------------------------
+
+  /// What this peer says of itself.
+  CAUSEWAY_DECL [[nodiscard]] peer_inventory described(std::int64_t layers, const log_sink& log);
+  /// The same of everybody: who is there from now on.
+  CAUSEWAY_DECL result<cluster_inventory> gather(const net::message_id& id, const peer_inventory& own,
+                                                 const pipeline_agreement& ours,
+                                                 const collective::collective_options& options);
+  /// Equal on peers that can be stages of one pipeline.
+  template <class Recovery, class Schedule, class Codec>
+  [[nodiscard]] static pipeline_agreement agreement(auto& ctx, std::string_view who, std::int64_t micro_batches,
+                                                    const Recovery& recovery, const Codec& codec) {
+    hasher h;
+    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name)).add_value(hash_text(who));
+    h.add_value(hash_text(Recovery::name)).add_value(recovery.interval());
+    h.add_value(codec.agreement()).add_value(micro_batches);
+    return {h.finish(), ctx.model().blocks(), static_cast<std::uint32_t>(micro_batches)};
+  }
+
+  /// errc::cancelled: the attempt comes to nothing, and the membership begins another, ever later. Any other error that
+  /// more peers would not mend is `why` itself. `what` waits.
+  CAUSEWAY_DECL [[nodiscard]] error wait_for_more(const log_sink& log, const std::string& what, const error& why);
+
+  /// Before they go back: who left has saved what it held; with what is here that may be the state of now.
+  void save_the_rest(auto& ctx, const cluster_inventory& inventory) {
+    shared_blocks blocks{ctx, group->state()};
+    const auto ours = [&](std::int64_t b) { return saved.savers.is_first(inventory.snapshot.holders(b), identity()); };
+    const auto kept = saved.save_if(blocks, held, record(), ours);
+    if (!kept) ctx.log()(severity::warning, kept.error().text());
+  }
+
+  /// The newest state that the peers find saved whole between them: they vote on it as on a step, and those who find blocks
+  /// of it have them again. Whether this peer has what the policy keeps alike, too. Errors: as wait_for_more.
+  result<bool> go_back(auto& ctx, const std::string& what, const error& why) {
+    const std::int64_t layers = ctx.model().blocks();
+    CAUSEWAY_ASSIGN(const saved_states found, saved.found(layers, group->state()));
+    CAUSEWAY_ASSIGN(const auto everywhere, of_everybody(ctx, saved_channel, found));
+    CAUSEWAY_TRY(vote_for_saved(everywhere, layers, ctx.step(), ctx.log(), what, why));
+    return saved.load(found, record(), layers, held, group->state());
+  }
+
+  /// This peer takes its assignment in `layout`. Whether it has all that it computes with there.
+  CAUSEWAY_DECL bool take_assignment(std::int64_t layers, const nn::model_part& part);
+  /// What that needs comes, what others need goes. `blocks`: a shared_blocks. `ready`: as take_assignment said.
+  result<void> fetch(auto& blocks, const cluster_inventory& inventory, bool ready, std::uint64_t number = 0) {
+    const nn::model_part part = assignment != nullptr ? nn::model_part{assignment->held()} : blocks.model().part();
+    part_change change{held,
+                       record(),
+                       inventory,
+                       layout,
+                       {*attempt.transport, named(move_channel, number), named(source_channel, number), attempt.deadline}};
+    if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(blocks, part, ready));
+    received_blocks += change.received();
+    made_up_blocks += change.made_up_here();
+    return {};
+  }
+
+  // ---- what an assigned peer does ------------------------------------------------------------------------------------
+
+  /// A step of training over the layout's part of a batch: the loss summed over the tokens whose last stage is here. `step`
+  /// names the boundaries.
+  template <stage::Schedule Order, stage::Recovery Recovery, class Codec>
+  result<double> train(auto& ctx, const Order& order, const Recovery& recovery, Codec& codec, const batch& b,
+                       std::int64_t micro_batches, float scale, std::uint64_t step) const {
+    const auto gradients = ctx.gradients();
+    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
+    if (assignment == nullptr) return 0.0;
+    CAUSEWAY_ASSIGN(const assigned_work work, work_of(layout, place, order, recovery));
+    const auto dropout = dropout_of(ctx.step(), work.first, work.schedule.micro_batches);
+    const assigned_batch share{b, static_cast<std::uint32_t>(micro_batches), assignment->computes, scale, true, dropout};
+    return pass_assigned(ctx, *attempt.transport, index_of, codec, work, order, share, boundaries(ctx.step(), step));
+  }
+  CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> dropout_of(std::uint64_t step, std::uint32_t first,
+                                                                           std::uint32_t count);
+  CAUSEWAY_DECL [[nodiscard]] boundary_options boundaries(std::uint64_t seed, std::uint64_t step) const;
+
+  /// Forwards only, in `l`, where this peer is at `at`; boundaries cross as f32.
+  result<double> forward_only(auto& ctx, const stage::layout& l, const stage::layout::place& at, const batch& b,
+                              std::uint32_t pieces, std::uint64_t step) {
+    CAUSEWAY_ASSIGN(const assigned_work work, forwards_of(l, at));
+    stage::plain exact;
+    return pass_assigned(ctx, *attempt.transport, index_of, exact, work, stage::one_f_one_b{},
+                         {b, pieces, assignment->computes, 0.0F, false},
+                         {.channel = evaluation_channel, .step = step, .deadline = attempt.deadline});
+  }
+
+  /// The same of this peer's part where the layout's pipelines share the pieces out evenly; 0 of a spare peer.
+  result<double> evaluate(auto& ctx, const batch& b, std::uint32_t pieces, std::uint64_t step) {
+    if (assignment == nullptr) return 0.0;
+    stage::layout shared_out = layout;
+    const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
+    for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
+    return forward_only(ctx, shared_out, place, b, pieces, step);
+  }
+
+  /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by its pipeline's part of a
+  /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike.
+  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry() const;
+
+  /// What the run has once that went through, at step `step`. `interval`: the recovery policy's.
+  CAUSEWAY_DECL [[nodiscard]] step_record next_round(std::uint64_t step, std::uint64_t interval) const;
+
+  /// Values that are not finite: see unsound_steps.
+  error blame_itself(auto& ctx, const error& why) {
+    shared_blocks blocks{ctx, group->state()};
+    return unsound.judge(ctx.step(), why, held.drop_spoilt(blocks), ctx.log());
+  }
+
+  /// The shared state of the blocks that this peer is the first to hold of those that reach its storage, if there is one.
+  result<void> save_blocks(auto& ctx) {
+    shared_blocks blocks{ctx, group->state()};
+    return saved.save(blocks, held, layout, record(), group->state(), identity());
+  }
+
+ private:
+  // Two consecutive ones.
+  static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
+
+  CAUSEWAY_DECL result<void> vote_for_saved(std::span<const saved_states> everywhere, std::int64_t layers,
+                                            std::uint64_t step, const log_sink& log, const std::string& what,
+                                            const error& why);
+};
+
+/// errc::not_found for blocks that nobody who is there has.
+CAUSEWAY_DECL [[nodiscard]] error missing(const nn::block_range& blocks);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_PEER_HPP
+
+// ---- causeway/parallel/elastic/impl/pipeline_peer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
+
+// Bodies of parallel/elastic/pipeline_peer.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elastic, std::int64_t micro_batches,
+                                                std::uint32_t chunks) const {
+  if (group == nullptr || !elastic) {
+    return fail(errc::invalid_argument, std::string{who},
+                "it needs a membership: give it and environment::group the same pipeline_group");
+  }
+  CAUSEWAY_TRY(check_micro_batches(who, micro_batches));
+  if (chunks == 1) return {};
+  return fail(errc::unsupported, std::string{who}, "a rank has one chunk here; use another schedule");
+}
+
+CAUSEWAY_DECL void pipeline_peer::begin(const nn::model_part& part, std::int64_t layers,
+                                        const std::optional<io::any_storage>& storage, const std::string& folder) {
+  if (storage) saved.savers.begin(block_store{*storage, folder});
+  held.begin(part, layers, saved.savers.store());
+}
+
+CAUSEWAY_DECL result<bool> pipeline_peer::begin_attempt() {
+  const std::uint32_t before = attempt.attempt;
+  const std::uint64_t round = attempt.round;
+  CAUSEWAY_ASSIGN(attempt, group->begin_attempt());
+  return attempt.attempt != before || attempt.round != round;
+}
+
+CAUSEWAY_DECL net::message_id pipeline_peer::named(channel kind, std::uint64_t number) const {
+  return {.channel = collective::channels::state + kind, .step = mix(attempt.round, number), .parent = attempt.parent};
+}
+
+CAUSEWAY_DECL peer_inventory pipeline_peer::described(std::int64_t layers, const log_sink& log) {
+  peer_inventory own{held.described(record(), layers), {}};
+  own.peer.id = identity();
+  own.storage = saved.savers.identity(mix(identity(), attempt.parent), log);
+  return own;
+}
+
+CAUSEWAY_DECL result<cluster_inventory> pipeline_peer::gather(const net::message_id& id, const peer_inventory& own,
+                                                              const pipeline_agreement& ours,
+                                                              const collective::collective_options& options) {
+  CAUSEWAY_ASSIGN(cluster_inventory inventory, gather_inventory(*attempt.transport, id, own, ours, options));
+  index_of.clear();
+  for (std::size_t p = 0; p < inventory.index_of.size(); ++p)
+    index_of[inventory.snapshot.peers[p].id] = inventory.index_of[p];
+  saved.savers.met(inventory);
+  inventory.snapshot.step = record().step;
+  inventory.snapshot.state = record().state;
+  inventory.snapshot.history = record().history;
+  return inventory;
+}
+
+CAUSEWAY_DECL error pipeline_peer::wait_for_more(const log_sink& log, const std::string& what, const error& why) {
+  if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
+  if (why.message != said) log(severity::warning, what + " waits: " + why.text());
+  said = why.message;
+  return fail(errc::cancelled, what, "too few peers are there");
+}
+
+CAUSEWAY_DECL result<void> pipeline_peer::vote_for_saved(std::span<const saved_states> everywhere, std::int64_t layers,
+                                                         std::uint64_t step, const log_sink& log, const std::string& what,
+                                                         const error& why) {
+  const auto newest = newest_together(everywhere, saved_rounds::units(layers, group->state()));
+  if (!newest) return wait_for_more(log, what, why);
+  const bool back = step != newest->step;
+  const std::string from = back ? "back from step " + std::to_string(step) + " to step " : "on from step ";
+  log(back ? severity::warning : severity::info,
+      why.where + ": no peer has them any more; going " + from + std::to_string(newest->step) + ", which is saved");
+  return group->propose(*newest);
+}
+
+CAUSEWAY_DECL bool pipeline_peer::take_assignment(std::int64_t layers, const nn::model_part& part) {
+  said.clear();
+  assignment = layout.find(identity(), &place);
+  if (assignment == nullptr) return true;
+  const nn::model_part wanted{assignment->held()};
+  return wanted.ranges(layers) == part.ranges(layers) && held.is_ready(wanted, record());
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t step, std::uint32_t first,
+                                                                   std::uint32_t count) {
+  constexpr std::uint64_t stream = 0x656C7069;
+  std::vector<std::uint64_t> all;
+  for (std::uint32_t m = 0; m < count; ++m) all.push_back(mix(step, first + m, stream));
+  return all;
+}
+
+CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std::uint64_t step) const {
+  return {.channel = collective::channels::activations, .step = step, .seed = seed, .deadline = attempt.deadline};
+}
+
+CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
+  exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}};
+  if (assignment == nullptr) return entry;
+  stage_holders same = holders_of_stage(layout, place.rank);
+  entry.holders.clear();
+  for (const std::uint64_t id : same.peers) entry.holders.push_back(index_of.at(id));
+  entry.shares = std::move(same.shares);
+  return entry;
+}
+
+CAUSEWAY_DECL step_record pipeline_peer::next_round(std::uint64_t step, std::uint64_t interval) const {
+  step_record next = record();
+  hasher h;
+  for (const auto& [id, index] : index_of) h.add_value(id).add_value(index);
+  h.add_value(next.state).add_value(attempt.round).add_value(attempt.attempt);
+  next.step = step;
+  next.state = h.finish();
+  next.history.took_step(step, interval, layout, attempt.transport->size());
+  return next;
+}
+
+CAUSEWAY_DECL error missing(const nn::block_range& blocks) {
+  return fail(errc::not_found, "blocks " + nn::model_part::text(blocks),
+              "no peer that is there has them; the run goes on when one that has them is back");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
+#endif
+
+// ---- causeway/parallel/elastic/cohort_progress.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORT_PROGRESS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_COHORT_PROGRESS_HPP
+
+// How far a peer has come with its cohort since the last exchange, in a pipeline whose replicas take steps of their own:
+// what it says of that to the others, what it keeps when an attempt is called off, and what it gives up.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer. A regular value.
+class cohort_progress {
+ public:
+  [[nodiscard]] const cohort_member& now() const noexcept { return now_; }
+  [[nodiscard]] const nn::block_range& computes() const noexcept { return computes_; }
+  [[nodiscard]] std::uint64_t given_up_steps() const noexcept { return given_up_steps_; }
+
+  /// What it says of itself before step `step`.
+  CAUSEWAY_DECL [[nodiscard]] cohort_member described(std::uint64_t step, const step_record& record) const;
+
+  // ---- a step -------------------------------------------------------------------------------------------------------
+
+  void begin_gradient() noexcept { complete_ = false; }
+  /// The peer's part of the replica's gradient is complete.
+  void end_gradient() noexcept { complete_ = true; }
+  /// So is all of it: then the replica moves, whoever is lost.
+  void note_sums(double loss, double norm) noexcept {
+    now_.loss = loss;
+    now_.norm = norm;
+  }
+  /// Whether others said what the step under way came to, once.
+  [[nodiscard]] bool was_told() noexcept { return std::exchange(told_, false); }
+  void took_step() noexcept {
+    ++now_.steps;
+    now_.evaluated = 0;
+    complete_ = false;
+  }
+  void rests() noexcept { now_.evaluated = 0; }
+  /// Names the evaluation that comes next among those before all steps of a round.
+  [[nodiscard]] std::uint64_t evaluation() const noexcept {
+    return now_.steps * most_evaluations + now_.evaluated % most_evaluations;
+  }
+  void note_evaluation(double sum) noexcept {
+    now_.evaluation = sum;
+    ++now_.evaluated;
+  }
+
+  // ---- between attempts ---------------------------------------------------------------------------------------------
+
+  /// What this peer has moved, or computed with, is worth nothing.
+  void spoil() noexcept {
+    spoilt_ = true;
+    now_.cohort = 0;
+  }
+  /// The run went back to a saved state; the peer has what the policy keeps alike `of` it, or nothing (0).
+  void go_back(std::uint64_t of) noexcept {
+    spoilt_ = true;
+    now_ = {.state = of};
+  }
+  /// For good, whatever comes of this attempt.
+  void leave_cohort() noexcept { now_.cohort = 0; }
+
+  /// This peer's replica goes on. One that has its gradient and missed the others' word that they had theirs is told now.
+  CAUSEWAY_DECL result<void> catch_up(std::span<const cohort_member> members);
+  /// A new replica, or none, as `peer` is assigned. Whether the round begins anew for that: not for a peer that has given
+  /// up nothing, which begins with what its last exchange left it: that may be more than the shared parameters.
+  CAUSEWAY_DECL bool join_cohort(pipeline_peer& peer, std::uint64_t step);
+
+  /// The run has the round, and so has this peer.
+  void exchanged(std::uint64_t state) noexcept { now_ = {.state = state}; }
+
+  void serialize(auto& ar) {
+    ar(now_.state, now_.cohort, now_.steps, now_.norm, now_.loss, now_.slots, now_.slot, computes_.first, computes_.last);
+  }
+
+ private:
+  static constexpr std::uint64_t most_evaluations = 16;  // before one step, whose messages have names of their own
+
+  cohort_member now_;
+  nn::block_range computes_{};
+  bool complete_ = false;  // its gradient of the next step
+  bool told_ = false;      // by those who took that step, what they came to
+  bool spoilt_ = false;
+  std::uint64_t given_up_steps_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_COHORT_PROGRESS_HPP
+
+// ---- causeway/parallel/elastic/impl/cohort_progress.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
+
+// Bodies of parallel/elastic/cohort_progress.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL cohort_member cohort_progress::described(std::uint64_t step, const step_record& record) const {
+  cohort_member own = now_;
+  if (spoilt_ || (own.steps == 0 && step != record.step)) own.evaluated = 0;  // the step begins anew
+  return own;
+}
+
+CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_member> members) {
+  for (const cohort_member& m : members) {
+    if (m.cohort != now_.cohort || m.state != now_.state || m.steps != now_.steps + 1) continue;
+    if (!complete_) {
+      now_.cohort = 0;
+      return fail(errc::protocol, "replica", "a peer took a step that this one has no gradient of");
+    }
+    note_sums(m.loss, m.norm);
+    told_ = true;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64_t step) {
+  const step_record& record = peer.record();
+  const bool anew = now_.state != record.state || now_.steps > 0 || step != record.step || spoilt_;
+  given_up_steps_ += now_.steps;
+  complete_ = told_ = spoilt_ = false;
+  now_ = {.state = record.state, .evaluated = anew ? 0 : now_.evaluated};
+  computes_ = peer.assignment != nullptr ? peer.assignment->computes : nn::block_range{};
+  peer.held.assigned(computes_, static_cast<std::uint32_t>(peer.place.replica));
+  if (peer.assignment == nullptr) return anew;
+  now_.slots = static_cast<std::uint32_t>(peer.layout.replicas.size());
+  now_.slot = static_cast<std::uint32_t>(peer.place.replica);
+  now_.cohort = mix(record.state, mix(peer.attempt.round, peer.attempt.attempt), now_.slot + 1);
+  return anew;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
+#endif
+
 // ---- causeway/plan/resumed_order.hpp ----
 #ifndef CAUSEWAY_PLAN_RESUMED_ORDER_HPP
 #define CAUSEWAY_PLAN_RESUMED_ORDER_HPP
@@ -28139,625 +29006,222 @@ class kept_pass {
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_KEPT_PASS_HPP
 
-// ---- causeway/parallel/elastic/part_change.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_PART_CHANGE_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_PART_CHANGE_HPP
+// ---- causeway/parallel/elastic/step_meetings.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_MEETINGS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STEP_MEETINGS_HPP
 
-// From what a peer has to what its assignment in a layout holds: what others need of it leaves, what it needs comes, and
-// what nobody has is made up.
+// How the peers of an attempt meet: each says what it holds and which turn it is at, and those who are at a later one wait
+// for the others. They may meet several times in an attempt.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// How blocks travel.
-struct block_roads {
-  net::any_transport& transport;
-  net::message_id moves;    ///< of blocks
-  net::message_id sources;  ///< of what lost blocks are made up of
-  time_point deadline = no_deadline;
-};
-
-/// Of one peer, in one attempt; all that it is given must outlive it. Where blocks are made up, no run of lost blocks is at
-/// an end of the model.
-class part_change {
+/// Of one peer.
+class step_meetings {
  public:
-  CAUSEWAY_DECL part_change(block_ownership& held, const step_record& record, const cluster_inventory& inventory,
-                            const stage::layout& to, const block_roads& roads);
-
-  /// Whether anything moves or is made up, at whatever peer.
-  [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
-
-  /// What others need is copied before this peer's own part becomes `part`, unless it is `ready`. errc::non_finite: a peer
-  /// sent what are no parameters.
-  result<void> run(auto& ctx, const nn::model_part& part, bool ready) {
-    CAUSEWAY_TRY(copy_out(ctx));
-    if (!ready) CAUSEWAY_TRY(held_.change(ctx, part, record_));
-    CAUSEWAY_TRY(receive_moves(ctx));
-    if (made_.empty()) return {};
-    CAUSEWAY_TRY(receive_sources(ctx));
-    make_up(ctx, part);
-    return {};
+  /// Another attempt.
+  void begin() noexcept { number_ = 0; }
+  /// Of the meeting that was last, in its attempt; and among those of all attempts.
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+  [[nodiscard]] std::uint64_t name(const pipeline_peer& peer) const noexcept {
+    return (peer.attempt.round << 16U) + number_;
+  }
+  /// What names messages of that meeting.
+  [[nodiscard]] net::message_id named(const pipeline_peer& peer, pipeline_peer::channel kind) const {
+    return peer.named(kind, number_);
+  }
+  /// Of sums of gradients. Those of boundaries hold the micro-batch besides.
+  [[nodiscard]] net::message_id gradients(const pipeline_peer& peer) const {
+    net::message_id id = named(peer, pipeline_peer::sums_channel);
+    id.channel = collective::channels::gradients;
+    return id;
   }
 
-  /// Blocks that came, and such that were made up here.
-  [[nodiscard]] std::uint64_t received() const noexcept { return inward_.size(); }
-  [[nodiscard]] std::uint64_t made_up_here() const noexcept { return made_up_; }
+  /// An evaluation is over; not a number: nobody told what it came to.
+  void came_to(double sum) noexcept { turns_.came_to(sum); }
+  /// Of an evaluation that others are through with.
+  [[nodiscard]] double missed() const noexcept { return missed_; }
 
- private:
-  using by_block = std::map<std::int64_t, block_contents>;
-
-  result<void> copy_out(auto& ctx) {
-    for (const block_move& m : moves_) {
-      if (m.from != inventory_.self) continue;
-      CAUSEWAY_ASSIGN(outward_[m.block], held_.contents(ctx, m.block));
-    }
-    for (const block_move& m : sources_) {
-      if (m.from != inventory_.self) continue;
-      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
-      source_outward_[m.block] = parameters_of(std::move(all), ctx.inner().moments().size());
-    }
-    return {};
-  }
-
-  result<void> receive_moves(auto& ctx) {
-    for (const block_move& m : moves_) {
-      if (m.to == inventory_.self) inward_[m.block].resize(held_.contents_size(ctx, m.block));
-    }
-    CAUSEWAY_TRY(exchange(roads_.moves, moves_, outward_, inward_));
-    for (const auto& [block, contents] : inward_) held_.put(ctx, block, contents);
-    return {};
-  }
-
-  result<void> receive_sources(auto& ctx) {
-    for (const block_move& m : sources_) {
-      if (m.to != inventory_.self) continue;
-      block_contents& room = source_inward_[m.block];
-      if (m.from == inventory_.self) room = source_outward_.at(m.block);
-      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
-    }
-    std::vector<block_move> between = sources_;
-    std::erase_if(between, [](const block_move& m) { return m.from == m.to; });
-    return exchange(roads_.sources, between, source_outward_, source_inward_);
-  }
-
-  void make_up(auto& ctx, const nn::model_part& part) {
-    const std::size_t moments = ctx.inner().moments().size();
-    for (const made_up_block& m : made_) {
-      if (!part.holds(m.block)) continue;
-      const std::size_t size = held_.contents_size(ctx, m.block);
-      held_.put(ctx, m.block, made_up(m, size, moments, source_inward_.at(m.before), source_inward_.at(m.behind)));
-      ++made_up_;
-    }
-  }
-
-  CAUSEWAY_DECL result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
-                                      by_block& inward);
-
-  block_ownership& held_;
-  const step_record& record_;
-  const cluster_inventory& inventory_;
-  block_roads roads_;
-  std::vector<block_move> moves_;
-  std::vector<made_up_block> made_;
-  std::vector<block_move> sources_;
-  by_block outward_, inward_, source_outward_, source_inward_;
-  std::uint64_t made_up_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_PART_CHANGE_HPP
-
-// ---- causeway/parallel/elastic/impl/part_change.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PART_CHANGE_IPP
-#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PART_CHANGE_IPP
-
-// Bodies of parallel/elastic/part_change.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL part_change::part_change(block_ownership& held, const step_record& record, const cluster_inventory& inventory,
-                                       const stage::layout& to, const block_roads& roads)
-    : held_{held},
-      record_{record},
-      inventory_{inventory},
-      roads_{roads},
-      moves_{moves_for(to, inventory.snapshot)},
-      made_{made_up_for(inventory.snapshot)},
-      sources_{sources_of(made_, to, inventory.snapshot)} {}
-
-CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
-                                                 const by_block& outward, by_block& inward) {
-  return move_blocks(roads_.transport, id, roads_.deadline, moves, inventory_.self, inventory_.index_of, outward, inward);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_PART_CHANGE_IPP
-#endif
-
-// ---- causeway/parallel/elastic/saved_rounds.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_SAVED_ROUNDS_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_SAVED_ROUNDS_HPP
-
-// The shared state of a run of pipelines in a store of blocks: each block by the first of its holders, and what the
-// communication policy keeps alike, if anything, as one block more, behind the last.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// `blocks` is a shared_blocks of a peer that is there; `self` its id.
-struct saved_rounds {
-  block_savers savers{};
-
-  /// What a whole state consists of: a model's blocks, and one more where the policy keeps something alike.
-  [[nodiscard]] static std::int64_t units(std::int64_t layers, const exchange_state& state) {
-    return layers + (state.alike.empty() ? 0 : 1);
-  }
-  result<saved_states> found(std::int64_t layers, const exchange_state& state) {
-    return savers.found(units(layers, state));
-  }
-
-  /// What this peer is the first to hold of those that reach its storage, if it has one.
-  result<void> save(auto& blocks, block_ownership& held, const stage::layout& l, const step_record& record,
-                    const exchange_state& state, std::uint64_t self) {
-    CAUSEWAY_TRY(save_if(blocks, held, record, [&](std::int64_t b) { return savers.is_first(l.holders(b), self); }));
-    if (state.alike.empty() || !savers.saves() || !savers.is_first(l.assigned(), self)) return {};
-    block_store store = *savers.store();
-    return store.save(record, blocks.model().blocks(), as_numbers(state));
-  }
-
-  /// Blocks of the state that the run is in, as far as this peer has it, and `ours(block)` says so. A peer that is alone
-  /// may save any.
-  template <class Ours>
-  result<void> save_if(auto& blocks, block_ownership& held, const step_record& record, Ours&& ours) {
-    if (!savers.saves()) return {};
-    for (const nn::block_range& r : held.described(record, blocks.model().blocks()).holds) {
-      for (std::int64_t b = r.first; b < r.last; ++b) {
-        if (blocks.model().part().holds(b) && ours(b)) CAUSEWAY_TRY(held.save(blocks, b, record));
+  /// What all peers of the attempt hold, once all are at the same turn; `own` is this peer's word, without its turn. None:
+  /// the others are past this peer's, and told it what it missed.
+  result<std::optional<cluster_inventory>> meet(auto& ctx, pipeline_peer& peer, peer_inventory own, bool trains,
+                                                const pipeline_agreement& ours) {
+    turns_.at(peer.record().state);
+    own.turn = turns_.now(trains);
+    for (;;) {
+      ++number_;
+      CAUSEWAY_ASSIGN(cluster_inventory inventory,
+                      peer.gather(named(peer, pipeline_peer::inventory_channel), own, ours, peer.how(ctx)));
+      if (own.turn.order() < furthest(inventory.turns)) {
+        missed_ = parallel::missed(own.turn, inventory.turns);
+        return std::optional<cluster_inventory>{};
       }
+      const auto with_us = [&](const step_turn& t) { return t.order() == own.turn.order(); };
+      if (!std::all_of(inventory.turns.begin(), inventory.turns.end(), with_us)) continue;  // the others come after
+      return std::optional{std::move(inventory)};
     }
+  }
+
+ private:
+  std::uint64_t number_ = 0;
+  step_turns turns_;
+  double missed_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_MEETINGS_HPP
+
+// ---- causeway/parallel/elastic/policy_exchange.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
+
+// Gradients of whole pipelines that the communication policy exchanges, among the holders of the same blocks: what these
+// tell each other before, and what is done with a table that the first and the last stage share. The first exchanges it
+// alone, with the last one's part of its gradient; what comes back to the last is what the first's exchange came to.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer.
+class policy_exchange {
+ public:
+  /// Whether the policy exchanges them; else they are added up block by block.
+  [[nodiscard]] static bool applies(const pipeline_peer& peer) { return static_cast<bool>(peer.group->state().divide); }
+
+  /// What the policy keeps is of the state named `state`.
+  void is_of(std::uint64_t state) noexcept { of_ = state; }
+  /// An attempt's gradient is there, for the policy to exchange.
+  [[nodiscard]] bool computed() const noexcept { return computed_; }
+  void forget() noexcept { computed_ = false; }
+
+  /// What this peer says before.
+  [[nodiscard]] exchange_share described(const pipeline_peer& peer, double loss) const {
+    return described_for_exchange(loss, of_, peer.group->state());
+  }
+
+  /// Who did not take part in the run's last step takes what the policy keeps alike. errc::not_found: nobody has it.
+  result<void> bring_up(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
+                        std::span<const exchange_share> all, const exchange_share& own) {
+    const std::uint64_t state = peer.record().state;
+    const auto has = [state](const exchange_share& s) { return s.state == state; };
+    if (std::all_of(all.begin(), all.end(), has)) return {};
+    const exchange_state& kept = peer.group->state();
+    CAUSEWAY_TRY(take_alike(*peer.attempt.transport, meetings.named(peer, pipeline_peer::alike_channel), kept, has(own),
+                            peer.how(ctx)));
+    if (has(own)) return {};
+    kept.begin_anew();
+    ctx.resume_at(peer.record().step, true);  // the step under way counts
+    of_ = state;
     return {};
   }
 
-  /// The run went back to `record`, of which `found` is here. Whether what the policy keeps alike is, and was put back.
-  result<bool> load(const saved_states& found, const step_record& record, std::int64_t layers, block_ownership& held,
-                    const exchange_state& state) {
-    const saved_blocks here = blocks_of(found, record);
-    held.went_back(record, here);
-    if (!here.has(layers)) return false;
-    block_store store = *savers.store();
-    std::vector<float> alike = as_numbers(state);
-    CAUSEWAY_TRY(store.load(record, layers, alike));
-    put_numbers(state, alike);
-    return true;
-  }
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_SAVED_ROUNDS_HPP
-
-// ---- causeway/parallel/elastic/shared_blocks.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_SHARED_BLOCKS_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_SHARED_BLOCKS_HPP
-
-// What a block consists of where pipelines move blocks between peers. Where replicas take steps of their own it is not the
-// live parameters, which are a replica's, but the shared ones, with the state of both optimizers: so a block can be given
-// away in the middle of a round. Where they make all steps together the live parameters are what is shared.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// A context for block_ownership and part_change in which all that a block takes along are rows: the shared parameters, the
-/// inner optimizer's moments, which the new holder goes on with, and what the communication policy keeps. Of a policy that
-/// keeps no rows: the live parameters and the moments.
-template <class Context>
-class shared_blocks {
- public:
-  shared_blocks(Context& ctx, const exchange_state& state) : ctx_{ctx}, state_{state} {}
-
-  [[nodiscard]] auto& model() { return ctx_.model(); }
-  [[nodiscard]] std::span<float> parameters() {
-    const auto kept = rows();
-    return kept.empty() ? ctx_.parameters() : kept.front();
-  }
-  void parameters_changed() { ctx_.parameters_changed(); }
-
-  struct optimizers {
-    std::vector<std::span<float>> rows;
-    [[nodiscard]] std::vector<std::span<float>> moments() const { return rows; }
-  };
-  [[nodiscard]] optimizers inner() {
-    optimizers all;
-    for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back(moment);
-    const auto kept = rows();
-    if (!kept.empty()) all.rows.insert(all.rows.end(), kept.begin() + 1, kept.end());
-    return all;
+  /// The policy may begin. What an exchange remembers counts where all who hold the same blocks have the same. Gives the
+  /// loss of all.
+  result<double> begin(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
+                       std::span<const exchange_share> all, const exchange_share& own) {
+    const exchange_entry entry = peer.entry();
+    const auto as_ours = [&](net::peer_index holder) { return all[holder].memory == own.memory; };
+    if (!std::all_of(entry.holders.begin(), entry.holders.end(), as_ours)) CAUSEWAY_TRY(peer.group->state().forget());
+    double loss = 0;
+    for (const exchange_share& s : all) loss += s.loss;
+    CAUSEWAY_TRY(join_tables(ctx, peer, meetings));
+    computed_ = true;
+    return loss;
   }
 
-  /// As training_context's; the communication policy's rows follow.
-  result<void> hold(nn::model_part part, std::uint64_t steps) {
-    const auto segments = model().parameters().segments();
-    const std::vector<parameter_segment> before{segments.begin(), segments.end()};
-    CAUSEWAY_TRY(ctx_.hold(std::move(part), steps));
-    return state_.divide ? state_.divide(before) : result<void>{};
+  /// What it came to.
+  [[nodiscard]] std::span<float> mean() noexcept { return mean_; }
+  result<void> take_mean(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, std::span<const float> mean) {
+    mean_.assign(mean.begin(), mean.end());
+    const auto table = table_in(ctx.model(), std::span{mean_});
+    const auto ends = ends_of_pipeline(peer);
+    if (table.empty() || ends.size() < 2) return {};
+    collective::group_view view{*peer.attempt.transport, {peer.index_of.at(ends.front()), peer.index_of.at(ends.back())}};
+    return collective::broadcast(view, meetings.named(peer, pipeline_peer::here_channel), net::peer_index{0}, table,
+                                 peer.how(ctx));
+  }
+  /// The table's part of it, into the gradient that the policy has left.
+  void put_table(auto& ctx) {
+    const auto from = table_in(ctx.model(), std::span{mean_});
+    std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
   }
 
-  /// The live parameters become the shared ones.
-  void begin_from_shared() {
-    const auto shared = parameters();
-    std::copy(shared.begin(), shared.end(), ctx_.parameters().begin());
-    parameters_changed();
-  }
+  void serialize(auto& ar) { ar(of_); }
 
  private:
-  [[nodiscard]] std::vector<std::span<float>> rows() const {
-    return state_.rows ? state_.rows() : std::vector<std::span<float>>{};
-  }
-
-  Context& ctx_;
-  const exchange_state& state_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_SHARED_BLOCKS_HPP
-
-// ---- causeway/parallel/elastic/unsound_steps.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_UNSOUND_STEPS_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_UNSOUND_STEPS_HPP
-
-// What a peer of elastic pipelines does when it comes to values that are not finite, though what it was sent is: it takes
-// the blame. The membership has it sit out, and the others lay the pipelines out without it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// errc::non_finite where the loss or the norm of the gradient is not finite: such a gradient goes into no sum.
-CAUSEWAY_DECL [[nodiscard]] result<void> check_sound(double loss, float norm);
-
-/// Of one peer. Thread safety: none.
-class unsound_steps {
- public:
-  /// The step came to values that are not finite, here, and so many of this peer's blocks are not finite and given up.
-  /// errc::corrupt: an attempt without this peer may go through. errc::diverged: its blocks are sound, and it happened for
-  /// the fourth time in this step, so it would to everybody.
-  CAUSEWAY_DECL [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks,
-                                          const log_sink& log);
-
- private:
-  static constexpr std::uint32_t most_times = 3;
-  std::uint64_t step_ = 0;
-  std::uint32_t times_ = 0;  // in that step, from sound parameters
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_UNSOUND_STEPS_HPP
-
-// ---- causeway/parallel/elastic/impl/unsound_steps.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_UNSOUND_STEPS_IPP
-#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_UNSOUND_STEPS_IPP
-
-// Bodies of parallel/elastic/unsound_steps.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL result<void> check_sound(double loss, float norm) {
-  if (std::isfinite(loss) && std::isfinite(norm)) return {};
-  return fail(errc::non_finite, "this stage", "its loss or gradient is not finite");
-}
-
-CAUSEWAY_DECL error unsound_steps::judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks,
-                                         const log_sink& log) {
-  if (std::exchange(step_, step) != step) times_ = 0;
-  if (spoilt_blocks == 0 && ++times_ > most_times) {
-    return fail(errc::diverged, why.where,
-                why.message + ", " + std::to_string(times_) +
-                    " times from sound parameters: lower the learning rate, clip gradients, or look at this machine's "
-                    "memory");
-  }
-  const std::string lost = "; so are " + std::to_string(spoilt_blocks) + " of its blocks, which it gives up";
-  log(severity::warning, "step " + std::to_string(step + 1) + ": " + why.text() + (spoilt_blocks > 0 ? lost : "") +
-                             "; the others go on without this peer until it is sound");
-  return fail(errc::corrupt, why.where, why.message);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_UNSOUND_STEPS_IPP
-#endif
-
-// ---- causeway/parallel/elastic/pipeline_peer.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_PEER_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_PEER_HPP
-
-// What a peer of pipelines does that are laid out anew when peers come and go, whatever their replicas exchange and when:
-// it takes part in attempts, meets the others, takes its assignment in a layout, fetches the blocks that belong there,
-// computes, and goes back to what is saved when nobody has a block any more.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// One peer. For the trainer's thread; stays where it is once it began.
-struct pipeline_peer {
-  /// Kinds of messages on the channel of state; a gather takes two.
-  enum channel : std::uint32_t {
-    inventory_channel = 0,
-    progress_channel = 2,
-    sums_channel = 4,
-    alike_channel = 6,
-    move_channel = 8,
-    source_channel = 9,
-    done_channel = 10,
-    here_channel = 12,
-    saved_channel = 14
-  };
-
-  std::shared_ptr<step_group> group;
-  block_ownership held{};
-  saved_rounds saved{};
-  step_attempt attempt{};  ///< the one under way
-  stage::layout layout{};
-  std::map<std::uint64_t, net::peer_index> index_of{};  ///< by id: the transport's number of each peer of the attempt
-  const stage::assignment* assignment = nullptr;        ///< in `layout`; none: this peer is spare
-  stage::layout::place place{};
-  unsound_steps unsound{};
-  std::string said{};  ///< what this peer waits for
-  std::uint64_t received_blocks = 0;
-  std::uint64_t made_up_blocks = 0;
-
-  [[nodiscard]] const step_record& record() const { return group->record(); }
-  [[nodiscard]] std::uint64_t identity() const { return group->identity(); }
-
-  // ---- attempts ---------------------------------------------------------------------------------------------------------
-
-  /// `elastic`: the trainer's environment has a membership. `chunks`: the schedule's.
-  CAUSEWAY_DECL result<void> check(std::string_view who, bool elastic, std::int64_t micro_batches,
-                                   std::uint32_t chunks) const;
-  CAUSEWAY_DECL void begin(const nn::model_part& part, std::int64_t layers, const std::optional<io::any_storage>& storage,
-                           const std::string& folder);
-
-  /// Waits for one. Whether it is another than before.
-  CAUSEWAY_DECL result<bool> begin_attempt();
-
-  /// `number`: of what the attempt does several times.
-  CAUSEWAY_DECL [[nodiscard]] net::message_id named(channel kind, std::uint64_t number = 0) const;
-  [[nodiscard]] collective::collective_options how(auto& ctx) const {
-    collective::collective_options options = ctx.exchange_options();
-    options.deadline = attempt.deadline;
-    return options;
-  }
-  /// `own` of every peer of the attempt, by the transport's numbers.
-  template <class T>
-  result<std::vector<T>> of_everybody(auto& ctx, channel kind, const T& own, std::uint64_t number = 0) const {
-    return of_all(*attempt.transport, named(kind, number), own, how(ctx));
-  }
-
-  // ---- who holds what ---------------------------------------------------------------------------------------------------
-
-  /// What this peer says of itself.
-  CAUSEWAY_DECL [[nodiscard]] peer_inventory described(std::int64_t layers, const log_sink& log);
-  /// The same of everybody: who is there from now on.
-  CAUSEWAY_DECL result<cluster_inventory> gather(const net::message_id& id, const peer_inventory& own,
-                                                 const pipeline_agreement& ours,
-                                                 const collective::collective_options& options);
-  /// Equal on peers that can be stages of one pipeline.
-  template <class Recovery, class Schedule, class Codec>
-  [[nodiscard]] static pipeline_agreement agreement(auto& ctx, std::string_view who, std::int64_t micro_batches,
-                                                    const Recovery& recovery, const Codec& codec) {
-    hasher h;
-    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name)).add_value(hash_text(who));
-    h.add_value(hash_text(Recovery::name)).add_value(recovery.interval());
-    h.add_value(codec.agreement()).add_value(micro_batches);
-    return {h.finish(), ctx.model().blocks(), static_cast<std::uint32_t>(micro_batches)};
-  }
-
-  /// errc::cancelled: the attempt comes to nothing, and the membership begins another, ever later. Any other error that
-  /// more peers would not mend is `why` itself. `what` waits.
-  CAUSEWAY_DECL [[nodiscard]] error wait_for_more(const log_sink& log, const std::string& what, const error& why);
-
-  /// The newest state that the peers find saved whole between them: they vote on it as on a step, and those who find blocks
-  /// of it have them again. Whether this peer has what the policy keeps alike, too. Errors: as wait_for_more.
-  result<bool> go_back(auto& ctx, const std::string& what, const error& why) {
-    const std::int64_t layers = ctx.model().blocks();
-    CAUSEWAY_ASSIGN(const saved_states found, saved.found(layers, group->state()));
-    CAUSEWAY_ASSIGN(const auto everywhere, of_everybody(ctx, saved_channel, found));
-    CAUSEWAY_TRY(vote_for_saved(everywhere, layers, ctx.step(), ctx.log(), what, why));
-    return saved.load(found, record(), layers, held, group->state());
-  }
-
-  /// This peer takes its assignment in `layout`. Whether it has all that it computes with there.
-  CAUSEWAY_DECL bool take_assignment(std::int64_t layers, const nn::model_part& part);
-  /// What that needs comes, what others need goes. `blocks`: a shared_blocks. `ready`: as take_assignment said.
-  result<void> fetch(auto& blocks, const cluster_inventory& inventory, bool ready, std::uint64_t number = 0) {
-    const nn::model_part part = assignment != nullptr ? nn::model_part{assignment->held()} : blocks.model().part();
-    part_change change{held,
-                       record(),
-                       inventory,
-                       layout,
-                       {*attempt.transport, named(move_channel, number), named(source_channel, number), attempt.deadline}};
-    if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(blocks, part, ready));
-    received_blocks += change.received();
-    made_up_blocks += change.made_up_here();
+  result<void> join_tables(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
+    const auto table = table_in(ctx.model(), ctx.gradients());
+    const auto ends = ends_of_pipeline(peer);
+    if (table.empty() || ends.size() < 2) return {};
+    CAUSEWAY_TRY(sum_over(*peer.attempt.transport, meetings.gradients(peer), ends, peer.index_of, table, peer.how(ctx)));
+    if (peer.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
     return {};
   }
-
-  // ---- what an assigned peer does ------------------------------------------------------------------------------------
-
-  /// A step of training over the layout's part of a batch: the loss summed over the tokens whose last stage is here. `step`
-  /// names the boundaries.
-  template <stage::Schedule Order, stage::Recovery Recovery, class Codec>
-  result<double> train(auto& ctx, const Order& order, const Recovery& recovery, Codec& codec, const batch& b,
-                       std::int64_t micro_batches, float scale, std::uint64_t step) {
-    const auto gradients = ctx.gradients();
-    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
-    if (assignment == nullptr) return 0.0;
-    CAUSEWAY_ASSIGN(const assigned_work work, work_of(layout, place, order, recovery));
-    const auto dropout = dropout_of(ctx.step(), work.first, work.schedule.micro_batches);
-    const assigned_batch share{b, static_cast<std::uint32_t>(micro_batches), assignment->computes, scale, true, dropout};
-    return pass_assigned(ctx, *attempt.transport, index_of, codec, work, order, share, boundaries(ctx.step(), step));
-  }
-  CAUSEWAY_DECL [[nodiscard]] static std::vector<std::uint64_t> dropout_of(std::uint64_t step, std::uint32_t first,
-                                                                           std::uint32_t count);
-  CAUSEWAY_DECL [[nodiscard]] boundary_options boundaries(std::uint64_t seed, std::uint64_t step) const;
-
-  /// Forwards only, in `l`, where this peer is at `at`; boundaries cross as f32.
-  result<double> forward_only(auto& ctx, const stage::layout& l, const stage::layout::place& at, const batch& b,
-                              std::uint32_t pieces, std::uint64_t step) {
-    CAUSEWAY_ASSIGN(const assigned_work work, forwards_of(l, at));
-    stage::plain exact;
-    return pass_assigned(ctx, *attempt.transport, index_of, exact, work, stage::one_f_one_b{},
-                         {b, pieces, assignment->computes, 0.0F, false},
-                         {.channel = evaluation_channel, .step = step, .deadline = attempt.deadline});
+  // Of this peer's pipeline: the peers at its first and its last stage, if this is one of them and they are two.
+  [[nodiscard]] static std::vector<std::uint64_t> ends_of_pipeline(const pipeline_peer& peer) {
+    if (peer.assignment == nullptr) return {};
+    const auto& assignments = peer.layout.replicas[peer.place.replica].assignments;
+    if (assignments.size() < 2 || (peer.place.rank > 0 && peer.place.rank + 1 < assignments.size())) return {};
+    return {assignments.front().peer, assignments.back().peer};
   }
 
-  /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by its pipeline's part of a
-  /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike.
-  CAUSEWAY_DECL [[nodiscard]] exchange_entry entry() const;
-
-  /// Values that are not finite: see unsound_steps.
-  error blame_itself(auto& ctx, const error& why) {
-    shared_blocks blocks{ctx, group->state()};
-    return unsound.judge(ctx.step(), why, held.drop_spoilt(blocks), ctx.log());
-  }
-
-  /// The shared state of the blocks that this peer is the first to hold of those that reach its storage, if there is one.
-  result<void> save_blocks(auto& ctx) {
-    shared_blocks blocks{ctx, group->state()};
-    return saved.save(blocks, held, layout, record(), group->state(), identity());
-  }
-
- private:
-  // Two consecutive ones.
-  static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
-
-  CAUSEWAY_DECL result<void> vote_for_saved(std::span<const saved_states> everywhere, std::int64_t layers,
-                                            std::uint64_t step, const log_sink& log, const std::string& what,
-                                            const error& why);
+  std::uint64_t of_ = 0;
+  bool computed_ = false;
+  std::vector<float> mean_;
 };
-
-/// errc::not_found for blocks that nobody who is there has.
-CAUSEWAY_DECL [[nodiscard]] error missing(const nn::block_range& blocks);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_PEER_HPP
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
 
-// ---- causeway/parallel/elastic/impl/pipeline_peer.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
-#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
+// ---- causeway/parallel/elastic/replica_sums.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
 
-// Bodies of parallel/elastic/pipeline_peer.hpp.
+// What the peers of one replica tell each other: the loss of a step and the norm of its gradient over the whole model, and
+// the loss of an evaluation.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elastic, std::int64_t micro_batches,
-                                                std::uint32_t chunks) const {
-  if (group == nullptr || !elastic) {
-    return fail(errc::invalid_argument, std::string{who},
-                "it needs a membership: give it and environment::group the same pipeline_group");
+/// The peers of this peer's replica, in the order of the model.
+inline collective::group_view mates_of(const pipeline_peer& peer) {
+  std::vector<net::peer_index> peers;
+  for (const stage::assignment& s : peer.layout.replicas[peer.place.replica].assignments)
+    peers.push_back(peer.index_of.at(s.peer));
+  return collective::group_view{*peer.attempt.transport, std::move(peers)};
+}
+
+struct replica_sums {
+  double loss = 0;
+  double norm = 0;
+};
+
+/// Who has heard from all peers of the replica knows that every part of the gradient is complete. `number`: the step.
+inline result<replica_sums> sums_of_replica(auto& ctx, const pipeline_peer& peer, std::uint64_t number, double loss,
+                                            double norm) {
+  collective::group_view view = mates_of(peer);
+  CAUSEWAY_ASSIGN(const auto all, of_all(view, peer.named(pipeline_peer::sums_channel, number),
+                                         std::array{loss, norm * norm}, peer.how(ctx)));
+  double sum = 0, sum_of_squares = 0;
+  for (const auto& [one, of_one] : all) {
+    sum += one;
+    sum_of_squares += of_one;
   }
-  CAUSEWAY_TRY(check_micro_batches(who, micro_batches));
-  if (chunks == 1) return {};
-  return fail(errc::unsupported, std::string{who}, "a rank has one chunk here; use another schedule");
+  if (!std::isfinite(sum) || !std::isfinite(sum_of_squares)) {
+    return fail(errc::non_finite, "replica", "a peer of it told a loss or a norm that is not finite");
+  }
+  return replica_sums{sum, std::sqrt(sum_of_squares)};
 }
 
-CAUSEWAY_DECL void pipeline_peer::begin(const nn::model_part& part, std::int64_t layers,
-                                        const std::optional<io::any_storage>& storage, const std::string& folder) {
-  if (storage) saved.savers.begin(block_store{*storage, folder});
-  held.begin(part, layers, saved.savers.store());
-}
-
-CAUSEWAY_DECL result<bool> pipeline_peer::begin_attempt() {
-  const std::uint32_t before = attempt.attempt;
-  const std::uint64_t round = attempt.round;
-  CAUSEWAY_ASSIGN(attempt, group->begin_attempt());
-  return attempt.attempt != before || attempt.round != round;
-}
-
-CAUSEWAY_DECL net::message_id pipeline_peer::named(channel kind, std::uint64_t number) const {
-  return {.channel = collective::channels::state + kind, .step = mix(attempt.round, number), .parent = attempt.parent};
-}
-
-CAUSEWAY_DECL peer_inventory pipeline_peer::described(std::int64_t layers, const log_sink& log) {
-  peer_inventory own{held.described(record(), layers), {}};
-  own.peer.id = identity();
-  own.storage = saved.savers.identity(mix(identity(), attempt.parent), log);
-  return own;
-}
-
-CAUSEWAY_DECL result<cluster_inventory> pipeline_peer::gather(const net::message_id& id, const peer_inventory& own,
-                                                              const pipeline_agreement& ours,
-                                                              const collective::collective_options& options) {
-  CAUSEWAY_ASSIGN(cluster_inventory inventory, gather_inventory(*attempt.transport, id, own, ours, options));
-  index_of.clear();
-  for (std::size_t p = 0; p < inventory.index_of.size(); ++p)
-    index_of[inventory.snapshot.peers[p].id] = inventory.index_of[p];
-  saved.savers.met(inventory);
-  inventory.snapshot.step = record().step;
-  inventory.snapshot.state = record().state;
-  inventory.snapshot.history = record().history;
-  return inventory;
-}
-
-CAUSEWAY_DECL error pipeline_peer::wait_for_more(const log_sink& log, const std::string& what, const error& why) {
-  if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
-  if (why.message != said) log(severity::warning, what + " waits: " + why.text());
-  said = why.message;
-  return fail(errc::cancelled, what, "too few peers are there");
-}
-
-CAUSEWAY_DECL result<void> pipeline_peer::vote_for_saved(std::span<const saved_states> everywhere, std::int64_t layers,
-                                                         std::uint64_t step, const log_sink& log, const std::string& what,
-                                                         const error& why) {
-  const auto newest = newest_together(everywhere, saved_rounds::units(layers, group->state()));
-  if (!newest) return wait_for_more(log, what, why);
-  const bool back = step != newest->step;
-  const std::string from = back ? "back from step " + std::to_string(step) + " to step " : "on from step ";
-  log(back ? severity::warning : severity::info,
-      why.where + ": no peer has them any more; going " + from + std::to_string(newest->step) + ", which is saved");
-  return group->propose(*newest);
-}
-
-CAUSEWAY_DECL bool pipeline_peer::take_assignment(std::int64_t layers, const nn::model_part& part) {
-  said.clear();
-  assignment = layout.find(identity(), &place);
-  if (assignment == nullptr) return true;
-  const nn::model_part wanted{assignment->held()};
-  return wanted.ranges(layers) == part.ranges(layers) && held.is_ready(wanted, record());
-}
-
-CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t step, std::uint32_t first,
-                                                                   std::uint32_t count) {
-  constexpr std::uint64_t stream = 0x656C7069;
-  std::vector<std::uint64_t> all;
-  for (std::uint32_t m = 0; m < count; ++m) all.push_back(mix(step, first + m, stream));
-  return all;
-}
-
-CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std::uint64_t step) const {
-  return {.channel = collective::channels::activations, .step = step, .seed = seed, .deadline = attempt.deadline};
-}
-
-CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
-  exchange_entry entry{.attempt = attempt, .holders = {index_of.at(identity())}, .shares = {1.0}};
-  if (assignment == nullptr) return entry;
-  stage_holders same = holders_of_stage(layout, place.rank);
-  entry.holders.clear();
-  for (const std::uint64_t id : same.peers) entry.holders.push_back(index_of.at(id));
-  entry.shares = std::move(same.shares);
-  return entry;
-}
-
-CAUSEWAY_DECL error missing(const nn::block_range& blocks) {
-  return fail(errc::not_found, "blocks " + nn::model_part::text(blocks),
-              "no peer that is there has them; the run goes on when one that has them is back");
+/// The same of evaluation `number`.
+inline result<double> evaluation_of_replica(auto& ctx, const pipeline_peer& peer, std::uint64_t number, double loss) {
+  collective::group_view view = mates_of(peer);
+  CAUSEWAY_ASSIGN(const auto all, of_all(view, peer.named(pipeline_peer::done_channel, number), loss, peer.how(ctx)));
+  return std::accumulate(all.begin(), all.end(), 0.0);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
-#endif
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
 
 // ---- causeway/parallel/elastic/resumable_step.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_RESUMABLE_STEP_HPP
@@ -28981,6 +29445,187 @@ CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_RESUMABLE_STEP_IPP
 #endif
 
+// ---- causeway/parallel/elastic/step_gradient.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_GRADIENT_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STEP_GRADIENT_HPP
+
+// What a peer computes of a step in an attempt: its part of the gradient from the beginning, or, with a recovery policy
+// that keeps work, on from what earlier attempts have done.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer.
+class step_gradient {
+ public:
+  /// Attempts that went on with a step.
+  [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
+  /// See resumable_step.
+  [[nodiscard]] std::uint64_t agreed() const noexcept { return kept_.agreed(); }
+  [[nodiscard]] stage::begun_step described(const step_record& record, std::vector<nn::block_range> keeps) const {
+    return kept_.described(record, std::move(keeps));
+  }
+  void forget() noexcept { kept_.forget(); }
+
+  /// Whether the attempt under way goes on with the step is the policy's to say.
+  template <stage::Recovery Recovery>
+  void attempt(const Recovery& recovery, const stage::cluster_snapshot& snapshot) {
+    if constexpr (stage::WorkKeeping<Recovery>) resumes_ = recovery.resumes(snapshot);
+  }
+
+  /// The sum of the losses of the tokens whose last stage is here. `own_mean`: the gradient is that of its pipeline's own
+  /// mean, since they are weighed when they are exchanged; else that of the mean over the whole batch.
+  template <stage::Recovery Recovery>
+  result<double> compute(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, const auto& order,
+                         const Recovery& recovery, auto& codec, const batch& whole, std::int64_t micro_batches,
+                         bool own_mean) {
+    if constexpr (stage::WorkKeeping<Recovery>) {
+      return go_on(ctx, peer, meetings, recovery, codec, whole, static_cast<std::uint32_t>(micro_batches));
+    } else {
+      double tokens = static_cast<double>(whole.tokens());
+      if (own_mean && peer.assignment != nullptr) {
+        const std::uint32_t own = peer.layout.replicas[peer.place.replica].micro_batches;
+        tokens *= own / static_cast<double>(micro_batches);
+      }
+      const auto scale = 1.0F / static_cast<float>(tokens);
+      return peer.train(ctx, order, recovery, codec, whole, micro_batches, scale, meetings.name(peer));
+    }
+  }
+
+ private:
+  result<double> go_on(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, const auto& recovery,
+                       auto& codec, const batch& whole, std::uint32_t micro_batches) {
+    using tape = typename std::remove_cvref_t<decltype(ctx.model())>::tape_type;
+    const stage::layout& l = peer.layout;
+    const std::size_t r = peer.place.replica;
+    const bool is_assigned = peer.assignment != nullptr;
+    const step_exchange exchange{*peer.attempt.transport, peer.index_of,
+                                 meetings.named(peer, pipeline_peer::progress_channel), peer.how(ctx),
+                                 peer.boundaries(ctx.step(), meetings.name(peer))};
+    if (resumes_) {
+      ++resumed_attempts_;
+      CAUSEWAY_TRY(kept_.resume(exchange, is_assigned, micro_batches));
+    } else {
+      kept_.template begin<tape>(peer.record(), l, is_assigned ? &peer.place : nullptr);
+    }
+    std::vector<std::uint64_t> dropout;
+    if (is_assigned) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
+    const assigned_batch share{whole,
+                               micro_batches,
+                               is_assigned ? peer.assignment->computes : nn::block_range{},
+                               1.0F / static_cast<float>(whole.tokens()),
+                               true,
+                               dropout};
+    return kept_.run(ctx, l, codec, share, exchange, recovery.repeats_all());
+  }
+
+  resumable_step kept_;
+  bool resumes_ = false;
+  std::uint64_t resumed_attempts_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_GRADIENT_HPP
+
+// ---- causeway/parallel/elastic/step_vote.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_VOTE_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STEP_VOTE_HPP
+
+// The step that a peer's gradient is complete for: what the run holds alike once it has taken it, what the peer proposes,
+// and whether the run has.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer. A regular value.
+class step_vote {
+ public:
+  /// The gradients are those of the whole batch.
+  [[nodiscard]] bool is_complete() const noexcept { return complete_; }
+  void forget() noexcept { complete_ = false; }
+  /// And the attempt that made them so is under way.
+  [[nodiscard]] bool proposes() const noexcept { return proposes_; }
+  void may_propose(bool may) noexcept { proposes_ = may; }
+  /// The peer has moved.
+  void end() noexcept { complete_ = proposes_ = false; }
+
+  /// Whether the run has taken that step: then only the move is left. Loss and norm may be the others' word, when a peer
+  /// was lost before it had told its own to all. Others may have taken the step in another attempt, whose sums are rounded
+  /// otherwise: that is another state.
+  [[nodiscard]] bool taken(const step_record& now) const { return complete_ && now == next_record(now.loss, now.norm); }
+
+  /// This peer's gradient is complete: tells the others its loss and its part of the squared norm, and gives the loss of
+  /// the whole. These are added up in the order of the transport's numbers: the same bits on all peers. Who has heard from
+  /// everybody knows that every gradient is complete. `number`: of the meeting; `agreed`: see resumable_step; `interval`:
+  /// the recovery policy's.
+  result<double> tell(auto& ctx, const pipeline_peer& peer, std::uint64_t number, std::uint64_t agreed,
+                      std::uint64_t interval, double loss, double squares) {
+    name(peer, agreed, interval);
+    CAUSEWAY_ASSIGN(const auto all, peer.of_everybody(ctx, pipeline_peer::sums_channel, std::array{loss, squares}, number));
+    double sum = 0, sum_of_squares = 0;
+    for (const auto& [one, of_one] : all) {
+      sum += one;
+      sum_of_squares += of_one;
+    }
+    told_ = next_record(sum, std::sqrt(sum_of_squares));
+    return sum;
+  }
+
+  /// Once; the gradient may still be used when others go through with it.
+  CAUSEWAY_DECL result<void> propose(step_group& group);
+
+ private:
+  // Equal on all peers of the attempt, and in no attempt with other sums.
+  CAUSEWAY_DECL void name(const pipeline_peer& peer, std::uint64_t agreed, std::uint64_t interval);
+  // What the run holds alike after the step of that attempt.
+  CAUSEWAY_DECL [[nodiscard]] step_record next_record(double loss, double norm) const;
+
+  step_record next_;  // after the step of the last complete attempt, without loss and norm
+  step_record told_;  // likewise with them: what this peer would propose
+  bool complete_ = false;
+  bool proposes_ = false;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_VOTE_HPP
+
+// ---- causeway/parallel/elastic/impl/step_vote.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_VOTE_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_VOTE_IPP
+
+// Bodies of parallel/elastic/step_vote.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<void> step_vote::propose(step_group& group) {
+  proposes_ = false;
+  if (!std::isfinite(told_.norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
+  return group.propose(told_);
+}
+
+CAUSEWAY_DECL void step_vote::name(const pipeline_peer& peer, std::uint64_t agreed, std::uint64_t interval) {
+  hasher h;
+  for (const auto& [id, index] : peer.index_of) h.add_value(id).add_value(index);
+  add_layout(h, peer.layout).add_value(agreed).add_value(peer.record().state);
+  next_ = {peer.record().step + 1, h.finish(), 0, peer.record().history, 0};
+  next_.history.took_step(next_.step, interval, peer.layout, peer.attempt.transport->size());
+  complete_ = true;
+}
+
+CAUSEWAY_DECL step_record step_vote::next_record(double loss, double norm) const {
+  step_record next = next_;
+  next.loss = loss;
+  next.norm = norm;
+  next.state = mix(next_.state, std::bit_cast<std::uint64_t>(norm));
+  return next;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_VOTE_IPP
+#endif
+
 // ---- causeway/parallel/elastic_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
@@ -29050,11 +29695,11 @@ class elastic_pipeline {
       const auto begun = begin_attempt();
       const auto done = begun ? attempt(ctx) : begun;
       if (done) return loss_ / static_cast<double>(b.tokens());
-      if (!complete_) return done.error();
+      if (!vote_.is_complete()) return done.error();
       CAUSEWAY_TRY(peer_.group->failed(done.error()));  // a gradient that others may have voted for is kept
       if (taken()) return peer_.record().loss / static_cast<double>(b.tokens());
       if (begun || begun.error().code != errc::cancelled || peer_.record().step != ctx.step()) continue;
-      complete_ = false;  // the trainer clears the gradients
+      vote_.forget();  // the trainer clears the gradients
       return done.error();
     }
   }
@@ -29063,17 +29708,17 @@ class elastic_pipeline {
   result<float> norm(auto& ctx) {
     while (!taken()) {
       if (peer_.record().step > ctx.step()) return finished_by_others(ctx);
-      if (!proposes_) {
+      if (!vote_.proposes()) {
         CAUSEWAY_TRY(begin_attempt());
         CAUSEWAY_TRY(attempt(ctx));
       } else {
-        CAUSEWAY_TRY(propose());
+        CAUSEWAY_TRY(vote_.propose(*peer_.group));
       }
     }
-    complete_ = proposes_ = false;
-    exchanged_at_ = peer_.record().state;
-    if (by_policy()) take_table(ctx);
-    kept_.forget();
+    vote_.end();
+    policy_.is_of(peer_.record().state);
+    if (by_policy()) policy_.put_table(ctx);
+    gradient_.forget();
     peer_.held.moved_to(peer_.record().state, std::move(squares_.of));
     return static_cast<float>(peer_.record().norm);
   }
@@ -29106,7 +29751,7 @@ class elastic_pipeline {
         if (!begun && begun.error().code == errc::cancelled && peer_.record().step == ctx.step()) return begun.error();
         continue;
       }
-      turns_.came_to(*sum);
+      meetings_.came_to(*sum);
       if (std::isfinite(*sum)) return *sum / static_cast<double>(b.tokens());
       return fail(errc::cancelled, "evaluation",
                   "it has no outcome here; the others are through with it, or wait for peers");
@@ -29120,7 +29765,7 @@ class elastic_pipeline {
   void serialize(auto& ar) {
     peer_.held.serialize(ar);
     codec_.serialize(ar);
-    ar(exchanged_at_, computes_.first, computes_.last, replica_);
+    ar(policy_, computes_.first, computes_.last, replica_);
   }
 
   /// Of the last attempt, and the peers that took part in it.
@@ -29130,7 +29775,7 @@ class elastic_pipeline {
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return peer_.received_blocks; }
   [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return peer_.made_up_blocks; }
   /// Attempts that went on with a step that an earlier one had begun, where the recovery policy keeps work.
-  [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
+  [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return gradient_.resumed_attempts(); }
 
  private:
   static constexpr bool keeps_work = stage::WorkKeeping<Recovery>;
@@ -29149,82 +29794,44 @@ class elastic_pipeline {
     return {};
   }
 
-  // The peers of an attempt may meet several times.
-  [[nodiscard]] net::message_id named(pipeline_peer::channel kind) const { return peer_.named(kind, meetings_); }
-  // Of boundaries, whose ids hold the micro-batch besides.
-  [[nodiscard]] net::message_id gradients_id() const {
-    net::message_id id = named(pipeline_peer::sums_channel);
-    id.channel = collective::channels::gradients;
-    return id;
-  }
-  [[nodiscard]] std::uint64_t meeting() const noexcept { return (peer_.attempt.round << 16) + meetings_; }
-
-  // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left. Loss and norm
-  // may be the others' word, when a peer was lost before it had told its own to all. Others may have taken the step in
-  // another attempt, whose sums are rounded otherwise: that is another state.
-  [[nodiscard]] bool taken() const {
-    const step_record& now = peer_.record();
-    return complete_ && now == next_record(now.loss, now.norm);
-  }
-
-  result<void> propose() {
-    proposes_ = false;  // once; the gradient may still be used when others go through with it
-    if (!std::isfinite(told_.norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
-    return peer_.group->propose(told_);
-  }
-
-  // This peer's gradient is complete. Equal on all peers of the attempt, and in no attempt with other sums.
-  void name_attempt() {
-    hasher h;
-    for (const auto& [id, index] : peer_.index_of) h.add_value(id).add_value(index);
-    add_layout(h, peer_.layout).add_value(kept_.agreed()).add_value(peer_.record().state);
-    next_ = {peer_.record().step + 1, h.finish(), 0, peer_.record().history, 0};
-    next_.history.took_step(next_.step, recovery_.interval(), peer_.layout, peer_.attempt.transport->size());
-    complete_ = true;
-  }
-
-  // What the run holds alike after the step of that attempt.
-  [[nodiscard]] step_record next_record(double loss, double norm) const {
-    step_record next = next_;
-    next.loss = loss;
-    next.norm = norm;
-    next.state = mix(next_.state, std::bit_cast<std::uint64_t>(norm));
-    return next;
-  }
+  [[nodiscard]] bool by_policy() const { return policy_exchange::applies(peer_); }
+  [[nodiscard]] bool taken() const { return vote_.taken(peer_.record()); }
 
   // All of a step but the move of the parameters.
   result<void> attempt(auto& ctx) {
-    proposes_ = false;
+    vote_.may_propose(false);
     if (taken()) {  // the attempt just begun is the next step's
       loss_ = peer_.record().loss;
       return {};
     }
-    complete_ = computed_ = false;
+    vote_.forget();
+    policy_.forget();
     codec_.begin_step();
     if (peer_.record().step != ctx.step()) return finished_by_others(ctx);
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *inventory));
-    auto done = compute(ctx);
-    if (done) done = check_sound(loss_, ctx.own_norm());
-    if (!done) return leave_to_others(ctx, done.error());
-    own_loss_ = loss_;
+    const auto done =
+        gradient_.compute(ctx, peer_, meetings_, order_, recovery_, codec_, whole_, options_.micro_batches, by_policy());
+    const auto sound = done ? check_sound(*done, ctx.own_norm()) : result<void>{done.error()};
+    if (!sound) return leave_to_others(ctx, sound.error());
+    own_loss_ = loss_ = *done;
     if (by_policy()) return meet_for_exchange(ctx, *inventory);
-    CAUSEWAY_TRY(sum_gradients(ctx));
-    name_attempt();
+    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *peer_.attempt.transport, meetings_.gradients(peer_), peer_.layout,
+                                         peer_.identity(), peer_.index_of, peer_.how(ctx)));
     CAUSEWAY_TRY(tell_sums(ctx));
-    proposes_ = true;
+    vote_.may_propose(true);
     return {};
   }
 
   error leave_to_others(auto& ctx, const error& why) {
     if (why.code != errc::non_finite) return why;
-    kept_.forget();
+    gradient_.forget();
     return peer_.blame_itself(ctx, why);
   }
 
   // It goes to their step at once: who is behind when they have ended would wait for their next attempt for ever.
   error finished_by_others(auto& ctx) {
-    complete_ = false;
+    vote_.forget();
     ctx.resume_at(peer_.record().step);
     peer_.group->finished_by_others();
     return fail(errc::cancelled, "step", "the others have finished it");
@@ -29232,8 +29839,9 @@ class elastic_pipeline {
 
   result<void> begin_attempt() {
     CAUSEWAY_ASSIGN(const bool another, peer_.begin_attempt());
-    if (another) meetings_ = 0;
-    computed_ = computed_ && !another;
+    if (!another) return {};
+    meetings_.begin();
+    policy_.forget();
     return {};
   }
 
@@ -29243,50 +29851,31 @@ class elastic_pipeline {
   result<double> try_to_evaluate(auto& ctx, const batch& b, std::uint32_t pieces) {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, false));
-    if (!inventory) return missed_;
+    if (!inventory) return meetings_.missed();
     auto made = recovery_.arrange(inventory->snapshot);
     if (!made || !lost_runs(inventory->snapshot).empty()) return none;  // the step will wait for peers, or mend it
     CAUSEWAY_TRY(take_assignment(ctx, *inventory, std::move(*made)));
-    stage::layout shared_out = peer_.layout;
-    const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
-    for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
-    const auto own = peer_.assignment == nullptr ? result<double>{0.0}
-                                                 : peer_.forward_only(ctx, shared_out, peer_.place, b, pieces, meeting());
+    const auto own = peer_.evaluate(ctx, b, pieces, meetings_.name(peer_));
     const auto sound = own ? check_sound(*own, 0) : result<void>{own.error()};
     if (!sound) return leave_to_others(ctx, sound.error());
-    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::sums_channel, *own, meetings_));
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::sums_channel, *own, meetings_.number()));
     return std::accumulate(all.begin(), all.end(), 0.0);
   }
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
-  // What all peers of the attempt hold, once all are at the same turn. None: the others are past this peer's, and told it
-  // what it missed.
   result<std::optional<cluster_inventory>> meet(auto& ctx, bool trains) {
     const std::int64_t layers = ctx.model().blocks();
     peer_inventory own = peer_.described(layers, ctx.log());
-    if (trains) own.peer.begun = kept_.described(peer_.record(), ctx.model().part().ranges(layers));
-    turns_.at(peer_.record().state);
-    own.turn = turns_.now(trains);
+    if (trains) own.peer.begun = gradient_.described(peer_.record(), ctx.model().part().ranges(layers));
     const auto ours = pipeline_peer::agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
-    for (;;) {
-      ++meetings_;
-      CAUSEWAY_ASSIGN(cluster_inventory inventory,
-                      peer_.gather(named(pipeline_peer::inventory_channel), own, ours, peer_.how(ctx)));
-      if (own.turn.order() < furthest(inventory.turns)) {
-        missed_ = missed(own.turn, inventory.turns);
-        return std::optional<cluster_inventory>{};
-      }
-      const auto with_us = [&](const step_turn& t) { return t.order() == own.turn.order(); };
-      if (!std::all_of(inventory.turns.begin(), inventory.turns.end(), with_us)) continue;  // the others come after
-      return std::optional{std::move(inventory)};
-    }
+    return meetings_.meet(ctx, peer_, std::move(own), trains, ours);
   }
 
   result<void> assemble(auto& ctx, const cluster_inventory& inventory) {
     auto made = recovery_.arrange(inventory.snapshot);
     if (!made) return peer_.wait_for_more(ctx.log(), this_step(ctx), made.error());
-    if constexpr (keeps_work) resumes_ = recovery_.resumes(inventory.snapshot);
+    gradient_.attempt(recovery_, inventory.snapshot);
     for (const nn::block_range& r : lost_runs(inventory.snapshot)) {
       const bool between = r.first > 0 && r.last < inventory.snapshot.layers;
       if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
@@ -29296,16 +29885,10 @@ class elastic_pipeline {
   }
   [[nodiscard]] static std::string this_step(auto& ctx) { return "step " + std::to_string(ctx.step() + 1); }
 
-  // Who left has saved what it held; with what is here that may be the state of now.
   result<void> go_back(auto& ctx, const cluster_inventory& inventory, const error& why) {
-    shared_blocks blocks{ctx, peer_.group->state()};
-    const auto ours = [&](std::int64_t b) {
-      return peer_.saved.savers.is_first(inventory.snapshot.holders(b), peer_.identity());
-    };
-    const auto kept = peer_.saved.save_if(blocks, peer_.held, peer_.record(), ours);
-    if (!kept) ctx.log()(severity::warning, kept.error().text());
+    peer_.save_the_rest(ctx, inventory);
     CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, this_step(ctx), why));
-    exchanged_at_ = alike ? peer_.record().state : 0;
+    policy_.is_of(alike ? peer_.record().state : 0);
     if (alike) peer_.group->state().begin_anew();
     ctx.resume_at(peer_.record().step);
     peer_.group->finished_by_others();
@@ -29318,140 +29901,31 @@ class elastic_pipeline {
     if (by_policy()) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name));
     shared_blocks blocks{ctx, peer_.group->state()};
     const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
-    if (!ready) kept_.forget();
-    CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, meetings_));
+    if (!ready) gradient_.forget();
+    CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, meetings_.number()));
     computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
     replica_ = static_cast<std::uint32_t>(peer_.place.replica);
     peer_.held.assigned(computes_, replica_);
     return {};
   }
 
-  // ---- the step ---------------------------------------------------------------------------------------------------------
-
-  result<void> compute(auto& ctx) {
-    if constexpr (keeps_work) return go_on(ctx);
-    double tokens = static_cast<double>(whole_.tokens());
-    if (by_policy() && peer_.assignment != nullptr) {  // its pipeline's own mean: they are weighed when they are exchanged
-      const std::uint32_t own = peer_.layout.replicas[peer_.place.replica].micro_batches;
-      tokens *= own / static_cast<double>(options_.micro_batches);
-    }
-    const auto scale = 1.0F / static_cast<float>(tokens);
-    CAUSEWAY_ASSIGN(loss_, peer_.train(ctx, order_, recovery_, codec_, whole_, options_.micro_batches, scale, meeting()));
-    return {};
-  }
-
-  // From what earlier attempts at the step have kept.
-  result<void> go_on(auto& ctx) requires keeps_work {
-    using tape = typename std::remove_cvref_t<decltype(ctx.model())>::tape_type;
-    const auto micro_batches = static_cast<std::uint32_t>(options_.micro_batches);
-    const stage::layout& l = peer_.layout;
-    const std::size_t r = peer_.place.replica;
-    const bool is_assigned = peer_.assignment != nullptr;
-    const step_exchange exchange{*peer_.attempt.transport, peer_.index_of, named(pipeline_peer::progress_channel),
-                                 peer_.how(ctx), peer_.boundaries(ctx.step(), meeting())};
-    if (resumes_) {
-      ++resumed_attempts_;
-      CAUSEWAY_TRY(kept_.resume(exchange, is_assigned, micro_batches));
-    } else {
-      kept_.template begin<tape>(peer_.record(), l, is_assigned ? &peer_.place : nullptr);
-    }
-    std::vector<std::uint64_t> dropout;
-    if (is_assigned) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
-    const assigned_batch share{whole_,
-                               micro_batches,
-                               is_assigned ? peer_.assignment->computes : nn::block_range{},
-                               1.0F / static_cast<float>(whole_.tokens()),
-                               true,
-                               dropout};
-    CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, l, codec_, share, exchange, recovery_.repeats_all()));
-    return {};
-  }
-
-  result<void> sum_gradients(auto& ctx) {
-    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *peer_.attempt.transport, gradients_id(), peer_.layout, peer_.identity(),
-                                         peer_.index_of, peer_.how(ctx)));
-    return {};
-  }
-
-  // Loss and squared norm of the whole, added up in the order of the transport's numbers: the same bits on all peers. Who
-  // has heard from everybody knows that every gradient is complete.
+  // Loss and norm of the whole.
   result<void> tell_sums(auto& ctx) {
-    const std::array own{own_loss_, squares_.first};
-    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::sums_channel, own, meetings_));
-    loss_ = 0;
-    double sum_of_squares = 0;
-    for (const auto& [loss, squares] : all) {
-      loss_ += loss;
-      sum_of_squares += squares;
-    }
-    told_ = next_record(loss_, std::sqrt(sum_of_squares));
+    CAUSEWAY_ASSIGN(loss_, vote_.tell(ctx, peer_, meetings_.number(), gradient_.agreed(), recovery_.interval(), own_loss_,
+                                      squares_.first));
     return {};
   }
 
   // ---- gradients that are exchanged by the communication policy, among the holders of the same blocks -------------------
 
-  // Else they are added up here.
-  [[nodiscard]] bool by_policy() const { return static_cast<bool>(peer_.group->state().divide); }
-
-  // A table that the first and the last stage share is exchanged by the first alone, which has the last one's part of its
-  // gradient by then. What of it comes back to the last is what the first's exchange came to.
-  result<void> join_tables(auto& ctx) {
-    const auto table = table_in(ctx.model(), ctx.gradients());
-    const auto ends = ends_of_pipeline();
-    if (table.empty() || ends.size() < 2) return {};
-    CAUSEWAY_TRY(sum_over(*peer_.attempt.transport, gradients_id(), ends, peer_.index_of, table, peer_.how(ctx)));
-    if (peer_.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
-    return {};
-  }
-  result<void> share_tables(auto& ctx) {
-    const auto table = table_in(ctx.model(), std::span{mean_});
-    const auto ends = ends_of_pipeline();
-    if (table.empty() || ends.size() < 2) return {};
-    collective::group_view view{*peer_.attempt.transport,
-                                {peer_.index_of.at(ends.front()), peer_.index_of.at(ends.back())}};
-    return collective::broadcast(view, named(pipeline_peer::here_channel), net::peer_index{0}, table, peer_.how(ctx));
-  }
-  // Into the gradient that the policy has left.
-  void take_table(auto& ctx) {
-    const auto from = table_in(ctx.model(), std::span{mean_});
-    std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
-  }
-  // Of this peer's pipeline: the peers at its first and its last stage, if this is one of them and they are two.
-  [[nodiscard]] std::vector<std::uint64_t> ends_of_pipeline() const {
-    if (peer_.assignment == nullptr) return {};
-    const auto& assignments = peer_.layout.replicas[peer_.place.replica].assignments;
-    if (assignments.size() < 2 || (peer_.place.rank > 0 && peer_.place.rank + 1 < assignments.size())) return {};
-    return {assignments.front().peer, assignments.back().peer};
-  }
-
-  // Everybody has its pipeline's gradient. Who did not take part in the run's last step takes what the policy keeps alike;
-  // what an exchange remembers counts where all who hold the same blocks have the same.
+  // Everybody has its pipeline's gradient.
   result<void> meet_for_exchange(auto& ctx, const cluster_inventory& inventory) {
-    const exchange_state& kept = peer_.group->state();
-    const auto own = described_for_exchange(own_loss_, exchanged_at_, kept);
-    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own, meetings_));
-    if (const auto taken = bring_up(ctx, all, own); !taken) {
+    const exchange_share own = policy_.described(peer_, own_loss_);
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own, meetings_.number()));
+    if (const auto taken = policy_.bring_up(ctx, peer_, meetings_, all, own); !taken) {
       return taken.error().code == errc::not_found ? go_back(ctx, inventory, taken.error()) : taken;
     }
-    const exchange_entry entry = peer_.entry();
-    const auto as_ours = [&](net::peer_index holder) { return all[holder].memory == own.memory; };
-    if (!std::all_of(entry.holders.begin(), entry.holders.end(), as_ours)) CAUSEWAY_TRY(kept.forget());
-    loss_ = 0;
-    for (const exchange_share& s : all) loss_ += s.loss;
-    CAUSEWAY_TRY(join_tables(ctx));
-    computed_ = true;
-    return {};
-  }
-
-  result<void> bring_up(auto& ctx, std::span<const exchange_share> all, const exchange_share& own) {
-    const auto has = [&](const exchange_share& s) { return s.state == peer_.record().state; };
-    if (std::all_of(all.begin(), all.end(), has)) return {};
-    const exchange_state& kept = peer_.group->state();
-    CAUSEWAY_TRY(take_alike(*peer_.attempt.transport, named(pipeline_peer::alike_channel), kept, has(own), peer_.how(ctx)));
-    if (has(own)) return {};
-    kept.begin_anew();
-    ctx.resume_at(peer_.record().step, true);  // the step under way counts
-    exchanged_at_ = peer_.record().state;
+    CAUSEWAY_ASSIGN(loss_, policy_.begin(ctx, peer_, meetings_, all, own));
     return {};
   }
 
@@ -29465,9 +29939,9 @@ class elastic_pipeline {
     }
     if (taken()) {
       known_ = true;
-      return exchange_entry{.known = mean_};
+      return exchange_entry{.known = policy_.mean()};
     }
-    if (computed_) return peer_.entry();
+    if (policy_.computed()) return peer_.entry();
     CAUSEWAY_TRY(attempt(ctx));
     peer_.group->begin_exchange_again();
     return fail(errc::cancelled, "step", "its gradient was computed again, in another attempt");
@@ -29477,13 +29951,12 @@ class elastic_pipeline {
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
     if (!by_policy() || std::exchange(known_, false)) return {};
     CAUSEWAY_EXPECT(mean.size() == ctx.gradients().size());
-    mean_.assign(mean.begin(), mean.end());
-    CAUSEWAY_TRY(share_tables(ctx));
-    if (const auto sound = check_sound(loss_, ctx.norm_of(mean_)); !sound) return leave_to_others(ctx, sound.error());
-    squares_ = squares_of(ctx, std::span{mean_}, peer_.layout, peer_.identity());
-    name_attempt();
+    CAUSEWAY_TRY(policy_.take_mean(ctx, peer_, meetings_, mean));
+    if (const auto sound = check_sound(loss_, ctx.norm_of(policy_.mean())); !sound)
+      return leave_to_others(ctx, sound.error());
+    squares_ = squares_of(ctx, policy_.mean(), peer_.layout, peer_.identity());
     CAUSEWAY_TRY(tell_sums(ctx));
-    CAUSEWAY_TRY(propose());
+    CAUSEWAY_TRY(vote_.propose(*peer_.group));
     if (taken()) return {};
     return fail(errc::cancelled, "step", "the others have finished it");
   }
@@ -29493,26 +29966,16 @@ class elastic_pipeline {
   Recovery recovery_;
   Schedule order_;
   Codec codec_;
-  resumable_step kept_;   // of a step under way, where the policy keeps it
-  bool resumes_ = false;  // the attempt under way goes on with it
-
   batch whole_;
-  std::uint64_t meetings_ = 0;  // in this attempt
-  step_turns turns_;
-  double missed_ = 0;  // an evaluation that others are through with
+  step_meetings meetings_;  // in this attempt
+  step_gradient gradient_;
+  step_vote vote_;
+  policy_exchange policy_;
   double loss_ = 0, own_loss_ = 0;
   block_squares squares_;
-  std::uint64_t exchanged_at_ = 0;  // names the state that what the policy keeps is of
-  bool computed_ = false;           // this attempt's gradient, which the policy is to exchange
-  std::vector<float> mean_;         // what that came to
-  bool known_ = false;              // it is given out as what the run has
-  nn::block_range computes_{};      // here, in the last layout
+  bool known_ = false;          // what the exchange came to is given out as what the run has
+  nn::block_range computes_{};  // here, in the last layout
   std::uint32_t replica_ = 0;
-  step_record next_;       // after the step of the last complete attempt, without loss and norm
-  step_record told_;       // likewise with them: what this peer would propose
-  bool complete_ = false;  // the gradients are those of the whole batch
-  bool proposes_ = false;  // and the attempt that made them so is under way
-  std::uint64_t resumed_attempts_ = 0;
 };
 static_assert(ParallelismPolicy<elastic_pipeline<>>);
 
@@ -30722,10 +31185,8 @@ class local_pipeline {
 
   /// Of the replica's gradient over the whole model. Its peers have theirs, or will, whoever is lost: this one may move.
   result<float> norm(auto&) {
-    ++progress_.steps;
-    progress_.evaluated = 0;
-    complete_ = false;
-    return static_cast<float>(progress_.norm);
+    progress_.took_step();
+    return static_cast<float>(progress_.now().norm);
   }
 
   /// A disk that fails costs the copy, not the round.
@@ -30754,8 +31215,7 @@ class local_pipeline {
         CAUSEWAY_TRY(peer_.group->failed(sum.error()));
         continue;
       }
-      progress_.evaluation = *sum;
-      ++progress_.evaluated;
+      progress_.note_evaluation(*sum);
       if (std::isfinite(*sum)) return *sum / static_cast<double>(b.tokens());
       return fail(errc::cancelled, "evaluation",
                   "it has no outcome here: this peer rests, or the others are through with it");
@@ -30763,10 +31223,7 @@ class local_pipeline {
   }
 
   /// Between two steps, local progress included: all peers that save and start again there go on with the same bits.
-  void serialize(auto& ar) {
-    ar(peer_.held, progress_.state, progress_.cohort, progress_.steps, progress_.norm, progress_.loss, progress_.slots,
-       progress_.slot, computes_.first, computes_.last);
-  }
+  void serialize(auto& ar) { ar(peer_.held, progress_); }
 
   /// Of the last attempt: replicas in their slots, without assignments where nobody trains; and the peers that took part in
   /// it.
@@ -30775,7 +31232,7 @@ class local_pipeline {
   /// Blocks that this peer has received since it was built.
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return peer_.received_blocks; }
   /// Steps of rounds that this peer had begun and gave up.
-  [[nodiscard]] std::uint64_t given_up_steps() const noexcept { return given_up_steps_; }
+  [[nodiscard]] std::uint64_t given_up_steps() const noexcept { return progress_.given_up_steps(); }
 
  private:
   static_assert(!stage::Rerouting<Recovery> && !Recovery::traits.keeps_work &&
@@ -30786,17 +31243,10 @@ class local_pipeline {
   result<void> begin(auto& ctx) {
     CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
-    peer_.held.assigned(computes_, progress_.slot);
+    peer_.held.assigned(progress_.computes(), progress_.now().slot);
     peer_.group->exchange_by(
         {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
-    return check_untied(ctx);
-  }
-
-  static result<void> check_untied(auto& ctx) {
-    if (ctx.model().tied_table() == nn::not_held) return {};
-    return fail(errc::unsupported, std::string{name},
-                "first and last stage would share a table, and each would move its own; build the model with untied "
-                "embeddings, or use parallel::elastic_pipeline");
+    return check_untied(ctx.model(), name);
   }
 
   // ---- who takes part, once in an attempt -------------------------------------------------------------------------------
@@ -30828,8 +31278,7 @@ class local_pipeline {
 
   // By place in inventory.snapshot.peers.
   result<std::vector<cohort_member>> members_of(auto& ctx, const cluster_inventory& inventory) {
-    cohort_member own = progress_;
-    if (spoilt_ || (own.steps == 0 && ctx.step() != peer_.record().step)) own.evaluated = 0;  // the step begins anew
+    const cohort_member own = progress_.described(ctx.step(), peer_.record());
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::progress_channel, own));
     std::vector<cohort_member> members;
     for (const net::peer_index i : inventory.index_of) members.push_back(all[i]);
@@ -30842,16 +31291,14 @@ class local_pipeline {
     const auto has = [state](const cohort_member& m) { return m.state == state; };
     if (std::all_of(members.begin(), members.end(), has)) return {};
     return take_alike(*peer_.attempt.transport, peer_.named(pipeline_peer::alike_channel), peer_.group->state(),
-                      has(progress_), peer_.how(ctx));
+                      has(progress_.now()), peer_.how(ctx));
   }
 
   // To a state that is saved.
   result<void> go_back(auto& ctx, const error& why) {
     if (why.code != errc::not_found) return why;
     CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, "the round", why));
-    spoilt_ = true;  // whatever this peer has moved is of another state
-    progress_ = {};
-    if (alike) progress_.state = peer_.record().state;
+    progress_.go_back(alike ? peer_.record().state : 0);  // whatever this peer has moved is of another state
     return fail(errc::cancelled, "round", "the run went back to step " + std::to_string(peer_.record().step));
   }
 
@@ -30859,125 +31306,70 @@ class local_pipeline {
                                const std::vector<std::uint64_t>& names) {
     const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
     const bool was_assigned = peer_.assignment != nullptr;
-    const bool goes_on = was_assigned && progress_.cohort != 0 && names[peer_.place.replica] == progress_.cohort;
-    if (!goes_on) progress_.cohort = 0;  // for good, whatever comes of this attempt
+    const std::uint64_t cohort = progress_.now().cohort;
+    const bool goes_on = was_assigned && cohort != 0 && names[peer_.place.replica] == cohort;
+    if (!goes_on) progress_.leave_cohort();
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
     if (!ready && !goes_on) blocks.begin_from_shared();
-    CAUSEWAY_TRY(check_untied(ctx));
+    CAUSEWAY_TRY(check_untied(ctx.model(), name));
     gathered_ = true;
     known_evaluations_ = {};
     if (was_assigned)
-      known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_);
-    return goes_on ? catch_up(members) : begin_anew(ctx);
+      known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_.now());
+    return goes_on ? progress_.catch_up(members) : begin_anew(ctx);
   }
 
-  // This peer's replica goes on. One that has its gradient and missed the others' word that they had theirs is told now.
-  result<void> catch_up(std::span<const cohort_member> members) {
-    for (const cohort_member& m : members) {
-      if (m.cohort != progress_.cohort || m.state != progress_.state || m.steps != progress_.steps + 1) continue;
-      if (!complete_) {
-        progress_.cohort = 0;
-        return fail(errc::protocol, "replica", "a peer took a step that this one has no gradient of");
-      }
-      progress_.norm = m.norm;
-      progress_.loss = m.loss;
-      told_ = true;
-    }
-    return {};
-  }
-
-  // A new replica, or none. Who has given up nothing begins with what its last exchange left it: that may be more than the
-  // shared parameters.
   result<void> begin_anew(auto& ctx) {
-    const step_record& record = peer_.record();
-    const bool anew = progress_.state != record.state || progress_.steps > 0 || ctx.step() != record.step || spoilt_;
-    given_up_steps_ += progress_.steps;
-    complete_ = told_ = spoilt_ = false;
-    progress_ = {.state = record.state, .evaluated = anew ? 0 : progress_.evaluated};
-    computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
-    peer_.held.assigned(computes_, static_cast<std::uint32_t>(peer_.place.replica));
-    if (peer_.assignment != nullptr) {
-      progress_.slots = static_cast<std::uint32_t>(peer_.layout.replicas.size());
-      progress_.slot = static_cast<std::uint32_t>(peer_.place.replica);
-      progress_.cohort = mix(record.state, mix(peer_.attempt.round, peer_.attempt.attempt), progress_.slot + 1);
-    }
-    if (!anew) return {};
+    if (!progress_.join_cohort(peer_, ctx.step())) return {};
     peer_.group->state().begin_anew();
     begins_anew_ = true;
-    return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(record.step));
+    return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(peer_.record().step));
   }
 
   // ---- a step -----------------------------------------------------------------------------------------------------------
 
   result<double> step(auto& ctx, const batch& b) {
     if (peer_.assignment == nullptr) {
-      progress_.evaluated = 0;
+      progress_.rests();
       ctx.skip_inner_step();
       return 0.0;
     }
     const stage::replica& mine = peer_.layout.replicas[peer_.place.replica];
     const double tokens =
         static_cast<double>(b.tokens()) * mine.micro_batches / static_cast<double>(options_.micro_batches);
-    if (!std::exchange(told_, false)) CAUSEWAY_TRY(compute(ctx, b, static_cast<float>(1 / tokens)));
-    return progress_.loss / tokens;
+    if (!progress_.was_told()) CAUSEWAY_TRY(compute(ctx, b, static_cast<float>(1 / tokens)));
+    return progress_.now().loss / tokens;
   }
 
   result<void> compute(auto& ctx, const batch& b, float scale) {
-    complete_ = false;
+    progress_.begin_gradient();
     codec_.begin_step();
     CAUSEWAY_ASSIGN(const double loss, peer_.train(ctx, order_, recovery_, codec_, b, options_.micro_batches, scale,
-                                                   (peer_.attempt.round << 16U) + progress_.steps));
+                                                   (peer_.attempt.round << 16U) + progress_.now().steps));
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return leave_to_others(ctx, sound.error());
-    return tell_mates(ctx, loss, double{own} * double{own});
-  }
-
-  // Who has heard from all peers of the replica knows that every part of the gradient is complete, and moves; the others
-  // have theirs, and move when they hear of it.
-  result<void> tell_mates(auto& ctx, double loss, double squares) {
-    complete_ = true;
-    collective::group_view view = mates();
-    CAUSEWAY_ASSIGN(const auto all, of_all(view, peer_.named(pipeline_peer::sums_channel, progress_.steps + 1),
-                                           std::array{loss, squares}, peer_.how(ctx)));
-    double sum = 0, sum_of_squares = 0;
-    for (const auto& [one, of_one] : all) {
-      sum += one;
-      sum_of_squares += of_one;
-    }
-    if (!std::isfinite(sum) || !std::isfinite(sum_of_squares)) {
-      return fail(errc::non_finite, "replica", "a peer of it told a loss or a norm that is not finite");
-    }
-    progress_.loss = sum;
-    progress_.norm = std::sqrt(sum_of_squares);
+    progress_.end_gradient();
+    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, peer_, progress_.now().steps + 1, loss, double{own}));
+    progress_.note_sums(all.loss, all.norm);  // the others have theirs, and move when they hear of it
     return {};
   }
 
-  [[nodiscard]] collective::group_view mates() {
-    std::vector<net::peer_index> peers;
-    for (const stage::assignment& s : peer_.layout.replicas[peer_.place.replica].assignments)
-      peers.push_back(peer_.index_of.at(s.peer));
-    return collective::group_view{*peer_.attempt.transport, std::move(peers)};
-  }
-
   error leave_to_others(auto& ctx, const error& why) {
-    spoilt_ = true;
-    progress_.cohort = 0;
+    progress_.spoil();
     return peer_.blame_itself(ctx, why);
   }
 
   // Of this peer's replica alone.
   result<double> loss_of(auto& ctx, const batch& b, std::uint32_t pieces) {
     if (peer_.assignment == nullptr) return none;
-    if (progress_.evaluated < known_evaluations_.through_with) return std::exchange(known_evaluations_.missed, none);
+    if (progress_.now().evaluated < known_evaluations_.through_with) return std::exchange(known_evaluations_.missed, none);
     stage::layout alone{{peer_.layout.replicas[peer_.place.replica]}};
     alone.replicas.front().micro_batches = pieces;
-    const std::uint64_t number = progress_.steps * most_evaluations + progress_.evaluated % most_evaluations;
+    const std::uint64_t number = progress_.evaluation();
     CAUSEWAY_ASSIGN(const double own, peer_.forward_only(ctx, alone, {0, peer_.place.rank}, b, pieces,
                                                          (peer_.attempt.round << 16U) + number % (1U << 16U)));
-    collective::group_view view = mates();
-    CAUSEWAY_ASSIGN(const auto all, of_all(view, peer_.named(pipeline_peer::done_channel, number), own, peer_.how(ctx)));
-    return std::accumulate(all.begin(), all.end(), 0.0);
+    return evaluation_of_replica(ctx, peer_, number, own);
   }
 
   // ---- the exchange -----------------------------------------------------------------------------------------------------
@@ -30986,7 +31378,11 @@ class local_pipeline {
   result<exchange_entry> enter(auto& ctx) {
     const step_record& record = peer_.record();
     const bool last = options_.steps > 0 && ctx.step() + 1 >= options_.steps;
-    if (mean_of_ != 0 && record.state == mean_of_ && record.state != progress_.state) return apply_known(record, last);
+    if (mean_of_ != 0 && record.state == mean_of_ && record.state != progress_.now().state) {  // others voted for it
+      applied(record);
+      known_ = true;
+      return exchange_entry{.known = mean_, .kept = true, .last = last};
+    }
     CAUSEWAY_TRY(gather_all(ctx));
     mean_of_ = 0;  // the policy's rows are those of another exchange from here on
     exchange_entry entry = peer_.entry();
@@ -31008,23 +31404,11 @@ class local_pipeline {
     }
   }
 
-  // Others voted for what this peer has the mean of.
-  result<exchange_entry> apply_known(const step_record& record, bool last) {
-    applied(record);
-    known_ = true;
-    return exchange_entry{.known = mean_, .kept = true, .last = last};
-  }
-
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
     if (std::exchange(known_, false)) return {};
     mean_.assign(mean.begin(), mean.end());
-    step_record next = peer_.record();
-    hasher h;
-    for (const auto& [id, index] : peer_.index_of) h.add_value(id).add_value(index);
-    h.add_value(next.state).add_value(peer_.attempt.round).add_value(peer_.attempt.attempt);
-    next.step = ctx.step() + 1;
-    next.state = mean_of_ = h.finish();
-    next.history.took_step(next.step, recovery_.interval(), peer_.layout, peer_.attempt.transport->size());
+    const step_record next = peer_.next_round(ctx.step() + 1, recovery_.interval());
+    mean_of_ = next.state;
     const std::uint64_t own = mix(next.state, next.step);
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own));
     if (std::any_of(all.begin(), all.end(), [own](std::uint64_t theirs) { return theirs != own; })) {
@@ -31041,14 +31425,13 @@ class local_pipeline {
   // The run has the round, and so has this peer: its mean is applied now.
   void applied(const step_record& record) {
     peer_.held.moved_to(record.state, {});
-    progress_ = {.state = record.state};
+    progress_.exchanged(record.state);
     gathered_ = false;
     const std::uint64_t round = peer_.attempt.round;
     saves_ = options_.store_every > 0 && (round == 1 || round % options_.store_every == 0);
   }
 
   static constexpr double none = std::numeric_limits<double>::quiet_NaN();
-  static constexpr std::uint64_t most_evaluations = 16;  // before one step, whose messages have names of their own
 
   pipeline_peer peer_;
   local_pipeline_options options_;
@@ -31057,11 +31440,7 @@ class local_pipeline {
   Codec codec_;
   bool saves_ = false;     // when what was exchanged has been applied
   bool gathered_ = false;  // in the attempt under way
-  nn::block_range computes_{};
-  cohort_member progress_;    // of this peer
-  bool complete_ = false;     // its gradient of the next step
-  bool told_ = false;         // by those who took that step, what they came to
-  bool spoilt_ = false;       // what it moved, or computed with
+  cohort_progress progress_;
   bool begins_anew_ = false;  // its round did, when it was asked last
   // Peers of a replica are through with as many evaluations before a step: who has fewer takes the outcome from another of
   // them, or goes without.
@@ -31071,7 +31450,6 @@ class local_pipeline {
   bool known_ = false;         // it is given out as what the run has
   time_point round_began_{};
   net::arrival_statistics round_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
-  std::uint64_t given_up_steps_ = 0;
 };
 static_assert(ParallelismPolicy<local_pipeline<>>);
 
@@ -33809,7 +34187,6 @@ class tensor_mailbox {
   explicit tensor_mailbox(net::fabric& fabric) : fabric_{fabric} {}
   tensor_mailbox(const tensor_mailbox&) = delete;
   tensor_mailbox& operator=(const tensor_mailbox&) = delete;
-  ~tensor_mailbox() { clear(); }
 
   struct arrival {
     net::peer_index from = 0;
@@ -33818,29 +34195,29 @@ class tensor_mailbox {
   };
 
   void send(net::peer_index to, const net::message_id& id, shared_bytes bytes) {
-    const auto op = fabric_.send(to, id, *bytes);
-    sends_.push_back({op, to, std::move(bytes)});
+    net::scoped_operation op{fabric_, fabric_.send(to, id, *bytes)};
+    sends_.push_back({to, std::move(bytes), std::move(op)});
   }
 
   /// `most`: bytes of the tensor, or more.
   void expect(net::peer_index from, const net::message_id& id, What what, std::size_t most) {
     auto room = std::make_shared<std::vector<std::byte>>(most);
-    const auto op = fabric_.receive(from, id, *room);
-    receives_.push_back({op, from, std::move(what), std::move(room)});
+    net::scoped_operation op{fabric_, fabric_.receive(from, id, *room)};
+    receives_.push_back({from, std::move(what), std::move(room), std::move(op)});
   }
 
   /// What has come, whole. What broke is passed over, or told in `broken`: its connection is down, its sender gave it up,
   /// or it was too long.
   [[nodiscard]] std::vector<arrival> collect(std::vector<What>* broken = nullptr) {
     std::vector<arrival> all;
-    std::erase_if(sends_, [this](const sending& s) {
-      if (!fabric_.done(s.op)) return false;
-      (void)fabric_.wait(s.op, no_deadline);
+    std::erase_if(sends_, [](sending& s) {
+      if (!s.op.done()) return false;
+      (void)s.op.wait(no_deadline);
       return true;
     });
     std::erase_if(receives_, [&](receiving& r) {
-      if (!fabric_.done(r.op)) return false;
-      const auto got = fabric_.wait(r.op, no_deadline);
+      if (!r.op.done()) return false;
+      const auto got = r.op.wait(no_deadline);
       if (!got && broken != nullptr) broken->push_back(std::move(r.what));
       if (!got) return true;
       r.room->resize(*got);
@@ -33851,8 +34228,8 @@ class tensor_mailbox {
   }
 
   [[nodiscard]] bool any_done() const {
-    return std::any_of(sends_.begin(), sends_.end(), [this](const auto& s) { return fabric_.done(s.op); }) ||
-           std::any_of(receives_.begin(), receives_.end(), [this](const auto& r) { return fabric_.done(r.op); });
+    return std::any_of(sends_.begin(), sends_.end(), [](const auto& s) { return s.op.done(); }) ||
+           std::any_of(receives_.begin(), receives_.end(), [](const auto& r) { return r.op.done(); });
   }
 
   /// Sends to, and receives from, one peer that are under way.
@@ -33869,23 +34246,21 @@ class tensor_mailbox {
 
   /// Ends what is under way.
   void clear() {
-    for (const auto& s : sends_) (void)fabric_.wait(s.op, time_point{});
-    for (const auto& r : receives_) (void)fabric_.wait(r.op, time_point{});
     sends_.clear();
     receives_.clear();
   }
 
  private:
   struct sending {
-    net::operation op = 0;
     net::peer_index to = 0;
     shared_bytes bytes;
+    net::scoped_operation op;
   };
   struct receiving {
-    net::operation op = 0;
     net::peer_index from = 0;
     What what;
     std::shared_ptr<std::vector<std::byte>> room;
+    net::scoped_operation op;
   };
 
   net::fabric& fabric_;

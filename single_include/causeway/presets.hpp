@@ -1102,6 +1102,66 @@ CAUSEWAY_DECL operation any_transport::receive(peer_index from, const message_id
 #endif  // CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 #endif
 
+// ---- causeway/net/scoped_operation.hpp ----
+#ifndef CAUSEWAY_NET_SCOPED_OPERATION_HPP
+#define CAUSEWAY_NET_SCOPED_OPERATION_HPP
+
+// A send or receive that cannot outlive its buffer: what is still under way when this object goes, is cancelled. Keep it
+// with the buffer, declared below it, so that it goes first.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+/// One operation, or none. `on`, which it was started on, is a Transport or a fabric; it must stay where it is, and outlive
+/// the operation. Not thread-safe.
+class scoped_operation {
+ public:
+  scoped_operation() = default;
+  template <class T>
+  scoped_operation(T& on, operation op) : on_{&on}, ways_{&ways_of<T>}, op_{op} {}
+  scoped_operation(scoped_operation&& other) noexcept
+      : on_{other.on_}, ways_{other.ways_}, op_{std::exchange(other.op_, 0)} {}
+  scoped_operation& operator=(scoped_operation&& other) noexcept {
+    if (this == &other) return *this;
+    cancel();
+    on_ = other.on_;
+    ways_ = other.ways_;
+    op_ = std::exchange(other.op_, 0);
+    return *this;
+  }
+  ~scoped_operation() { cancel(); }
+
+  /// Whether there is one that was not waited for.
+  [[nodiscard]] bool started() const noexcept { return op_ != 0; }
+  /// Whether `wait` would return at once.
+  [[nodiscard]] bool done() const { return op_ == 0 || ways_->done(on_, op_); }
+  /// Bytes moved; 0 where there is none. Afterwards there is none: what takes longer is cancelled.
+  result<std::size_t> wait(time_point deadline) {
+    if (op_ == 0) return std::size_t{0};
+    return ways_->wait(on_, std::exchange(op_, 0), deadline);
+  }
+  void cancel() {
+    if (op_ != 0) (void)wait(time_point{});  // in the past
+  }
+
+ private:
+  struct ways {
+    result<std::size_t> (*wait)(void* on, operation op, time_point deadline);
+    bool (*done)(void* on, operation op);
+  };
+  template <class T>
+  static constexpr ways ways_of{
+      [](void* on, operation op, time_point deadline) { return static_cast<T*>(on)->wait(op, deadline); },
+      [](void* on, operation op) { return static_cast<const T*>(on)->done(op); }};
+
+  void* on_ = nullptr;
+  const ways* ways_ = nullptr;
+  operation op_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_SCOPED_OPERATION_HPP
+
 // ---- causeway/tensor/buffer.hpp ----
 #ifndef CAUSEWAY_TENSOR_BUFFER_HPP
 #define CAUSEWAY_TENSOR_BUFFER_HPP
@@ -1255,7 +1315,7 @@ class collective_workspace {
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
   CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
-  [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
+  [[nodiscard]] std::vector<net::scoped_operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
   [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
   [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
@@ -1263,7 +1323,7 @@ class collective_workspace {
 
  private:
   aligned_buffer<std::byte> memory_;
-  std::vector<net::operation> operations_;
+  std::vector<net::scoped_operation> operations_;
   std::vector<std::size_t> sizes_;
   std::vector<const float*> parts_;
   thread_pool alone_{1};
@@ -1348,44 +1408,38 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
 template <net::Transport T>
 class flight {
  public:
-  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::operation>& places,
+  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::scoped_operation>& places,
          std::size_t count)
       : transport_{transport}, id_{id}, deadline_{deadline}, places_{places} {
-    places_.assign(count, 0);
+    places_.clear();
+    places_.resize(count);
   }
   flight(const flight&) = delete;
   flight& operator=(const flight&) = delete;
-
-  ~flight() {
-    for (const net::operation op : places_) {
-      if (op != 0) (void)transport_.wait(op, time_point{});  // a deadline in the past cancels
-    }
-  }
+  ~flight() { places_.clear(); }
 
   [[nodiscard]] net::peer_index self() const { return transport_.self(); }
   [[nodiscard]] std::uint32_t size() const { return transport_.size(); }
 
   void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
-    CAUSEWAY_EXPECT(places_[place] == 0);
-    places_[place] = transport_.send(to, detail::id_of(id_, what), bytes);
+    CAUSEWAY_EXPECT(!places_[place].started());
+    places_[place] = {transport_, transport_.send(to, detail::id_of(id_, what), bytes)};
   }
 
   void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
-    CAUSEWAY_EXPECT(places_[place] == 0);
-    places_[place] = transport_.receive(from, detail::id_of(id_, what), buffer);
+    CAUSEWAY_EXPECT(!places_[place].started());
+    places_[place] = {transport_, transport_.receive(from, detail::id_of(id_, what), buffer)};
   }
 
   /// One more place than the constructor was asked for.
   std::size_t add_place() {
-    places_.push_back(0);
+    places_.emplace_back();
     return places_.size() - 1;
   }
 
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer.
   result<std::size_t> wait(std::size_t place, net::peer_index peer) {
-    const net::operation op = std::exchange(places_[place], 0);
-    if (op == 0) return std::size_t{0};
-    return detail::naming(peer, transport_.wait(op, deadline_));
+    return detail::naming(peer, places_[place].wait(deadline_));
   }
 
   /// As wait, for a send.
@@ -1406,7 +1460,7 @@ class flight {
   T& transport_;
   net::message_id id_;
   time_point deadline_;
-  std::vector<net::operation>& places_;
+  std::vector<net::scoped_operation>& places_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -3760,17 +3814,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 /// Numbered places, each empty or holding one operation. Movable: buffers belong to somebody else. Not thread-safe.
 class conversation {
  public:
-  conversation() = default;
-  conversation(conversation&& other) noexcept;
-  conversation& operator=(conversation&& other) noexcept;
-  ~conversation() { close(); }
-
   CAUSEWAY_DECL void open(const exchange_port& port, std::size_t places);
 
-  [[nodiscard]] bool is_open() const noexcept { return transport_ != nullptr; }
+  [[nodiscard]] bool is_open() const noexcept { return !places_.empty(); }
 
   /// Cancels what is under way.
-  CAUSEWAY_DECL void close();
+  void close() { places_.clear(); }
 
   CAUSEWAY_DECL void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
 
@@ -3785,7 +3834,7 @@ class conversation {
  private:
   net::any_transport* transport_ = nullptr;
   net::message_id id_;
-  std::vector<net::operation> places_;
+  std::vector<net::scoped_operation> places_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -3801,48 +3850,28 @@ class conversation {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-CAUSEWAY_INLINE conversation::conversation(conversation&& other) noexcept
-    : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
-
-CAUSEWAY_INLINE conversation& conversation::operator=(conversation&& other) noexcept {
-  std::swap(transport_, other.transport_);
-  std::swap(id_, other.id_);
-  std::swap(places_, other.places_);
-  return *this;
-}
-
 CAUSEWAY_DECL void conversation::open(const exchange_port& port, std::size_t places) {
   close();
   transport_ = &port.transport;
   id_ = port.id;
-  places_.assign(places, 0);
-}
-
-CAUSEWAY_DECL void conversation::close() {
-  if (transport_ == nullptr) return;
-  for (net::operation& op : places_) {
-    if (op != 0) (void)transport_->wait(std::exchange(op, 0), time_point{});  // a deadline in the past cancels
-  }
-  transport_ = nullptr;
+  places_.resize(places);
 }
 
 CAUSEWAY_DECL void conversation::send(std::size_t place, net::peer_index to, const part& what,
                                       std::span<const std::byte> bytes) {
-  CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-  places_[place] = transport_->send(to, detail::id_of(id_, what), bytes);
+  CAUSEWAY_EXPECT(is_open() && !places_[place].started());
+  places_[place] = {*transport_, transport_->send(to, detail::id_of(id_, what), bytes)};
 }
 
 CAUSEWAY_DECL void conversation::receive(std::size_t place, net::peer_index from, const part& what,
                                          std::span<std::byte> buffer) {
-  CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-  places_[place] = transport_->receive(from, detail::id_of(id_, what), buffer);
+  CAUSEWAY_EXPECT(is_open() && !places_[place].started());
+  places_[place] = {*transport_, transport_->receive(from, detail::id_of(id_, what), buffer)};
 }
 
 CAUSEWAY_DECL result<std::size_t> conversation::wait(std::size_t place, net::peer_index peer, time_point deadline) {
   CAUSEWAY_EXPECT(is_open());
-  const net::operation op = std::exchange(places_[place], 0);
-  if (op == 0) return std::size_t{0};
-  auto moved = detail::naming(peer, transport_->wait(op, deadline));
+  auto moved = detail::naming(peer, places_[place].wait(deadline));
   if (!moved) close();
   return moved;
 }
@@ -8859,7 +8888,6 @@ class hub_line {
       : transport_{transport}, peer_{peer}, out_{out}, in_{in}, buffer_(most) {}
   hub_line(const hub_line&) = delete;
   hub_line& operator=(const hub_line&) = delete;
-  ~hub_line() { close(); }
 
   [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
 
@@ -8873,15 +8901,15 @@ class hub_line {
 
   /// Forgets sends that have ended.
   CAUSEWAY_DECL result<void> sweep();
+  /// Whether some have not ended, as of the last sweep.
+  [[nodiscard]] bool is_sending() const noexcept { return !outgoing_.empty(); }
   /// Waits for all sends.
   CAUSEWAY_DECL result<void> flush(time_point deadline);
 
-  CAUSEWAY_DECL void close();
-
  private:
   struct departure {
-    net::operation operation = 0;
     std::vector<std::byte> bytes;
+    net::scoped_operation operation;
   };
 
   CAUSEWAY_DECL void listen();
@@ -8893,7 +8921,7 @@ class hub_line {
   std::uint32_t out_;
   std::uint32_t in_;
   std::vector<std::byte> buffer_;
-  net::operation receive_ = 0;
+  net::scoped_operation receive_;
   std::uint64_t received_ = 0;
   std::uint64_t sent_ = 0;
   std::deque<departure> outgoing_;
@@ -8914,24 +8942,25 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 
 CAUSEWAY_DECL bool hub_line::arrived() {
   listen();
-  return transport_.done(receive_);
+  return receive_.done();
 }
 
 CAUSEWAY_DECL result<std::span<const std::byte>> hub_line::take(time_point deadline) {
   listen();
-  const auto moved = transport_.wait(std::exchange(receive_, 0), deadline);
+  const auto moved = receive_.wait(deadline);
   if (!moved) return moved.error();
   ++received_;
   return std::span<const std::byte>{buffer_}.first(*moved);
 }
 
 CAUSEWAY_DECL void hub_line::send(std::vector<std::byte> bytes) {
-  outgoing_.push_back({0, std::move(bytes)});
-  outgoing_.back().operation = transport_.send(peer_, {.channel = out_, .step = sent_++}, outgoing_.back().bytes);
+  departure& last = outgoing_.emplace_back();
+  last.bytes = std::move(bytes);
+  last.operation = {transport_, transport_.send(peer_, {.channel = out_, .step = sent_++}, last.bytes)};
 }
 
 CAUSEWAY_DECL result<void> hub_line::sweep() {
-  while (!outgoing_.empty() && transport_.done(outgoing_.front().operation)) CAUSEWAY_TRY(end_oldest(time_point{}));
+  while (!outgoing_.empty() && outgoing_.front().operation.done()) CAUSEWAY_TRY(end_oldest(time_point{}));
   return {};
 }
 
@@ -8940,17 +8969,13 @@ CAUSEWAY_DECL result<void> hub_line::flush(time_point deadline) {
   return {};
 }
 
-CAUSEWAY_DECL void hub_line::close() {
-  if (receive_ != 0) (void)transport_.wait(std::exchange(receive_, 0), time_point{});  // in the past: cancels
-  while (!outgoing_.empty()) (void)end_oldest(time_point{});
-}
-
 CAUSEWAY_DECL void hub_line::listen() {
-  if (receive_ == 0) receive_ = transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_);
+  if (receive_.started()) return;
+  receive_ = {transport_, transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_)};
 }
 
 CAUSEWAY_DECL result<void> hub_line::end_oldest(time_point deadline) {
-  const auto moved = transport_.wait(outgoing_.front().operation, deadline);
+  const auto moved = outgoing_.front().operation.wait(deadline);
   outgoing_.pop_front();
   if (!moved) return moved.error();
   return {};
@@ -9710,6 +9735,261 @@ CAUSEWAY_DECL std::uint64_t common_steps(std::span<const hub_claim> claims, std:
 
 #endif  // CAUSEWAY_COMM_IMPL_HUB_RECORD_IPP
 #endif
+
+// ---- causeway/net/deadline.hpp ----
+#ifndef CAUSEWAY_NET_DEADLINE_HPP
+#define CAUSEWAY_NET_DEADLINE_HPP
+
+// How long to wait, derived from how long it took before. Smoothed mean and mean deviation of observed times as TCP keeps
+// them for its retransmission timer (Jacobson and Karels 1988; RFC 6298, equations 2.2 and 2.3), with a floor and a cap.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+struct arrival_options {
+  duration floor = std::chrono::seconds{1};  ///< never wait less
+  duration cap = std::chrono::minutes{10};   ///< never wait longer; also the answer before the first observation
+  double deviations = 4.0;                   ///< RFC 6298's K
+  double mean_weight = 1.0 / 8.0;            ///< RFC 6298's alpha: share of a new observation in the mean
+  double deviation_weight = 1.0 / 4.0;       ///< RFC 6298's beta
+};
+
+/// Estimates by when the next arrival is overdue. A few arithmetic operations per observation; serializable.
+class arrival_statistics {
+ public:
+  arrival_statistics() = default;
+  explicit arrival_statistics(const arrival_options& options) : options_{options} {}
+
+  /// One more arrival took `took`. Negative times count as 0.
+  CAUSEWAY_DECL void observe(duration took) noexcept;
+
+  /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
+  void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
+
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  [[nodiscard]] duration mean() const noexcept { return from_seconds(mean_); }
+  [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
+
+  /// mean + K deviations, within floor and cap.
+  CAUSEWAY_DECL [[nodiscard]] duration patience() const noexcept;
+
+  /// The deadline of something that starts at `now`.
+  [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
+
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(mean_, deviation_, count_);
+  }
+
+ private:
+  CAUSEWAY_DECL static duration from_seconds(double s) noexcept;
+
+  arrival_options options_;
+  double mean_ = 0;
+  double deviation_ = 0;
+  std::uint64_t count_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_DEADLINE_HPP
+
+// ---- causeway/net/impl/deadline.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
+#define CAUSEWAY_NET_IMPL_DEADLINE_IPP
+
+// Bodies of net/deadline.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL void arrival_statistics::observe(duration took) noexcept {
+  const double t = std::max(0.0, seconds(took));
+  if (count_ == 0) {
+    mean_ = t;
+    deviation_ = t / 2;
+  } else {
+    const double off = t > mean_ ? t - mean_ : mean_ - t;
+    deviation_ += options_.deviation_weight * (off - deviation_);
+    mean_ += options_.mean_weight * (t - mean_);
+  }
+  ++count_;
+}
+
+CAUSEWAY_DECL duration arrival_statistics::patience() const noexcept {
+  if (count_ == 0) return options_.cap;
+  return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
+}
+
+CAUSEWAY_DECL duration arrival_statistics::from_seconds(double s) noexcept {
+  constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
+  return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_DEADLINE_IPP
+#endif
+
+// ---- causeway/comm/elastic_pushes.hpp ----
+#ifndef CAUSEWAY_COMM_ELASTIC_PUSHES_HPP
+#define CAUSEWAY_COMM_ELASTIC_PUSHES_HPP
+
+// The order of things in comm::async_parameter_server where peers come and go: from one record of the membership to the
+// next one peer is the hub (comm/hub_record.hpp), and a peer that cannot reach it trains on until the next record.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy, whose `Core` is given to each call. Not a regular value: declare it before the core, whose lines lead
+/// over a transport of the record's.
+template <class Core>
+class elastic_pushes {
+ public:
+  result<void> start(auto& ctx, Core& c) {
+    if (c.hubs.record_samples == 0) {
+      return fail(errc::invalid_argument, "star",
+                  "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
+                  "record to the next, such as 4 pushes of each peer");
+    }
+    record_.found(c.cuts, ctx.parameters(), c.outer);
+    auto alone = net::any_transport{};
+    CAUSEWAY_TRY(c.tiers.set_peers(c.terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
+    c.tiers.server().dissolve();
+    ctx.contribution().gather(c.hubs.record_samples);
+    c.schedule();
+    return {};
+  }
+
+  [[nodiscard]] const auto& copy() const noexcept { return record_.copy(); }
+  void shared(auto& ar) { record_.shared(ar); }
+  void count_step(std::uint64_t samples) { record_.count_step(samples); }
+
+  /// What all hold alike was replaced. What was not pushed yet moves along with it; where there is no `previous`, nothing
+  /// was.
+  void adopt(auto& ctx, Core& c, std::span<const float> previous) {
+    if (previous.empty()) {
+      record_.begin_anew(c.tiers);
+      std::copy(copy().shared.begin(), copy().shared.end(), ctx.parameters().begin());
+      ctx.resume_at(copy().steps);
+    } else {
+      record_.move_along(c.tiers, ctx.parameters(), c.terms_of(ctx));
+    }
+    c.schedule();
+    ctx.parameters_changed();
+  }
+
+  /// Nobody waits for more than an answer, and for that only as long as it can be expected.
+  result<void> after_step(auto& ctx, Core& c) {
+    if (record_.lines() != nullptr) {
+      auto talked = serve_lines(ctx, c);
+      for (std::size_t f = 0; f < c.cuts.size() && talked; ++f) talked = visit_lines(ctx, c, f);
+      if (talked) talked = serve_lines(ctx, c);
+      if (!talked) {
+        record_.hang_up(c.tiers);
+        ctx.log()(severity::info, "the hub is out of reach (" + std::string{to_string(talked.error().code)} +
+                                      "): this peer trains on, and pushes again at the next record");
+      }
+    }
+    return ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+  }
+
+  /// A record by a peer that made no step for it.
+  result<void> catch_up(auto& ctx, Core& c) {
+    const bool is_new = record_.is_new();
+    CAUSEWAY_TRY(make_record(ctx, c));
+    if (is_new) ctx.resume_at(copy().steps);
+    return {};
+  }
+
+  /// Before that, as long as others still train: a hub that has nothing to train on serves them.
+  void stand_by(auto& ctx, Core& c) {
+    while (c.tiers.is_hub() && record_.lines() != nullptr && !ctx.stand_by()) {
+      if (!c.nap(*record_.lines(), ctx.clock()) || !serve_lines(ctx, c)) return;
+    }
+  }
+
+ private:
+  result<void> make_record(auto& ctx, Core& c) {
+    const auto on = [&](net::any_transport& transport) { return c.terms_of(ctx, transport); };
+    auto alone = net::any_transport{};
+    CAUSEWAY_TRY(record_.exchange(ctx, c.tiers, c.rules(), c.most_bytes(on(alone)), on, [&] { return push_rest(ctx, c); }));
+    c.schedule();
+    ctx.commit_round();
+    return {};
+  }
+
+  result<void> serve_lines(auto& ctx, Core& c) {
+    return c.tiers.serve(c.rules(), c.residual, c.terms_of(ctx, *record_.lines()));
+  }
+
+  result<void> visit_lines(auto& ctx, Core& c, std::size_t f) {
+    hub_leg& leg = c.legs()[f];
+    if (leg.pending && leg.answered && leg.waited >= c.merge_rule.steps) CAUSEWAY_TRY(c.apply(ctx, f));
+    if (leg.pending || leg.since < leg.due_after) return {};
+    gather_local(ctx, c, f);
+    leg.spoilt = !collective::finite_values(c.row);
+    if (!leg.spoilt) record_.note_push(c.cuts[f], c.tiers.client().anchor(), c.row);
+    CAUSEWAY_TRY(
+        c.tiers.push(c.rules(), c.residual, ctx.next_learning_rate(), c.terms_of(ctx, *record_.lines()), f, c.row, true));
+    if (leg.spoilt) c.give_up(ctx);
+    leg.due_after = c.trigger.next(f, c.cuts.size());
+    return Core::merge_rule_type::waits == axis::waiting::at_once ? await_answer(ctx, c, f) : result<void>{};
+  }
+
+  /// Applies the answer that this peer waits for. Without it where a record is due, or the answer is overdue: then it is
+  /// applied when it comes.
+  result<void> await_answer(auto& ctx, Core& c, std::size_t f) {
+    const hub_leg& leg = c.legs()[f];
+    const time_point begin = ctx.clock().now();
+    const time_point overdue = answers_.deadline(begin);
+    if (!leg.answered && c.cuts.size() > 1) {
+      CAUSEWAY_TRY(c.tiers.say_waiting(c.rules(), c.terms_of(ctx, *record_.lines()), f));
+    }
+    while (!leg.answered && !ctx.announce_samples()) {
+      const duration waited = ctx.clock().now() - begin;
+      if (begin + waited >= overdue) {
+        answers_.overdue(waited);
+        return {};
+      }
+      CAUSEWAY_TRY(c.nap(*record_.lines(), ctx.clock()));
+      CAUSEWAY_TRY(serve_lines(ctx, c));
+    }
+    if (!leg.answered) return {};
+    answers_.observe(ctx.clock().now() - begin);
+    return c.apply(ctx, f);
+  }
+
+  /// What this peer has not pushed yet. What is not finite counts for nothing: it takes the others' state in any case.
+  result<void> push_rest(auto& ctx, Core& c) {
+    const auto terms = c.terms_of(ctx);
+    for (std::size_t f = 0; f < c.cuts.size(); ++f) {
+      hub_leg& leg = c.legs()[f];
+      if (leg.since == 0) continue;
+      gather_local(ctx, c, f);
+      if (!collective::finite_values(c.row)) {
+        ctx.reset_inner();
+        continue;
+      }
+      record_.note_push(c.cuts[f], c.tiers.client().anchor(), c.row);
+      c.tiers.deliver(terms,
+                      c.tiers.client().compose(c.rules(), c.residual, ctx.next_learning_rate(), terms, f, c.row, false));
+      leg.pending = true;  // until the record has it
+    }
+    return {};
+  }
+
+  static void gather_local(auto& ctx, Core& c, std::size_t f) {
+    c.row.resize(c.cuts[f].size);
+    axis::gather(c.cuts[f], ctx.parameters(), c.row);
+    c.legs()[f].at_send = c.row;
+  }
+
+  hub_record<typename Core::outer_type> record_;
+  net::arrival_statistics answers_;  ///< that were waited for
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ELASTIC_PUSHES_HPP
 
 // ---- causeway/comm/push_aggregator.hpp ----
 #ifndef CAUSEWAY_COMM_PUSH_AGGREGATOR_HPP
@@ -10829,99 +11109,188 @@ class hub_tier<Outer, Upper...> {
 
 #endif  // CAUSEWAY_COMM_HUB_TIER_HPP
 
-// ---- causeway/net/deadline.hpp ----
-#ifndef CAUSEWAY_NET_DEADLINE_HPP
-#define CAUSEWAY_NET_DEADLINE_HPP
+// ---- causeway/comm/push_core.hpp ----
+#ifndef CAUSEWAY_COMM_PUSH_CORE_HPP
+#define CAUSEWAY_COMM_PUSH_CORE_HPP
 
-// How long to wait, derived from how long it took before. Smoothed mean and mean deviation of observed times as TCP keeps
-// them for its retransmission timer (Jacobson and Karels 1988; RFC 6298, equations 2.2 and 2.3), with a floor and a cap.
+// What comm::async_parameter_server is made of, whoever is there: the axes' values, the tiers of hubs, and the parts of a
+// push. comm/async_parameter_server.hpp has the order of things among fixed peers, comm/elastic_pushes.hpp the one among
+// peers that come and go.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-struct arrival_options {
-  duration floor = std::chrono::seconds{1};  ///< never wait less
-  duration cap = std::chrono::minutes{10};   ///< never wait longer; also the answer before the first observation
-  double deviations = 4.0;                   ///< RFC 6298's K
-  double mean_weight = 1.0 / 8.0;            ///< RFC 6298's alpha: share of a new observation in the mean
-  double deviation_weight = 1.0 / 4.0;       ///< RFC 6298's beta
+/// The tiers for an outer optimizer of the lowest level and a tuple of those above.
+template <class Outer, class Uppers>
+struct tiers_for;
+template <class Outer, class... Upper>
+struct tiers_for<Outer, std::tuple<Upper...>> {
+  using type = hub_tier<Outer, Upper...>;
 };
 
-/// Estimates by when the next arrival is overdue. A few arithmetic operations per observation; serializable.
-class arrival_statistics {
- public:
-  arrival_statistics() = default;
-  explicit arrival_statistics(const arrival_options& options) : options_{options} {}
+template <class... Axes>
+struct push_core {
+  using laws = arrival_rules<Axes...>;
+  using arrivals_type = typename laws::arrivals_type;
+  using fragments_type = typename laws::fragments_type;
+  using hubs_type = typename laws::hubs_type;
+  using merge_rule_type = typename laws::merge_rule_type;
+  using outer_type = typename laws::outer_type;
+  using push_type = typename laws::push_type;
+  using residual_type = typename laws::residual_type;
+  using trigger_type = typename laws::trigger_type;
+  using codec_type = typename push_type::codec_type;
+  using aggregator_type = decltype(push_type::aggregator);
+  using rules_type = hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
+  using tiers_type = typename tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
 
-  /// One more arrival took `took`. Negative times count as 0.
-  CAUSEWAY_DECL void observe(duration took) noexcept;
+  template <class... Given>
+  explicit push_core(std::tuple<Given...> values)
+      : trigger{laws::template taken<axis::part::trigger, trigger_type>(values)},
+        fragments{laws::template taken<axis::part::fragments, fragments_type>(values)},
+        hubs{laws::template taken<axis::part::group, hubs_type>(values)},
+        push_axis{laws::template taken<axis::part::exchange, push_type>(values)},
+        residual{laws::template taken<axis::part::residual, residual_type>(values)},
+        arrivals{laws::template taken<axis::part::participation, arrivals_type>(values)},
+        merge_rule{laws::template taken<axis::part::merge_rule, merge_rule_type>(values)},
+        outer{laws::template taken<axis::part::outer, outer_type>(values)},
+        tiers{std::tuple_cat(std::tuple<outer_type>{outer}, hubs.outers())} {}
 
-  /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
-  void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
-
-  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
-  [[nodiscard]] duration mean() const noexcept { return from_seconds(mean_); }
-  [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
-
-  /// mean + K deviations, within floor and cap.
-  CAUSEWAY_DECL [[nodiscard]] duration patience() const noexcept;
-
-  /// The deadline of something that starts at `now`.
-  [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
-
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(mean_, deviation_, count_);
+  result<void> check(auto& ctx) const {
+    CAUSEWAY_TRY(hubs.check(ctx.peers()));
+    CAUSEWAY_TRY(arrivals.check(ctx.peers()));
+    if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
+      if (merge_rule.steps < 1) {
+        return fail(errc::invalid_argument, "merge rule",
+                    "a result that is applied after 0 inner steps; use axis::blocking");
+      }
+    }
+    return {};
   }
 
- private:
-  CAUSEWAY_DECL static duration from_seconds(double s) noexcept;
+  // ---- the parts of a push ----------------------------------------------------------------------------------------------
 
-  arrival_options options_;
-  double mean_ = 0;
-  double deviation_ = 0;
-  std::uint64_t count_ = 0;
+  /// Who was told a number of steps keeps it.
+  void schedule() {
+    for (std::size_t f = 0; f < cuts.size(); ++f) {
+      hub_leg& leg = legs()[f];
+      leg.due_after = leg.answer_steps != 0 ? leg.answer_steps : trigger.first(f, cuts.size());
+    }
+  }
+
+  /// The answer to a push is here: use it.
+  result<void> apply(auto& ctx, std::size_t f) {
+    hub_leg& leg = legs()[f];
+    if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
+    row.resize(cuts[f].size);
+    axis::gather(cuts[f], ctx.parameters(), row);
+    if (leg.fresh || leg.spoilt || leg.unsound) {
+      row = leg.answer;
+      leg.since = 0;
+    } else if (merge_rule_type::waits == axis::waiting::at_once && leg.since > 0) {  // it was not waited for any longer
+      CAUSEWAY_TRY(axis::replayed{}.apply(ctx.rows(), cuts[f].matrices, row, leg.answer, leg.at_send));
+    } else {
+      CAUSEWAY_TRY(merge_rule.apply(ctx.rows(), cuts[f].matrices, row, leg.answer, leg.at_send));
+    }
+    axis::scatter(cuts[f], row, ctx.parameters());
+    axis::scatter(cuts[f], leg.answer, tiers.client().anchor());
+    tiers.client().applied(leg);
+    ctx.parameters_changed();
+    return {};
+  }
+
+  /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
+  /// way, stays; and the inner optimizer, which may be what spoilt it, begins anew.
+  void give_up(auto& ctx) {
+    ctx.log()(severity::warning,
+              "step " + std::to_string(ctx.step() + 1) +
+                  ": what this peer pushed is not finite: it gives up what it computed since, and starts again from the "
+                  "shared parameters. Lower the learning rate, clip gradients, or look at this machine's memory");
+    for (std::size_t f = 0; f < cuts.size(); ++f) {
+      hub_leg& leg = legs()[f];
+      if (leg.pending && !leg.spoilt && !leg.unsound && !leg.at_send.empty()) {
+        axis::scatter(cuts[f], leg.at_send, ctx.parameters());
+        continue;
+      }
+      row.resize(cuts[f].size);
+      axis::gather(cuts[f], tiers.client().anchor(), row);
+      axis::scatter(cuts[f], row, ctx.parameters());
+      leg.samples = leg.steps = 0;
+    }
+    ctx.reset_inner();
+  }
+
+  /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
+  /// waits for a message that nobody sends, and then looks at all.
+  result<void> nap(net::any_transport& transport, const any_clock& clock) const {
+    const net::peer_index other = tiers.somebody(transport.self());
+    if (other == transport.self()) {
+      return fail(errc::peer_lost, "async_parameter_server", "there is nobody left to wait for");
+    }
+    std::byte none{};
+    const auto end = clock.now() + std::chrono::milliseconds{5};
+    constexpr std::uint32_t silent = collective::channel_stride - 1;
+    const auto op = transport.receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
+    (void)transport.wait(op, end);
+    return {};
+  }
+
+  // ---- what hubs and clients are told -----------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<hub_leg>& legs() noexcept { return tiers.client().legs(); }
+
+  [[nodiscard]] rules_type rules() const {
+    return {trigger, arrivals, codec_type{push_axis.codec}, push_axis.aggregator, static_cast<double>(merge_rule.steps)};
+  }
+
+  [[nodiscard]] hub_terms terms_of(auto& ctx) const { return terms_of(ctx, ctx.transport()); }
+  [[nodiscard]] hub_terms terms_of(auto& ctx, net::any_transport& transport) const {
+    return {.transport = transport,
+            .pool = ctx.pool(),
+            .clock = ctx.clock(),
+            .log = ctx.log(),
+            .cuts = cuts,
+            .seed = ctx.options().seed,
+            .deadline = ctx.exchange_options().deadline,
+            .most = limits(ctx)};
+  }
+
+  /// Of a push: where peers come and go the ledger says how much a peer may train on, else the longest round does.
+  [[nodiscard]] push_limits limits(auto& ctx) const {
+    push_limits most;
+    if constexpr (requires { arrivals.most_batch; }) most.batch = arrivals.most_batch;
+    if (ctx.elastic() && ctx.entry().quota > 0) most.samples = ctx.entry().quota;
+    if (ctx.elastic() || most.batch == 0) return most;
+    std::uint64_t steps = 0;
+    for (std::size_t f = 0; f < cuts.size(); ++f) {
+      steps = std::max<std::uint64_t>({steps, trigger.first(f, cuts.size()), trigger.next(f, cuts.size())});
+    }
+    most.samples = steps * most.batch;
+    return most;
+  }
+
+  [[nodiscard]] std::size_t most_bytes(const hub_terms& terms) const {
+    const codec_type codec{push_axis.codec};
+    std::size_t most = 0;
+    for (std::size_t f = 0; f < cuts.size(); ++f) most = std::max(most, codec.most_bytes(terms.about(0, f), cuts[f].size));
+    return sizeof(push_header) + most;
+  }
+
+  trigger_type trigger;
+  fragments_type fragments;
+  hubs_type hubs;
+  push_type push_axis;
+  residual_type residual;
+  arrivals_type arrivals;
+  merge_rule_type merge_rule;
+  outer_type outer;
+  std::vector<axis::fragment> cuts;
+  tiers_type tiers;
+  std::vector<float> row;  ///< working memory: a fragment
 };
 
-}}}  // namespace causeway::CAUSEWAY_ABI::net
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
-#endif  // CAUSEWAY_NET_DEADLINE_HPP
-
-// ---- causeway/net/impl/deadline.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
-#define CAUSEWAY_NET_IMPL_DEADLINE_IPP
-
-// Bodies of net/deadline.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-CAUSEWAY_DECL void arrival_statistics::observe(duration took) noexcept {
-  const double t = std::max(0.0, seconds(took));
-  if (count_ == 0) {
-    mean_ = t;
-    deviation_ = t / 2;
-  } else {
-    const double off = t > mean_ ? t - mean_ : mean_ - t;
-    deviation_ += options_.deviation_weight * (off - deviation_);
-    mean_ += options_.mean_weight * (t - mean_);
-  }
-  ++count_;
-}
-
-CAUSEWAY_DECL duration arrival_statistics::patience() const noexcept {
-  if (count_ == 0) return options_.cap;
-  return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
-}
-
-CAUSEWAY_DECL duration arrival_statistics::from_seconds(double s) noexcept {
-  constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
-  return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_IMPL_DEADLINE_IPP
-#endif
+#endif  // CAUSEWAY_COMM_PUSH_CORE_HPP
 
 // ---- causeway/policy/traits.hpp ----
 #ifndef CAUSEWAY_POLICY_TRAITS_HPP
@@ -11157,18 +11526,6 @@ concept FaultPolicy = PolicyOf<P, fault_traits> && requires(P& p, Context& ctx, 
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
-namespace detail {
-
-/// The tiers for an outer optimizer of the lowest level and a tuple of those above.
-template <class Outer, class Uppers>
-struct tiers_for;
-template <class Outer, class... Upper>
-struct tiers_for<Outer, std::tuple<Upper...>> {
-  using type = hub_tier<Outer, Upper...>;
-};
-
-}  // namespace detail
-
 /// Peer m, after H inner steps: pushes Δ_m = (what it pulled) − θ_m; the hub: θ ← outer(θ, Δ_m) in the order in which
 /// pushes arrive, and answers with θ; m applies it at once, or τ inner steps later.
 ///
@@ -11182,18 +11539,9 @@ struct tiers_for<Outer, std::tuple<Upper...>> {
 template <class... Axes>
 class async_parameter_server : arrival_rules<Axes...> {
   using laws = arrival_rules<Axes...>;
-  using typename laws::arrivals_type;
-  using typename laws::fragments_type;
-  using typename laws::hubs_type;
-  using typename laws::merge_rule_type;
-  using typename laws::outer_type;
-  using typename laws::push_type;
-  using typename laws::residual_type;
-  using typename laws::trigger_type;
-  using codec_type = typename push_type::codec_type;
-  using aggregator_type = decltype(push_type::aggregator);
-  using rules_type = detail::hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
-  using tiers_type = typename detail::tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
+  using core_type = detail::push_core<Axes...>;
+  using trigger_type = typename core_type::trigger_type;
+  using merge_rule_type = typename core_type::merge_rule_type;
 
   static constexpr std::uint32_t rounds_at_hand = 8;  ///< quick peers take more steps than others from record to record
 
@@ -11209,30 +11557,34 @@ class async_parameter_server : arrival_rules<Axes...> {
   explicit async_parameter_server(Axes... values) requires(sizeof...(Axes) > 0)
       : async_parameter_server(std::tuple<Axes...>{std::move(values)...}) {}
 
-  [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
+  [[nodiscard]] const trigger_type& trigger() const noexcept { return core_.trigger; }
   /// On a hub the shared parameters of its clients, elsewhere what was pulled last. Where peers come and go, those of the
   /// last record.
   [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
     if constexpr (laws::elastic) {
-      if (!record_.copy().shared.empty()) return record_.copy().shared;
+      if (!elastic_.copy().shared.empty()) return elastic_.copy().shared;
     }
-    return tiers_.is_hub() ? tiers_.server().shared() : tiers_.client().anchor();
+    return core_.tiers.is_hub() ? core_.tiers.server().shared() : core_.tiers.client().anchor();
   }
 
   result<void> start(auto& ctx) {
-    CAUSEWAY_TRY(check(ctx));
-    CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
-    CAUSEWAY_TRY(trigger_.check(cuts_.size()));
+    CAUSEWAY_TRY(core_.check(ctx));
+    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_TRY(core_.trigger.check(core_.cuts.size()));
     if constexpr (laws::elastic) {
-      if (ctx.elastic()) return start_elastic(ctx);
+      if (ctx.elastic()) {
+        CAUSEWAY_TRY(elastic_.start(ctx, core_));
+        leave(ctx);
+        return {};
+      }
     }
-    const auto terms = terms_of(ctx);
-    const bool is_new = tiers_.client().anchor().empty();
-    CAUSEWAY_TRY(tiers_.open(terms, hubs_.levels(ctx.peers()), 0, ctx.parameters(), most_bytes(terms)));
-    if (is_new) schedule();
-    tiers_.greet();
-    CAUSEWAY_TRY(tiers_.meet(terms));
-    CAUSEWAY_TRY(tiers_.agree(terms));
+    const auto terms = core_.terms_of(ctx);
+    const bool is_new = core_.tiers.client().anchor().empty();
+    CAUSEWAY_TRY(core_.tiers.open(terms, core_.hubs.levels(ctx.peers()), 0, ctx.parameters(), core_.most_bytes(terms)));
+    if (is_new) core_.schedule();
+    core_.tiers.greet();
+    CAUSEWAY_TRY(core_.tiers.meet(terms));
+    CAUSEWAY_TRY(core_.tiers.agree(terms));
     samples_seen_ = ctx.contribution().ever();
     leave(ctx);
     return {};
@@ -11243,10 +11595,10 @@ class async_parameter_server : arrival_rules<Axes...> {
   result<void> after_inner_step(auto& ctx) {
     count(ctx);
     if (ctx.elastic()) {
-      if constexpr (laws::elastic) CAUSEWAY_TRY(reign(ctx));
+      if constexpr (laws::elastic) CAUSEWAY_TRY(elastic_.after_step(ctx, core_));
     } else {
       CAUSEWAY_TRY(serve(ctx));
-      for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
+      for (std::size_t f = 0; f < core_.cuts.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
       CAUSEWAY_TRY(serve(ctx));
     }
     counted_ = false;
@@ -11257,77 +11609,39 @@ class async_parameter_server : arrival_rules<Axes...> {
   /// Pushes what is left, waits until all peers have done so, and takes the final shared parameters over: equal bits on all
   /// peers. A hub serves the others until then.
   result<void> finish(auto& ctx) {
-    for (std::size_t f = 0; f < cuts_.size(); ++f) {
-      if (legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
-      if (legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
+    for (std::size_t f = 0; f < core_.cuts.size(); ++f) {
+      if (core_.legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
+      if (core_.legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
     }
-    const auto nap_here = [&] { return nap(ctx.transport(), ctx.clock()); };
-    CAUSEWAY_ASSIGN(const auto all, tiers_.conclude(rules(), residual_, terms_of(ctx), nap_here));
+    const auto nap_here = [&] { return core_.nap(ctx.transport(), ctx.clock()); };
+    CAUSEWAY_ASSIGN(const auto all, core_.tiers.conclude(core_.rules(), core_.residual, core_.terms_of(ctx), nap_here));
     std::copy(all.begin(), all.end(), ctx.parameters().begin());
-    std::copy(all.begin(), all.end(), tiers_.client().anchor().begin());
+    std::copy(all.begin(), all.end(), core_.tiers.client().anchor().begin());
     ctx.parameters_changed();
     return {};
   }
 
-  void serialize(auto& ar) { ar(tiers_, trigger_, counted_); }
+  void serialize(auto& ar) { ar(core_.tiers, core_.trigger, counted_); }
 
-  // ---- among peers that come and go: comm/hub_record.hpp --------------------------------------------------------------
+  // ---- among peers that come and go: comm/elastic_pushes.hpp ----------------------------------------------------------
 
-  void shared(auto& ar) requires(laws::elastic) { record_.shared(ar); }
+  void shared(auto& ar) requires(laws::elastic) { elastic_.shared(ar); }
 
   /// What was not pushed yet moves along with the shared parameters.
   void adopt(auto& ctx, std::span<const float> previous) requires(laws::elastic) {
-    if (previous.empty()) {
-      record_.begin_anew(tiers_);
-      counted_ = false;
-      std::copy(record_.copy().shared.begin(), record_.copy().shared.end(), ctx.parameters().begin());
-      ctx.resume_at(record_.copy().steps);
-    } else {
-      record_.move_along(tiers_, ctx.parameters(), terms_of(ctx));
-    }
-    schedule();
-    ctx.parameters_changed();
+    if (previous.empty()) counted_ = false;
+    elastic_.adopt(ctx, core_, previous);
     leave(ctx);
   }
 
-  result<void> catch_up(auto& ctx) requires(laws::elastic) {
-    const bool is_new = record_.is_new();
-    CAUSEWAY_TRY(make_record(ctx));
-    if (is_new) ctx.resume_at(record_.copy().steps);
-    return {};
-  }
+  result<void> catch_up(auto& ctx) requires(laws::elastic) { return elastic_.catch_up(ctx, core_); }
 
   /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
-  void stand_by(auto& ctx) requires(laws::elastic) {
-    while (tiers_.is_hub() && record_.lines() != nullptr && !ctx.stand_by()) {
-      if (!nap(*record_.lines(), ctx.clock()) || !serve_lines(ctx)) return;
-    }
-  }
+  void stand_by(auto& ctx) requires(laws::elastic) { elastic_.stand_by(ctx, core_); }
 
  private:
   template <class... Given>
-  explicit async_parameter_server(std::tuple<Given...> values)
-      : trigger_{laws::template taken<axis::part::trigger, trigger_type>(values)},
-        fragments_{laws::template taken<axis::part::fragments, fragments_type>(values)},
-        hubs_{laws::template taken<axis::part::group, hubs_type>(values)},
-        push_{laws::template taken<axis::part::exchange, push_type>(values)},
-        residual_{laws::template taken<axis::part::residual, residual_type>(values)},
-        arrivals_{laws::template taken<axis::part::participation, arrivals_type>(values)},
-        merge_rule_{laws::template taken<axis::part::merge_rule, merge_rule_type>(values)},
-        outer_{laws::template taken<axis::part::outer, outer_type>(values)},
-        tiers_{std::tuple_cat(std::tuple<outer_type>{outer_}, hubs_.outers())} {}
-
-  result<void> check(auto& ctx) const {
-    CAUSEWAY_TRY(hubs_.check(ctx.peers()));
-    CAUSEWAY_TRY(arrivals_.check(ctx.peers()));
-    if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
-      if (merge_rule_.steps < 1) {
-        return fail(errc::invalid_argument, "merge rule",
-                    "a result that is applied after 0 inner steps; use axis::blocking");
-      }
-    }
-    return {};
-  }
+  explicit async_parameter_server(std::tuple<Given...> values) : core_{std::move(values)} {}
 
   // ---- the flow of a step -----------------------------------------------------------------------------------------------
 
@@ -11342,8 +11656,8 @@ class async_parameter_server : arrival_rules<Axes...> {
     const bool timed = ctx.round() == left_in_;  // else the others were waited for meanwhile
     const std::uint64_t ever = ctx.contribution().ever();
     const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
-    if constexpr (laws::elastic) record_.count_step(samples);
-    for (detail::hub_leg& leg : legs()) {
+    if constexpr (laws::elastic) elastic_.count_step(samples);
+    for (detail::hub_leg& leg : core_.legs()) {
       ++leg.since;
       leg.samples += samples;
       ++leg.steps;
@@ -11354,273 +11668,54 @@ class async_parameter_server : arrival_rules<Axes...> {
   }
 
   result<void> visit(auto& ctx, std::size_t f) {
-    detail::hub_leg& leg = legs()[f];
-    if (leg.pending && leg.waited >= merge_rule_.steps) CAUSEWAY_TRY(complete(ctx, f));
+    detail::hub_leg& leg = core_.legs()[f];
+    if (leg.pending && leg.waited >= core_.merge_rule.steps) CAUSEWAY_TRY(complete(ctx, f));
     if (leg.pending || leg.since < leg.due_after) return {};
     CAUSEWAY_TRY(push(ctx, f, true));
-    leg.due_after = trigger_.next(f, cuts_.size());
+    leg.due_after = core_.trigger.next(f, core_.cuts.size());
     return merge_rule_type::waits == axis::waiting::at_once ? complete(ctx, f) : result<void>{};
   }
 
   result<void> push(auto& ctx, std::size_t f, bool wants_answer) {
-    detail::hub_leg& leg = legs()[f];
-    local_.resize(cuts_[f].size);
-    axis::gather(cuts_[f], ctx.parameters(), local_);
-    if constexpr (merge_rule_type::keeps_departure) leg.at_send = local_;
-    CAUSEWAY_TRY(tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer));
+    detail::hub_leg& leg = core_.legs()[f];
+    core_.row.resize(core_.cuts[f].size);
+    axis::gather(core_.cuts[f], ctx.parameters(), core_.row);
+    if constexpr (merge_rule_type::keeps_departure) leg.at_send = core_.row;
+    CAUSEWAY_TRY(core_.tiers.push(core_.rules(), core_.residual, ctx.next_learning_rate(), core_.terms_of(ctx), f,
+                                  core_.row, wants_answer));
     // The hub finds that, too, and says so; but until then this peer goes on computing, if it may.
-    leg.spoilt = !collective::finite_values(local_);
-    if (leg.spoilt) give_up(ctx);
+    leg.spoilt = !collective::finite_values(core_.row);
+    if (leg.spoilt) core_.give_up(ctx);
     return {};
   }
 
   /// Waits for the answer, and applies it.
   result<void> complete(auto& ctx, std::size_t f) {
-    detail::hub_leg& leg = legs()[f];
-    CAUSEWAY_TRY(tiers_.client().poll(terms_of(ctx)));
-    if (!leg.answered && cuts_.size() > 1) CAUSEWAY_TRY(tiers_.say_waiting(rules(), terms_of(ctx), f));
+    detail::hub_leg& leg = core_.legs()[f];
+    CAUSEWAY_TRY(core_.tiers.client().poll(core_.terms_of(ctx)));
+    if (!leg.answered && core_.cuts.size() > 1)
+      CAUSEWAY_TRY(core_.tiers.say_waiting(core_.rules(), core_.terms_of(ctx), f));
     while (!leg.answered) {
-      if (!tiers_.client().is_local()) {
-        CAUSEWAY_TRY(tiers_.client().wait(terms_of(ctx)));
+      if (!core_.tiers.client().is_local()) {
+        CAUSEWAY_TRY(core_.tiers.client().wait(core_.terms_of(ctx)));
       } else {
-        CAUSEWAY_TRY(nap(ctx.transport(), ctx.clock()));
+        CAUSEWAY_TRY(core_.nap(ctx.transport(), ctx.clock()));
         CAUSEWAY_TRY(serve(ctx));
       }
     }
-    CAUSEWAY_TRY(apply(ctx, f));
+    CAUSEWAY_TRY(core_.apply(ctx, f));
     ctx.commit_round(std::span<const float>{});
     return {};
   }
 
-  result<void> apply(auto& ctx, std::size_t f) {
-    detail::hub_leg& leg = legs()[f];
-    if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
-    local_.resize(cuts_[f].size);
-    axis::gather(cuts_[f], ctx.parameters(), local_);
-    if (leg.fresh || leg.spoilt || leg.unsound) {
-      local_ = leg.answer;
-      leg.since = 0;
-    } else if (merge_rule_type::waits == axis::waiting::at_once && leg.since > 0) {  // it was not waited for any longer
-      CAUSEWAY_TRY(axis::replayed{}.apply(ctx.rows(), cuts_[f].matrices, local_, leg.answer, leg.at_send));
-    } else {
-      CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), cuts_[f].matrices, local_, leg.answer, leg.at_send));
-    }
-    axis::scatter(cuts_[f], local_, ctx.parameters());
-    axis::scatter(cuts_[f], leg.answer, tiers_.client().anchor());
-    tiers_.client().applied(leg);
-    ctx.parameters_changed();
-    return {};
-  }
+  result<void> serve(auto& ctx) { return core_.tiers.serve(core_.rules(), core_.residual, core_.terms_of(ctx)); }
 
-  /// Who was told a number of steps keeps it.
-  void schedule() {
-    for (std::size_t f = 0; f < cuts_.size(); ++f) {
-      detail::hub_leg& leg = legs()[f];
-      leg.due_after = leg.answer_steps != 0 ? leg.answer_steps : trigger_.first(f, cuts_.size());
-    }
-  }
-
-  // ---- among peers that come and go -----------------------------------------------------------------------------------
-
-  result<void> start_elastic(auto& ctx) {
-    if (hubs_.record_samples == 0) {
-      return fail(errc::invalid_argument, "star",
-                  "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
-                  "record to the next, such as 4 pushes of each peer");
-    }
-    record_.found(cuts_, ctx.parameters(), outer_);
-    auto alone = net::any_transport{};
-    CAUSEWAY_TRY(tiers_.set_peers(terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
-    tiers_.server().dissolve();
-    ctx.contribution().gather(hubs_.record_samples);
-    schedule();
-    leave(ctx);
-    return {};
-  }
-
-  /// Nobody waits for more than an answer, and for that only as long as it can be expected.
-  result<void> reign(auto& ctx) {
-    if (record_.lines() != nullptr) {
-      auto talked = serve_lines(ctx);
-      for (std::size_t f = 0; f < cuts_.size() && talked; ++f) talked = visit_lines(ctx, f);
-      if (talked) talked = serve_lines(ctx);
-      if (!talked) {
-        record_.hang_up(tiers_);
-        ctx.log()(severity::info, "the hub is out of reach (" + std::string{to_string(talked.error().code)} +
-                                      "): this peer trains on, and pushes again at the next record");
-      }
-    }
-    return ctx.announce_samples() ? make_record(ctx) : result<void>{};
-  }
-
-  result<void> serve_lines(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx, *record_.lines())); }
-
-  result<void> visit_lines(auto& ctx, std::size_t f) {
-    detail::hub_leg& leg = legs()[f];
-    if (leg.pending && leg.answered && leg.waited >= merge_rule_.steps) CAUSEWAY_TRY(apply(ctx, f));
-    if (leg.pending || leg.since < leg.due_after) return {};
-    gather_local(ctx, f);
-    leg.spoilt = !collective::finite_values(local_);
-    if (!leg.spoilt) record_.note_push(cuts_[f], tiers_.client().anchor(), local_);
-    CAUSEWAY_TRY(
-        tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx, *record_.lines()), f, local_, true));
-    if (leg.spoilt) give_up(ctx);
-    leg.due_after = trigger_.next(f, cuts_.size());
-    return merge_rule_type::waits == axis::waiting::at_once ? await_answer(ctx, f) : result<void>{};
-  }
-
-  /// Applies the answer that this peer waits for. Without it where a record is due, or the answer is overdue: then it is
-  /// applied when it comes.
-  result<void> await_answer(auto& ctx, std::size_t f) {
-    const detail::hub_leg& leg = legs()[f];
-    const time_point begin = ctx.clock().now();
-    const time_point overdue = answers_.deadline(begin);
-    if (!leg.answered && cuts_.size() > 1) {
-      CAUSEWAY_TRY(tiers_.say_waiting(rules(), terms_of(ctx, *record_.lines()), f));
-    }
-    while (!leg.answered && !ctx.announce_samples()) {
-      const duration waited = ctx.clock().now() - begin;
-      if (begin + waited >= overdue) {
-        answers_.overdue(waited);
-        return {};
-      }
-      CAUSEWAY_TRY(nap(*record_.lines(), ctx.clock()));
-      CAUSEWAY_TRY(serve_lines(ctx));
-    }
-    if (!leg.answered) return {};
-    answers_.observe(ctx.clock().now() - begin);
-    return apply(ctx, f);
-  }
-
-  result<void> make_record(auto& ctx) {
-    const auto on = [&](net::any_transport& transport) { return terms_of(ctx, transport); };
-    auto alone = net::any_transport{};
-    CAUSEWAY_TRY(record_.exchange(ctx, tiers_, rules(), most_bytes(on(alone)), on, [&] { return push_rest(ctx); }));
-    schedule();
-    ctx.commit_round();
-    return {};
-  }
-
-  /// What this peer has not pushed yet. What is not finite counts for nothing: it takes the others' state in any case.
-  result<void> push_rest(auto& ctx) {
-    const auto terms = terms_of(ctx);
-    for (std::size_t f = 0; f < cuts_.size(); ++f) {
-      detail::hub_leg& leg = legs()[f];
-      if (leg.since == 0) continue;
-      gather_local(ctx, f);
-      if (!collective::finite_values(local_)) {
-        ctx.reset_inner();
-        continue;
-      }
-      record_.note_push(cuts_[f], tiers_.client().anchor(), local_);
-      tiers_.deliver(terms, tiers_.client().compose(rules(), residual_, ctx.next_learning_rate(), terms, f, local_, false));
-      leg.pending = true;  // until the record has it
-    }
-    return {};
-  }
-
-  void gather_local(auto& ctx, std::size_t f) {
-    local_.resize(cuts_[f].size);
-    axis::gather(cuts_[f], ctx.parameters(), local_);
-    legs()[f].at_send = local_;
-  }
-
-  /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
-  /// way, stays; and the inner optimizer, which may be what spoilt it, begins anew.
-  void give_up(auto& ctx) {
-    ctx.log()(severity::warning,
-              "step " + std::to_string(ctx.step() + 1) +
-                  ": what this peer pushed is not finite: it gives up what it computed since, and starts again from the "
-                  "shared parameters. Lower the learning rate, clip gradients, or look at this machine's memory");
-    for (std::size_t f = 0; f < cuts_.size(); ++f) {
-      detail::hub_leg& leg = legs()[f];
-      if (leg.pending && !leg.spoilt && !leg.unsound && !leg.at_send.empty()) {
-        axis::scatter(cuts_[f], leg.at_send, ctx.parameters());
-        continue;
-      }
-      local_.resize(cuts_[f].size);
-      axis::gather(cuts_[f], tiers_.client().anchor(), local_);
-      axis::scatter(cuts_[f], local_, ctx.parameters());
-      leg.samples = leg.steps = 0;
-    }
-    ctx.reset_inner();
-  }
-
-  result<void> serve(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx)); }
-
-  /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
-  /// waits for a message that nobody sends, and then looks at all.
-  result<void> nap(net::any_transport& transport, const any_clock& clock) {
-    const net::peer_index other = tiers_.somebody(transport.self());
-    if (other == transport.self()) {
-      return fail(errc::peer_lost, "async_parameter_server", "there is nobody left to wait for");
-    }
-    std::byte none{};
-    const auto end = clock.now() + std::chrono::milliseconds{5};
-    constexpr std::uint32_t silent = collective::channel_stride - 1;
-    const auto op = transport.receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
-    (void)transport.wait(op, end);
-    return {};
-  }
-
-  [[nodiscard]] std::vector<detail::hub_leg>& legs() noexcept { return tiers_.client().legs(); }
-
-  [[nodiscard]] rules_type rules() const {
-    return {trigger_, arrivals_, codec_type{push_.codec}, push_.aggregator, static_cast<double>(merge_rule_.steps)};
-  }
-
-  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const { return terms_of(ctx, ctx.transport()); }
-  [[nodiscard]] detail::hub_terms terms_of(auto& ctx, net::any_transport& transport) const {
-    return {.transport = transport,
-            .pool = ctx.pool(),
-            .clock = ctx.clock(),
-            .log = ctx.log(),
-            .cuts = cuts_,
-            .seed = ctx.options().seed,
-            .deadline = ctx.exchange_options().deadline,
-            .most = limits(ctx)};
-  }
-
-  /// Of a push: where peers come and go the ledger says how much a peer may train on, else the longest round does.
-  [[nodiscard]] detail::push_limits limits(auto& ctx) const {
-    detail::push_limits most;
-    if constexpr (requires { arrivals_.most_batch; }) most.batch = arrivals_.most_batch;
-    if (ctx.elastic() && ctx.entry().quota > 0) most.samples = ctx.entry().quota;
-    if (ctx.elastic() || most.batch == 0) return most;
-    std::uint64_t steps = 0;
-    for (std::size_t f = 0; f < cuts_.size(); ++f) {
-      steps = std::max<std::uint64_t>({steps, trigger_.first(f, cuts_.size()), trigger_.next(f, cuts_.size())});
-    }
-    most.samples = steps * most.batch;
-    return most;
-  }
-
-  [[nodiscard]] std::size_t most_bytes(const detail::hub_terms& terms) const {
-    const codec_type codec{push_.codec};
-    std::size_t most = 0;
-    for (std::size_t f = 0; f < cuts_.size(); ++f)
-      most = std::max(most, codec.most_bytes(terms.about(0, f), cuts_[f].size));
-    return sizeof(detail::push_header) + most;
-  }
-
-  trigger_type trigger_;
-  fragments_type fragments_;
-  hubs_type hubs_;
-  push_type push_;
-  residual_type residual_;
-  arrivals_type arrivals_;
-  merge_rule_type merge_rule_;
-  outer_type outer_;
-  std::vector<axis::fragment> cuts_;
-  detail::hub_record<outer_type> record_;  // before the tiers, whose lines lead over its transport
-  tiers_type tiers_;
-
-  net::arrival_statistics answers_;  ///< that were waited for, where peers come and go
-  bool counted_ = false;             ///< this inner step is in the counters already
+  detail::elastic_pushes<core_type> elastic_;  // before the core
+  core_type core_;
+  bool counted_ = false;  ///< this inner step is in the counters already
   std::uint64_t samples_seen_ = 0;
   time_point left_{};          ///< when the last hook ended
   std::uint64_t left_in_ = 0;  ///< in that round
-  std::vector<float> local_;
 };
 static_assert(CommunicationPolicy<async_parameter_server<>>);
 
@@ -12406,6 +12501,136 @@ class block_rows {
 
 #endif  // CAUSEWAY_COMM_BLOCK_ROWS_HPP
 
+// ---- causeway/comm/fixed_turns.hpp ----
+#ifndef CAUSEWAY_COMM_FIXED_TURNS_HPP
+#define CAUSEWAY_COMM_FIXED_TURNS_HPP
+
+// The order of things in comm::rounds among fixed peers: for each fragment by itself, its row is made, sent, waited for and
+// applied, at once or some steps later. comm/round_turns.hpp has the one among peers that come and go.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy, whose `Core` is given to each call.
+template <class Core>
+class fixed_turns {
+  using state = typename Core::state;
+
+ public:
+  /// After an inner step, or before it where gradients are exchanged: what there is to do for a fragment.
+  static result<void> visit(auto& ctx, Core& c, state& s) {
+    if constexpr (Core::overlaps) {
+      if (s.pending && s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(complete(ctx, c, s));
+      // Half-way the first phase should be over; then the second has as long.
+      if (s.pending && !s.turned && 2 * s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(s.turn(ctx));
+    } else if constexpr (Core::merge_rule_type::waits == axis::waiting::a_round) {
+      if (s.pending && !s.turned && c.at + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, c, s));
+    }
+    if (!is_due(c, s)) return {};
+    if constexpr (Core::merge_rule_type::waits == axis::waiting::at_once) {
+      return exchange_now(ctx, c, s);
+    } else if constexpr (Core::overlaps) {
+      return depart(ctx, c, s);
+    } else {
+      return relay(ctx, c, s);
+    }
+  }
+
+  /// A blocking exchange.
+  static result<void> exchange_now(auto& ctx, Core& c, state& s) {
+    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    CAUSEWAY_TRY(c.begin(ctx, s));
+    return arrive(ctx, c, s);
+  }
+
+  /// Ends what is under way of a fragment, when training ends.
+  static result<void> complete(auto& ctx, Core& c, state& s) {
+    if (!s.begun) CAUSEWAY_TRY(c.begin(ctx, s));
+    if constexpr (Core::merge_rule_type::waits == axis::waiting::a_round && !replaces) return complete_late(ctx, c, s);
+    return arrive(ctx, c, s);
+  }
+
+ private:
+  // Tensors themselves become their mean. That is applied before they are sent again: else what was set right is set right
+  // twice.
+  static constexpr bool replaces = !Core::laws::mix.anchored && !Core::laws::mix.before_inner_step;
+
+  /// A trigger that chooses says so for one step; who was sent in that step is not sent again when the hook is called
+  /// again.
+  [[nodiscard]] static bool is_due(const Core& c, const state& s) {
+    if constexpr (Core::chooses) return c.trigger.chosen(s.part) && s.since > 0;
+    return c.at >= s.due_at;
+  }
+
+  /// Sends a row on its way; its result is waited for in a later step.
+  static result<void> depart(auto& ctx, Core& c, state& s) {
+    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, s));
+    s.parent = Core::laws::identical ? ctx.parent() : 0;
+    CAUSEWAY_TRY(c.begin(ctx, s));
+    if constexpr (Core::rows_type::keeps_in_parameters) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, s));
+    s.pending = true;
+    s.waited = 0;
+    restart(c, s);
+    return {};
+  }
+  static void restart(Core& c, state& s) {
+    s.restart();
+    s.due_at = c.at + c.period(s);
+  }
+
+  /// Takes the result of the round before, sends this round's row, and applies what there is.
+  static result<void> relay(auto& ctx, Core& c, state& s) {
+    if (s.pending) {
+      if (!s.begun) CAUSEWAY_TRY(c.begin(ctx, s));
+      if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+      CAUSEWAY_TRY(c.finish(ctx, s));
+      if constexpr (replaces) {
+        CAUSEWAY_TRY(c.apply(ctx, s));
+      } else {
+        CAUSEWAY_TRY(c.rows.keep_late(ctx, s));
+        c.close(ctx, s);
+        s.arrived = true;
+      }
+      s.pending = false;
+    }
+    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    s.parent = 0;
+    CAUSEWAY_TRY(c.begin(ctx, s));
+    s.pending = true;
+    s.waited = 0;
+    if constexpr (!replaces) CAUSEWAY_TRY(c.rows.land_late(ctx, s));
+    restart(c, s);
+    return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
+  }
+
+  static result<void> turn_begun(auto& ctx, Core& c, state& s) {
+    if (!s.begun) CAUSEWAY_TRY(c.begin(ctx, s));
+    return s.turn(ctx);
+  }
+
+  /// Waits for the result and applies it.
+  static result<void> arrive(auto& ctx, Core& c, state& s) {
+    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+    CAUSEWAY_TRY(c.finish(ctx, s));
+    CAUSEWAY_TRY(c.apply(ctx, s));
+    if (!std::exchange(s.pending, false)) restart(c, s);
+    return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
+  }
+  /// The result that is still under way when training ends.
+  static result<void> complete_late(auto& ctx, Core& c, state& s) {
+    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+    CAUSEWAY_TRY(c.finish(ctx, s));
+    CAUSEWAY_TRY(c.rows.land_last(ctx, s));
+    s.pending = s.arrived = false;
+    c.close(ctx, s);
+    return c.commit(ctx, s);
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_FIXED_TURNS_HPP
+
 // ---- causeway/comm/look_ahead.hpp ----
 #ifndef CAUSEWAY_COMM_LOOK_AHEAD_HPP
 #define CAUSEWAY_COMM_LOOK_AHEAD_HPP
@@ -12450,6 +12675,106 @@ result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_LOOK_AHEAD_HPP
+
+// ---- causeway/comm/fragment_rows.hpp ----
+#ifndef CAUSEWAY_COMM_FRAGMENT_ROWS_HPP
+#define CAUSEWAY_COMM_FRAGMENT_ROWS_HPP
+
+// A fragment of a vector as one row, wherever its parts lie: opened, worked on, put back. The arithmetic is the context's.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// The front of working memory. It never gets smaller: what grows is cleared, by the host.
+inline std::span<float> room(source_vector<float>& scratch, std::size_t size) {
+  if (scratch.size() < size) scratch.resize(size);
+  return std::span{scratch}.first(size);
+}
+
+/// local ← row where counts are not 0.
+result<void> take_over(const auto& rows, std::span<float> local, std::span<const float> row,
+                       std::span<const float> counts) {
+  if constexpr (requires { rows.take_over(local, row, counts); }) {
+    if (rows.there(local, row, counts)) return rows.take_over(local, row, counts);
+  }
+  for (std::size_t i = 0; i < local.size(); ++i) local[i] = counts[i] != 0 ? row[i] : local[i];
+  return {};
+}
+
+/// The fragment `s` of `all` as one row: where it lies, or gathered into `scratch`.
+result<std::span<float>> opened(auto& ctx, const auto& s, std::span<float> all, source_vector<float>& scratch) {
+  if (s.cut->is_whole(all.size())) return all;
+  const auto row = room(scratch, s.size());
+  CAUSEWAY_TRY(ctx.rows().gather(s.cut->ranges, all, row));
+  return row;
+}
+
+/// The row back to where it was gathered from.
+result<void> put_back(auto& ctx, const auto& s, std::span<const float> row, std::span<float> all) {
+  return s.cut->is_whole(all.size()) ? result<void>{} : ctx.rows().scatter(s.cut->ranges, row, all);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_FRAGMENT_ROWS_HPP
+
+// ---- causeway/comm/own_part.hpp ----
+#ifndef CAUSEWAY_COMM_OWN_PART_HPP
+#define CAUSEWAY_COMM_OWN_PART_HPP
+
+// Where this peer's own part of a row is applied early and peers come and go: the shared parameters, alike on all peers,
+// take the means a round late; the own part, fresh less late, goes through an optimizer of its own. The outer step is
+// linear, so that the sum of the two is what one step would have made.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy. `State` is its round_state; a fragment is all there is.
+template <class State>
+class own_part {
+ public:
+  /// Nothing of its own is there yet.
+  void found(State& s, std::span<const float> anchor) {
+    own_.assign(anchor.size(), 0.0F);
+    base_.assign(anchor.begin(), anchor.end());
+    s.own_outer.emplace(s.outer);
+    s.own_outer->reset(static_cast<std::int64_t>(anchor.size()));
+    s.own_late.assign(anchor.size(), 0.0F);
+  }
+  [[nodiscard]] bool is_there() const noexcept { return !own_.empty(); }
+  /// What this peer's rows are relative to: the shared parameters and its own part.
+  [[nodiscard]] source_vector<float>& base() noexcept { return base_; }
+  /// The shared parameters were replaced.
+  void follow(std::span<const float> shared) {
+    for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
+  }
+  void keep_in(const memory_source& memory) {
+    move_to(memory, own_);
+    move_to(memory, base_);
+  }
+
+  /// base ← anchor + the part, which goes on by what is fresh less what is late. `mean`: working memory.
+  result<void> step(auto& ctx, State& s, std::span<float> mean, std::span<const float> anchor) {
+    const auto rows = ctx.rows();
+    CAUSEWAY_TRY(rows.copy(mean, s.own_late));
+    CAUSEWAY_TRY(rows.copy(s.own_late, s.input));
+    CAUSEWAY_TRY(rows.scale(s.own_late, static_cast<float>(ctx.own_share())));
+    CAUSEWAY_TRY(rows.subtract(mean, s.own_late, mean));
+    if constexpr (requires { s.own_outer->step_rows(rows, own_, mean, mean); }) {
+      CAUSEWAY_TRY(s.own_outer->step_rows(rows, own_, mean, {}));
+    } else {
+      s.own_outer->step(ctx.pool(), own_, mean, {});
+    }
+    CAUSEWAY_TRY(rows.copy(base_, anchor));
+    return rows.add(base_, 1.0F, own_);
+  }
+
+ private:
+  source_vector<float> own_;
+  source_vector<float> base_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_OWN_PART_HPP
 
 // ---- causeway/comm/round_rows.hpp ----
 #ifndef CAUSEWAY_COMM_ROUND_ROWS_HPP
@@ -12497,16 +12822,13 @@ class round_rows {
     const std::span<const float> shared = followed();
     const auto local = ctx.parameters();
     for (std::size_t i = 0; i < previous.size(); ++i) local[i] += shared[i] - previous[i];
-    for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
+    own_.follow(shared);
     if (!previous.empty()) return;
     std::copy(shared.begin(), shared.end(), local.begin());
     std::fill(updates_.begin(), updates_.end(), 0.0F);
     if constexpr (!content_type::anchored) take_means(ctx);
   }
-  /// Where peers have parameters of their own: whether they can be used, and the mean in their place if not.
-  [[nodiscard]] bool is_finite(auto& ctx) {
-    return std::isfinite(ctx.norm_of(ctx.parameters())) && (anchor_.empty() || std::isfinite(ctx.norm_of(anchor_)));
-  }
+  /// Where peers have parameters of their own that cannot be used: the mean in their place.
   void begin_anew(auto& ctx, std::vector<state>& states) {
     take_means(ctx);
     if constexpr (content_type::anchored) {
@@ -12515,28 +12837,8 @@ class round_rows {
     }
     ctx.parameters_changed();
   }
-  /// The same for a peer without any: those of the peers that it met are its own now, before what they have to say is
-  /// applied.
-  result<void> take_shared(auto& ctx, state& s) {
-    if constexpr (content_type::with_anchor) {
-      const auto theirs = std::span{s.row}.subspan(s.size());
-      s.outer.reset(static_cast<std::int64_t>(s.size()));
-      if (!s.at_send.empty()) CAUSEWAY_TRY(ctx.rows().copy(s.at_send, theirs));
-      CAUSEWAY_TRY(ctx.rows().scatter(s.cut->ranges, theirs, anchor_));
-      return ctx.rows().scatter(s.cut->ranges, theirs, live(ctx, s));
-    }
-    return {};
-  }
-  /// Where this peer's own part is applied early and peers come and go: the shared parameters, alike on all peers, take the
-  /// means a round late; its own part, fresh less late, goes through an optimizer of its own. The outer step is linear, so
-  /// that the sum of the two is what one step would have made. Nothing of its own is there yet.
-  void found_own(state& s) {
-    own_.assign(anchor_.size(), 0.0F);
-    base_.assign(anchor_.begin(), anchor_.end());
-    s.own_outer.emplace(s.outer);
-    s.own_outer->reset(static_cast<std::int64_t>(anchor_.size()));
-    s.own_late.assign(anchor_.size(), 0.0F);
-  }
+  /// See comm/own_part.hpp.
+  void found_own(state& s) { own_.found(s, anchor_); }
   /// Before `apply`: means ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s) { return note_mean(ctx, s, means_[s.tensor]); }
   /// After `apply`, where other policies are applied to the live parameters, too: alike ← what all hold alike of these now.
@@ -12562,7 +12864,8 @@ class round_rows {
   }
   /// Where the rows are to lie from now on.
   void keep_in(const memory_source& memory) {
-    for (auto* values : {&anchor_, &updates_, &local_, &shared_, &moved_, &mean_, &own_, &base_}) move_to(memory, *values);
+    for (auto* values : {&anchor_, &updates_, &local_, &shared_, &moved_, &mean_}) move_to(memory, *values);
+    own_.keep_in(memory);
     for (auto& values : means_) move_to(memory, values);
   }
 
@@ -12590,7 +12893,7 @@ class round_rows {
     if constexpr (content_type::sums_updates) {
       CAUSEWAY_TRY(rows.gather(s.cut->ranges, updates_, row));
     } else if constexpr (content_type::anchored) {
-      CAUSEWAY_TRY(rows.gather(s.cut->ranges, own_.empty() ? anchor_ : base_, row));
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, own_.is_there() ? own_.base() : anchor_, row));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       CAUSEWAY_TRY(rows.add(row, -1.0F, local));
     } else {
@@ -12697,7 +13000,7 @@ class round_rows {
     if constexpr (keeps_in_parameters) CAUSEWAY_TRY(take_out(ctx, s));
     s.late.resize(s.row.size());
     CAUSEWAY_TRY(ctx.rows().copy(s.late, s.row));
-    if (!own_.empty()) return {};  // it is taken back where it came from
+    if (own_.is_there()) return {};  // it is taken back where it came from
     s.own_late.resize(s.input.size());
     CAUSEWAY_TRY(ctx.rows().copy(s.own_late, s.input));
     if (s.next_residual.empty()) return {};
@@ -12725,7 +13028,7 @@ class round_rows {
     const auto mean = room(mean_, s.size());
     CAUSEWAY_TRY(s.arrived ? rows.copy(mean, s.late) : rows.zero(mean));
     if constexpr (merge_rule_type::own_is_fresh) {
-      if (!own_.empty()) return land_own(ctx, s, mean);
+      if (own_.is_there()) return land_own(ctx, s, mean);
       const float share = 1.0F / static_cast<float>(s.terms.contributors);
       CAUSEWAY_TRY(rows.add(mean, share, s.input));  // what it sent of it
       CAUSEWAY_TRY(rows.add(mean, -share, s.next_residual));
@@ -12809,23 +13112,10 @@ class round_rows {
       return axis::replayed{}.apply(rows, s.cut->matrices, local, s.row, s.input);  // a round's steps lie between
     }
   }
-  /// See found_own. A fragment is all there is.
   result<void> land_own(auto& ctx, state& s, std::span<float> mean) {
-    const auto rows = ctx.rows();
     if (s.arrived) CAUSEWAY_TRY(move_shared(ctx, s, mean, {}));
-    const auto share = static_cast<float>(ctx.own_share());
-    CAUSEWAY_TRY(rows.copy(mean, s.own_late));
-    CAUSEWAY_TRY(rows.copy(s.own_late, s.input));
-    CAUSEWAY_TRY(rows.scale(s.own_late, share));
-    CAUSEWAY_TRY(rows.subtract(mean, s.own_late, mean));
-    if constexpr (requires { s.own_outer->step_rows(rows, own_, mean, mean); }) {
-      CAUSEWAY_TRY(s.own_outer->step_rows(rows, own_, mean, {}));
-    } else {
-      s.own_outer->step(ctx.pool(), own_, mean, {});
-    }
-    CAUSEWAY_TRY(rows.copy(base_, anchor_));
-    CAUSEWAY_TRY(rows.add(base_, 1.0F, own_));
-    CAUSEWAY_TRY(merge_rule_.apply(rows, s.cut->matrices, ctx.parameters(), base_, {}));
+    CAUSEWAY_TRY(own_.step(ctx, s, mean, anchor_));
+    CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), s.cut->matrices, ctx.parameters(), own_.base(), {}));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
     ctx.parameters_changed();
     return {};
@@ -12841,39 +13131,13 @@ class round_rows {
     const auto all = tensors(ctx);
     for (std::size_t t = 0; t < all.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), all[t].begin());
   }
-  /// The front of working memory. It never gets smaller: what grows is cleared, by the host.
-  static std::span<float> room(source_vector<float>& scratch, std::size_t size) {
-    if (scratch.size() < size) scratch.resize(size);
-    return std::span{scratch}.first(size);
-  }
-  /// local ← row where counts are not 0.
-  static result<void> take_over(const auto& rows, std::span<float> local, std::span<const float> row,
-                                std::span<const float> counts) {
-    if constexpr (requires { rows.take_over(local, row, counts); }) {
-      if (rows.there(local, row, counts)) return rows.take_over(local, row, counts);
-    }
-    for (std::size_t i = 0; i < local.size(); ++i) local[i] = counts[i] != 0 ? row[i] : local[i];
-    return {};
-  }
-  /// A fragment of `all` as one row: where it lies, or gathered into `scratch`.
-  static result<std::span<float>> opened(auto& ctx, const state& s, std::span<float> all, source_vector<float>& scratch) {
-    if (s.cut->is_whole(all.size())) return all;
-    const auto row = room(scratch, s.size());
-    CAUSEWAY_TRY(ctx.rows().gather(s.cut->ranges, all, row));
-    return row;
-  }
-  static result<void> put_back(auto& ctx, const state& s, std::span<const float> row, std::span<float> all) {
-    return s.cut->is_whole(all.size()) ? result<void>{} : ctx.rows().scatter(s.cut->ranges, row, all);
-  }
-
   residual_type residual_;
   merge_rule_type merge_rule_;
 
   source_vector<float> anchor_;  ///< the shared parameters
   source_vector<float> updates_;
   std::vector<source_vector<float>> means_;
-  source_vector<float> own_;    ///< see found_own
-  source_vector<float> base_;   ///< anchor + own
+  own_part<state> own_;
   source_vector<float> local_;  // working memory
   source_vector<float> shared_;
   source_vector<float> moved_;
@@ -13142,8 +13406,8 @@ struct round_state {
 #define CAUSEWAY_COMM_ROUND_CORE_HPP
 
 // What comm::rounds is made of, whoever says when: the axes' values, a state for each fragment, and the parts of one
-// exchange. comm/rounds.hpp has the order of things among fixed peers, comm/round_turns.hpp the one among peers that come
-// and go.
+// exchange. comm/fixed_turns.hpp has the order of things among fixed peers, comm/round_turns.hpp the one among peers that
+// come and go.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -13446,16 +13710,11 @@ struct round_core {
 
 #endif  // CAUSEWAY_COMM_ROUND_CORE_HPP
 
-// ---- causeway/comm/round_turns.hpp ----
-#ifndef CAUSEWAY_COMM_ROUND_TURNS_HPP
-#define CAUSEWAY_COMM_ROUND_TURNS_HPP
+// ---- causeway/comm/memory_as_it_was.hpp ----
+#ifndef CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
+#define CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
 
-// The order of things in comm::rounds where peers come and go. When each fragment is due is part of what all hold alike, so
-// that it does not matter how many steps a peer has made. The fragments that are due first are a turn: its exchange is one
-// attempt of the membership, and the membership's record is made when it is applied. One turn is under way at a time.
-//
-// Where a result is waited for until the next turn, the row that is made when one turn is applied goes out with the attempt
-// after it, and is applied with the next.
+// A copy of memory in several places, for who changes it, looks at what comes of that, and takes it back.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -13478,6 +13737,104 @@ class memory_as_it_was {
   std::vector<std::byte> bytes_;
 };
 
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
+
+// ---- causeway/comm/own_parameters.hpp ----
+#ifndef CAUSEWAY_COMM_OWN_PARAMETERS_HPP
+#define CAUSEWAY_COMM_OWN_PARAMETERS_HPP
+
+// Peers with parameters of their own, in groups that meet now and then (gossip), where peers come and go: who has some that
+// it can go on from, and whose it takes where it has none.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy, whose `Core` is given to each call. Without parameters of its own a peer trains on nothing, so that its
+/// rows count nothing.
+template <class Core>
+class own_parameters {
+  using state = typename Core::state;
+
+ public:
+  void shared(Core& c, auto& ar) {
+    for (state& s : c.states) ar.own(s.own_at, s.outer);
+    ar.own(c.rows.anchor());
+  }
+
+  /// What all hold alike was replaced. Who missed more than one exchange of a fragment, or has values that are not finite,
+  /// has nothing of its own to go on from. `ended`: the run has, with a mean that all have.
+  void adopt(auto& ctx, Core& c, bool keeps_progress, bool ended) {
+    if (ended) return c.rows.begin_anew(ctx, c.states);
+    const bool sound = is_finite(ctx, c);
+    if (!sound) c.rows.begin_anew(ctx, c.states);
+    for (state& s : c.states) {
+      const bool usable = sound && (keeps_progress || s.number <= s.own_at + 1);
+      s.own_at = usable ? s.number : nothing;
+    }
+    look_for_others(ctx, c);
+  }
+
+  /// Before the rows of these fragments are applied: what they are applied to. Who had nothing takes what came, if anything
+  /// did.
+  result<void> take(auto& ctx, Core& c, const std::vector<state*>& due) {
+    ctx.contribution().passed();
+    for (state* s : due) {
+      const bool came = s->terms.members.size() > 1 && !s->terms.contributes;
+      if (s->own_at == nothing && came) CAUSEWAY_TRY(take_over(ctx, c, *s));
+      if (s->own_at != nothing || came || s->terms.contributes) s->own_at = s->number + 1;
+    }
+    look_for_others(ctx, c);
+    return {};
+  }
+
+ private:
+  static constexpr auto nothing = std::numeric_limits<std::uint64_t>::max();
+
+  static bool is_finite(auto& ctx, Core& c) {
+    const auto& anchor = c.rows.anchor();
+    return std::isfinite(ctx.norm_of(ctx.parameters())) && (anchor.empty() || std::isfinite(ctx.norm_of(anchor)));
+  }
+
+  /// The parameters of the peers that this one met are its own now, before what they have to say is applied.
+  static result<void> take_over(auto& ctx, Core& c, state& s) {
+    if constexpr (Core::content_type::with_anchor) {
+      const auto theirs = std::span{s.row}.subspan(s.size());
+      s.outer.reset(static_cast<std::int64_t>(s.size()));
+      if (!s.at_send.empty()) CAUSEWAY_TRY(ctx.rows().copy(s.at_send, theirs));
+      CAUSEWAY_TRY(ctx.rows().scatter(s.cut->ranges, theirs, c.rows.anchor()));
+      return ctx.rows().scatter(s.cut->ranges, theirs, c.rows.live(ctx, s));
+    }
+    return {};
+  }
+
+  static void look_for_others(auto& ctx, Core& c) {
+    const auto lacks = [](const state& s) { return s.own_at == nothing; };
+    if (std::any_of(c.states.begin(), c.states.end(), lacks)) {
+      ctx.contribution().pause();
+    } else {
+      ctx.contribution().resume();
+    }
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_OWN_PARAMETERS_HPP
+
+// ---- causeway/comm/round_turns.hpp ----
+#ifndef CAUSEWAY_COMM_ROUND_TURNS_HPP
+#define CAUSEWAY_COMM_ROUND_TURNS_HPP
+
+// The order of things in comm::rounds where peers come and go. When each fragment is due is part of what all hold alike, so
+// that it does not matter how many steps a peer has made. The fragments that are due first are a turn: its exchange is one
+// attempt of the membership, and the membership's record is made when it is applied. One turn is under way at a time.
+//
+// Where a result is waited for until the next turn, the row that is made when one turn is applied goes out with the attempt
+// after it, and is applied with the next.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
 /// Of one policy, whose `Core` is given to each call. Nothing that all hold alike changes before the exchange went through
 /// for this peer; what is under way when an attempt fails is sent again as it was.
 template <class Core>
@@ -13487,20 +13844,17 @@ class round_turns {
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool applies_late = Core::applies_late;
-  static constexpr bool own_parameters = Core::own_parameters;
   static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && overlaps;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
-  static constexpr auto nothing = never;
 
  public:
   void shared(Core& c, auto& ar) {
     for (state& s : c.states) {
       ar(s.number, s.due_at);
-      if constexpr (!own_parameters) ar(s.outer);
-      if constexpr (own_parameters) ar.own(s.own_at, s.outer);
+      if constexpr (!Core::own_parameters) ar(s.outer);
       if constexpr (Core::keeps_factors) s.exchange->shared(ar);
     }
-    if constexpr (own_parameters) ar.own(c.rows.anchor());
+    if constexpr (Core::own_parameters) own_.shared(c, ar);
     if constexpr (Core::chooses) {
       c.trigger.shared(ar);
     } else {
@@ -13649,10 +14003,10 @@ class round_turns {
     }
     for (state* s : due) s->taken_out = false;
     if constexpr (applies_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
-    if constexpr (own_parameters) CAUSEWAY_TRY(take_own(ctx, c, due));
+    if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.take(ctx, c, due));
     for (state* s : due) {
       if (applies_late) continue;
-      if constexpr (keeps_means && !own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      if constexpr (keeps_means && !Core::own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
       CAUSEWAY_TRY(c.apply(ctx, *s));
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
@@ -13697,7 +14051,7 @@ class round_turns {
       ctx.resume_at(c.at);
     }
     moved_from_ = committed_at_;
-    if constexpr (own_parameters) keep_own(ctx, c, keeps_progress);
+    if constexpr (Core::own_parameters) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
   }
 
  private:
@@ -13714,39 +14068,6 @@ class round_turns {
     for (state* s : due) CAUSEWAY_TRY(c.rows.apply(ctx, *s));
     if (!Core::content_type::anchored || !ctx.is_last_exchange()) return {};
     return ctx.rows().copy(ctx.parameters(), c.rows.anchor());
-  }
-
-  /// Who missed more than one exchange of a fragment, or has values that are not finite, has nothing of its own to go on
-  /// from.
-  void keep_own(auto& ctx, Core& c, bool keeps_progress) {
-    if (ended_ != 0) return c.rows.begin_anew(ctx, c.states);  // with the mean that the run ended with
-    const bool sound = c.rows.is_finite(ctx);
-    if (!sound) c.rows.begin_anew(ctx, c.states);
-    for (state& s : c.states) {
-      const bool usable = sound && (keeps_progress || s.number <= s.own_at + 1);
-      s.own_at = usable ? s.number : nothing;
-    }
-    look_for_others(ctx, c);
-  }
-  /// Without parameters of its own this peer trains on nothing, so that its rows count nothing.
-  void look_for_others(auto& ctx, Core& c) {
-    const auto lacks = [](const state& s) { return s.own_at == nothing; };
-    if (std::any_of(c.states.begin(), c.states.end(), lacks)) {
-      ctx.contribution().pause();
-    } else {
-      ctx.contribution().resume();
-    }
-  }
-  /// Before a row is applied: what it is applied to. Who had nothing takes what came, if anything did.
-  result<void> take_own(auto& ctx, Core& c, const due_list& due) {
-    ctx.contribution().passed();
-    for (state* s : due) {
-      const bool came = s->terms.members.size() > 1 && !s->terms.contributes;
-      if (s->own_at == nothing && came) CAUSEWAY_TRY(c.rows.take_shared(ctx, *s));
-      if (s->own_at != nothing || came || s->terms.contributes) s->own_at = s->number + 1;
-    }
-    look_for_others(ctx, c);
-    return {};
   }
 
   [[nodiscard]] static due_list turn(Core& c) {
@@ -13869,8 +14190,22 @@ class round_turns {
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
   std::uint64_t adoptions_ = 0;     ///< of the others' state, by this peer
   bool applied_ = false;
+  own_parameters<Core> own_;
   std::uint8_t ended_ = 0;  ///< the run's last record is there: all hold the same, and a mean is what they hold
 };
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ROUND_TURNS_HPP
+
+// ---- causeway/comm/turn_part.hpp ----
+#ifndef CAUSEWAY_COMM_TURN_PART_HPP
+#define CAUSEWAY_COMM_TURN_PART_HPP
+
+// A policy of comm::rounds as comm::stacked sees it, among peers that come and go: when it is due, and the parts of its
+// turn.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// A policy that takes part in turns: its own state, which stays where it is.
 template <class Core>
@@ -13896,7 +14231,7 @@ struct turn_part {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
-#endif  // CAUSEWAY_COMM_ROUND_TURNS_HPP
+#endif  // CAUSEWAY_COMM_TURN_PART_HPP
 
 // ---- causeway/comm/rounds.hpp ----
 #ifndef CAUSEWAY_COMM_ROUNDS_HPP
@@ -13925,6 +14260,7 @@ class rounds : round_rules<Axes...> {
   using core_type = detail::round_core<Axes...>;
   using laws = typename core_type::laws;
   using state = typename core_type::state;
+  using fixed = detail::fixed_turns<core_type>;
   using trigger_type = typename core_type::trigger_type;
   using recipe_type = typename core_type::recipe_type;
   using content_type = typename core_type::content_type;
@@ -13933,7 +14269,6 @@ class rounds : round_rules<Axes...> {
   static constexpr bool chooses = core_type::chooses;
   static constexpr bool overlaps = core_type::overlaps;
   static constexpr bool measures_speed = core_type::measures_speed;
-  static constexpr bool replaces = !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool parted = laws::mix.lasting && !laws::mix.everybody;  // peers have different models, for good
 
  public:
@@ -14021,8 +14356,8 @@ class rounds : round_rules<Axes...> {
     if constexpr (accumulates) return finish_samples(ctx);
     if constexpr (content_type::before_inner_step) return {};
     for (state& s : core_.states) {
-      if (s.pending) CAUSEWAY_TRY(complete(ctx, s));
-      if (s.since > 0) CAUSEWAY_TRY(exchange_now(ctx, s));
+      if (s.pending) CAUSEWAY_TRY(fixed::complete(ctx, core_, s));
+      if (s.since > 0) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
     }
     if constexpr (!laws::identical && !parted) {
       CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
@@ -14172,7 +14507,7 @@ class rounds : round_rules<Axes...> {
     if (ctx.elastic()) {
       CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
     } else {
-      for (state& s : core_.states) CAUSEWAY_TRY(exchange_now(ctx, s));
+      for (state& s : core_.states) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
       samples_used_ += core_.gathered;
     }
     core_.gathered = 0;
@@ -14206,113 +14541,8 @@ class rounds : round_rules<Axes...> {
     if constexpr (laws::elastic) {
       if (ctx.elastic()) return turns_.visit(ctx, core_);
     }
-    for (state& s : core_.states) CAUSEWAY_TRY(visit(ctx, s));
+    for (state& s : core_.states) CAUSEWAY_TRY(fixed::visit(ctx, core_, s));
     return {};
-  }
-
-  result<void> visit(auto& ctx, state& s) {
-    if constexpr (overlaps) {
-      if (s.pending && s.waited >= core_.rows.merge_rule().steps) CAUSEWAY_TRY(complete(ctx, s));
-      // Half-way the first phase should be over; then the second has as long.
-      if (s.pending && !s.turned && 2 * s.waited >= core_.rows.merge_rule().steps) CAUSEWAY_TRY(s.turn(ctx));
-    } else if constexpr (merge_rule_type::waits == axis::waiting::a_round) {
-      if (s.pending && !s.turned && core_.at + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, s));
-    }
-    if (!is_due(s)) return {};
-    if constexpr (merge_rule_type::waits == axis::waiting::at_once) {
-      return exchange_now(ctx, s);
-    } else if constexpr (overlaps) {
-      return depart(ctx, s);
-    } else {
-      return relay(ctx, s);
-    }
-  }
-
-  /// A trigger that chooses says so for one step; who was sent in that step is not sent again when the hook is called
-  /// again.
-  [[nodiscard]] bool is_due(const state& s) const {
-    if constexpr (chooses) return core_.trigger.chosen(s.part) && s.since > 0;
-    return core_.at >= s.due_at;
-  }
-
-  /// A blocking exchange.
-  result<void> exchange_now(auto& ctx, state& s) {
-    CAUSEWAY_TRY(core_.rows.compose(ctx, s));
-    CAUSEWAY_TRY(core_.begin(ctx, s));
-    return arrive(ctx, s);
-  }
-
-  /// Sends a row on its way; its result is waited for in a later step.
-  result<void> depart(auto& ctx, state& s) {
-    CAUSEWAY_TRY(core_.rows.compose(ctx, s));
-    if constexpr (core_type::notes_departure) CAUSEWAY_TRY(core_.rows.note_departure(ctx, s));
-    s.parent = laws::identical ? ctx.parent() : 0;
-    CAUSEWAY_TRY(core_.begin(ctx, s));
-    if constexpr (core_type::rows_type::keeps_in_parameters) CAUSEWAY_TRY(core_.rows.take_out_sent(ctx, s));
-    s.pending = true;
-    s.waited = 0;
-    restart(s);
-    return {};
-  }
-  void restart(state& s) {
-    s.restart();
-    s.due_at = core_.at + core_.period(s);
-  }
-
-  /// Takes the result of the round before, sends this round's row, and applies what there is.
-  result<void> relay(auto& ctx, state& s) {
-    if (s.pending) {
-      if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
-      if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-      CAUSEWAY_TRY(core_.finish(ctx, s));
-      if constexpr (replaces) {  // before they are sent again, or what was set right is set right twice
-        CAUSEWAY_TRY(core_.apply(ctx, s));
-      } else {
-        CAUSEWAY_TRY(core_.rows.keep_late(ctx, s));
-        core_.close(ctx, s);
-        s.arrived = true;
-      }
-      s.pending = false;
-    }
-    CAUSEWAY_TRY(core_.rows.compose(ctx, s));
-    s.parent = 0;
-    CAUSEWAY_TRY(core_.begin(ctx, s));
-    s.pending = true;
-    s.waited = 0;
-    if constexpr (!replaces) CAUSEWAY_TRY(core_.rows.land_late(ctx, s));
-    restart(s);
-    return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
-  }
-
-  result<void> complete(auto& ctx, state& s) {
-    if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
-    if constexpr (merge_rule_type::waits == axis::waiting::a_round && !replaces) return complete_late(ctx, s);
-    return arrive(ctx, s);
-  }
-
-  result<void> turn_begun(auto& ctx, state& s) {
-    if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
-    return s.turn(ctx);
-  }
-
-  /// Waits for the result and applies it.
-  result<void> arrive(auto& ctx, state& s) {
-    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-    CAUSEWAY_TRY(core_.finish(ctx, s));
-    CAUSEWAY_TRY(core_.apply(ctx, s));
-    if (!std::exchange(s.pending, false)) restart(s);
-    return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
-  }
-  // ---- at the end -------------------------------------------------------------------------------------------------------
-
-  /// The result that is still under way when training ends.
-  result<void> complete_late(auto& ctx, state& s) {
-    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-    CAUSEWAY_TRY(core_.finish(ctx, s));
-    CAUSEWAY_TRY(core_.rows.land_last(ctx, s));
-    s.pending = s.arrived = false;
-    core_.close(ctx, s);
-    return core_.commit(ctx, s);
   }
 
   core_type core_;
@@ -14451,6 +14681,21 @@ CAUSEWAY_ALWAYS_INLINE void unpack(u8x16& codes, const std::byte* from, kernels:
   unpack<Bits>(codes, packed, kernels::detail::whole{});
 }
 
+/// Sixteen codes of one bit, each the highest bit of its lane; the others are unspecified. One multiplication moves all of
+/// them to their places: shifts by lane are not in every instruction set.
+CAUSEWAY_ALWAYS_INLINE void unpack_highest(kernels::detail::u32x16& lanes, const std::byte* from, kernels::detail::whole) {
+  constexpr kernels::detail::u32x16 places = {1U << 31U, 1U << 30U, 1U << 29U, 1U << 28U, 1U << 27U, 1U << 26U,
+                                              1U << 25U, 1U << 24U, 1U << 23U, 1U << 22U, 1U << 21U, 1U << 20U,
+                                              1U << 19U, 1U << 18U, 1U << 17U, 1U << 16U};
+  lanes = places * static_cast<std::uint32_t>(load_bytes<2>(from));
+}
+CAUSEWAY_ALWAYS_INLINE void unpack_highest(kernels::detail::u32x16& lanes, const std::byte* from,
+                                           kernels::detail::tail part) {
+  std::byte packed[2] = {};
+  std::memcpy(packed, from, packed_size(static_cast<std::size_t>(part.count), 1));
+  unpack_highest(lanes, packed, kernels::detail::whole{});
+}
+
 /// Whether the bits behind the last code are zero.
 inline bool spare_bits_clear(std::span<const std::byte> packed, std::size_t codes, unsigned bits) {
   const std::size_t used = codes * bits % 8;
@@ -14550,25 +14795,30 @@ CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t
   make_at_most(v, kernels::detail::i32x16{} + most);
 }
 
-/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Two vectors in turn,
-/// because one would wait for itself, and of 32 bytes: what lives across a loop GCC keeps in memory when it is wider than
-/// the machine's vectors.
+/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Four vectors in
+/// turn, because one would wait for itself, and of 16 bytes, which every machine can compare.
 CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t count) {
-  using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
-  const auto look = [x](i32x8& most, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-    i32x8 v;
+  using i32x4 [[gnu::vector_size(16)]] = std::int32_t;
+  const auto more = [](i32x4& most, const i32x4& v) CAUSEWAY_INLINE_LAMBDA { most = v > most ? v : most; };
+  const auto look = [&](i32x4& most, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    i32x4 v;
     std::memcpy(&v, x + i, sizeof v);
-    const i32x8 short_by = (v & 0x7FFFFFFF) - most;
-    most += short_by & ~(short_by >> 31);
+    more(most, v & 0x7FFFFFFF);
   };
-  i32x8 a{}, b{};
+  i32x4 a{}, b{}, c{}, d{};
   std::int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
     look(a, i);
-    look(b, i + 8);
+    look(b, i + 4);
+    look(c, i + 8);
+    look(d, i + 12);
   }
-  std::int32_t largest = 0;
-  for (int lane = 0; lane < 8; ++lane) largest = std::max({largest, a[lane], b[lane]});
+  more(a, b);
+  more(c, d);
+  more(a, c);
+  more(a, __builtin_shufflevector(a, a, 2, 3, 0, 1));
+  more(a, __builtin_shufflevector(a, a, 1, 0, 3, 2));
+  std::int32_t largest = a[0];
   for (; i < count; ++i) largest = std::max(largest, std::bit_cast<std::int32_t>(x[i]) & 0x7FFFFFFF);
   return std::bit_cast<float>(largest);
 }
@@ -14780,15 +15030,28 @@ struct decode_bits {
       const float scale = load_scale(scales, b, format);
       kernels::detail::for_lanes(std::min(bucket, count - b * bucket),
                                  [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-                                   u8x16 raw;
-                                   unpack<Bits>(raw, codes + (b * bucket + i) / 8 * Bits, part);
-                                   i32x16 code;
-                                   widen_codes(code, raw);
-                                   const i32x16 level = levels::with_zero ? code - levels::half : code + code - levels::top;
                                    kernels::detail::f32x16 v;
-                                   to_floats(v, level);
-                                   sink(to + b * bucket + i, v * scale, part);
+                                   read(v, codes + (b * bucket + i) / 8 * Bits, scale, part);
+                                   sink(to + b * bucket + i, v, part);
                                  });
+    }
+  }
+
+ private:
+  template <class Part>
+  CAUSEWAY_ALWAYS_INLINE static void read(kernels::detail::f32x16& v, const std::byte* codes, float scale, Part part) {
+    if constexpr (Bits == 1) {  // one multiplication and two bitwise operations instead of twenty
+      kernels::detail::u32x16 plus;
+      unpack_highest(plus, codes, part);
+      const kernels::detail::u32x16 bits = (~plus & 0x80000000U) | std::bit_cast<std::uint32_t>(scale);
+      v = reinterpret_cast<kernels::detail::f32x16>(bits);
+    } else {
+      u8x16 raw;
+      unpack<Bits>(raw, codes, part);
+      i32x16 code;
+      widen_codes(code, raw);
+      to_floats(v, levels::with_zero ? code - levels::half : code + code - levels::top);
+      v = v * scale;
     }
   }
 };
@@ -16114,7 +16377,7 @@ class global_samples {
     while (total(own) < target_ && !others_exchange()) {
       const auto busy = std::find_if(ears_.begin(), ears_.end(), [](const ear& e) { return e.listening && !e.ended; });
       if (busy == ears_.end()) {
-        for (mouth& m : sent_) (void)m.op.wait();  // the last news must not go with this object
+        for (mouth& m : sent_) (void)m.op.wait(no_deadline);  // the last news must not go with this object
         sent_.clear();
         return false;
       }
@@ -16135,29 +16398,6 @@ class global_samples {
   // another's have come.
   enum state : std::uint64_t { nothing, ended, exchanges };
 
-  /// An operation that ends when it goes, before the memory that it works on.
-  class under_way {
-   public:
-    under_way() = default;
-    under_way(net::any_transport& transport, net::operation op) : transport_{&transport}, op_{op} {}
-    under_way(under_way&& other) noexcept : transport_{std::exchange(other.transport_, nullptr)}, op_{other.op_} {}
-    under_way& operator=(under_way&& other) noexcept {
-      std::swap(transport_, other.transport_);
-      std::swap(op_, other.op_);
-      return *this;
-    }
-    ~under_way() {
-      if (transport_ != nullptr) (void)transport_->wait(op_, time_point{});  // a deadline in the past cancels
-    }
-
-    [[nodiscard]] bool done() const { return transport_->done(op_); }
-    result<std::size_t> wait() { return std::exchange(transport_, nullptr)->wait(op_, no_deadline); }
-
-   private:
-    net::any_transport* transport_ = nullptr;
-    net::operation op_ = 0;
-  };
-
   struct ear {
     bool listening = false;
     bool ended = false;
@@ -16166,11 +16406,11 @@ class global_samples {
     std::uint64_t round = 0;
     std::uint64_t samples = 0;
     std::list<news> room{news{}};  ///< a list: it stays where it is
-    under_way op{};                ///< below `room`, so that it goes first
+    net::scoped_operation op{};    ///< below `room`, so that it goes first
   };
   struct mouth {
     std::list<news> words{};
-    under_way op{};
+    net::scoped_operation op{};
   };
 
   static net::message_id id(std::uint64_t number) { return {.channel = collective::channels::metrics + 1, .step = number}; }
@@ -16178,8 +16418,7 @@ class global_samples {
   void listen(auto& ctx, net::peer_index p) {
     ear& e = ears_[p];
     e.listening = true;
-    e.op = under_way{ctx.transport(),
-                     ctx.transport().receive(p, id(e.heard), std::as_writable_bytes(std::span{e.room.front()}))};
+    e.op = {ctx.transport(), ctx.transport().receive(p, id(e.heard), std::as_writable_bytes(std::span{e.room.front()}))};
   }
 
   void say(auto& ctx, std::uint64_t own, state what) {
@@ -16188,7 +16427,7 @@ class global_samples {
       if (p == ctx.self()) continue;
       mouth& m = sent_.emplace_back();
       m.words.push_back({round_, own, what});
-      m.op = under_way{ctx.transport(), ctx.transport().send(p, id(said_), std::as_bytes(std::span{m.words.front()}))};
+      m.op = {ctx.transport(), ctx.transport().send(p, id(said_), std::as_bytes(std::span{m.words.front()}))};
     }
     ++said_;
   }
@@ -16207,7 +16446,7 @@ class global_samples {
   result<void> take(auto& ctx, net::peer_index p) {
     ear& e = ears_[p];
     e.listening = false;
-    CAUSEWAY_ASSIGN(const std::size_t moved, e.op.wait());
+    CAUSEWAY_ASSIGN(const std::size_t moved, e.op.wait(no_deadline));
     const auto [round, samples, what] = e.room.front();
     if (moved != sizeof(news) || what > exchanges || samples > (std::uint64_t{1} << 48U)) {
       return fail(errc::protocol, "peer " + std::to_string(p),
@@ -16818,6 +17057,874 @@ CAUSEWAY_DECL void low_rank_exchange::leave_residual(const collective::exchange_
 #endif  // CAUSEWAY_AXIS_IMPL_LOW_RANK_MEAN_IPP
 #endif
 
+// ---- causeway/collective/encoding.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
+#define CAUSEWAY_COLLECTIVE_ENCODING_HPP
+
+// What a collective needs of a codec. Every compress::Codec is one; the codecs themselves live elsewhere, since a
+// collective does not care how a float becomes fewer bytes.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// - `C::raw`: the encoded bytes are the floats themselves, so that they may be sent from where they lie;
+/// - `block()`: cutting values at multiples of it does not change what they decode to;
+/// - `encoded_size(n)`: exact bytes of n encoded values; `encode` and `decode` must produce and accept just that many.
+template <class C>
+concept Encoding = requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values,
+                            std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
+  {bool{C::raw}};
+  { c.block() } -> std::same_as<std::size_t>;
+  { c.encoded_size(n) } -> std::same_as<std::size_t>;
+  { c.encode(pool, values, room) } -> std::same_as<std::size_t>;
+  { c.decode(pool, bytes, decoded) } -> std::same_as<result<void>>;
+};
+
+/// Floats as they are. For the plain sums: nothing is ever encoded.
+struct raw_encoding {
+  static constexpr bool raw = true;
+  static constexpr std::size_t block() noexcept { return 1; }
+  static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(float); }
+  static std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) noexcept { return 0; }
+  static result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) { return {}; }
+};
+static_assert(Encoding<raw_encoding>);
+
+/// Whether finite values are still finite once they were encoded: some are too large for 16 bits. Cost: as a round trip.
+template <Encoding C>
+bool survives(const C& codec, thread_pool& pool, std::span<const float> values) {
+  if constexpr (C::raw) {
+    return true;
+  } else {
+    std::vector<std::byte> bytes(codec.encoded_size(values.size()));
+    std::vector<float> back(values.size());
+    bytes.resize(codec.encode(pool, values, bytes));
+    return codec.decode(pool, bytes, back).has_value();
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_ENCODING_HPP
+
+// ---- causeway/collective/butterfly.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
+#define CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
+
+// Reduce-scatter by direct exchange, then all-gather. Each peer owns one n-th of the values: it receives that part from
+// everybody, adds the parts in the order of the peers, and sends the result to everybody. Both phases are cut into chunks
+// that follow each other through three stages (scatter, reduce, adopt), so that sums overlap transfers. With an encoding,
+// every contribution is encoded exactly once, the reduced part is encoded once, and everybody, the owner too, adopts the
+// decoded bytes: replicas stay bit-identical.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// One sum over all peers, times `factor`, in place. Lives for one call of run().
+template <net::Transport T, Encoding C>
+class butterfly {
+ public:
+  butterfly(T& transport, const net::message_id& id, std::span<float> data, const C& codec, float factor,
+            const collective_options& options, collective_workspace& workspace)
+      : data_{data},
+        codec_{codec},
+        factor_{factor},
+        pool_{options.pool != nullptr ? *options.pool : workspace.alone()},
+        self_{transport.self()},
+        peers_{transport.size()},
+        checks_results_{options.checks_results},
+        chunk_{chunk_elements(largest_shard(), options.chunk_bytes)},
+        chunks_{(largest_shard() + chunk_ - 1) / chunk_},
+        window_{static_cast<std::uint32_t>(std::clamp<std::size_t>(options.window, 1, std::max<std::size_t>(chunks_, 1)))},
+        depth_{2 * std::size_t{window_} + 1},
+        slot_{(codec.encoded_size(chunk_) + 63) / 64 * 64},
+        memory_{workspace.reserve(memory_size())},
+        sizes_{workspace.sizes()},
+        parts_{workspace.parts()},
+        flight_{transport, id, options.deadline, workspace.operations(), kinds * depth_ * peers_} {}
+
+  result<void> run() {
+    for (std::size_t k = 0; k < std::min<std::size_t>(window_, chunks_); ++k) expect_parts(k);
+    for (std::size_t step = 0; step < chunks_ + 2 * window_; ++step) {
+      if (step + window_ < chunks_) expect_parts(step + window_);
+      if (step < chunks_) scatter(step);
+      if (step >= window_ && step - window_ < chunks_) CAUSEWAY_TRY(reduce(step - window_));
+      if (step >= 2 * window_) CAUSEWAY_TRY(adopt(step - 2 * window_));
+    }
+    for (const auto& [at, peer] : verdict_places_) CAUSEWAY_TRY(flight_.finish(at, peer));
+    if (refusal_) return to_error(*refusal_, peers_);
+    return {};
+  }
+
+ private:
+  enum kind : std::size_t { sent_part, received_part, sent_result, received_result, kinds };
+  enum phase : std::uint32_t { parts = 0, results = 1, verdicts = 2 };
+
+  // --- what belongs to whom -------------------------------------------------------------------------------------------
+
+  [[nodiscard]] index_range shard(net::peer_index owner) const {
+    return share_of(static_cast<std::int64_t>(data_.size()), owner, peers_, static_cast<std::int64_t>(codec_.block()));
+  }
+  [[nodiscard]] std::size_t largest_shard() const {
+    std::int64_t largest = 0;
+    for (net::peer_index p = 0; p < peers_; ++p) largest = std::max(largest, shard(p).size());
+    return static_cast<std::size_t>(largest);
+  }
+  /// No more than a shard has: every peer gets slots for chunks of all others, so of many peers a bigger one would cost
+  /// each as much memory as all of them hold values.
+  [[nodiscard]] std::size_t chunk_elements(std::size_t count, std::size_t chunk_bytes) const {
+    const std::size_t block = codec_.block();
+    const std::size_t wanted = std::min(chunk_bytes / sizeof(float), count);
+    return std::max((wanted + block - 1) / block, std::size_t{1}) * block;
+  }
+  /// Chunk `k` of the values that `owner` reduces; empty where its shard has no such chunk.
+  [[nodiscard]] std::span<float> piece(net::peer_index owner, std::size_t k) const {
+    const index_range range = shard(owner);
+    const std::size_t size = static_cast<std::size_t>(range.size());
+    const std::size_t first = std::min(k * chunk_, size);
+    return data_.subspan(static_cast<std::size_t>(range.begin) + first, std::min(chunk_, size - first));
+  }
+
+  // --- working memory: places of operations, slots of bytes -----------------------------------------------------------
+
+  [[nodiscard]] std::size_t place(kind what, std::size_t k, net::peer_index p) const {
+    return (k % depth_ * kinds + what) * peers_ + p;
+  }
+  // Raw floats are sent from and received into the caller's memory; only the parts to be summed need slots.
+  static constexpr std::size_t slot_kinds = C::raw ? 1 : 3;
+  static constexpr std::size_t slot_kind(kind what) {
+    if (C::raw || what == sent_part) return 0;
+    return what == received_part ? 1 : 2;  // the results: the peer's own one is sent, the others received
+  }
+  [[nodiscard]] std::size_t memory_size() const {
+    return slot_kinds * depth_ * peers_ * slot_ + (C::raw ? 0 : 2 * (chunk_ * sizeof(float) + 64));
+  }
+  [[nodiscard]] std::span<std::byte> slot(kind what, std::size_t k, net::peer_index p) const {
+    return {memory_ + ((k % depth_ * slot_kinds + slot_kind(what)) * peers_ + p) * slot_, slot_};
+  }
+  [[nodiscard]] float* sums(std::size_t which) const {
+    const std::size_t start = slot_kinds * depth_ * peers_ * slot_;
+    return reinterpret_cast<float*>(memory_ + start + which * ((chunk_ * sizeof(float) + 63) / 64 * 64));
+  }
+  /// Others in an order that starts behind this peer, so that not everybody talks to peer 0 first.
+  [[nodiscard]] net::peer_index other(std::uint32_t i) const { return (self_ + i) % peers_; }
+
+  // --- stages -----------------------------------------------------------------------------------------------------------
+
+  /// Asks for everybody's part of a chunk of the own shard. `window_` chunks ahead of the parts that this peer sends:
+  /// nobody can be further ahead than that, so nothing arrives that was not asked for.
+  void expect_parts(std::size_t k) {
+    const std::span<float> mine = piece(self_, k);
+    for (std::uint32_t i = 1; i < peers_ && !mine.empty(); ++i) {
+      const net::peer_index p = other(peers_ - i);
+      flight_.receive(place(received_part, k, p), p, part{parts, k}, slot(received_part, k, p).first(size_of(mine)));
+    }
+  }
+
+  /// Sends everybody's part of chunk `k`, and asks for the results. A raw result arrives where the part was sent from:
+  /// its owner cannot know it before it has the whole part, so it never overtakes what it replaces.
+  void scatter(std::size_t k) {
+    for (std::uint32_t i = 1; i < peers_; ++i) {
+      const net::peer_index p = other(i);
+      const std::span<float> theirs = piece(p, k);
+      if (theirs.empty()) continue;
+      expect_result(k, p);
+      flight_.send(place(sent_part, k, p), p, part{parts, k}, encoded(theirs, slot(sent_part, k, p)));
+    }
+  }
+
+  std::span<const std::byte> encoded(std::span<const float> values, std::span<std::byte> room) {
+    if constexpr (C::raw) return std::as_bytes(values);
+    return room.first(codec_.encode(pool_, values, room));
+  }
+  [[nodiscard]] std::size_t size_of(std::span<const float> values) const { return codec_.encoded_size(values.size()); }
+
+  void expect_result(std::size_t k, net::peer_index owner) {
+    const std::span<float> target = piece(owner, k);
+    std::span<std::byte> room = std::as_writable_bytes(target);
+    if constexpr (!C::raw) room = slot(received_result, k, owner).first(size_of(target));
+    flight_.receive(place(received_result, k, owner), owner, part{results, k}, room);
+  }
+
+  /// Adds everybody's parts of the own chunk and sends the result to everybody.
+  result<void> reduce(std::size_t k) {
+    CAUSEWAY_TRY(finish_sends(sent_part, k));
+    const std::span<float> mine = piece(self_, k);
+    if (mine.empty()) return {};
+    sizes_.assign(peers_, size_of(mine));
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      if (p == self_) continue;
+      CAUSEWAY_ASSIGN(sizes_[p], flight_.wait(place(received_part, k, p), p));
+    }
+    const std::optional<refusal> bad = C::raw ? reduce_raw(k, mine) : reduce_encoded(k, mine);
+    if (bad) {
+      note(refusal_, *bad);
+      verdicts_.push_back(to_bytes(*bad));
+    }
+    for (std::uint32_t i = 1; i < peers_; ++i) {
+      const net::peer_index p = other(i);
+      if (bad) {
+        send_verdict(k, p);
+      } else {
+        flight_.send(place(sent_result, k, p), p, part{results, k}, result_bytes(k, mine));
+      }
+    }
+    return {};
+  }
+
+  std::span<const std::byte> result_bytes(std::size_t k, std::span<const float> mine) const {
+    if constexpr (C::raw) return std::as_bytes(mine);
+    return slot(received_result, k, self_).first(size_of(mine));
+  }
+
+  void send_verdict(std::size_t k, net::peer_index p) {
+    flight_.send(place(sent_result, k, p), p, part{results, k}, {});  // an empty result: a verdict follows
+    verdict_places_.emplace_back(flight_.add_place(), p);
+    flight_.send(verdict_places_.back().first, p, part{verdicts, k}, verdicts_.back());
+  }
+
+  std::optional<refusal> reduce_raw(std::size_t k, std::span<float> mine) {
+    parts_.resize(peers_);
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      if (sizes_[p] != mine.size_bytes()) return refusal{p, errc::protocol};
+      parts_[p] = p == self_ ? mine.data() : reinterpret_cast<const float*>(slot(received_part, k, p).data());
+    }
+    if (sum_parts(pool_, parts_, factor_, mine.data(), static_cast<std::int64_t>(mine.size()))) return std::nullopt;
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      if (!finite_values({parts_[p], mine.size()})) return refusal{p, errc::non_finite};
+    }
+    return refusal{peers_, errc::non_finite};
+  }
+
+  std::optional<refusal> reduce_encoded(std::size_t k, std::span<float> mine) {
+    const std::span<float> sum{sums(0), mine.size()};
+    (void)codec_.encode(pool_, mine, slot(received_part, k, self_));  // its own contribution takes the same way
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      if (auto bad = add_encoded(p, slot(received_part, k, p).first(sizes_[p]), sum)) return bad;
+    }
+    const float* const whole[] = {sum.data()};
+    if (!sum_parts(pool_, whole, factor_, sum.data(), static_cast<std::int64_t>(sum.size()))) {
+      return refusal{peers_, errc::non_finite};
+    }
+    const auto room = slot(received_result, k, self_);
+    const std::size_t bytes = codec_.encode(pool_, sum, room);
+    if (!codec_.decode(pool_, room.first(bytes), mine)) return refusal{peers_, errc::non_finite};
+    return std::nullopt;
+  }
+
+  /// sum = or += what peer p's bytes decode to, in one pass where the codec can. An addition that overflows leaves what is
+  /// not finite, for the last look to find.
+  std::optional<refusal> add_encoded(net::peer_index p, std::span<const std::byte> bytes, std::span<float> sum) {
+    constexpr bool adds = requires { codec_.decode_add(pool_, bytes, sum, 1.0F); };
+    const std::span<float> next{sums(1), sum.size()};
+    auto decoded = [&]() -> result<void> {
+      if (p == 0) return codec_.decode(pool_, bytes, sum);
+      if constexpr (adds) return codec_.decode_add(pool_, bytes, sum, 1.0F);
+      return codec_.decode(pool_, bytes, next);
+    }();
+    if (!decoded) return refusal{p, decoded.error().code};
+    if (p == 0 || adds) return std::nullopt;
+    const float* const both[] = {sum.data(), next.data()};
+    if (sum_parts(pool_, both, 1.0F, sum.data(), static_cast<std::int64_t>(sum.size()))) return std::nullopt;
+    return refusal{peers_, errc::non_finite};
+  }
+
+  /// Takes everybody's results for their chunks. Then nothing of this chunk is under way any more.
+  result<void> adopt(std::size_t k) {
+    CAUSEWAY_TRY(finish_sends(sent_result, k));
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      if (p == self_) continue;
+      const std::span<float> target = piece(p, k);
+      CAUSEWAY_ASSIGN(const std::size_t moved, flight_.wait(place(received_result, k, p), p));
+      if (!target.empty()) CAUSEWAY_TRY(accept(k, p, target, moved));
+    }
+    return {};
+  }
+
+  /// Before waiting for what others make of the sends: one that failed would never be answered.
+  result<void> finish_sends(kind what, std::size_t k) {
+    for (std::uint32_t i = 1; i < peers_; ++i) CAUSEWAY_TRY(flight_.finish(place(what, k, other(i)), other(i)));
+    return {};
+  }
+
+  result<void> accept(std::size_t k, net::peer_index owner, std::span<float> target, std::size_t moved) {
+    if (moved == 0) return take_verdict(k, owner);
+    if constexpr (C::raw) {
+      if (moved != target.size_bytes()) note(refusal_, {owner, errc::protocol});
+      if (checks_results_ && !finite_values(target)) note(refusal_, {owner, errc::non_finite});
+    } else {
+      const auto decoded = codec_.decode(pool_, slot(received_result, k, owner).first(moved), target);
+      if (!decoded) note(refusal_, {owner, decoded.error().code});
+    }
+    return {};
+  }
+
+  result<void> take_verdict(std::size_t k, net::peer_index owner) {
+    refusal_bytes bytes;
+    const std::size_t at = flight_.add_place();
+    flight_.receive(at, owner, part{verdicts, k}, bytes);
+    CAUSEWAY_ASSIGN(const std::size_t moved, flight_.wait(at, owner));
+    auto claimed = from_bytes(std::span{bytes}.first(moved), peers_).value_or(refusal{owner, errc::protocol});
+    if (claimed.peer == self_) claimed.told = false;  // whose values they are can look
+    note(refusal_, claimed);
+    return {};
+  }
+
+  std::span<float> data_;
+  const C& codec_;
+  float factor_;
+  thread_pool& pool_;
+  net::peer_index self_;
+  std::uint32_t peers_;
+  bool checks_results_;
+  std::size_t chunk_;
+  std::size_t chunks_;
+  std::uint32_t window_;
+  std::size_t depth_;
+  std::size_t slot_;
+  std::byte* memory_;
+  std::optional<refusal> refusal_;
+  std::list<refusal_bytes> verdicts_;  // a list: verdicts under way must not move
+  std::vector<std::pair<std::size_t, net::peer_index>> verdict_places_;
+  std::vector<std::size_t>& sizes_;
+  std::vector<const float*>& parts_;
+  flight<T> flight_;  // last: goes first, and cancels what uses the rest
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
+
+// ---- causeway/collective/ring.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_RING_HPP
+#define CAUSEWAY_COLLECTIVE_RING_HPP
+
+// All-reduce around a ring (Patarasuk and Yuan, 2009). Segment s starts at peer s and collects one contribution per hop,
+// so it is added in the order s, s+1, ..., s-1; then the sums go round once more. Segments are cut into chunks, and a chunk
+// is passed on as soon as it is summed, so that the sum of one overlaps the transfer of the next.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// One sum over all peers, times `factor`, in place. Lives for one call of run().
+template <net::Transport T>
+class ring {
+ public:
+  ring(T& transport, const net::message_id& id, std::span<float> data, float factor, const collective_options& options,
+       collective_workspace& workspace)
+      : data_{data},
+        factor_{factor},
+        pool_{options.pool != nullptr ? *options.pool : workspace.alone()},
+        self_{transport.self()},
+        peers_{transport.size()},
+        chunk_{std::max(std::min(options.chunk_bytes / sizeof(float), data.size()), std::size_t{1})},
+        chunks_{((data.size() + peers_ - 1) / peers_ + chunk_ - 1) / chunk_},
+        window_{std::max(std::size_t{options.window}, chunks_)},  // the left peer starts with a whole segment
+        reduce_items_{(peers_ - 1) * chunks_},
+        memory_{workspace.reserve(window_ * slot_bytes())},
+        flight_{transport, id, options.deadline, workspace.operations(), 4 * reduce_items_} {}
+
+  /// Item i of 2 (n-1) chunks_ is chunk i % chunks_ of round i / chunks_: in round t this peer sends segment self - t and
+  /// receives segment self - t - 1.
+  result<void> run() {
+    const bool own_finite = finite_values(data_);
+    const std::size_t items = 2 * reduce_items_;
+    for (std::size_t i = 0; i < std::min(window_, items); ++i) expect(i);
+    for (std::size_t i = 0; i < std::min(chunks_, items); ++i) pass_on(i);
+    for (std::size_t i = 0; i < items; ++i) {
+      // A finished sum never comes round if the part that this peer sent for it failed: look at that first.
+      if (i >= reduce_items_) CAUSEWAY_TRY(flight_.finish(i - reduce_items_, right()));
+      CAUSEWAY_TRY(flight_.wait_exact(items + i, left(), outgoing(i + chunks_).size_bytes()));
+      if (i < reduce_items_) add(i);
+      if (i + chunks_ < items) pass_on(i + chunks_);
+      if (i + window_ < items) expect(i + window_);
+    }
+    for (std::size_t i = 0; i < items; ++i) CAUSEWAY_TRY(flight_.finish(i, right()));
+    if (finite_values(data_)) return {};
+    return not_finite(own_finite);
+  }
+
+ private:
+  [[nodiscard]] net::peer_index right() const { return (self_ + 1) % peers_; }
+  [[nodiscard]] net::peer_index left() const { return (self_ + peers_ - 1) % peers_; }
+  [[nodiscard]] std::size_t slot_bytes() const { return (chunk_ * sizeof(float) + 63) / 64 * 64; }
+
+  /// What item i sends; item i + chunks_ sends what item i received.
+  [[nodiscard]] std::span<float> outgoing(std::size_t i) const {
+    const std::size_t round = i / chunks_ % peers_;
+    const auto segment = static_cast<unsigned>((self_ + peers_ - round) % peers_);
+    const index_range range = share_of(static_cast<std::int64_t>(data_.size()), segment, peers_);
+    const auto size = static_cast<std::size_t>(range.size());
+    const std::size_t first = std::min(i % chunks_ * chunk_, size);
+    return data_.subspan(static_cast<std::size_t>(range.begin) + first, std::min(chunk_, size - first));
+  }
+
+  [[nodiscard]] std::span<std::byte> slot(std::size_t i) const {
+    return {memory_ + i % window_ * slot_bytes(), outgoing(i + chunks_).size_bytes()};
+  }
+
+  void pass_on(std::size_t i) { flight_.send(i, right(), part{0, i}, std::as_bytes(outgoing(i))); }
+
+  /// Partial sums go to a slot. A finished sum goes where it belongs: it holds what this peer sent from there, so that has
+  /// left before it arrives.
+  void expect(std::size_t i) {
+    const std::span<std::byte> room = i < reduce_items_ ? slot(i) : std::as_writable_bytes(outgoing(i + chunks_));
+    flight_.receive(2 * reduce_items_ + i, left(), part{0, i}, room);
+  }
+
+  void add(std::size_t i) {
+    const std::span<float> mine = outgoing(i + chunks_);
+    const float* const both[] = {reinterpret_cast<const float*>(slot(i).data()), mine.data()};
+    const bool complete = i >= reduce_items_ - chunks_;
+    const float factor = complete ? factor_ : 1.0F;
+    const bool finite = sum_parts(pool_, both, factor, mine.data(), static_cast<std::int64_t>(mine.size()));
+    if (!finite) mine.front() = std::numeric_limits<float>::quiet_NaN();  // goes round, so that all peers see it
+  }
+
+  [[nodiscard]] error not_finite(bool own_finite) const {
+    if (!own_finite) return to_error({self_, errc::non_finite}, peers_);
+    return fail(
+        errc::non_finite, "all-reduce",
+        "a peer's values hold NaN or infinity, or their sum is too large for f32; the peer itself says so in its log");
+  }
+
+  std::span<float> data_;
+  float factor_;
+  thread_pool& pool_;
+  net::peer_index self_;
+  std::uint32_t peers_;
+  std::size_t chunk_;
+  std::size_t chunks_;
+  std::size_t window_;
+  std::size_t reduce_items_;
+  std::byte* memory_;
+  flight<T> flight_;  // last: goes first, and cancels what uses the rest
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_RING_HPP
+
+// ---- causeway/collective/all_reduce.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
+#define CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
+
+// Sums and means over all peers. Whatever the algorithm, every peer ends with the same bits, and those depend on the order
+// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. A transport that adds up by
+// means of its own has an order of its own, too. After an error the values are unspecified: keep a copy where the step can
+// be repeated.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+namespace detail {
+
+/// Everybody sends everything to everybody, and adds for itself.
+template <net::Transport T>
+result<void> one_shot(T& transport, const net::message_id& id, std::span<float> data, float factor,
+                      const collective_options& options, collective_workspace& workspace) {
+  const net::peer_index self = transport.self();
+  const std::uint32_t peers = transport.size();
+  const std::size_t slot = (data.size_bytes() + 63) / 64 * 64;
+  std::byte* const memory = workspace.reserve(slot * peers);
+  flight<T> ops{transport, id, options.deadline, workspace.operations(), 2 * std::size_t{peers}};
+  for (std::uint32_t i = 1; i < peers; ++i) {
+    const net::peer_index from = (self + peers - i) % peers;
+    ops.receive(from, from, part{}, {memory + from * slot, data.size_bytes()});
+  }
+  for (std::uint32_t i = 1; i < peers; ++i) {
+    const net::peer_index to = (self + i) % peers;
+    ops.send(peers + to, to, part{}, std::as_bytes(data));
+  }
+  std::optional<refusal> bad;
+  auto& parts = workspace.parts();
+  parts.assign(peers, data.data());
+  for (net::peer_index p = 0; p < peers; ++p) {
+    if (p != self) {
+      CAUSEWAY_ASSIGN(const std::size_t moved, ops.wait(p, p));
+      if (moved != data.size_bytes()) note(bad, {p, errc::protocol});
+      parts[p] = reinterpret_cast<const float*>(memory + p * slot);
+    }
+    if (!finite_values({parts[p], data.size()})) note(bad, {p, errc::non_finite});
+  }
+  for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(peers + p, p));  // then `data` may change
+  if (bad) return to_error(*bad, peers);
+  thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
+  if (sum_parts(pool, parts, factor, data.data(), static_cast<std::int64_t>(data.size()))) return {};
+  return to_error({peers, errc::non_finite}, peers);
+}
+
+/// By means of the transport's own. All see whether the sum is finite, and nobody whose value was not.
+template <net::SumsItself T>
+result<void> own_sum(T& transport, std::span<float> data, float factor, const collective_options& options,
+                     collective_workspace& workspace) {
+  if (auto summed = transport.wait(transport.sum(data), options.deadline); !summed) return summed.error();
+  if (!finite_values(data)) return to_error({transport.size(), errc::non_finite}, transport.size());
+  thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
+  if (factor != 1.0F) kernels::scale(pool, data.data(), factor, static_cast<std::int64_t>(data.size()));
+  return {};
+}
+
+template <net::Transport T>
+result<void> all_reduce(T& transport, const net::message_id& id, std::span<float> data, float factor,
+                        const collective_options& options) {
+  if (data.empty()) return {};
+  if (transport.size() == 1) {
+    if (finite_values(data)) return {};
+    return to_error({0, errc::non_finite}, 1);
+  }
+  collective_workspace own;
+  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+  algorithm how = options.how;
+  if constexpr (net::SumsItself<T>) {
+    if (how == algorithm::automatic && transport.sums()) return own_sum(transport, data, factor, options, workspace);
+  }
+  if (how == algorithm::automatic) {
+    const bool little = data.size_bytes() <= options.one_shot_bytes;
+    const bool few = data.size_bytes() * transport.size() <= 16 * options.one_shot_bytes;
+    how = little && few ? algorithm::one_shot : algorithm::butterfly;
+  }
+  if (how == algorithm::one_shot) return one_shot(transport, id, data, factor, options, workspace);
+  if (how == algorithm::ring) return ring<T>{transport, id, data, factor, options, workspace}.run();
+  return butterfly<T, raw_encoding>{transport, id, data, raw_encoding{}, factor, options, workspace}.run();
+}
+
+}  // namespace detail
+
+/// data[i] = sum over all peers of their data[i], in f32, in place. Every peer calls it with the same `id`, as many values
+/// and the same options. Payload bytes sent by a peer: 2 (n-1)/n of the size (one_shot: n-1 times the size); latencies: see
+/// `algorithm`. Allocates nothing when given a workspace that has seen the size before.
+///
+/// errc::timeout, errc::peer_lost and errc::wrong_parent name the peer that was waited for. errc::non_finite names a peer
+/// whose values hold NaN or infinity, and is given by all peers alike (in a ring the culprit alone is told its name).
+template <net::Transport T>
+result<void> all_reduce_sum(T& transport, const net::message_id& id, std::span<float> data,
+                            const collective_options& options = {}) {
+  return detail::all_reduce(transport, id, data, 1.0F, options);
+}
+
+/// As all_reduce_sum, then times 1/n (as f32), before the sums are sent round.
+template <net::Transport T>
+result<void> all_reduce_mean(T& transport, const net::message_id& id, std::span<float> data,
+                             const collective_options& options = {}) {
+  return detail::all_reduce(transport, id, data, 1.0F / static_cast<float>(transport.size()), options);
+}
+
+/// The mean of what all peers' values decode to, in place, with encoded bytes on the wire: 2 (n-1)/n · size · ratio of them
+/// a peer. Nothing is encoded twice on its way: a contribution once, by the peer that makes it; each part's mean once, by
+/// the peer that owns it. Everybody, the owner too, ends with the decoded mean: the same bits everywhere.
+///
+/// For a codec C that loses something, what this peer contributed is decode(encode(data)), encoded from the start of `data`
+/// in blocks of codec.block(): a caller that feeds the loss back computes it from that. Errors: as all_reduce_sum; also
+/// errc::corrupt, with the peer whose bytes do not decode, given by all peers alike.
+template <net::Transport T, Encoding C>
+result<void> exchange_mean(T& transport, const net::message_id& id, const C& codec, std::span<float> data,
+                           const collective_options& options = {}) {
+  if constexpr (C::raw) {
+    return all_reduce_mean(transport, id, data, options);
+  } else {
+    if (data.empty()) return {};
+    collective_workspace own;
+    collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+    const float factor = 1.0F / static_cast<float>(transport.size());
+    return butterfly<T, C>{transport, id, data, codec, factor, options, workspace}.run();
+  }
+}
+
+#ifdef CAUSEWAY_COMPILED
+extern template result<void> detail::all_reduce(net::any_transport&, const net::message_id&, std::span<float>, float,
+                                                const collective_options&);
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
+
+// ---- causeway/collective/impl/all_reduce.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
+
+// What collective/all_reduce.hpp is in every trainer.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+#ifdef CAUSEWAY_COMPILED
+template result<void> detail::all_reduce(net::any_transport&, const net::message_id&, std::span<float>, float,
+                                         const collective_options&);
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
+#endif
+
+// ---- causeway/comm/mirrors.hpp ----
+#ifndef CAUSEWAY_COMM_MIRRORS_HPP
+#define CAUSEWAY_COMM_MIRRORS_HPP
+
+// Copies of the parameters that learn of each other's changes without a hub and without a barrier. Every peer adds what it
+// computes to its own copy, tells all others of what is significant in it, and adds what it is told when it comes. Peers go
+// at their own pace, up to a bound: approximate synchronous parallel, ASP, between the sites of Gaia (Hsieh et al. 2017).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
+
+struct mirrors_options {
+  /// DS: clocks from one on that a peer makes before the others' updates of that one are all here. 1: a barrier in every
+  /// step.
+  std::uint32_t most_ahead = 4;
+};
+
+namespace detail {
+
+enum class mirror_word : std::uint32_t {
+  hello = 1,  ///< where my clock is
+  barrier,    ///< what follows has something in it and may take long: do not begin a step without it
+  updates,    ///< what is significant of the clock's changes, in the codec's message
+  done,       ///< nothing more will come
+};
+
+/// Of a message between two copies. Plain numbers: hostile until checked.
+struct mirror_header {
+  mirror_word word = mirror_word::updates;
+  std::uint32_t reserved = 0;
+  std::uint64_t clock = 0;
+};
+
+/// One of the others.
+struct mirror {
+  static constexpr std::uint64_t no_more = std::numeric_limits<std::uint64_t>::max();
+
+  std::unique_ptr<hub_line> line{};
+  bool met = false;             ///< it has said hello
+  std::uint64_t known = 0;      ///< its clock whose updates are here; `no_more` when it is done
+  std::uint64_t announced = 0;  ///< the last of its clocks that a barrier was for
+};
+
+}  // namespace detail
+
+/// After each inner step, which is a clock: x̄ is this peer's copy of what has been told, x its parameters.
+///   u = x̄ − x;  sent = what the codec takes of u in this clock;  x̄ ← x̄ − sent;  to all others: sent, and the clock
+///   of each `sent` of another: x̄ ← x̄ − sent;  x ← x − sent
+/// So updates of n peers add up; the learning rate is to be 1/n of that for their mean.
+///
+/// - Mirror clock: a peer whose clock is `most_ahead` over the slowest one's that it has heard of waits for that.
+/// - Selective barrier: where a line has not carried an earlier clock's updates yet, `barrier` goes before the next ones,
+/// and
+///   the other does not begin a step until these are there. A step reads all parameters, so it waits for whatever is
+///   announced, and no places have to be told.
+///
+/// `finish` adds up what all have computed: equal bits on all peers. So does `start`, so that peers can be restored from
+/// checkpoints of different steps: what was under way then counts.
+///
+/// Codecs: of values, each message by itself; peers at different clocks have no masks in common.
+///
+/// State: the parameters of the start, the copy, and the sum of what this peer has sent: 12 bytes a parameter; and room for
+/// one message of each other peer. Sent in a step: the codec's message and 16 bytes to each other peer, f32 and an
+/// all-reduce at the start and at the end. A lost peer is an error that names it.
+template <compress::MessageCodec Codec = compress::sparse<compress::no_transform, compress::significant, compress::none>>
+  requires(!compress::codec_traits{Codec::traits}.transform && !compress::codec_traits{Codec::traits}.shared_support)
+class mirrors {
+ public:
+  static constexpr std::string_view name = "mirrors";
+  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit mirrors(mirrors_options options = {}, Codec codec = Codec{}) : options_{options}, codec_{std::move(codec)} {}
+
+  result<void> start(auto& ctx) {
+    if (options_.most_ahead == 0) {
+      return fail(errc::invalid_argument, "mirrors", "most_ahead is 0; 1 is a barrier in every step");
+    }
+    const auto parameters = ctx.parameters();
+    if (copy_.size() != parameters.size()) {  // not restored from a checkpoint
+      origin_.assign(parameters.begin(), parameters.end());
+      copy_ = origin_;
+      sent_.assign(parameters.size(), 0.0F);
+      clock_ = 0;
+    }
+    CAUSEWAY_TRY(meet(ctx));
+    row_.assign(parameters.size(), 0.0F);
+    for (std::size_t i = 0; i < row_.size(); ++i) row_[i] = copy_[i] - parameters[i];
+    rest_ = sent_;
+    CAUSEWAY_TRY(add_up(ctx, rest_));
+    for (std::size_t i = 0; i < row_.size(); ++i) parameters[i] = rest_[i] - row_[i];
+    copy_ = rest_;
+    ctx.parameters_changed();
+    return {};
+  }
+
+  result<void> before_inner_step(auto&) { return {}; }
+
+  result<void> after_inner_step(auto& ctx) {
+    CAUSEWAY_TRY(hear_all(ctx));
+    if (!told_) CAUSEWAY_TRY(tell(ctx));
+    told_ = true;  // once a step, however often the hook is called
+    for (;;) {
+      CAUSEWAY_TRY(hear_all(ctx));
+      const auto m = std::find_if(others_.begin(), others_.end(), [this](const auto& o) { return is_held_by(o); });
+      if (m == others_.end()) break;
+      CAUSEWAY_TRY(hear(ctx, *m));
+    }
+    told_ = false;
+    ctx.commit_round(std::span<const float>{});
+    return {};
+  }
+
+  result<void> finish(auto& ctx) {
+    for (detail::mirror& m : others_) say(m, detail::mirror_word::done);
+    for (detail::mirror& m : others_) {
+      while (m.known != detail::mirror::no_more) CAUSEWAY_TRY(hear(ctx, m));
+    }
+    for (detail::mirror& m : others_) CAUSEWAY_TRY(m.line->flush(ctx.exchange_options().deadline));
+    const auto parameters = ctx.parameters();
+    for (std::size_t i = 0; i < copy_.size(); ++i) sent_[i] += copy_[i] - parameters[i];
+    rest_ = sent_;
+    CAUSEWAY_TRY(add_up(ctx, rest_));
+    copy_ = rest_;
+    std::copy(copy_.begin(), copy_.end(), parameters.begin());
+    ctx.parameters_changed();
+    return {};
+  }
+
+  void serialize(auto& ar) { ar(origin_, copy_, sent_, clock_); }
+
+  /// Steps that this peer has told the others of.
+  [[nodiscard]] std::uint64_t clock() const noexcept { return clock_; }
+  /// Barriers that it has sent since it was built.
+  [[nodiscard]] std::uint64_t barriers() const noexcept { return barriers_; }
+  /// This peer's copy without what it has not sent.
+  [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return copy_; }
+
+ private:
+  static constexpr std::uint32_t channel = collective::channels::updates;
+
+  // Lines to all others, and where their clocks are.
+  result<void> meet(auto& ctx) {
+    const std::size_t most = sizeof(detail::mirror_header) + codec_.most_bytes(about(ctx, 0), copy_.size());
+    others_.clear();
+    for (net::peer_index p = 0; p < ctx.peers(); ++p) {
+      if (p == ctx.self()) continue;
+      others_.emplace_back().line = std::make_unique<detail::hub_line>(ctx.transport(), p, channel, channel, most);
+    }
+    for (detail::mirror& m : others_) say(m, detail::mirror_word::hello);
+    for (detail::mirror& m : others_) CAUSEWAY_TRY(hear(ctx, m));
+    return {};
+  }
+
+  /// values ← origin − Σ over all peers of their values; the same bits on all.
+  result<void> add_up(auto& ctx, std::span<float> values) {
+    if (ctx.peers() > 1) {
+      const net::message_id id{.channel = collective::channels::parameters, .step = meetings_++};
+      CAUSEWAY_TRY(collective::all_reduce_sum(ctx.transport(), id, values, ctx.exchange_options()));
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = origin_[i] - values[i];
+    return {};
+  }
+
+  result<void> tell(auto& ctx) {
+    const auto parameters = ctx.parameters();
+    row_.resize(copy_.size());
+    rest_.resize(copy_.size());
+    for (std::size_t i = 0; i < row_.size(); ++i) row_[i] = copy_[i] - parameters[i];
+    if (!collective::finite_values(row_)) {
+      return fail(errc::non_finite, "peer " + std::to_string(ctx.self()),
+                  "its parameters are not finite; lower the learning rate, or clip gradients");
+    }
+    const compress::message_context about_row = about(ctx, clock_);
+    std::vector<std::byte> message(sizeof(detail::mirror_header) + codec_.most_bytes(about_row, row_.size()));
+    const auto room = std::span{message}.subspan(sizeof(detail::mirror_header));
+    const std::size_t bytes = codec_.encode(about_row, row_, room);
+    CAUSEWAY_TRY(compress::residual_of(codec_, about_row, row_, std::span<const std::byte>{room}.first(bytes), rest_));
+    message.resize(sizeof(detail::mirror_header) + bytes);
+    const detail::mirror_header h{.word = detail::mirror_word::updates, .clock = ++clock_};
+    std::memcpy(message.data(), &h, sizeof h);
+    bool any = false;
+    for (std::size_t i = 0; i < row_.size(); ++i) {
+      const float sent = row_[i] - rest_[i];
+      copy_[i] -= sent;
+      sent_[i] += sent;
+      any = any || sent != 0;
+    }
+    for (detail::mirror& m : others_) {
+      CAUSEWAY_TRY(m.line->sweep());
+      if (any && m.line->is_sending()) {
+        say(m, detail::mirror_word::barrier);
+        ++barriers_;
+      }
+      m.line->send(message);
+    }
+    return {};
+  }
+
+  void say(detail::mirror& m, detail::mirror_word word) {
+    m.line->send(detail::with_header(detail::mirror_header{.word = word, .clock = clock_}, 0));
+  }
+
+  [[nodiscard]] bool is_held_by(const detail::mirror& m) const {
+    return m.known < m.announced || (m.known < clock_ && clock_ - m.known >= options_.most_ahead);
+  }
+
+  // What has arrived.
+  result<void> hear_all(auto& ctx) {
+    for (detail::mirror& m : others_) {
+      while (m.known != detail::mirror::no_more && m.line->arrived()) CAUSEWAY_TRY(hear(ctx, m));
+    }
+    return {};
+  }
+
+  // The next message of one of the others.
+  result<void> hear(auto& ctx, detail::mirror& m) {
+    CAUSEWAY_ASSIGN(auto bytes, m.line->take(ctx.exchange_options().deadline));
+    CAUSEWAY_ASSIGN(const auto h, detail::take_header<detail::mirror_header>(bytes, m.line->peer()));
+    const bool next = h.clock == m.known + 1;
+    if (h.word == detail::mirror_word::hello && !m.met) {
+      m.met = true;
+      m.known = m.announced = h.clock;
+    } else if (h.word == detail::mirror_word::barrier && next) {
+      m.announced = h.clock;
+    } else if (h.word == detail::mirror_word::updates && next) {
+      CAUSEWAY_TRY(apply(ctx, m, bytes));
+    } else if (h.word == detail::mirror_word::done && h.clock == m.known) {
+      m.known = detail::mirror::no_more;
+    } else {
+      return fail(errc::protocol, "peer " + std::to_string(m.line->peer()),
+                  "it sent what makes no sense after its clock " + std::to_string(m.known));
+    }
+    return {};
+  }
+
+  result<void> apply(auto& ctx, detail::mirror& m, std::span<const std::byte> bytes) {
+    const compress::message_context about_row = about(ctx, m.known);
+    const auto told = codec_.decode_add(about_row, bytes, copy_, -1.0F, {});
+    if (!told) {
+      return fail(told.error().code, "peer " + std::to_string(m.line->peer()), told.error().text());
+    }
+    CAUSEWAY_TRY(codec_.decode_add(about_row, bytes, ctx.parameters(), -1.0F, {}));
+    ++m.known;
+    ctx.parameters_changed();
+    return {};
+  }
+
+  [[nodiscard]] compress::message_context about(auto& ctx, std::uint64_t round) const {
+    return {.pool = ctx.pool(), .round = round, .reference = copy_};
+  }
+
+  mirrors_options options_;
+  Codec codec_;
+  std::vector<float> origin_;  ///< the parameters of the start of the run
+  std::vector<float> copy_;    ///< x̄
+  std::vector<float> sent_;    ///< in all, by this peer
+  std::uint64_t clock_ = 0;
+  bool told_ = false;  ///< the others, of the step whose hook is under way
+
+  std::vector<float> row_, rest_;  // working memory
+  std::uint64_t meetings_ = 0;
+  std::uint64_t barriers_ = 0;
+  std::vector<detail::mirror> others_;
+};
+static_assert(CommunicationPolicy<mirrors<>>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_MIRRORS_HPP
+
 // ---- causeway/comm/stacked_turns.hpp ----
 #ifndef CAUSEWAY_COMM_STACKED_TURNS_HPP
 #define CAUSEWAY_COMM_STACKED_TURNS_HPP
@@ -17177,6 +18284,18 @@ struct decode_buckets {
                                          Sink sink) {
     float table[codebook_of<Bits>::entries];
     std::memcpy(table, codebook, sizeof table);
+    if constexpr (Bits == 8 && std::is_same_v<Sink, put>) {
+      const auto* const buckets = reinterpret_cast<const std::uint8_t*>(codes);
+      for (std::int64_t i = 0; i < count; ++i) to[i] = table[buckets[i]];
+    } else {
+      look_up(table, codes, to, count, sink);
+    }
+  }
+
+ private:
+  /// In tiles, so that no vector is read right after its elements were written one by one.
+  CAUSEWAY_ALWAYS_INLINE static void look_up(const float* table, const std::byte* codes, float* to, std::int64_t count,
+                                             Sink sink) {
     alignas(64) float looked_up[tile];
     for (std::int64_t at = 0; at < count; at += tile) {
       const std::int64_t length = std::min(tile, count - at);
@@ -17994,14 +19113,12 @@ struct decode_signs {
                                          std::int64_t bucket, Sink sink) {
     for (std::int64_t b = 0; b * bucket < count; ++b) {
       const float scale = scales != nullptr ? load_scale(scales, b, scale_format::f32) : 1.0F;
-      const auto magnitude = std::bit_cast<std::int32_t>(scale);
+      const auto magnitude = std::bit_cast<std::uint32_t>(scale);
       kernels::detail::for_lanes(std::min(bucket, count - b * bucket),
                                  [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-                                   u8x16 raw;
-                                   unpack<1>(raw, codes + (b * bucket + i) / 8, part);
-                                   kernels::detail::i32x16 bits;
-                                   widen_codes(bits, raw);
-                                   bits = (bits << 31) | magnitude;
+                                   kernels::detail::u32x16 bits;
+                                   unpack_highest(bits, codes + (b * bucket + i) / 8, part);
+                                   bits = (bits & 0x80000000U) | magnitude;
                                    sink(to + b * bucket + i, reinterpret_cast<kernels::detail::f32x16>(bits), part);
                                  });
     }
@@ -18673,8 +19790,8 @@ CAUSEWAY_DECL [[nodiscard]] cocktail_sgd make(const cocktail_sgd_options& o);
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
 /// others go on accumulating where they are. Every site adds what the others send to its own copy: updates of n sites add
 /// up, so the learning rate is to be 1/n of that for their mean. Every step is a barrier here: sites are never apart by a
-/// clock, so that there is nothing for the paper's mirror clock and its selective barrier to do. A bound on how far peers
-/// are apart is `most_ahead` of axis::one_by_one, at a parameter server. Not here: its overlay of hubs between sites.
+/// clock, so that there is nothing for the paper's mirror clock and its selective barrier to do; gaia_asp has both. Not
+/// here: its overlay of hubs between sites.
 ///
 /// Formula:
 ///   u_i = x̄ − x_i;  sent_i[c] = u_i[c] where |u_i[c] / x̄[c]| > v_0/√t, else 0;  x̄ ← x̄ − Σ sent_i
@@ -18689,6 +19806,26 @@ using gaia_codec = compress::sparse<compress::no_transform, compress::significan
 using gaia = comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec, collective::sum>,
                           axis::outer<optim::sgd>>;
 CAUSEWAY_DECL [[nodiscard]] gaia make(const gaia_options& o);
+
+/// Gaia (Hsieh et al. 2017) between sites that go at their own pace, by its approximate synchronous parallel model: the
+/// filter of gaia; a mirror clock, which holds a site that is DS clocks ahead of the slowest; and a selective barrier,
+/// which holds a site while updates are on their way that the link could not carry in time. A step reads all parameters, so
+/// a barrier holds all of it, and names no places; that a link is too slow shows by what it has not carried yet when the
+/// next clock's updates are due. DS is chosen: the paper's was not at hand. Updates of n sites add up: see gaia. Fixed
+/// peers. Not here: its overlay of hubs between sites.
+///
+/// Formula:
+///   u_i = x̄_i − x_i;  sent_i[c] = u_i[c] where |u_i[c] / x_i[c]| > v_0/√t, else 0;  x̄_i ← x̄_i − sent_i
+///   each sent_j, when it comes:  x̄_i ← x̄_i − sent_j;  x_i ← x_i − sent_j
+///   site i waits while its clock ≥ the slowest known one + DS, or what a barrier has announced is not here
+/// Sent: places and f32 values of significant updates, and the clock, to everybody after every step; nobody waits for them
+/// but as said above.
+struct gaia_asp_options {
+  float threshold = 0.01F;       ///< v_0
+  std::uint32_t most_ahead = 4;  ///< DS; 1: every step is a barrier
+};
+using gaia_asp = comm::mirrors<detail::gaia_codec>;
+CAUSEWAY_DECL [[nodiscard]] gaia_asp make(const gaia_asp_options& o);
 
 /// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
 ///
@@ -18796,6 +19933,11 @@ CAUSEWAY_DECL gaia make(const gaia_options& o) {
   const detail::gaia_codec codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}};
   return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec, collective::sum>{codec},
               axis::outer<optim::sgd>{1.0F}};
+}
+
+CAUSEWAY_DECL gaia_asp make(const gaia_asp_options& o) {
+  return gaia_asp{{.most_ahead = o.most_ahead},
+                  detail::gaia_codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}}};
 }
 
 CAUSEWAY_DECL power_sgd make(const power_sgd_options& o) {
@@ -19431,6 +20573,2370 @@ class step_group {
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_GROUP_HPP
 
+// ---- causeway/nn/declaration.hpp ----
+#ifndef CAUSEWAY_NN_DECLARATION_HPP
+#define CAUSEWAY_NN_DECLARATION_HPP
+
+// How a family says which parameters it has and how each starts. Only matrices and tables start at random. A peer that
+// holds a part of the model declares all of it and gets what is its own: the rest is counted, so that a parameter starts
+// the same wherever it is held, but takes no memory.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// How a parameter starts: normal with this mean and deviation.
+struct initial_distribution {
+  float mean = 0.0F;
+  float deviation = 0.0F;
+  std::size_t number = 0;  ///< of the parameter among all of the whole model
+};
+
+/// The segment of a parameter that this peer does not hold.
+inline constexpr std::size_t not_held = static_cast<std::size_t>(-1);
+
+/// Segments that are added up for every token and position.
+struct embedding_tables {
+  std::size_t tokens = not_held;     ///< [vocabulary, width]
+  std::size_t positions = not_held;  ///< [context, width]; `not_held` also where there is no such table
+};
+
+/// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
+inline constexpr float initial_deviation = 0.02F;
+CAUSEWAY_DECL [[nodiscard]] float residual_deviation(std::int64_t layers) noexcept;
+
+/// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
+class declaration {
+ public:
+  /// `store` gets what belongs to `part` of a model with `layers` blocks.
+  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers);
+
+  /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
+  void in_block(std::int64_t block) noexcept { block_ = block; }
+
+  /// A token table; one that is the output layer too is held at both ends.
+  CAUSEWAY_DECL std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
+
+  CAUSEWAY_DECL std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
+  CAUSEWAY_DECL std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
+                                   float deviation = initial_deviation);
+  CAUSEWAY_DECL std::size_t vector(std::string name, std::int64_t size, float value);
+
+  [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
+
+ private:
+  CAUSEWAY_DECL std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                initial_distribution d, bool also_here = false);
+
+  parameter_store& store_;
+  model_part part_;
+  std::int64_t layers_;
+  std::vector<initial_distribution> initial_;
+  std::size_t declared_ = 0;
+  std::int64_t block_ = -1;
+};
+
+/// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
+/// number of threads, and however the model is cut. Parameters that `kept` names are left as they are.
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed, std::span<const parameter_segment> kept = {});
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_DECLARATION_HPP
+
+// ---- causeway/nn/impl/declaration.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#define CAUSEWAY_NN_IMPL_DECLARATION_IPP
+
+// Bodies of nn/declaration.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
+  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
+}
+
+CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers)
+    : store_{store}, part_{part}, layers_{layers} {}
+
+CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
+  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
+             tied && part_.holds_parameters(layers_, layers_));
+}
+
+CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
+  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
+}
+
+CAUSEWAY_DECL std::size_t declaration::matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
+                                              float deviation) {
+  return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
+}
+
+CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t size, float value) {
+  return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
+}
+
+CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                           initial_distribution d, bool also_here) {
+  d.number = declared_++;
+  if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
+  initial_.push_back(d);
+  return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
+}
+
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed, std::span<const parameter_segment> kept) {
+  for (std::size_t i = 0; i < store.segments().size(); ++i) {
+    const auto& s = store.segments()[i];
+    if (std::any_of(kept.begin(), kept.end(), [&](const auto& k) { return k.name == s.name; })) continue;
+    float* values = store.value(i);
+    pool.for_range(s.rows, 1, [&, d = initial[i]](index_range part) {
+      for (std::int64_t row = part.begin; row < part.end; ++row) {
+        rng random{seed, mix(d.number, static_cast<std::uint64_t>(row), 0x696E6974U)};
+        for (std::int64_t j = 0; j < s.columns; ++j) {
+          values[row * s.columns + j] = d.deviation == 0.0F ? d.mean : d.mean + d.deviation * random.normal();
+        }
+      }
+    });
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#endif
+
+// ---- causeway/plan/schedule.hpp ----
+#ifndef CAUSEWAY_PLAN_SCHEDULE_HPP
+#define CAUSEWAY_PLAN_SCHEDULE_HPP
+
+// A pipeline's schedule as data: what each rank does with the micro-batches of one step, in order. Generators write it
+// (schedules.hpp), one validator reads it (schedule_check.hpp), one cursor walks it at run time and in simulation
+// (schedule_cursor.hpp, timeline.hpp). A schedule says nothing about time.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+/// What a rank can do with one micro-batch and one of its chunks.
+enum class work : std::uint8_t {
+  forward,          ///< keeps its activations, unless the same rank recomputes them later: then only its input
+  backward,         ///< both gradients: of the input and of the weights
+  input_gradient,   ///< the half of a backward that the stage before waits for
+  weight_gradient,  ///< the other half: any time after the input gradient
+  recompute,        ///< the activations again, from the stored input
+};
+
+/// One item of a rank's order.
+struct operation {
+  work kind = work::forward;
+  std::uint32_t micro_batch = 0;
+  std::uint32_t chunk = 0;  ///< which of the rank's chunks of the model
+
+  friend bool operator==(const operation&, const operation&) = default;
+};
+
+/// The way of a micro-batch through ranks and chunks.
+enum class stage_path : std::uint8_t {
+  round,    ///< chunk c of rank p is virtual stage c * ranks + p: through all ranks, and through all of them again
+  folded,   ///< every other chunk runs through the ranks backwards: rank 0 of two chunks has the first stage and the last,
+            ///< and the last rank hands the first chunk's output to itself
+  two_ways  ///< two chunks, each a stage of a whole pipeline: the first half of the micro-batches (the larger one) goes
+            ///< from the first rank to the last through chunks 0, the others from the last to the first through chunks 1.
+            ///< Stage s is on ranks s and ranks - 1 - s, whose gradients are added up
+};
+
+/// What each rank of a pipeline does with the micro-batches of one step, in order. The forward pass runs through virtual
+/// stages 0, 1, ..., the backward pass the other way; where those are, `path` says.
+struct schedule {
+  std::uint32_t ranks = 1;
+  std::uint32_t chunks = 1;  ///< of the model, on each rank
+  std::uint32_t micro_batches = 1;
+  bool flushes = true;  ///< one update at the end. False: a stage updates after each micro-batch's weight gradient
+  std::vector<std::vector<operation>> orders;  ///< [rank]
+  stage_path path = stage_path::round;
+
+  friend bool operator==(const schedule&, const schedule&) = default;
+};
+
+/// A place where an operation runs.
+struct stage_place {
+  std::uint32_t rank = 0;
+  std::uint32_t chunk = 0;
+
+  friend bool operator==(const stage_place&, const stage_place&) = default;
+};
+
+/// How many virtual stages a schedule has.
+[[nodiscard]] constexpr std::uint32_t virtual_stages(const schedule& s) noexcept {
+  return s.path == stage_path::two_ways ? s.ranks : s.ranks * s.chunks;
+}
+
+/// The first micro-batch that goes from the last rank to the first, where there are two ways.
+[[nodiscard]] constexpr std::uint32_t first_back(const schedule& s) noexcept { return (s.micro_batches + 1) / 2; }
+
+/// Whether a micro-batch goes through a chunk.
+[[nodiscard]] constexpr bool goes_through(const schedule& s, std::uint32_t micro_batch, std::uint32_t chunk) noexcept {
+  return s.path != stage_path::two_ways || (micro_batch >= first_back(s)) == (chunk == 1);
+}
+
+/// The virtual stage of a place.
+[[nodiscard]] constexpr std::uint32_t virtual_stage(const schedule& s, stage_place at) noexcept {
+  const std::uint32_t rank = s.path != stage_path::round && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank;
+  return s.path == stage_path::two_ways ? rank : at.chunk * s.ranks + rank;
+}
+
+/// The place of a virtual stage, for a micro-batch: only where there are two ways does it matter which.
+[[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage,
+                                             std::uint32_t micro_batch = 0) noexcept {
+  const bool back = s.path == stage_path::two_ways && micro_batch >= first_back(s);
+  const std::uint32_t chunk = back ? 1 : stage / s.ranks, rank = stage % s.ranks;
+  return {s.path != stage_path::round && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
+}
+
+/// Whether an operation gives the gradient of the stage's input.
+[[nodiscard]] constexpr bool gives_input_gradient(work kind) noexcept {
+  return kind == work::backward || kind == work::input_gradient;
+}
+
+/// Whether an operation adds to the gradient of the stage's weights.
+[[nodiscard]] constexpr bool gives_weight_gradient(work kind) noexcept {
+  return kind == work::backward || kind == work::weight_gradient;
+}
+
+/// Where the input of `op` on `rank` comes from: the stage before for a forward, the stage after for a gradient; nothing
+/// for what needs only what the rank itself holds, as the data set for the first stage and the loss for the last.
+/// May be the same rank (`ranks` = 1, or where the path is folded).
+[[nodiscard]] constexpr std::optional<stage_place> source_of(const schedule& s, std::uint32_t rank,
+                                                             const operation& op) noexcept {
+  const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
+  if (op.kind == work::forward && stage > 0) return place_of(s, stage - 1, op.micro_batch);
+  if (gives_input_gradient(op.kind) && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1, op.micro_batch);
+  return std::nullopt;
+}
+
+/// Where the output of `op` on `rank` goes, or nothing.
+[[nodiscard]] constexpr std::optional<stage_place> target_of(const schedule& s, std::uint32_t rank,
+                                                             const operation& op) noexcept {
+  const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
+  if (op.kind == work::forward && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1, op.micro_batch);
+  if (gives_input_gradient(op.kind) && stage > 0) return place_of(s, stage - 1, op.micro_batch);
+  return std::nullopt;
+}
+
+/// The letter of a kind: F, B, I, W, R.
+[[nodiscard]] constexpr char letter(work kind) noexcept {
+  switch (kind) {
+    case work::forward: return 'F';
+    case work::backward: return 'B';
+    case work::input_gradient: return 'I';
+    case work::weight_gradient: return 'W';
+    case work::recompute: return 'R';
+  }
+  return '?';
+}
+
+/// "F3", and "F3.1" in chunk 1.
+CAUSEWAY_DECL [[nodiscard]] std::string to_string(const operation& op);
+
+/// What a rank holds, in units of one micro-batch in one chunk.
+struct held_memory {
+  std::int64_t activations = 0;  ///< from a forward or recompute to the weight gradient
+  std::int64_t inputs = 0;       ///< of forwards whose activations are recomputed, up to the recompute
+
+  constexpr held_memory& operator+=(const held_memory& other) noexcept {
+    activations += other.activations;
+    inputs += other.inputs;
+    return *this;
+  }
+  [[nodiscard]] constexpr bool within(const held_memory& bound) const noexcept {
+    return activations <= bound.activations && inputs <= bound.inputs;
+  }
+  friend bool operator==(const held_memory&, const held_memory&) = default;
+};
+
+/// The larger of each.
+[[nodiscard]] constexpr held_memory larger(const held_memory& a, const held_memory& b) noexcept {
+  return {std::max(a.activations, b.activations), std::max(a.inputs, b.inputs)};
+}
+
+/// What each operation of a rank adds to (or frees from) what the rank holds. Operations must name micro-batches and
+/// chunks that the schedule has.
+CAUSEWAY_DECL [[nodiscard]] std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank);
+
+/// The most that a rank holds at one time if it follows its order.
+CAUSEWAY_DECL [[nodiscard]] held_memory peak_memory(const schedule& s, std::uint32_t rank);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_HPP
+
+// ---- causeway/plan/impl/schedule.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+
+// Bodies of plan/schedule.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::string to_string(const operation& op) {
+  std::string text = letter(op.kind) + std::to_string(op.micro_batch);
+  if (op.chunk > 0) text += '.' + std::to_string(op.chunk);
+  return text;
+}
+
+CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank) {
+  CAUSEWAY_EXPECT(rank < s.orders.size());
+  const std::vector<operation>& order = s.orders[rank];
+  const auto unit = [&](const operation& op) {
+    CAUSEWAY_EXPECT(op.chunk < s.chunks && op.micro_batch < s.micro_batches);
+    return std::size_t{op.chunk} * s.micro_batches + op.micro_batch;
+  };
+  std::vector<bool> recomputed(std::size_t{s.chunks} * s.micro_batches);
+  for (const operation& op : order) {
+    if (op.kind == work::recompute) recomputed[unit(op)] = true;
+  }
+  std::vector<held_memory> changes;
+  changes.reserve(order.size());
+  for (const operation& op : order) {
+    switch (op.kind) {
+      case work::forward: changes.push_back(recomputed[unit(op)] ? held_memory{0, 1} : held_memory{1, 0}); break;
+      case work::recompute: changes.push_back({1, -1}); break;
+      case work::input_gradient: changes.push_back({0, 0}); break;  // the weight gradient needs the activations, too
+      default: changes.push_back({-1, 0}); break;
+    }
+  }
+  return changes;
+}
+
+CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank) {
+  held_memory now, peak;
+  for (const held_memory& change : memory_changes(s, rank)) {
+    now += change;
+    peak = larger(peak, now);
+  }
+  return peak;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+#endif
+
+// ---- causeway/plan/stage_costs.hpp ----
+#ifndef CAUSEWAY_PLAN_STAGE_COSTS_HPP
+#define CAUSEWAY_PLAN_STAGE_COSTS_HPP
+
+// What a pipeline's stages and the links between them cost, in seconds and bytes: the delay and bandwidth model of
+// CrossPipe and Varuna's calibration. Also jitter: how much one operation or message differs from that.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+/// Seconds that one micro-batch takes in one virtual stage.
+struct stage_cost {
+  double forward = 1;
+  double input_gradient = 1;
+  double weight_gradient = 1;
+  double recompute = 1;
+
+  /// Of one operation; a backward is both halves.
+  [[nodiscard]] constexpr double of(work kind) const noexcept {
+    switch (kind) {
+      case work::forward: return forward;
+      case work::backward: return input_gradient + weight_gradient;
+      case work::input_gradient: return input_gradient;
+      case work::weight_gradient: return weight_gradient;
+      case work::recompute: return recompute;
+    }
+    return 0;
+  }
+};
+
+/// What it takes from one virtual stage to the next. A message occupies its link for bytes / bytes_per_second and arrives
+/// `latency` seconds later. A link carries one message at a time in each direction, and a sender does not wait.
+struct edge_cost {
+  double latency = 0;         ///< seconds
+  double bytes_forward = 0;   ///< activations of one micro-batch
+  double bytes_backward = 0;  ///< their gradients
+  double bytes_per_second = std::numeric_limits<double>::infinity();
+};
+
+/// The costs of a pipeline. Virtual stages of the same rank share its links.
+struct stage_costs {
+  std::vector<stage_cost> stages;  ///< [virtual stage]
+  std::vector<edge_cost> edges;    ///< [v]: between virtual stages v and v + 1; one fewer than stages
+};
+
+/// Stages that are all alike, and so are their links.
+CAUSEWAY_DECL [[nodiscard]] stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
+                                                    const edge_cost& edge = {});
+
+/// How far operations and messages take another time than their cost: each has a factor of its own,
+/// exp(sigma z - sigma^2 / 2) with z standard normal, so that its mean is 1. The factor depends on the seed and on what it
+/// is for, not on when it is drawn: different orders of the same operations meet the same luck.
+struct jitter {
+  double sigma = 0;  ///< 0: none
+  std::uint64_t seed = 0;
+
+  CAUSEWAY_DECL [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const;
+};
+
+/// Whether costs are as many as the stages of a pipeline, none below 0, and none above 1e18 seconds or bytes (so that sums
+/// stay finite).
+CAUSEWAY_DECL [[nodiscard]] result<void> check(const stage_costs& costs, std::uint32_t virtual_stages);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STAGE_COSTS_HPP
+
+// ---- causeway/plan/impl/stage_costs.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+#define CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+
+// Bodies of plan/stage_costs.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage, const edge_cost& edge) {
+  CAUSEWAY_EXPECT(virtual_stages > 0);
+  return {std::vector<stage_cost>(virtual_stages, stage), std::vector<edge_cost>(virtual_stages - 1, edge)};
+}
+
+CAUSEWAY_DECL double jitter::factor(std::uint32_t stage, const operation& op, bool message) const {
+  if (sigma == 0) return 1;
+  const std::uint64_t what = static_cast<std::uint64_t>(op.kind) * 2 + (message ? 1 : 0);
+  rng draw{seed, mix(stage, op.micro_batch, what)};
+  return std::exp(sigma * static_cast<double>(draw.normal()) - sigma * sigma / 2);
+}
+
+CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages) {
+  if (costs.stages.size() != virtual_stages || costs.edges.size() + 1 != virtual_stages) {
+    return fail(errc::invalid_argument, "costs",
+                "are of " + std::to_string(costs.stages.size()) + " stages and " + std::to_string(costs.edges.size()) +
+                    " edges, but the pipeline has " + std::to_string(virtual_stages) +
+                    " virtual stages, and one edge less");
+  }
+  const auto good = [](double x) { return x >= 0 && x <= 1e18; };
+  for (std::size_t v = 0; v < costs.stages.size(); ++v) {
+    const stage_cost& c = costs.stages[v];
+    if (!good(c.forward) || !good(c.input_gradient) || !good(c.weight_gradient) || !good(c.recompute))
+      return fail(errc::non_finite, "costs of stage " + std::to_string(v), "must be seconds from 0 to 1e18");
+  }
+  for (std::size_t v = 0; v < costs.edges.size(); ++v) {
+    const edge_cost& e = costs.edges[v];
+    const bool moves = e.bytes_per_second > 0 && good(std::max(e.bytes_forward, e.bytes_backward) / e.bytes_per_second);
+    if (!good(e.latency) || !good(e.bytes_forward) || !good(e.bytes_backward) || !moves) {
+      return fail(errc::non_finite, "costs of edge " + std::to_string(v),
+                  "must be from 0 to 1e18 seconds and bytes, with a bandwidth above 0 that carries them in that time");
+    }
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+#endif
+
+// ---- causeway/plan/routed_time.hpp ----
+#ifndef CAUSEWAY_PLAN_ROUTED_TIME_HPP
+#define CAUSEWAY_PLAN_ROUTED_TIME_HPP
+
+// How long a step takes in which micro-batches go different ways: each names the peer of every stage. Pipelines with a
+// dead rank whose micro-batches go to its twins (ReCycle), ranks that do two stages (Bamboo after a failover), swarms. An
+// event simulation: a peer that is free takes the gradient that is ready, of the lowest micro-batch; else a forward, if it
+// has room for its activations; else a weight gradient that was put off; else a redundant forward. With one peer for each
+// stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other. What the peers do in
+// it is also an order of work, to be run elsewhere: routed_schedule.hpp.
+
+#include <map>
+#include <queue>
+#include <set>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+struct routed_step {
+  stage_costs costs;                               ///< of P stages
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
+  std::uint32_t share = 1;                         ///< micro-batches of a peer without losses: with them it keeps the
+                                                   ///< activations of P - s; with more, of more in proportion
+  bool halves = false;     ///< backwards are split: input gradients first, weight gradients in what would be bubbles
+  bool shadows = false;    ///< a peer repeats the forward of the stage after its own (of the first, after the last)
+  std::uint32_t room = 0;  ///< micro-batches whose activations every peer has room for; 0: as `share` says
+};
+
+/// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches);
+
+namespace detail {
+
+class route_clock {
+ public:
+  CAUSEWAY_DECL explicit route_clock(const routed_step& step);
+
+  /// Seconds until all is done.
+  CAUSEWAY_DECL double run();
+
+  /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<operation>> take_orders();
+
+ private:
+  enum kind : std::uint8_t { gradient, forward, weight, shadow, kinds };  // in the order of preference
+  using item = std::pair<std::uint32_t, std::size_t>;                     // micro-batch, stage
+
+  struct peer_state {
+    bool busy = false;
+    std::array<std::set<item>, kinds> ready;
+  };
+  // when, in which order, peer, what; a message that arrives, or an operation that ends
+  using event = std::tuple<double, std::uint64_t, std::uint32_t, kind, item, bool>;
+
+  [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
+  [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
+
+  CAUSEWAY_DECL [[nodiscard]] double seconds(kind k, const item& i) const;
+
+  CAUSEWAY_DECL [[nodiscard]] work work_of(kind k) const;
+
+  CAUSEWAY_DECL void choose(std::uint32_t peer);
+
+  CAUSEWAY_DECL void start(std::uint32_t peer, kind k, item i);
+
+  CAUSEWAY_DECL void finish(std::uint32_t peer, kind k, item i);
+
+  CAUSEWAY_DECL void send(std::uint32_t from, kind k, const item& what, std::size_t edge);
+
+  const routed_step& step_;
+  std::size_t stages_;
+  std::vector<peer_state> peers_;
+  std::vector<std::vector<operation>> orders_;
+  std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> room_;  // of (peer, stage): activations that still fit
+  std::priority_queue<event, std::vector<event>, std::greater<>> events_;
+  std::uint64_t sequence_ = 0;
+  std::size_t gradients_ = 0;  // done
+  double now_ = 0;
+};
+
+}  // namespace detail
+
+/// Seconds from the start of a step until all its work is done; without averaging gradients.
+/// Costs O(n log n) of n micro-batches times stages.
+CAUSEWAY_DECL double seconds_of(const routed_step& step);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_TIME_HPP
+
+// ---- causeway/plan/impl/routed_time.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+#define CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+
+// Bodies of plan/routed_time.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
+  std::vector<std::uint32_t> route(stages);
+  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
+  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
+  std::uint32_t peers = 0;
+  for (const auto& route : step.routes) {
+    CAUSEWAY_EXPECT(route.size() == stages_);
+    for (std::size_t s = 0; s < stages_; ++s) {
+      peers = std::max(peers, route[s] + 1);
+      ++room_[{route[s], s}];
+    }
+  }
+  for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
+    const std::size_t usual = ((stages_ - at.second) * room + step.share - 1) / step.share;
+    room = std::max<std::size_t>(1, step.room > 0 ? step.room : usual);
+  }
+  peers_.resize(peers);
+  orders_.resize(peers);
+  for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
+}
+
+CAUSEWAY_DECL std::vector<std::vector<operation>> route_clock::take_orders() { return std::move(orders_); }
+
+CAUSEWAY_DECL double route_clock::run() {
+  for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
+  std::set<std::uint32_t> awake;
+  while (!events_.empty()) {
+    now_ = std::get<0>(events_.top());
+    for (awake.clear(); !events_.empty() && std::get<0>(events_.top()) == now_; events_.pop()) {
+      const auto [when, sequence, peer, k, what, ends] = events_.top();
+      if (ends)
+        finish(peer, k, what);
+      else
+        peers_[peer].ready[k].insert(what);
+      awake.insert(peer);
+    }
+    for (const std::uint32_t p : awake) choose(p);
+  }
+  CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
+  return now_;
+}
+
+CAUSEWAY_DECL double route_clock::seconds(kind k, const item& i) const {
+  const stage_cost& c = step_.costs.stages[i.second];
+  if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
+  if (k == weight) return c.weight_gradient;
+  return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
+}
+
+CAUSEWAY_DECL work route_clock::work_of(kind k) const {
+  if (k == forward) return work::forward;
+  if (k == weight) return work::weight_gradient;
+  return step_.halves ? work::input_gradient : work::backward;
+}
+
+CAUSEWAY_DECL void route_clock::choose(std::uint32_t peer) {
+  peer_state& p = peers_[peer];
+  if (p.busy) return;
+  for (int k = 0; k < kinds; ++k) {
+    for (const item& i : p.ready[static_cast<std::size_t>(k)]) {
+      if (k == forward && room_[{peer, i.second}] == 0) continue;
+      start(peer, static_cast<kind>(k), i);
+      return;
+    }
+  }
+}
+
+CAUSEWAY_DECL void route_clock::start(std::uint32_t peer, kind k, item i) {
+  peers_[peer].ready[k].erase(i);
+  peers_[peer].busy = true;
+  if (k == forward) --room_[{peer, i.second}];
+  if (k != shadow) orders_[peer].push_back({work_of(k), i.first, static_cast<std::uint32_t>(i.second)});
+  events_.emplace(now_ + seconds(k, i), sequence_++, peer, k, i, true);
+}
+
+CAUSEWAY_DECL void route_clock::finish(std::uint32_t peer, kind k, item i) {
+  peers_[peer].busy = false;
+  if (k == forward) {
+    if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
+      peers_[peer].ready[shadow].insert(i);
+    if (i.second + 1 < stages_)
+      send(peer, forward, {i.first, i.second + 1}, i.second);
+    else
+      peers_[peer].ready[gradient].insert(i);
+  } else if (k == gradient) {
+    ++gradients_;
+    if (step_.halves)
+      peers_[peer].ready[weight].insert(i);
+    else
+      ++room_[{peer, i.second}];
+    if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
+  } else if (k == weight) {
+    ++room_[{peer, i.second}];
+  }
+}
+
+CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& what, std::size_t edge) {
+  const edge_cost& e = step_.costs.edges[edge];
+  const std::uint32_t to = peer_of(what);
+  const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
+  const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
+  events_.emplace(now_ + way, sequence_++, to, k, what, false);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL double seconds_of(const routed_step& step) {
+  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
+  return detail::route_clock{step}.run();
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+#endif
+
+// ---- causeway/plan/routed_schedule.hpp ----
+#ifndef CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+#define CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+
+// A schedule in which micro-batches go different ways, as data: who does what in which order. What several pipelines do
+// together when the twins of a lost peer take its micro-batches (ReCycle). Written by the simulation of routed_time.hpp, or
+// by anybody; checked here.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+struct routed_schedule {
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
+  std::vector<std::vector<operation>> orders;      ///< [peer]; an operation's chunk is its stage
+
+  [[nodiscard]] std::size_t stages() const noexcept { return routes.empty() ? 0 : routes.front().size(); }
+};
+
+/// What the peers of that step do. See routed_time.hpp.
+CAUSEWAY_DECL [[nodiscard]] routed_schedule schedule_of(const routed_step& step);
+
+/// Forwards only, in the order of the micro-batches. `peers`: how many there are.
+CAUSEWAY_DECL [[nodiscard]] routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
+                                                            std::size_t peers);
+
+/// The most sets of activations that a peer holds at one time if it follows its order.
+CAUSEWAY_DECL [[nodiscard]] std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
+
+namespace detail {
+
+class routed_check {
+ public:
+  CAUSEWAY_DECL explicit routed_check(const routed_schedule& s);
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> run();
+
+ private:
+  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
+
+  CAUSEWAY_DECL [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
+  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
+
+  // Each operation once, on the peer of its route, in the order in which one needs the other.
+  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
+
+  // Without clocks: peers go on in turn as far as they can.
+  CAUSEWAY_DECL [[nodiscard]] result<void> runs();
+
+  const routed_schedule& s_;
+  std::size_t stages_;
+  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
+  std::vector<std::size_t> next_;  // of each peer's order
+};
+
+}  // namespace detail
+
+/// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
+/// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
+/// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
+CAUSEWAY_DECL [[nodiscard]] result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {});
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+
+// ---- causeway/plan/impl/routed_schedule.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+#define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+
+// Bodies of plan/routed_schedule.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step) {
+  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
+  detail::route_clock clock{step};
+  (void)clock.run();
+  return {step.routes, clock.take_orders()};
+}
+
+CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
+  routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
+  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
+    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
+  }
+  return s;
+}
+
+CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_t peer) {
+  std::int64_t now = 0, peak = 0;
+  for (const operation& op : s.orders[peer]) {
+    if (op.kind == work::forward) peak = std::max(peak, ++now);
+    if (gives_weight_gradient(op.kind)) --now;
+  }
+  return peak;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL routed_check::routed_check(const routed_schedule& s)
+    : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
+
+CAUSEWAY_DECL result<void> routed_check::run() {
+  if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
+  for (const auto& route : s_.routes) {
+    const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
+    if (route.size() != stages_ || !known)
+      return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
+  }
+  for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+    for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
+  }
+  for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
+    if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
+  }
+  return runs();
+}
+
+CAUSEWAY_DECL error routed_check::wrong(std::size_t unit, const std::string& what) const {
+  return fail(errc::invalid_argument,
+              "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
+}
+
+CAUSEWAY_DECL result<void> routed_check::take(std::size_t peer, std::size_t position) {
+  const operation& op = s_.orders[peer][position];
+  if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
+    return fail(errc::invalid_argument,
+                "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
+                "is of no route through this peer");
+  }
+  unsigned& seen = seen_[unit_of(op)];
+  unsigned adds = 0, needs = 0;
+  switch (op.kind) {
+    case work::forward: adds = went_forward; break;
+    case work::backward: needs = went_forward, adds = went_back | has_weights; break;
+    case work::input_gradient: needs = went_forward, adds = went_back; break;
+    case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
+    default: return wrong(unit_of(op), "recomputes; routed schedules do not");
+  }
+  if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
+  seen |= adds;
+  return {};
+}
+
+CAUSEWAY_DECL result<void> routed_check::runs() {
+  std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
+  std::size_t left = 0;
+  for (const auto& order : s_.orders) left += order.size();
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+      for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
+        const operation& op = s_.orders[p][next_[p]];
+        const std::size_t unit = unit_of(op);
+        if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
+        if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
+        if (op.kind == work::forward) forward_done[unit] = 1;
+        if (gives_input_gradient(op.kind)) back_done[unit] = 1;
+      }
+    }
+  }
+  if (left == 0) return {};
+  std::size_t stuck = 0;
+  while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
+  return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
+              "deadlock: waits for something that waits for what comes after it");
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound) {
+  CAUSEWAY_TRY(detail::routed_check{s}.run());
+  for (std::size_t p = 0; p < bound.size() && p < s.orders.size(); ++p) {
+    if (const std::int64_t peak = peak_activations(s, p); peak > bound[p]) {
+      return fail(errc::invalid_argument, "peer " + std::to_string(p),
+                  "would hold " + std::to_string(peak) + " sets of activations, more than the bound of " +
+                      std::to_string(bound[p]));
+    }
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+#endif
+
+// ---- causeway/stage/recovery.hpp ----
+#ifndef CAUSEWAY_STAGE_RECOVERY_HPP
+#define CAUSEWAY_STAGE_RECOVERY_HPP
+
+// What becomes of the stages of pipelines when peers come and go, as a policy: a function from who is there and what they
+// hold to a layout. The same facts give the same layout on all peers, so nobody has to be told.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// What a peer has begun of the step under way, where the policy keeps that. It stays where it was then.
+struct begun_step {
+  std::uint64_t name = 0;      ///< of its layout and state; 0: nothing
+  std::uint32_t replicas = 0;  ///< of the layout
+  std::uint32_t stages = 0;    ///< of its pipeline
+  std::uint32_t stage = 0;     ///< its own
+  /// What it holds in memory to compute with: its stage, and others'.
+  std::vector<nn::block_range> keeps{};
+
+  friend bool operator==(const begun_step&, const begun_step&) = default;
+};
+
+/// What a peer says when an attempt begins.
+struct present_peer {
+  std::uint64_t id = 0;
+  std::vector<nn::block_range> holds;  ///< in the newest state; rising and apart
+  /// Its assignment in the last attempt that it took part in; `computes` is empty without one.
+  std::uint32_t replica = 0;
+  nn::block_range computes{};
+  /// Squared norms of the last step's gradient, of every block that it holds, in their order; none before it took one.
+  std::vector<double> squares{};
+  begun_step begun{};
+
+  CAUSEWAY_DECL [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
+  [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
+  /// 0 where it does not know.
+  CAUSEWAY_DECL [[nodiscard]] double squares_of(std::int64_t block) const;
+};
+
+/// What all peers of an attempt know.
+struct cluster_snapshot {
+  std::int64_t layers = 0;
+  std::uint32_t micro_batches = 0;  ///< of the global batch
+  std::vector<present_peer> peers;  ///< by rising id
+  // what was voted on
+  std::uint64_t step = 0;   ///< steps that the run has taken
+  std::uint64_t state = 0;  ///< names the parameters after them: a seed that all peers have
+  run_history history{};    ///< of policies with an `interval`
+
+  /// The place of the first peer that holds a block; peers.size() where nobody does.
+  CAUSEWAY_DECL [[nodiscard]] std::size_t first_holder(std::int64_t block) const;
+  /// Ids of all that hold it, rising.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
+  [[nodiscard]] bool somebody_holds(std::int64_t block) const { return first_holder(block) < peers.size(); }
+};
+
+/// What to do about blocks that nobody holds any more.
+enum class lost_blocks : std::uint8_t {
+  wait,        ///< the run stands until a peer that has them is back
+  neighbours,  ///< they are made up from the stages beside them
+};
+
+struct recovery_traits {
+  lost_blocks lost = lost_blocks::wait;
+  bool keeps_work = false;  ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
+};
+
+/// - `arrange(snapshot)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
+///   waits for more.
+/// - `interval()`: steps from one entry of cluster_snapshot::history to the next; 0: the policy does not look back.
+template <class R>
+concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const cluster_snapshot& g) {
+  { R::name } -> std::convertible_to<std::string_view>;
+  { R::traits } -> std::convertible_to<recovery_traits>;
+  { r.arrange(g) } -> std::same_as<result<layout>>;
+  { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
+};
+
+/// A policy whose layouts may have stages without a peer: `order(layout)` is what all peers do then, by their places in
+/// layout::assigned.
+template <class R>
+concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
+  { r.order(l) } -> std::same_as<result<plan::routed_schedule>>;
+};
+
+/// A policy with `keeps_work`: an attempt goes on where the last one failed, if enough of its peers are there. A rank then
+/// has a shadow (`shadow_of`), which repeats its forwards and takes its place.
+/// - `resumes(snapshot)`: whether `arrange` gives the layout of the step that was begun, without those who are lost.
+/// - `repeats_all()`: a shadow repeats every forward; else only in idle time.
+template <class R>
+concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r, const cluster_snapshot& g) {
+  { r.resumes(g) } -> std::same_as<bool>;
+  { r.repeats_all() } -> std::same_as<bool>;
+};
+
+/// Assignments for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the
+/// greatest overlap, ties to whoever was assigned it, then by the order of rows and ids. Precondition: at least as many
+/// peers as ranges.
+CAUSEWAY_DECL [[nodiscard]] layout assign_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                                std::span<const std::uint32_t> micro_batches, const cluster_snapshot& g);
+
+namespace recovery {
+
+CAUSEWAY_DECL [[nodiscard]] error too_few(std::size_t peers, std::int64_t needed);
+
+/// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's assignment goes to
+/// a spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
+class regroup {
+ public:
+  static constexpr std::string_view name = "regroup";
+  static constexpr recovery_traits traits{};
+
+  explicit regroup(std::int64_t stages = 2) : stages_{stages} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
+  CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
+
+ private:
+  std::int64_t stages_;
+};
+static_assert(Recovery<regroup>);
+
+/// As regroup; a stage that nobody has any more is made up from the stages beside it, and training goes on without a
+/// checkpoint: CheckFree (Blagoev et al., 2025). First and last stage have one neighbour only: the run waits for a peer
+/// that has them. The made-up stage's optimizer starts from zero moments (derived; so is that the learning rate stays).
+class neighbour_init {
+ public:
+  static constexpr std::string_view name = "neighbour_init";
+  static constexpr recovery_traits traits{lost_blocks::neighbours};
+
+  explicit neighbour_init(std::int64_t stages = 3) : even_{stages} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
+  result<layout> arrange(const cluster_snapshot& g) { return even_.arrange(g); }
+
+ private:
+  regroup even_;
+};
+static_assert(Recovery<neighbour_init>);
+
+}  // namespace recovery
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_HPP
+
+// ---- causeway/stage/impl/recovery.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+
+// Bodies of stage/recovery.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) const {
+  std::int64_t sum = 0;
+  for (const nn::block_range& r : holds) {
+    sum += std::max<std::int64_t>(0, std::min(r.last, with.last) - std::max(r.first, with.first));
+  }
+  return sum;
+}
+
+CAUSEWAY_DECL double present_peer::squares_of(std::int64_t block) const {
+  std::size_t place = 0;
+  for (const nn::block_range& r : holds) {
+    if (r.first <= block && block < r.last) {
+      place += static_cast<std::size_t>(block - r.first);
+      return place < squares.size() ? squares[place] : 0;
+    }
+    place += static_cast<std::size_t>(r.size());
+  }
+  return 0;
+}
+
+CAUSEWAY_DECL std::size_t cluster_snapshot::first_holder(std::int64_t block) const {
+  const auto found = std::find_if(peers.begin(), peers.end(), [&](const present_peer& p) {
+    return p.overlap({block, block + 1}) == 1;
+  });
+  return static_cast<std::size_t>(found - peers.begin());
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> cluster_snapshot::holders(std::int64_t block) const {
+  std::vector<std::uint64_t> ids;
+  for (const present_peer& p : peers) {
+    if (p.overlap({block, block + 1}) == 1) ids.push_back(p.id);
+  }
+  return ids;
+}
+
+CAUSEWAY_DECL layout assign_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                  std::span<const std::uint32_t> micro_batches, const cluster_snapshot& g) {
+  struct open_stage {
+    std::size_t replica, rank;
+  };
+  layout made;
+  std::vector<open_stage> open;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    made.replicas.push_back({std::vector<assignment>(rows[r].size()), micro_batches[r]});
+    for (std::size_t s = 0; s < rows[r].size(); ++s) open.push_back({r, s});
+  }
+  CAUSEWAY_EXPECT(open.size() <= g.peers.size());
+  std::vector<const present_peer*> free;
+  for (const present_peer& p : g.peers) free.push_back(&p);
+  while (!open.empty()) {
+    std::size_t best_stage = 0, best_peer = 0;
+    std::pair<std::int64_t, bool> best{-1, false};
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      const nn::block_range& range = rows[open[i].replica][open[i].rank];
+      for (std::size_t p = 0; p < free.size(); ++p) {
+        const bool was_assigned = free[p]->computes == range && free[p]->replica == open[i].replica;
+        const std::pair fit{free[p]->overlap(range), was_assigned};
+        if (fit > best) best = fit, best_stage = i, best_peer = p;
+      }
+    }
+    const open_stage at = open[best_stage];
+    made.replicas[at.replica].assignments[at.rank] = {free[best_peer]->id, rows[at.replica][at.rank]};
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_stage));
+    free.erase(free.begin() + static_cast<std::ptrdiff_t>(best_peer));
+  }
+  return made;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed) {
+  return fail(errc::out_of_memory, "layout",
+              std::to_string(peers) + " peers cannot hold the model, it takes " + std::to_string(needed) +
+                  "; the run goes on when more are there");
+}
+
+CAUSEWAY_DECL result<layout> regroup::arrange(const cluster_snapshot& g) {
+  if (stages_ < 1 || stages_ > g.layers) {
+    return fail(errc::invalid_argument, "regroup",
+                std::to_string(g.layers) + " blocks do not make " + std::to_string(stages_) + " stages");
+  }
+  const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(stages_), g.micro_batches);
+  if (most == 0) return too_few(g.peers.size(), stages_);
+  const std::vector rows(most, even_cut(g.layers, stages_));
+  return assign_peers(rows, even_shares(g.micro_batches, most), g);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+#endif
+
+// ---- causeway/parallel/elastic/block_moves.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_BLOCK_MOVES_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_BLOCK_MOVES_HPP
+
+// Blocks of a model on their way to peers that are to hold them from now on: which go from whom to whom, and how parameters
+// and optimizer state of one become a message.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// `from` and `to` are places in cluster_snapshot::peers.
+struct block_move {
+  std::int64_t block = 0;
+  net::peer_index from = 0;
+  net::peer_index to = 0;
+
+  friend bool operator==(const block_move&, const block_move&) = default;
+};
+
+/// What must move so that everybody has what it is to hold; blocks that nobody has are left out. Each comes from the holder
+/// that sends least so far.
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> moves_for(const stage::layout& to, const stage::cluster_snapshot& g);
+
+/// The place of blocks [range.first, range.last) in flat buffers with these segments; what stands before the first block
+/// goes with it, what stands behind the last likewise. Precondition: they are held.
+CAUSEWAY_DECL [[nodiscard]] std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
+                                                       const nn::block_range& range, std::int64_t layers);
+
+/// Contents of a block: parameters, then each of the optimizer's moments.
+using block_contents = std::vector<float>;
+
+/// Sends and receives `moves` of this peer, `self` in cluster_snapshot::peers; `index_of[p]` is the transport's number of
+/// place p. `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a
+/// peer sent what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
+CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
+                                       std::span<const block_move> moves, net::peer_index self,
+                                       std::span<const net::peer_index> index_of,
+                                       const std::map<std::int64_t, block_contents>& outward,
+                                       std::map<std::int64_t, block_contents>& inward);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_BLOCK_MOVES_HPP
+
+// ---- causeway/parallel/elastic/impl/block_moves.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
+
+// Bodies of parallel/elastic/block_moves.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::cluster_snapshot& g) {
+  std::vector<std::int64_t> sends(g.peers.size(), 0);
+  std::vector<block_move> moves;
+  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
+    const stage::assignment* const assignment = to.find(g.peers[p].id);
+    if (assignment == nullptr) continue;
+    for (std::int64_t b = 0; b < g.layers; ++b) {
+      const nn::block_range block{b, b + 1};
+      if (!assignment->holds(b) || g.peers[p].holds_all(block)) continue;
+      net::peer_index best = static_cast<net::peer_index>(g.peers.size());
+      for (net::peer_index q = 0; q < g.peers.size(); ++q) {
+        if (g.peers[q].holds_all(block) && (best == g.peers.size() || sends[q] < sends[best])) best = q;
+      }
+      if (best == g.peers.size()) continue;
+      ++sends[best];
+      moves.push_back({b, best, p});
+    }
+  }
+  return moves;
+}
+
+CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
+                                         const nn::block_range& range, std::int64_t layers) {
+  const auto block_of = [layers](const parameter_segment& s) { return std::clamp<std::int64_t>(s.block, 0, layers - 1); };
+  const auto from =
+      std::find_if(segments.begin(), segments.end(), [&](const auto& s) { return block_of(s) >= range.first; });
+  const auto behind = std::find_if(from, segments.end(), [&](const auto& s) { return block_of(s) >= range.last; });
+  CAUSEWAY_EXPECT(from != segments.end() && block_of(*from) == range.first);
+  const auto begin = static_cast<std::size_t>(from->offset);
+  const std::size_t end = behind == segments.end() ? flat.size() : static_cast<std::size_t>(behind->offset);
+  return flat.subspan(begin, end - begin);
+}
+
+CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
+                                       std::span<const block_move> moves, net::peer_index self,
+                                       std::span<const net::peer_index> index_of,
+                                       const std::map<std::int64_t, block_contents>& outward,
+                                       std::map<std::int64_t, block_contents>& inward) {
+  std::vector<net::scoped_operation> places;
+  collective::flight flight{transport, id, deadline, places, moves.size()};
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const block_move& m = moves[i];
+    const collective::part what{0, static_cast<std::size_t>(m.block)};
+    if (m.to == self) flight.receive(i, index_of[m.from], what, std::as_writable_bytes(std::span{inward.at(m.block)}));
+    if (m.from == self) flight.send(i, index_of[m.to], what, std::as_bytes(std::span{outward.at(m.block)}));
+  }
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const block_move& m = moves[i];
+    if (m.from == self) CAUSEWAY_TRY(flight.finish(i, index_of[m.to]));
+    if (m.to != self) continue;
+    const block_contents& got = inward.at(m.block);
+    CAUSEWAY_TRY(flight.wait_exact(i, index_of[m.from], got.size() * sizeof(float)));
+    if (!std::all_of(got.begin(), got.end(), [](float v) { return std::isfinite(v); })) {
+      return fail(errc::non_finite, collective::peer_name(index_of[m.from]), "it sent parameters that are not finite");
+    }
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
+#endif
+
+// ---- causeway/parallel/tied_table.hpp ----
+#ifndef CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+#define CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+
+// A token table that is the output layer too (Press and Wolf, EACL 2017) is held at both ends of a model that is cut into
+// stages. Where blocks have holders of their own, the table's are those of the first block and those of the last; it goes
+// with either of them.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// The table's place in a flat buffer of the model, padding included; empty where no table is shared, or none is held.
+template <class Model>
+[[nodiscard]] std::span<float> table_in(Model& model, std::span<float> flat) {
+  const std::size_t table = model.tied_table();
+  if (table == nn::not_held) return {};
+  const auto segments = model.parameters().segments();
+  const auto from = static_cast<std::size_t>(segments[table].offset);
+  const std::size_t to = table + 1 < segments.size() ? static_cast<std::size_t>(segments[table + 1].offset) : flat.size();
+  return flat.subspan(from, to - from);
+}
+
+/// errc::unsupported where the ends of a model share a table, but each would move its own.
+template <class Model>
+result<void> check_untied(const Model& model, std::string_view who) {
+  if (model.tied_table() == nn::not_held) return {};
+  return fail(errc::unsupported, std::string{who},
+              "first and last stage would share a table, and each would move its own; build the model with untied "
+              "embeddings, or use parallel::elastic_pipeline");
+}
+
+/// As `blocks_in`, without a tied table, which comes first in its buffer.
+template <class Model>
+[[nodiscard]] std::span<float> untied_blocks_in(Model& model, std::span<float> flat, const nn::block_range& range) {
+  std::span<const parameter_segment> segments = model.parameters().segments();
+  if (model.tied_table() != nn::not_held) {
+    CAUSEWAY_EXPECT(model.tied_table() == 0);
+    segments = segments.subspan(1);
+  }
+  return blocks_in(flat, segments, range, model.blocks());
+}
+
+/// What a block takes along when it moves: it is complete without any other block. Calls `f` with one or two pieces of
+/// `flat`; a tied table goes with the first block, in front, and with the last, behind. Precondition: the block is held.
+template <class Model, class F>
+void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& f) {
+  f(blocks_in(flat, model.parameters().segments(), {block, block + 1}, model.blocks()));
+  const bool last = block > 0 && block + 1 == model.blocks();
+  if (const auto table = table_in(model, flat); last && !table.empty()) f(table);
+}
+
+/// Who holds the table: those who hold the first block, then those who hold only the last.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+
+// ---- causeway/parallel/impl/tied_table.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+
+// Bodies of parallel/tied_table.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
+  std::vector<std::uint64_t> all = l.holders(0);
+  for (const std::uint64_t peer : l.holders(layers - 1)) {
+    if (std::find(all.begin(), all.end(), peer) == all.end()) all.push_back(peer);
+  }
+  return all;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+#endif
+
+// ---- causeway/parallel/elastic/block_sums.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_BLOCK_SUMS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_BLOCK_SUMS_HPP
+
+// The gradients of a model that several pipelines hold, which need not be cut alike: each block is summed over those who
+// hold it, and a tied table over those who hold either end.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Blocks in a row that the same peers hold, and those peers.
+struct shared_run {
+  nn::block_range blocks;
+  std::vector<std::uint64_t> holders;
+};
+
+CAUSEWAY_DECL [[nodiscard]] std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers);
+
+/// Squared norms of summed gradients. A tied table counts as part of the first block.
+struct block_squares {
+  std::map<std::int64_t, double> of;  ///< every block that this peer holds
+  double first = 0;                   ///< of those that it is the first holder of: over all peers, of the whole model
+};
+
+/// Of the blocks of `run`, in `gradients`, which have the parameters' layout; `first`: this peer is their first holder.
+void add_squares(block_squares& squares, auto& ctx, std::span<float> gradients, const nn::block_range& run, bool first) {
+  const std::int64_t layers = ctx.model().blocks();
+  for (std::int64_t b = run.first; b < run.last; ++b) {
+    const double norm = ctx.norm_of(blocks_in(gradients, ctx.model().parameters().segments(), {b, b + 1}, layers));
+    squares.of[b] = norm * norm;
+    if (first) squares.first += norm * norm;
+  }
+}
+
+/// Of gradients that are there already, in a layout whose pipelines are cut alike; nothing of a spare peer's.
+block_squares squares_of(auto& ctx, std::span<float> gradients, const stage::layout& l, std::uint64_t self) {
+  block_squares squares;
+  for (const shared_run& run : shared_runs(l, ctx.model().blocks())) {
+    const auto mine = std::find(run.holders.begin(), run.holders.end(), self);
+    if (mine != run.holders.end()) add_squares(squares, ctx, gradients, run.blocks, mine == run.holders.begin());
+  }
+  return squares;
+}
+
+/// Sums over `holders`, of whom this peer is one; the same bits for all of them. Of nothing: nothing. `index_of`: the
+/// transport's number of each.
+CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::message_id& id,
+                                    std::span<const std::uint64_t> holders,
+                                    const std::map<std::uint64_t, net::peer_index>& index_of, std::span<float> values,
+                                    const collective::collective_options& options);
+
+/// Sums the gradients of `ctx` over their holders. Who holds a block without computing it puts in zeros and gets the sum,
+/// which keeps it up to date. `self`: this peer in the layout; `index_of`: the transport's number of each.
+result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const net::message_id& id,
+                                 const stage::layout& l, std::uint64_t self,
+                                 const std::map<std::uint64_t, net::peer_index>& index_of,
+                                 const collective::collective_options& options) {
+  const std::int64_t layers = ctx.model().blocks();
+  const auto tables = holders_of_table(l, layers);
+  if (std::find(tables.begin(), tables.end(), self) != tables.end()) {  // a spare peer may have one that counts for nothing
+    CAUSEWAY_TRY(sum_over(transport, id, tables, index_of, table_in(ctx.model(), ctx.gradients()), options));
+  }
+  block_squares squares;
+  net::message_id named = id;
+  std::uint64_t number = 0;
+  for (const shared_run& run : shared_runs(l, layers)) {
+    named.step = mix(id.step, number++);
+    const auto mine = std::find(run.holders.begin(), run.holders.end(), self);
+    if (mine == run.holders.end()) continue;
+    const auto values = untied_blocks_in(ctx.model(), ctx.gradients(), run.blocks);
+    CAUSEWAY_TRY(sum_over(transport, named, run.holders, index_of, values, options));
+    add_squares(squares, ctx, ctx.gradients(), run.blocks, mine == run.holders.begin());
+  }
+  return squares;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_BLOCK_SUMS_HPP
+
+// ---- causeway/parallel/elastic/impl/block_sums.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SUMS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SUMS_IPP
+
+// Bodies of parallel/elastic/block_sums.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers) {
+  std::vector<shared_run> runs;
+  for (std::int64_t b = 0; b < layers; ++b) {
+    auto holders = l.holders(b);
+    if (!runs.empty() && runs.back().holders == holders) {
+      runs.back().blocks.last = b + 1;
+    } else {
+      runs.push_back({{b, b + 1}, std::move(holders)});
+    }
+  }
+  return runs;
+}
+
+CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::message_id& id,
+                                    std::span<const std::uint64_t> holders,
+                                    const std::map<std::uint64_t, net::peer_index>& index_of, std::span<float> values,
+                                    const collective::collective_options& options) {
+  if (holders.size() < 2 || values.empty()) return {};
+  std::vector<net::peer_index> peers;
+  for (const std::uint64_t holder : holders) peers.push_back(index_of.at(holder));
+  collective::group_view view{transport, std::move(peers)};
+  return collective::all_reduce_sum(view, id, values, options);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SUMS_IPP
+#endif
+
+// ---- causeway/parallel/elastic/cohorts.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
+
+// Pipelines whose replicas take steps of their own between two exchanges. The peers of a replica are a cohort: they share
+// one copy of local progress, which is worth something as long as all of them are there. A round begins with a layout; each
+// replica of it is a slot, with its share of every global batch until the round is over. A cohort that is whole keeps its
+// slot, whoever else comes or goes. Who belongs to none is laid out anew from the shared parameters, into slots that are
+// empty, and makes those slots' part of the round from its beginning.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What a peer says of its local progress. A regular value without padding: it travels as it is.
+struct cohort_member {
+  std::uint64_t state = 0;      ///< names what its shared parameters are of, as step_record::state
+  std::uint64_t cohort = 0;     ///< names its own; 0: none
+  std::uint64_t steps = 0;      ///< that it has taken since the last exchange
+  double norm = 0;              ///< of the gradient of the last of them, over the whole model
+  double loss = 0;              ///< of that, over the replica's tokens
+  double evaluation = 0;        ///< what the last evaluation came to
+  std::uint32_t slots = 0;      ///< of the round
+  std::uint32_t slot = 0;       ///< its cohort's
+  std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
+};
+
+/// Who trains in which slot.
+struct cohort_layout {
+  stage::layout layout;              ///< [slot]; without assignments: nobody does, in this round
+  std::vector<std::uint64_t> names;  ///< [slot] of cohorts that go on; 0: it begins, or there is none
+};
+
+/// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what cluster_snapshot::peers[p]
+/// says. `state`: of the run.
+CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_snapshot& g,
+                                                           std::span<const cohort_member> members, std::uint64_t state);
+
+/// The ranges of a replica's stages.
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> cut_of(const stage::replica& r);
+
+/// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
+/// communication policy must have rows of one length.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery);
+
+/// Those who hold the same stage, and how much each has in what they exchange: its replica's part of all micro-batches.
+struct stage_holders {
+  std::vector<std::uint64_t> peers;
+  std::vector<double> shares;
+};
+CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
+
+namespace detail {
+
+/// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
+CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
+                                                                     std::span<const std::size_t> places);
+
+/// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
+CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,
+                                                               const cohort_layout& standing);
+
+/// Puts replicas of `more` into empty slots, if they are cut like the others.
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
+
+}  // namespace detail
+
+/// Whole cohorts, and new ones of who is left, as `recovery` lays them out. Errors: those of the recovery, where no cohort
+/// is whole.
+template <stage::Recovery Recovery>
+result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_snapshot& g,
+                                      std::span<const cohort_member> members, std::uint64_t state) {
+  cohort_layout made = standing_cohorts(g, members, state);
+  if (made.layout.replicas.empty()) {
+    CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
+    CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
+    made.names.assign(made.layout.replicas.size(), 0);
+    return made;
+  }
+  const stage::cluster_snapshot rest = detail::free_peers(g, made);
+  if (rest.micro_batches == 0 || rest.peers.empty()) return made;
+  if (const auto more = recovery.arrange(rest)) detail::fill_slots(made, *more);
+  return made;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
+
+// ---- causeway/parallel/elastic/impl/cohorts.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
+
+// Bodies of parallel/elastic/cohorts.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+namespace detail {
+
+CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
+                                                       std::span<const std::size_t> places) {
+  std::vector<stage::assignment> assignments;
+  for (const std::size_t p : places) assignments.push_back({g.peers[p].id, g.peers[p].computes});
+  std::sort(assignments.begin(), assignments.end(),
+            [](const auto& a, const auto& b) { return a.computes.first < b.computes.first; });
+  std::int64_t next = 0;
+  for (const stage::assignment& s : assignments) {
+    if (s.computes.first != next || s.computes.size() < 1) return {};
+    next = s.computes.last;
+  }
+  return next == g.layers ? assignments : std::vector<stage::assignment>{};
+}
+
+CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g, const cohort_layout& standing) {
+  stage::cluster_snapshot rest = g;
+  std::erase_if(rest.peers, [&](const stage::present_peer& p) { return standing.layout.find(p.id) != nullptr; });
+  const auto& slots = standing.layout.replicas;
+  rest.micro_batches = static_cast<std::uint32_t>(
+      std::count_if(slots.begin(), slots.end(), [](const stage::replica& r) { return r.assignments.empty(); }));
+  return rest;
+}
+
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
+  auto& slots = into.layout.replicas;
+  const auto stands =
+      std::find_if(slots.begin(), slots.end(), [](const stage::replica& r) { return !r.assignments.empty(); });
+  const auto cut = cut_of(*stands);
+  auto next = more.replicas.begin();
+  for (stage::replica& slot : slots) {
+    if (!slot.assignments.empty()) continue;
+    while (next != more.replicas.end() && cut_of(*next) != cut) ++next;
+    if (next == more.replicas.end()) return;
+    slot.assignments = (next++)->assignments;
+  }
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, std::span<const cohort_member> members,
+                                             std::uint64_t state) {
+  std::map<std::uint64_t, std::vector<std::size_t>> places;
+  for (std::size_t p = 0; p < members.size(); ++p) {
+    if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
+  }
+  cohort_layout made;
+  for (const auto& [name, of] : places) {
+    auto assignments = detail::whole_row(g, of);
+    const cohort_member& one = members[of.front()];
+    const bool fits = one.slot < one.slots && one.slots <= g.micro_batches;
+    if (assignments.empty() || !fits) continue;
+    auto& slots = made.layout.replicas;
+    if (slots.empty()) {
+      for (const std::uint32_t share : stage::even_shares(g.micro_batches, one.slots)) slots.push_back({{}, share});
+      made.names.assign(slots.size(), 0);
+    }
+    if (one.slots != slots.size() || !slots[one.slot].assignments.empty()) continue;
+    slots[one.slot].assignments = std::move(assignments);
+    made.names[one.slot] = name;
+  }
+  return made;
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
+  std::vector<nn::block_range> cut;
+  for (const stage::assignment& s : r.assignments) cut.push_back(s.computes);
+  return cut;
+}
+
+CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
+  stage_holders all;
+  double sum = 0;
+  for (const stage::replica& r : l.replicas) {
+    if (r.assignments.empty()) continue;
+    all.peers.push_back(r.assignments[rank].peer);
+    all.shares.push_back(r.micro_batches);
+    sum += r.micro_batches;
+  }
+  for (double& share : all.shares) share /= sum;
+  return all;
+}
+
+CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery) {
+  for (const stage::replica& r : l.replicas) {
+    const bool plain = std::all_of(r.assignments.begin(), r.assignments.end(),
+                                   [](const stage::assignment& s) { return s.peer != stage::nobody && s.keeps.empty(); });
+    if (plain && cut_of(r) == cut_of(l.replicas.front())) continue;
+    return fail(
+        errc::unsupported, std::string{recovery},
+        "where a communication policy exchanges rows between replicas they must be cut alike, with one stage for each "
+        "peer; use regroup, or morph or proactive");
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
+#endif
+
+// ---- causeway/net/codec.hpp ----
+#ifndef CAUSEWAY_NET_CODEC_HPP
+#define CAUSEWAY_NET_CODEC_HPP
+
+// Reading and writing bytes that cross the trust boundary: fixed-width little-endian integers, and text and blobs behind a
+// length. The reader never looks past its input, never believes a length that the input does not back with bytes, and
+// remembers its first failure: a decoder reads everything and asks once at the end.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+namespace detail {
+
+template <std::unsigned_integral U>
+constexpr U byte_swapped(U value) noexcept {
+  U out = 0;
+  for (std::size_t i = 0; i < sizeof(U); ++i) {
+    out = static_cast<U>(static_cast<U>(out << 7U << 1U) | static_cast<U>(value & 0xFFU));
+    value = static_cast<U>(value >> 7U >> 1U);
+  }
+  return out;
+}
+
+template <std::unsigned_integral U>
+constexpr U little_endian(U value) noexcept {
+  if constexpr (std::endian::native == std::endian::big) return byte_swapped(value);
+  return value;
+}
+
+/// Writes `value` at `to`, low byte first; gives the place behind it.
+template <std::unsigned_integral U>
+std::byte* store_little(std::byte* to, U value) noexcept {
+  value = little_endian(value);
+  std::memcpy(to, &value, sizeof value);
+  return to + sizeof value;
+}
+
+template <std::unsigned_integral U>
+U load_little(const std::byte* from) noexcept {
+  U value = 0;
+  std::memcpy(&value, from, sizeof value);
+  return little_endian(value);
+}
+
+}  // namespace detail
+
+/// Appends values to a byte vector that it owns.
+class byte_writer {
+ public:
+  template <std::unsigned_integral U>
+  byte_writer& put(U value) {
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + sizeof value);
+    detail::store_little(bytes_.data() + at, value);
+    return *this;
+  }
+
+  /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
+  CAUSEWAY_DECL byte_writer& put_bytes(std::span<const std::byte> blob);
+
+  byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> take() && noexcept;
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// Reads values from untrusted bytes. After the first failure every read gives a zero or an empty view, and `finish` gives
+/// the reason. Views point into the input. Allocates nothing (but for the message of an error).
+class byte_reader {
+ public:
+  explicit byte_reader(std::span<const std::byte> input) noexcept : rest_{input} {}
+
+  template <std::unsigned_integral U>
+  U get() noexcept {
+    if (!require(sizeof(U))) return 0;
+    const U value = detail::load_little<U>(rest_.data());
+    rest_ = rest_.subspan(sizeof(U));
+    return value;
+  }
+
+  /// A blob of at most `limit` bytes behind its u32 length.
+  CAUSEWAY_DECL std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
+
+  /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
+  /// stranger sent can be shown on a terminal.
+  CAUSEWAY_DECL std::string get_text(std::size_t limit);
+
+  /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
+  void refuse() noexcept { set_failed(state::over_limit); }
+
+  [[nodiscard]] bool ok() const noexcept { return state_ == state::good; }
+  [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
+
+  /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
+  CAUSEWAY_DECL [[nodiscard]] result<void> finish(std::string_view what) const;
+
+ private:
+  enum class state : std::uint8_t { good, truncated, over_limit };
+
+  CAUSEWAY_DECL bool require(std::size_t n) noexcept;
+
+  CAUSEWAY_DECL void set_failed(state why) noexcept;
+
+  std::span<const std::byte> rest_;
+  state state_ = state::good;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_CODEC_HPP
+
+// ---- causeway/net/impl/codec.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
+#define CAUSEWAY_NET_IMPL_CODEC_IPP
+
+// Bodies of net/codec.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL std::vector<std::byte> byte_writer::take() && noexcept { return std::move(bytes_); }
+
+CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
+  CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
+  put(static_cast<std::uint32_t>(blob.size()));
+  bytes_.insert(bytes_.end(), blob.begin(), blob.end());
+  return *this;
+}
+
+CAUSEWAY_DECL std::span<const std::byte> byte_reader::get_bytes(std::size_t limit) noexcept {
+  const auto length = get<std::uint32_t>();
+  if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
+  if (!require(length)) return {};
+  const auto view = rest_.first(length);
+  rest_ = rest_.subspan(length);
+  return view;
+}
+
+CAUSEWAY_DECL std::string byte_reader::get_text(std::size_t limit) {
+  const auto view = get_bytes(limit);
+  std::string text;
+  text.reserve(view.size());
+  for (const std::byte b : view) {
+    const auto c = static_cast<char>(b);
+    text.push_back(c >= ' ' && c <= '~' ? c : '?');
+  }
+  return text;
+}
+
+CAUSEWAY_DECL result<void> byte_reader::finish(std::string_view what) const {
+  if (state_ == state::over_limit) {
+    return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
+  }
+  if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
+  if (!rest_.empty()) {
+    return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
+  }
+  return {};
+}
+
+CAUSEWAY_DECL bool byte_reader::require(std::size_t n) noexcept {
+  if (!ok()) return false;
+  if (rest_.size() >= n) return true;
+  set_failed(state::truncated);
+  return false;
+}
+
+CAUSEWAY_DECL void byte_reader::set_failed(state why) noexcept {
+  if (ok()) state_ = why;
+  rest_ = {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_CODEC_IPP
+#endif
+
+// ---- causeway/parallel/elastic/step_turns.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_TURNS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STEP_TURNS_HPP
+
+// What peers do together between two steps, one after the other: evaluations, in the order in which all of them ask for
+// them, and then the step. Who comes late is told what it missed, or that it did miss it, and nobody waits in vain.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What a peer says of itself when peers meet.
+struct step_turn {
+  std::uint32_t evaluated = 0;                             ///< evaluations that it is through with since the last step
+  bool trains = true;                                      ///< it makes the step next; else an evaluation
+  double last = std::numeric_limits<double>::quiet_NaN();  ///< what the last of those came to; not a number: unknown
+
+  /// Rises from turn to turn.
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t order() const noexcept;
+};
+
+/// A peer's turns.
+class step_turns {
+ public:
+  /// `state` names the parameters that it holds: those of another state begin anew.
+  CAUSEWAY_DECL void at(std::uint64_t state) noexcept;
+
+  [[nodiscard]] step_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
+
+  /// This evaluation is over; `sum`: not a number where nobody told.
+  CAUSEWAY_DECL void came_to(double sum) noexcept;
+
+ private:
+  std::uint64_t state_ = 0;
+  std::uint32_t evaluated_ = 0;
+  double last_ = std::numeric_limits<double>::quiet_NaN();
+};
+
+/// The turn of those who are furthest.
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t furthest(std::span<const step_turn> all) noexcept;
+
+/// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
+CAUSEWAY_DECL [[nodiscard]] double missed(const step_turn& own, std::span<const step_turn> all) noexcept;
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_TURNS_HPP
+
+// ---- causeway/parallel/elastic/impl/step_turns.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_TURNS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_TURNS_IPP
+
+// Bodies of parallel/elastic/step_turns.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::uint32_t step_turn::order() const noexcept {
+  return trains ? std::numeric_limits<std::uint32_t>::max() : evaluated;
+}
+
+CAUSEWAY_DECL void step_turns::at(std::uint64_t state) noexcept {
+  if (state == state_) return;
+  state_ = state;
+  evaluated_ = 0;
+  last_ = std::numeric_limits<double>::quiet_NaN();
+}
+
+CAUSEWAY_DECL void step_turns::came_to(double sum) noexcept {
+  ++evaluated_;
+  last_ = sum;
+}
+
+CAUSEWAY_DECL std::uint32_t furthest(std::span<const step_turn> all) noexcept {
+  std::uint32_t most = 0;
+  for (const step_turn& t : all) most = std::max(most, t.order());
+  return most;
+}
+
+CAUSEWAY_DECL double missed(const step_turn& own, std::span<const step_turn> all) noexcept {
+  for (const step_turn& t : all) {
+    if (t.evaluated == own.evaluated + 1 && std::isfinite(t.last)) return t.last;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_TURNS_IPP
+#endif
+
+// ---- causeway/parallel/elastic/peer_inventory.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_PEER_INVENTORY_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_PEER_INVENTORY_HPP
+
+// What the peers of an attempt tell each other before they can agree on a layout: who they are and what they hold.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What must be equal on all peers, and is checked.
+struct pipeline_agreement {
+  std::uint64_t hash = 0;  ///< of model, schedule, codec, recovery
+  std::int64_t layers = 0;
+  std::uint32_t micro_batches = 0;
+};
+
+namespace detail {
+
+inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
+
+CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r);
+
+/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
+CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty);
+
+}  // namespace detail
+
+namespace detail {
+
+CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all);
+
+/// Rising and apart.
+CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers);
+
+CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b);
+
+CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers);
+
+}  // namespace detail
+
+/// What a peer says when peers meet.
+struct peer_inventory {
+  stage::present_peer peer;
+  step_turn turn;
+  std::uint64_t storage = 0;  ///< block_store::identity; 0: it has none
+};
+
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const peer_inventory& m, std::uint64_t agreed);
+
+/// errc::wrong_model: another model or other options than ours.
+CAUSEWAY_DECL [[nodiscard]] result<peer_inventory> decode_peer_inventory(std::span<const std::byte> bytes,
+                                                                         const pipeline_agreement& ours);
+
+/// The peers of an attempt, and the transport's number of each.
+struct cluster_inventory {
+  stage::cluster_snapshot snapshot;
+  std::vector<net::peer_index> index_of;  ///< [place in snapshot.peers]
+  net::peer_index self = 0;               ///< place of this peer
+  std::vector<step_turn> turns;           ///< [place]
+  std::vector<std::uint64_t> storages;    ///< [place], see peer_inventory
+};
+
+/// From and to everybody; 73 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
+/// the step.
+CAUSEWAY_DECL result<cluster_inventory> gather_inventory(net::any_transport& transport, const net::message_id& id,
+                                                         const peer_inventory& own, const pipeline_agreement& ours,
+                                                         const collective::collective_options& options);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_PEER_INVENTORY_HPP
+
+// ---- causeway/parallel/elastic/impl/peer_inventory.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PEER_INVENTORY_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PEER_INVENTORY_IPP
+
+// Bodies of parallel/elastic/peer_inventory.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
+
+CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r) {
+  w.put(static_cast<std::uint64_t>(r.first)).put(static_cast<std::uint64_t>(r.last));
+}
+
+CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
+  const auto first = r.get<std::uint64_t>(), last = r.get<std::uint64_t>();
+  const auto most = static_cast<std::uint64_t>(layers);
+  if (last > most || first > last || (first == last && !may_be_empty)) r.refuse();
+  return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(last)};
+}
+
+CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all) {
+  CAUSEWAY_EXPECT(all.size() <= most_ranges);
+  w.put(static_cast<std::uint32_t>(all.size()));
+  for (const nn::block_range& r : all) put_range(w, r);
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
+  std::vector<nn::block_range> all;
+  const auto ranges = r.get<std::uint32_t>();
+  if (ranges > most_ranges) r.refuse();
+  for (std::uint32_t i = 0; i < ranges && r.ok(); ++i) {
+    all.push_back(get_range(r, layers, false));
+    if (i > 0 && all[i].first <= all[i - 1].last) r.refuse();
+  }
+  return all;
+}
+
+CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b) {
+  w.put(b.name);
+  if (b.name == 0) return;
+  w.put(b.replicas).put(b.stages).put(b.stage);
+  put_ranges(w, b.keeps);
+}
+
+CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers) {
+  stage::begun_step b;
+  b.name = r.get<std::uint64_t>();
+  if (!r.ok() || b.name == 0) return b;
+  b.replicas = r.get<std::uint32_t>();
+  b.stages = r.get<std::uint32_t>();
+  b.stage = r.get<std::uint32_t>();
+  b.keeps = get_ranges(r, layers);
+  if (replica >= b.replicas || b.stage >= b.stages || b.stages > static_cast<std::uint64_t>(layers)) r.refuse();
+  return b;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::vector<std::byte> encode(const peer_inventory& m, std::uint64_t agreed) {
+  const stage::present_peer& p = m.peer;
+  net::byte_writer w;
+  w.put(agreed).put(p.id).put(p.replica);
+  detail::put_range(w, p.computes);
+  detail::put_ranges(w, p.holds);
+  w.put(static_cast<std::uint32_t>(p.squares.size()));
+  for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
+  detail::put_begun(w, p.begun);
+  w.put(m.storage)
+      .put(m.turn.evaluated)
+      .put(static_cast<std::uint8_t>(m.turn.trains))
+      .put(std::bit_cast<std::uint64_t>(m.turn.last));
+  return std::move(w).take();
+}
+
+CAUSEWAY_DECL result<peer_inventory> decode_peer_inventory(std::span<const std::byte> bytes,
+                                                           const pipeline_agreement& ours) {
+  net::byte_reader r{bytes};
+  const auto agreed = r.get<std::uint64_t>();
+  if (r.ok() && agreed != ours.hash) {
+    return fail(errc::wrong_model, "", "it has another model, schedule, codec, recovery or number of micro-batches");
+  }
+  peer_inventory m;
+  stage::present_peer& p = m.peer;
+  p.id = r.get<std::uint64_t>();
+  p.replica = r.get<std::uint32_t>();
+  p.computes = detail::get_range(r, ours.layers, true);
+  p.holds = detail::get_ranges(r, ours.layers);
+  const auto squares = r.get<std::uint32_t>();
+  if (squares > ours.layers) r.refuse();
+  for (std::uint32_t i = 0; i < squares && r.ok(); ++i) {
+    p.squares.push_back(std::bit_cast<double>(r.get<std::uint64_t>()));
+    if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
+  }
+  p.begun = detail::get_begun(r, p.replica, ours.layers);
+  m.storage = r.get<std::uint64_t>();
+  m.turn.evaluated = r.get<std::uint32_t>();
+  const auto trains = r.get<std::uint8_t>();
+  if (trains > 1) r.refuse();
+  m.turn.trains = trains == 1;
+  m.turn.last = std::bit_cast<double>(r.get<std::uint64_t>());
+  CAUSEWAY_TRY(r.finish("what a peer holds"));
+  return m;
+}
+
+CAUSEWAY_DECL result<cluster_inventory> gather_inventory(net::any_transport& transport, const net::message_id& id,
+                                                         const peer_inventory& own, const pipeline_agreement& ours,
+                                                         const collective::collective_options& options) {
+  const std::size_t most = 128 + 32 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
+  std::vector<std::vector<std::byte>> all(transport.size());
+  if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
+  std::vector<std::pair<peer_inventory, net::peer_index>> peers;
+  for (net::peer_index p = 0; p < transport.size(); ++p) {
+    auto one = p == transport.self() ? result<peer_inventory>{own} : decode_peer_inventory(all[p], ours);
+    if (!one) {
+      if (one.error().where.empty()) one.error().where = "peer " + std::to_string(p);
+      return one.error();
+    }
+    peers.emplace_back(std::move(*one), p);
+  }
+  std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.peer.id < b.first.peer.id; });
+  cluster_inventory inventory;
+  inventory.snapshot.layers = ours.layers;
+  inventory.snapshot.micro_batches = ours.micro_batches;
+  for (auto& [member, index] : peers) {
+    if (!inventory.snapshot.peers.empty() && inventory.snapshot.peers.back().id == member.peer.id) {
+      return fail(errc::protocol, "peer " + std::to_string(index), "it says to be another one");
+    }
+    if (index == transport.self()) inventory.self = static_cast<net::peer_index>(inventory.index_of.size());
+    inventory.snapshot.peers.push_back(std::move(member.peer));
+    inventory.turns.push_back(member.turn);
+    inventory.storages.push_back(member.storage);
+    inventory.index_of.push_back(index);
+  }
+  return inventory;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_PEER_INVENTORY_IPP
+#endif
+
+// ---- causeway/parallel/elastic/cohort_exchange.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORT_EXCHANGE_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_COHORT_EXCHANGE_HPP
+
+// What peers of pipelines whose replicas take steps of their own tell each other when they meet, beside what they hold.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// `own` of every peer of `transport`, by its numbers. Values travel as they lie in memory.
+template <class T>
+result<std::vector<T>> of_all(auto& transport, const net::message_id& id, const T& own,
+                              const collective::collective_options& options) {
+  std::vector<T> all(transport.size(), own);
+  if (all.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(transport, id, std::as_bytes(std::span{&own, 1}),
+                                        std::as_writable_bytes(std::span{all}), options));
+  }
+  return all;
+}
+
+/// What a peer says before gradients are exchanged by the communication policy.
+struct exchange_share {
+  double loss = 0;           ///< of its part of the batch
+  std::uint64_t state = 0;   ///< names what the policy keeps alike, as step_record::state
+  std::uint64_t memory = 0;  ///< names what an exchange remembers
+};
+CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state,
+                                                                  const exchange_state& kept);
+
+/// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer
+/// calls it if one does. Bytes: that, and one, from and to everybody. errc::not_found: nobody has it.
+CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const exchange_state& state,
+                                      bool has, const collective::collective_options& options);
+
+/// What exchange_state::alike holds, as a block_store keeps it, and back.
+CAUSEWAY_DECL [[nodiscard]] std::vector<float> as_numbers(const exchange_state& state);
+CAUSEWAY_DECL void put_numbers(const exchange_state& state, std::span<const float> numbers);
+
+/// Evaluations before the next step, as the peers of a replica are through with them.
+struct replica_evaluations {
+  std::uint64_t through_with = 0;                            ///< the first of them
+  double missed = std::numeric_limits<double>::quiet_NaN();  ///< what the one came to that `own` wants; unknown
+};
+
+/// Of this replica; `own` is this peer's word.
+CAUSEWAY_DECL [[nodiscard]] replica_evaluations evaluations_in(const stage::replica& r, const cluster_inventory& inventory,
+                                                               std::span<const cohort_member> members,
+                                                               const cohort_member& own);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_COHORT_EXCHANGE_HPP
+
+// ---- causeway/parallel/elastic/impl/cohort_exchange.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
+
+// Bodies of parallel/elastic/cohort_exchange.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, const exchange_state& kept) {
+  hasher memory;
+  if (kept.memory) {
+    for (const auto part : kept.memory()) memory.add(part);
+  }
+  return {loss, state, memory.finish()};
+}
+
+CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const exchange_state& state,
+                                      bool has, const collective::collective_options& options) {
+  std::vector<std::byte> own;
+  for (const auto part : state.alike) own.insert(own.end(), part.begin(), part.end());
+  own.push_back(std::byte{has});
+  std::vector<std::byte> all(own.size() * transport.size());
+  if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, own, std::span{all}, options));
+  if (has) return {};
+  for (std::size_t of = 0; of < all.size(); of += own.size()) {
+    if (all[of + own.size() - 1] != std::byte{1}) continue;
+    auto from = all.begin() + static_cast<std::ptrdiff_t>(of);
+    for (const auto part : state.alike) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    }
+    return {};
+  }
+  return fail(errc::not_found, "round",
+              "nobody who is there has taken part in the last one; start a peer that has, where it ran");
+}
+
+CAUSEWAY_DECL std::vector<float> as_numbers(const exchange_state& state) {
+  std::vector<std::byte> bytes;
+  for (const auto part : state.alike) bytes.insert(bytes.end(), part.begin(), part.end());
+  std::vector<float> numbers((bytes.size() + sizeof(float) - 1) / sizeof(float));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+CAUSEWAY_DECL void put_numbers(const exchange_state& state, std::span<const float> numbers) {
+  auto from = std::as_bytes(numbers).begin();
+  for (const auto part : state.alike) {
+    std::copy_n(from, part.size(), part.begin());
+    from += static_cast<std::ptrdiff_t>(part.size());
+  }
+}
+
+CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const cluster_inventory& inventory,
+                                                 std::span<const cohort_member> members, const cohort_member& own) {
+  replica_evaluations known;
+  const auto& peers = inventory.snapshot.peers;
+  for (std::size_t p = 0; p < peers.size(); ++p) {
+    const auto is_there = [&](const stage::assignment& s) { return s.peer == peers[p].id; };
+    const cohort_member& m = members[p];
+    if (m.steps != own.steps || m.evaluated <= known.through_with) continue;
+    if (std::none_of(r.assignments.begin(), r.assignments.end(), is_there)) continue;
+    known.through_with = m.evaluated;
+    if (own.cohort != 0 && m.cohort == own.cohort && m.evaluated == own.evaluated + 1) known.missed = m.evaluation;
+  }
+  return known;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
+#endif
+
+// ---- causeway/parallel/elastic/interpolated_blocks.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_INTERPOLATED_BLOCKS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_INTERPOLATED_BLOCKS_HPP
+
+// Blocks that nobody has any more, and what they are made of: the average of the neighbouring stages, weighted by the
+// squared norms of their gradients (CheckFree, Blagoev et al., 2025).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Blocks in a row that no peer of the snapshot holds.
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> lost_runs(const stage::cluster_snapshot& g);
+
+/// W = share · W_before + (1 - share) · W_behind.
+struct made_up_block {
+  std::int64_t block = 0;
+  std::int64_t before = 0;
+  std::int64_t behind = 0;
+  float share = 0.5F;
+};
+
+/// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
+/// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
+CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up_for(const stage::cluster_snapshot& g);
+
+/// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+                                                               const stage::cluster_snapshot& g);
+
+/// The parameters alone, out of contents with `moments` times as much behind them.
+CAUSEWAY_DECL [[nodiscard]] block_contents parameters_of(block_contents all, std::size_t moments);
+
+/// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
+/// first and the last block have more than the others, in front of and behind what is theirs.
+CAUSEWAY_DECL [[nodiscard]] block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+                                                   std::span<const float> before, std::span<const float> behind);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_INTERPOLATED_BLOCKS_HPP
+
+// ---- causeway/parallel/elastic/impl/interpolated_blocks.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_INTERPOLATED_BLOCKS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_INTERPOLATED_BLOCKS_IPP
+
+// Bodies of parallel/elastic/interpolated_blocks.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::cluster_snapshot& g) {
+  std::vector<nn::block_range> runs;
+  for (std::int64_t b = 0; b < g.layers; ++b) {
+    if (g.somebody_holds(b)) continue;
+    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
+    runs.back().last = b + 1;
+  }
+  return runs;
+}
+
+CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::cluster_snapshot& g) {
+  const auto squares = [&](std::int64_t block) { return g.peers[g.first_holder(block)].squares_of(block); };
+  std::vector<made_up_block> all;
+  for (const nn::block_range& lost : lost_runs(g)) {
+    std::int64_t from = lost.first, to = lost.last;  // blocks [from, lost.first) and [lost.last, to) are there
+    while (from > 0 && lost.first - from < lost.size() && g.somebody_holds(from - 1)) --from;
+    while (to < g.layers && to - lost.last < lost.size() && g.somebody_holds(to)) ++to;
+    double before = 0, behind = 0;
+    for (std::int64_t b = from; b < lost.first; ++b) before += squares(b);
+    for (std::int64_t b = lost.last; b < to; ++b) behind += squares(b);
+    const double share = before + behind > 0 ? before / (before + behind) : 0.5;
+    for (std::int64_t b = lost.first; b < lost.last; ++b) {
+      all.push_back({b, std::max(from, b - lost.size()), std::min(to - 1, b + lost.size()), static_cast<float>(share)});
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+                                                 const stage::cluster_snapshot& g) {
+  std::vector<block_move> moves;
+  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
+    const stage::assignment* const assignment = to.find(g.peers[p].id);
+    for (const made_up_block& m : lost) {
+      if (assignment == nullptr || !assignment->holds(m.block)) continue;
+      for (const std::int64_t from : {m.before, m.behind}) {
+        const block_move move{from, static_cast<net::peer_index>(g.first_holder(from)), p};
+        if (std::find(moves.begin(), moves.end(), move) == moves.end()) moves.push_back(move);
+      }
+    }
+  }
+  return moves;
+}
+
+CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments) {
+  all.resize(all.size() / (1 + moments));
+  return all;
+}
+
+CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+                                     std::span<const float> before, std::span<const float> behind) {
+  const std::size_t count = size / (1 + moments);
+  const std::span<const float> a = m.before == 0 ? before.last(count) : before.first(count);
+  const std::span<const float> b = behind.first(count);  // never the first block
+  block_contents made(size, 0.0F);
+  for (std::size_t i = 0; i < count; ++i) made[i] = m.share * a[i] + (1.0F - m.share) * b[i];
+  return made;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_INTERPOLATED_BLOCKS_IPP
+#endif
+
 // ---- causeway/tensor/scratch.hpp ----
 #ifndef CAUSEWAY_TENSOR_SCRATCH_HPP
 #define CAUSEWAY_TENSOR_SCRATCH_HPP
@@ -19592,140 +23098,6 @@ CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, float*, float*, std::i
                       embedding_backward_kernel)
 
 #endif  // CAUSEWAY_KERNELS_EMBEDDING_HPP
-
-// ---- causeway/nn/declaration.hpp ----
-#ifndef CAUSEWAY_NN_DECLARATION_HPP
-#define CAUSEWAY_NN_DECLARATION_HPP
-
-// How a family says which parameters it has and how each starts. Only matrices and tables start at random. A peer that
-// holds a part of the model declares all of it and gets what is its own: the rest is counted, so that a parameter starts
-// the same wherever it is held, but takes no memory.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-/// How a parameter starts: normal with this mean and deviation.
-struct initial_distribution {
-  float mean = 0.0F;
-  float deviation = 0.0F;
-  std::size_t number = 0;  ///< of the parameter among all of the whole model
-};
-
-/// The segment of a parameter that this peer does not hold.
-inline constexpr std::size_t not_held = static_cast<std::size_t>(-1);
-
-/// Segments that are added up for every token and position.
-struct embedding_tables {
-  std::size_t tokens = not_held;     ///< [vocabulary, width]
-  std::size_t positions = not_held;  ///< [context, width]; `not_held` also where there is no such table
-};
-
-/// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
-inline constexpr float initial_deviation = 0.02F;
-CAUSEWAY_DECL [[nodiscard]] float residual_deviation(std::int64_t layers) noexcept;
-
-/// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
-class declaration {
- public:
-  /// `store` gets what belongs to `part` of a model with `layers` blocks.
-  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers);
-
-  /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
-  void in_block(std::int64_t block) noexcept { block_ = block; }
-
-  /// A token table; one that is the output layer too is held at both ends.
-  CAUSEWAY_DECL std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
-
-  CAUSEWAY_DECL std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
-  CAUSEWAY_DECL std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
-                                   float deviation = initial_deviation);
-  CAUSEWAY_DECL std::size_t vector(std::string name, std::int64_t size, float value);
-
-  [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
-
- private:
-  CAUSEWAY_DECL std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
-                                initial_distribution d, bool also_here = false);
-
-  parameter_store& store_;
-  model_part part_;
-  std::int64_t layers_;
-  std::vector<initial_distribution> initial_;
-  std::size_t declared_ = 0;
-  std::int64_t block_ = -1;
-};
-
-/// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
-/// number of threads, and however the model is cut. Parameters that `kept` names are left as they are.
-CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                                std::uint64_t seed, std::span<const parameter_segment> kept = {});
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_DECLARATION_HPP
-
-// ---- causeway/nn/impl/declaration.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
-#define CAUSEWAY_NN_IMPL_DECLARATION_IPP
-
-// Bodies of nn/declaration.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
-  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
-}
-
-CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers)
-    : store_{store}, part_{part}, layers_{layers} {}
-
-CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
-  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
-             tied && part_.holds_parameters(layers_, layers_));
-}
-
-CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
-  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
-}
-
-CAUSEWAY_DECL std::size_t declaration::matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
-                                              float deviation) {
-  return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
-}
-
-CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t size, float value) {
-  return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
-}
-
-CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
-                                           initial_distribution d, bool also_here) {
-  d.number = declared_++;
-  if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
-  initial_.push_back(d);
-  return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
-}
-
-CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                                std::uint64_t seed, std::span<const parameter_segment> kept) {
-  for (std::size_t i = 0; i < store.segments().size(); ++i) {
-    const auto& s = store.segments()[i];
-    if (std::any_of(kept.begin(), kept.end(), [&](const auto& k) { return k.name == s.name; })) continue;
-    float* values = store.value(i);
-    pool.for_range(s.rows, 1, [&, d = initial[i]](index_range part) {
-      for (std::int64_t row = part.begin; row < part.end; ++row) {
-        rng random{seed, mix(d.number, static_cast<std::uint64_t>(row), 0x696E6974U)};
-        for (std::int64_t j = 0; j < s.columns; ++j) {
-          values[row * s.columns + j] = d.deviation == 0.0F ? d.mean : d.mean + d.deviation * random.normal();
-        }
-      }
-    });
-  }
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_IMPL_DECLARATION_IPP
-#endif
 
 // ---- causeway/tensor/shape.hpp ----
 #ifndef CAUSEWAY_TENSOR_SHAPE_HPP
@@ -20179,222 +23551,6 @@ CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_bat
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
 
 #endif  // CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
-#endif
-
-// ---- causeway/plan/schedule.hpp ----
-#ifndef CAUSEWAY_PLAN_SCHEDULE_HPP
-#define CAUSEWAY_PLAN_SCHEDULE_HPP
-
-// A pipeline's schedule as data: what each rank does with the micro-batches of one step, in order. Generators write it
-// (schedules.hpp), one validator reads it (schedule_check.hpp), one cursor walks it at run time and in simulation
-// (schedule_cursor.hpp, timeline.hpp). A schedule says nothing about time.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-/// What a rank can do with one micro-batch and one of its chunks.
-enum class work : std::uint8_t {
-  forward,          ///< keeps its activations, unless the same rank recomputes them later: then only its input
-  backward,         ///< both gradients: of the input and of the weights
-  input_gradient,   ///< the half of a backward that the stage before waits for
-  weight_gradient,  ///< the other half: any time after the input gradient
-  recompute,        ///< the activations again, from the stored input
-};
-
-/// One item of a rank's order.
-struct operation {
-  work kind = work::forward;
-  std::uint32_t micro_batch = 0;
-  std::uint32_t chunk = 0;  ///< which of the rank's chunks of the model
-
-  friend bool operator==(const operation&, const operation&) = default;
-};
-
-/// The way of a micro-batch through ranks and chunks.
-enum class stage_path : std::uint8_t {
-  round,    ///< chunk c of rank p is virtual stage c * ranks + p: through all ranks, and through all of them again
-  folded,   ///< every other chunk runs through the ranks backwards: rank 0 of two chunks has the first stage and the last,
-            ///< and the last rank hands the first chunk's output to itself
-  two_ways  ///< two chunks, each a stage of a whole pipeline: the first half of the micro-batches (the larger one) goes
-            ///< from the first rank to the last through chunks 0, the others from the last to the first through chunks 1.
-            ///< Stage s is on ranks s and ranks - 1 - s, whose gradients are added up
-};
-
-/// What each rank of a pipeline does with the micro-batches of one step, in order. The forward pass runs through virtual
-/// stages 0, 1, ..., the backward pass the other way; where those are, `path` says.
-struct schedule {
-  std::uint32_t ranks = 1;
-  std::uint32_t chunks = 1;  ///< of the model, on each rank
-  std::uint32_t micro_batches = 1;
-  bool flushes = true;  ///< one update at the end. False: a stage updates after each micro-batch's weight gradient
-  std::vector<std::vector<operation>> orders;  ///< [rank]
-  stage_path path = stage_path::round;
-
-  friend bool operator==(const schedule&, const schedule&) = default;
-};
-
-/// A place where an operation runs.
-struct stage_place {
-  std::uint32_t rank = 0;
-  std::uint32_t chunk = 0;
-
-  friend bool operator==(const stage_place&, const stage_place&) = default;
-};
-
-/// How many virtual stages a schedule has.
-[[nodiscard]] constexpr std::uint32_t virtual_stages(const schedule& s) noexcept {
-  return s.path == stage_path::two_ways ? s.ranks : s.ranks * s.chunks;
-}
-
-/// The first micro-batch that goes from the last rank to the first, where there are two ways.
-[[nodiscard]] constexpr std::uint32_t first_back(const schedule& s) noexcept { return (s.micro_batches + 1) / 2; }
-
-/// Whether a micro-batch goes through a chunk.
-[[nodiscard]] constexpr bool goes_through(const schedule& s, std::uint32_t micro_batch, std::uint32_t chunk) noexcept {
-  return s.path != stage_path::two_ways || (micro_batch >= first_back(s)) == (chunk == 1);
-}
-
-/// The virtual stage of a place.
-[[nodiscard]] constexpr std::uint32_t virtual_stage(const schedule& s, stage_place at) noexcept {
-  const std::uint32_t rank = s.path != stage_path::round && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank;
-  return s.path == stage_path::two_ways ? rank : at.chunk * s.ranks + rank;
-}
-
-/// The place of a virtual stage, for a micro-batch: only where there are two ways does it matter which.
-[[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage,
-                                             std::uint32_t micro_batch = 0) noexcept {
-  const bool back = s.path == stage_path::two_ways && micro_batch >= first_back(s);
-  const std::uint32_t chunk = back ? 1 : stage / s.ranks, rank = stage % s.ranks;
-  return {s.path != stage_path::round && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
-}
-
-/// Whether an operation gives the gradient of the stage's input.
-[[nodiscard]] constexpr bool gives_input_gradient(work kind) noexcept {
-  return kind == work::backward || kind == work::input_gradient;
-}
-
-/// Whether an operation adds to the gradient of the stage's weights.
-[[nodiscard]] constexpr bool gives_weight_gradient(work kind) noexcept {
-  return kind == work::backward || kind == work::weight_gradient;
-}
-
-/// Where the input of `op` on `rank` comes from: the stage before for a forward, the stage after for a gradient; nothing
-/// for what needs only what the rank itself holds, as the data set for the first stage and the loss for the last.
-/// May be the same rank (`ranks` = 1, or where the path is folded).
-[[nodiscard]] constexpr std::optional<stage_place> source_of(const schedule& s, std::uint32_t rank,
-                                                             const operation& op) noexcept {
-  const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
-  if (op.kind == work::forward && stage > 0) return place_of(s, stage - 1, op.micro_batch);
-  if (gives_input_gradient(op.kind) && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1, op.micro_batch);
-  return std::nullopt;
-}
-
-/// Where the output of `op` on `rank` goes, or nothing.
-[[nodiscard]] constexpr std::optional<stage_place> target_of(const schedule& s, std::uint32_t rank,
-                                                             const operation& op) noexcept {
-  const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
-  if (op.kind == work::forward && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1, op.micro_batch);
-  if (gives_input_gradient(op.kind) && stage > 0) return place_of(s, stage - 1, op.micro_batch);
-  return std::nullopt;
-}
-
-/// The letter of a kind: F, B, I, W, R.
-[[nodiscard]] constexpr char letter(work kind) noexcept {
-  switch (kind) {
-    case work::forward: return 'F';
-    case work::backward: return 'B';
-    case work::input_gradient: return 'I';
-    case work::weight_gradient: return 'W';
-    case work::recompute: return 'R';
-  }
-  return '?';
-}
-
-/// "F3", and "F3.1" in chunk 1.
-CAUSEWAY_DECL [[nodiscard]] std::string to_string(const operation& op);
-
-/// What a rank holds, in units of one micro-batch in one chunk.
-struct held_memory {
-  std::int64_t activations = 0;  ///< from a forward or recompute to the weight gradient
-  std::int64_t inputs = 0;       ///< of forwards whose activations are recomputed, up to the recompute
-
-  constexpr held_memory& operator+=(const held_memory& other) noexcept {
-    activations += other.activations;
-    inputs += other.inputs;
-    return *this;
-  }
-  [[nodiscard]] constexpr bool within(const held_memory& bound) const noexcept {
-    return activations <= bound.activations && inputs <= bound.inputs;
-  }
-  friend bool operator==(const held_memory&, const held_memory&) = default;
-};
-
-/// The larger of each.
-[[nodiscard]] constexpr held_memory larger(const held_memory& a, const held_memory& b) noexcept {
-  return {std::max(a.activations, b.activations), std::max(a.inputs, b.inputs)};
-}
-
-/// What each operation of a rank adds to (or frees from) what the rank holds. Operations must name micro-batches and
-/// chunks that the schedule has.
-CAUSEWAY_DECL [[nodiscard]] std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank);
-
-/// The most that a rank holds at one time if it follows its order.
-CAUSEWAY_DECL [[nodiscard]] held_memory peak_memory(const schedule& s, std::uint32_t rank);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_SCHEDULE_HPP
-
-// ---- causeway/plan/impl/schedule.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
-#define CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
-
-// Bodies of plan/schedule.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::string to_string(const operation& op) {
-  std::string text = letter(op.kind) + std::to_string(op.micro_batch);
-  if (op.chunk > 0) text += '.' + std::to_string(op.chunk);
-  return text;
-}
-
-CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank) {
-  CAUSEWAY_EXPECT(rank < s.orders.size());
-  const std::vector<operation>& order = s.orders[rank];
-  const auto unit = [&](const operation& op) {
-    CAUSEWAY_EXPECT(op.chunk < s.chunks && op.micro_batch < s.micro_batches);
-    return std::size_t{op.chunk} * s.micro_batches + op.micro_batch;
-  };
-  std::vector<bool> recomputed(std::size_t{s.chunks} * s.micro_batches);
-  for (const operation& op : order) {
-    if (op.kind == work::recompute) recomputed[unit(op)] = true;
-  }
-  std::vector<held_memory> changes;
-  changes.reserve(order.size());
-  for (const operation& op : order) {
-    switch (op.kind) {
-      case work::forward: changes.push_back(recomputed[unit(op)] ? held_memory{0, 1} : held_memory{1, 0}); break;
-      case work::recompute: changes.push_back({1, -1}); break;
-      case work::input_gradient: changes.push_back({0, 0}); break;  // the weight gradient needs the activations, too
-      default: changes.push_back({-1, 0}); break;
-    }
-  }
-  return changes;
-}
-
-CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank) {
-  held_memory now, peak;
-  for (const held_memory& change : memory_changes(s, rank)) {
-    now += change;
-    peak = larger(peak, now);
-  }
-  return peak;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
 #endif
 
 // ---- causeway/parallel/pipeline/pipeline_exchange.hpp ----
@@ -21026,10 +24182,6 @@ class pipeline_mailbox {
   }
   pipeline_mailbox(const pipeline_mailbox&) = delete;
   pipeline_mailbox& operator=(const pipeline_mailbox&) = delete;
-  ~pipeline_mailbox() {
-    for (line& l : lines_) cancel(l.expected);
-    cancel(sent_);
-  }
 
   /// Whether what `op` gives goes to another stage of this rank: then it is not for the mailbox.
   [[nodiscard]] bool stays(const plan::operation& op) const {
@@ -21046,7 +24198,7 @@ class pipeline_mailbox {
   [[nodiscard]] bool arrived(const plan::operation& op) const {
     if (!has_input(op)) return true;
     const line& l = lines_[line_of(op)];
-    return l.is_next(op.micro_batch) && view_.done(l.expected.front().op);
+    return l.is_next(op.micro_batch) && l.expected.front().op.done();
   }
 
   /// Waits for the input of `op`, without taking it.
@@ -21084,7 +24236,8 @@ class pipeline_mailbox {
     CAUSEWAY_TRY(reap(false));
     sent_.push_back(std::move(p));
     transfer& last = sent_.back();
-    last.op = view_.send(target_of(op), id_of(c, op.micro_batch), std::span<const std::byte>{last.bytes}.first(last.moved));
+    const auto bytes = std::span<const std::byte>{last.bytes}.first(last.moved);
+    last.op = {view_, view_.send(target_of(op), id_of(c, op.micro_batch), bytes)};
     return {};
   }
 
@@ -21093,9 +24246,9 @@ class pipeline_mailbox {
 
  private:
   struct transfer {
-    net::operation op = 0;
     std::vector<std::byte> bytes;
     std::size_t moved = 0;
+    net::scoped_operation op{};
   };
   // What comes over one boundary of one chunk.
   struct line {
@@ -21176,7 +24329,7 @@ class pipeline_mailbox {
       const std::uint32_t m = l.due[l.taken + l.expected.size()];
       const auto c = crossing_of(l.way, l.edge, m);
       l.expected.push_back({.bytes = buffer(codec_.most_bytes(c))});
-      l.expected.back().op = view_.receive(source_of(l, m), id_of(c, m), l.expected.back().bytes);
+      l.expected.back().op = {view_, view_.receive(source_of(l, m), id_of(c, m), l.expected.back().bytes)};
     }
   }
 
@@ -21191,13 +24344,13 @@ class pipeline_mailbox {
   }
 
   result<void> finish(transfer& p) {
-    if (p.op == 0) return {};
-    CAUSEWAY_ASSIGN(p.moved, view_.wait(std::exchange(p.op, 0), setup_.deadline));
+    if (!p.op.started()) return {};
+    CAUSEWAY_ASSIGN(p.moved, p.op.wait(setup_.deadline));
     return {};
   }
 
   result<void> reap(bool all) {
-    while (!sent_.empty() && (all || view_.done(sent_.front().op))) {
+    while (!sent_.empty() && (all || sent_.front().op.done())) {
       CAUSEWAY_TRY(finish(sent_.front()));
       spare_.push_back(std::move(sent_.front().bytes));
       sent_.pop_front();
@@ -21205,16 +24358,10 @@ class pipeline_mailbox {
     return {};
   }
 
-  void cancel(std::deque<transfer>& transfers) {
-    for (transfer& p : transfers) {
-      if (p.op != 0) (void)view_.wait(p.op, time_point{});  // a deadline in the past cancels
-    }
-  }
-
   collective::group_view& view_;
   Codec& codec_;
   mailbox_setup setup_;
-  std::vector<line> lines_;  // [chunk]: forward, backward
+  std::deque<line> lines_;  // [chunk]: forward, backward; a deque moves no operations that are under way
   std::deque<transfer> sent_;
   std::vector<std::vector<std::byte>> spare_;
   std::vector<float> base_;
@@ -25467,7 +28614,6 @@ template void packed_gemm::multiply(thread_pool&, scratch&, const gemm_args<bf16
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include <map>
 #include <unordered_map>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
@@ -28140,122 +31286,6 @@ CAUSEWAY_DECL schedule with_recompute(const schedule& s) {
 #endif  // CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
 #endif
 
-// ---- causeway/plan/stage_costs.hpp ----
-#ifndef CAUSEWAY_PLAN_STAGE_COSTS_HPP
-#define CAUSEWAY_PLAN_STAGE_COSTS_HPP
-
-// What a pipeline's stages and the links between them cost, in seconds and bytes: the delay and bandwidth model of
-// CrossPipe and Varuna's calibration. Also jitter: how much one operation or message differs from that.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-/// Seconds that one micro-batch takes in one virtual stage.
-struct stage_cost {
-  double forward = 1;
-  double input_gradient = 1;
-  double weight_gradient = 1;
-  double recompute = 1;
-
-  /// Of one operation; a backward is both halves.
-  [[nodiscard]] constexpr double of(work kind) const noexcept {
-    switch (kind) {
-      case work::forward: return forward;
-      case work::backward: return input_gradient + weight_gradient;
-      case work::input_gradient: return input_gradient;
-      case work::weight_gradient: return weight_gradient;
-      case work::recompute: return recompute;
-    }
-    return 0;
-  }
-};
-
-/// What it takes from one virtual stage to the next. A message occupies its link for bytes / bytes_per_second and arrives
-/// `latency` seconds later. A link carries one message at a time in each direction, and a sender does not wait.
-struct edge_cost {
-  double latency = 0;         ///< seconds
-  double bytes_forward = 0;   ///< activations of one micro-batch
-  double bytes_backward = 0;  ///< their gradients
-  double bytes_per_second = std::numeric_limits<double>::infinity();
-};
-
-/// The costs of a pipeline. Virtual stages of the same rank share its links.
-struct stage_costs {
-  std::vector<stage_cost> stages;  ///< [virtual stage]
-  std::vector<edge_cost> edges;    ///< [v]: between virtual stages v and v + 1; one fewer than stages
-};
-
-/// Stages that are all alike, and so are their links.
-CAUSEWAY_DECL [[nodiscard]] stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
-                                                    const edge_cost& edge = {});
-
-/// How far operations and messages take another time than their cost: each has a factor of its own,
-/// exp(sigma z - sigma^2 / 2) with z standard normal, so that its mean is 1. The factor depends on the seed and on what it
-/// is for, not on when it is drawn: different orders of the same operations meet the same luck.
-struct jitter {
-  double sigma = 0;  ///< 0: none
-  std::uint64_t seed = 0;
-
-  CAUSEWAY_DECL [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const;
-};
-
-/// Whether costs are as many as the stages of a pipeline, none below 0, and none above 1e18 seconds or bytes (so that sums
-/// stay finite).
-CAUSEWAY_DECL [[nodiscard]] result<void> check(const stage_costs& costs, std::uint32_t virtual_stages);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_STAGE_COSTS_HPP
-
-// ---- causeway/plan/impl/stage_costs.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
-#define CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
-
-// Bodies of plan/stage_costs.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage, const edge_cost& edge) {
-  CAUSEWAY_EXPECT(virtual_stages > 0);
-  return {std::vector<stage_cost>(virtual_stages, stage), std::vector<edge_cost>(virtual_stages - 1, edge)};
-}
-
-CAUSEWAY_DECL double jitter::factor(std::uint32_t stage, const operation& op, bool message) const {
-  if (sigma == 0) return 1;
-  const std::uint64_t what = static_cast<std::uint64_t>(op.kind) * 2 + (message ? 1 : 0);
-  rng draw{seed, mix(stage, op.micro_batch, what)};
-  return std::exp(sigma * static_cast<double>(draw.normal()) - sigma * sigma / 2);
-}
-
-CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages) {
-  if (costs.stages.size() != virtual_stages || costs.edges.size() + 1 != virtual_stages) {
-    return fail(errc::invalid_argument, "costs",
-                "are of " + std::to_string(costs.stages.size()) + " stages and " + std::to_string(costs.edges.size()) +
-                    " edges, but the pipeline has " + std::to_string(virtual_stages) +
-                    " virtual stages, and one edge less");
-  }
-  const auto good = [](double x) { return x >= 0 && x <= 1e18; };
-  for (std::size_t v = 0; v < costs.stages.size(); ++v) {
-    const stage_cost& c = costs.stages[v];
-    if (!good(c.forward) || !good(c.input_gradient) || !good(c.weight_gradient) || !good(c.recompute))
-      return fail(errc::non_finite, "costs of stage " + std::to_string(v), "must be seconds from 0 to 1e18");
-  }
-  for (std::size_t v = 0; v < costs.edges.size(); ++v) {
-    const edge_cost& e = costs.edges[v];
-    const bool moves = e.bytes_per_second > 0 && good(std::max(e.bytes_forward, e.bytes_backward) / e.bytes_per_second);
-    if (!good(e.latency) || !good(e.bytes_forward) || !good(e.bytes_backward) || !moves) {
-      return fail(errc::non_finite, "costs of edge " + std::to_string(v),
-                  "must be from 0 to 1e18 seconds and bytes, with a bandwidth above 0 that carries them in that time");
-    }
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
-#endif
-
 // ---- causeway/plan/pipeline_clock.hpp ----
 #ifndef CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP
 #define CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP
@@ -28263,8 +31293,6 @@ CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual
 // Time in a pipeline, event by event: when ranks are free, when messages arrive, when links are busy. Who decides what a
 // rank does next is the caller: a cursor on a given order (timeline.hpp), or a rule that writes an order
 // (schedule_rules.hpp).
-
-#include <queue>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -29655,671 +32683,6 @@ result<double> evaluate_batch(Context& ctx, collective::group_view& view, std::s
 
 #endif  // CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_BATCH_HPP
 
-// ---- causeway/plan/routed_time.hpp ----
-#ifndef CAUSEWAY_PLAN_ROUTED_TIME_HPP
-#define CAUSEWAY_PLAN_ROUTED_TIME_HPP
-
-// How long a step takes in which micro-batches go different ways: each names the peer of every stage. Pipelines with a
-// dead rank whose micro-batches go to its twins (ReCycle), ranks that do two stages (Bamboo after a failover), swarms. An
-// event simulation: a peer that is free takes the gradient that is ready, of the lowest micro-batch; else a forward, if it
-// has room for its activations; else a weight gradient that was put off; else a redundant forward. With one peer for each
-// stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other. What the peers do in
-// it is also an order of work, to be run elsewhere: routed_schedule.hpp.
-
-#include <map>
-#include <set>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-struct routed_step {
-  stage_costs costs;                               ///< of P stages
-  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
-  std::uint32_t share = 1;                         ///< micro-batches of a peer without losses: with them it keeps the
-                                                   ///< activations of P - s; with more, of more in proportion
-  bool halves = false;     ///< backwards are split: input gradients first, weight gradients in what would be bubbles
-  bool shadows = false;    ///< a peer repeats the forward of the stage after its own (of the first, after the last)
-  std::uint32_t room = 0;  ///< micro-batches whose activations every peer has room for; 0: as `share` says
-};
-
-/// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
-CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches);
-
-namespace detail {
-
-class route_clock {
- public:
-  CAUSEWAY_DECL explicit route_clock(const routed_step& step);
-
-  /// Seconds until all is done.
-  CAUSEWAY_DECL double run();
-
-  /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<operation>> take_orders();
-
- private:
-  enum kind : std::uint8_t { gradient, forward, weight, shadow, kinds };  // in the order of preference
-  using item = std::pair<std::uint32_t, std::size_t>;                     // micro-batch, stage
-
-  struct peer_state {
-    bool busy = false;
-    std::array<std::set<item>, kinds> ready;
-  };
-  // when, in which order, peer, what; a message that arrives, or an operation that ends
-  using event = std::tuple<double, std::uint64_t, std::uint32_t, kind, item, bool>;
-
-  [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
-  [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
-
-  CAUSEWAY_DECL [[nodiscard]] double seconds(kind k, const item& i) const;
-
-  CAUSEWAY_DECL [[nodiscard]] work work_of(kind k) const;
-
-  CAUSEWAY_DECL void choose(std::uint32_t peer);
-
-  CAUSEWAY_DECL void start(std::uint32_t peer, kind k, item i);
-
-  CAUSEWAY_DECL void finish(std::uint32_t peer, kind k, item i);
-
-  CAUSEWAY_DECL void send(std::uint32_t from, kind k, const item& what, std::size_t edge);
-
-  const routed_step& step_;
-  std::size_t stages_;
-  std::vector<peer_state> peers_;
-  std::vector<std::vector<operation>> orders_;
-  std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> room_;  // of (peer, stage): activations that still fit
-  std::priority_queue<event, std::vector<event>, std::greater<>> events_;
-  std::uint64_t sequence_ = 0;
-  std::size_t gradients_ = 0;  // done
-  double now_ = 0;
-};
-
-}  // namespace detail
-
-/// Seconds from the start of a step until all its work is done; without averaging gradients.
-/// Costs O(n log n) of n micro-batches times stages.
-CAUSEWAY_DECL double seconds_of(const routed_step& step);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_ROUTED_TIME_HPP
-
-// ---- causeway/plan/impl/routed_time.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
-#define CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
-
-// Bodies of plan/routed_time.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
-  std::vector<std::uint32_t> route(stages);
-  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
-  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
-  std::uint32_t peers = 0;
-  for (const auto& route : step.routes) {
-    CAUSEWAY_EXPECT(route.size() == stages_);
-    for (std::size_t s = 0; s < stages_; ++s) {
-      peers = std::max(peers, route[s] + 1);
-      ++room_[{route[s], s}];
-    }
-  }
-  for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
-    const std::size_t usual = ((stages_ - at.second) * room + step.share - 1) / step.share;
-    room = std::max<std::size_t>(1, step.room > 0 ? step.room : usual);
-  }
-  peers_.resize(peers);
-  orders_.resize(peers);
-  for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
-}
-
-CAUSEWAY_DECL std::vector<std::vector<operation>> route_clock::take_orders() { return std::move(orders_); }
-
-CAUSEWAY_DECL double route_clock::run() {
-  for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
-  std::set<std::uint32_t> awake;
-  while (!events_.empty()) {
-    now_ = std::get<0>(events_.top());
-    for (awake.clear(); !events_.empty() && std::get<0>(events_.top()) == now_; events_.pop()) {
-      const auto [when, sequence, peer, k, what, ends] = events_.top();
-      if (ends)
-        finish(peer, k, what);
-      else
-        peers_[peer].ready[k].insert(what);
-      awake.insert(peer);
-    }
-    for (const std::uint32_t p : awake) choose(p);
-  }
-  CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
-  return now_;
-}
-
-CAUSEWAY_DECL double route_clock::seconds(kind k, const item& i) const {
-  const stage_cost& c = step_.costs.stages[i.second];
-  if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
-  if (k == weight) return c.weight_gradient;
-  return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
-}
-
-CAUSEWAY_DECL work route_clock::work_of(kind k) const {
-  if (k == forward) return work::forward;
-  if (k == weight) return work::weight_gradient;
-  return step_.halves ? work::input_gradient : work::backward;
-}
-
-CAUSEWAY_DECL void route_clock::choose(std::uint32_t peer) {
-  peer_state& p = peers_[peer];
-  if (p.busy) return;
-  for (int k = 0; k < kinds; ++k) {
-    for (const item& i : p.ready[static_cast<std::size_t>(k)]) {
-      if (k == forward && room_[{peer, i.second}] == 0) continue;
-      start(peer, static_cast<kind>(k), i);
-      return;
-    }
-  }
-}
-
-CAUSEWAY_DECL void route_clock::start(std::uint32_t peer, kind k, item i) {
-  peers_[peer].ready[k].erase(i);
-  peers_[peer].busy = true;
-  if (k == forward) --room_[{peer, i.second}];
-  if (k != shadow) orders_[peer].push_back({work_of(k), i.first, static_cast<std::uint32_t>(i.second)});
-  events_.emplace(now_ + seconds(k, i), sequence_++, peer, k, i, true);
-}
-
-CAUSEWAY_DECL void route_clock::finish(std::uint32_t peer, kind k, item i) {
-  peers_[peer].busy = false;
-  if (k == forward) {
-    if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
-      peers_[peer].ready[shadow].insert(i);
-    if (i.second + 1 < stages_)
-      send(peer, forward, {i.first, i.second + 1}, i.second);
-    else
-      peers_[peer].ready[gradient].insert(i);
-  } else if (k == gradient) {
-    ++gradients_;
-    if (step_.halves)
-      peers_[peer].ready[weight].insert(i);
-    else
-      ++room_[{peer, i.second}];
-    if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
-  } else if (k == weight) {
-    ++room_[{peer, i.second}];
-  }
-}
-
-CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& what, std::size_t edge) {
-  const edge_cost& e = step_.costs.edges[edge];
-  const std::uint32_t to = peer_of(what);
-  const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
-  const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
-  events_.emplace(now_ + way, sequence_++, to, k, what, false);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL double seconds_of(const routed_step& step) {
-  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
-  return detail::route_clock{step}.run();
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
-#endif
-
-// ---- causeway/plan/routed_schedule.hpp ----
-#ifndef CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
-#define CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
-
-// A schedule in which micro-batches go different ways, as data: who does what in which order. What several pipelines do
-// together when the twins of a lost peer take its micro-batches (ReCycle). Written by the simulation of routed_time.hpp, or
-// by anybody; checked here.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-struct routed_schedule {
-  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
-  std::vector<std::vector<operation>> orders;      ///< [peer]; an operation's chunk is its stage
-
-  [[nodiscard]] std::size_t stages() const noexcept { return routes.empty() ? 0 : routes.front().size(); }
-};
-
-/// What the peers of that step do. See routed_time.hpp.
-CAUSEWAY_DECL [[nodiscard]] routed_schedule schedule_of(const routed_step& step);
-
-/// Forwards only, in the order of the micro-batches. `peers`: how many there are.
-CAUSEWAY_DECL [[nodiscard]] routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
-                                                            std::size_t peers);
-
-/// The most sets of activations that a peer holds at one time if it follows its order.
-CAUSEWAY_DECL [[nodiscard]] std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
-
-namespace detail {
-
-class routed_check {
- public:
-  CAUSEWAY_DECL explicit routed_check(const routed_schedule& s);
-
-  CAUSEWAY_DECL [[nodiscard]] result<void> run();
-
- private:
-  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
-
-  CAUSEWAY_DECL [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
-  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
-
-  // Each operation once, on the peer of its route, in the order in which one needs the other.
-  CAUSEWAY_DECL [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
-
-  // Without clocks: peers go on in turn as far as they can.
-  CAUSEWAY_DECL [[nodiscard]] result<void> runs();
-
-  const routed_schedule& s_;
-  std::size_t stages_;
-  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
-  std::vector<std::size_t> next_;  // of each peer's order
-};
-
-}  // namespace detail
-
-/// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
-/// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
-/// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
-CAUSEWAY_DECL [[nodiscard]] result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {});
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
-
-// ---- causeway/plan/impl/routed_schedule.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
-#define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
-
-// Bodies of plan/routed_schedule.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step) {
-  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
-  detail::route_clock clock{step};
-  (void)clock.run();
-  return {step.routes, clock.take_orders()};
-}
-
-CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
-  routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
-  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
-    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
-  }
-  return s;
-}
-
-CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_t peer) {
-  std::int64_t now = 0, peak = 0;
-  for (const operation& op : s.orders[peer]) {
-    if (op.kind == work::forward) peak = std::max(peak, ++now);
-    if (gives_weight_gradient(op.kind)) --now;
-  }
-  return peak;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
-
-CAUSEWAY_DECL routed_check::routed_check(const routed_schedule& s)
-    : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
-
-CAUSEWAY_DECL result<void> routed_check::run() {
-  if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
-  for (const auto& route : s_.routes) {
-    const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
-    if (route.size() != stages_ || !known)
-      return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
-  }
-  for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-    for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
-  }
-  for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
-    if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
-  }
-  return runs();
-}
-
-CAUSEWAY_DECL error routed_check::wrong(std::size_t unit, const std::string& what) const {
-  return fail(errc::invalid_argument,
-              "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
-}
-
-CAUSEWAY_DECL result<void> routed_check::take(std::size_t peer, std::size_t position) {
-  const operation& op = s_.orders[peer][position];
-  if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
-    return fail(errc::invalid_argument,
-                "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
-                "is of no route through this peer");
-  }
-  unsigned& seen = seen_[unit_of(op)];
-  unsigned adds = 0, needs = 0;
-  switch (op.kind) {
-    case work::forward: adds = went_forward; break;
-    case work::backward: needs = went_forward, adds = went_back | has_weights; break;
-    case work::input_gradient: needs = went_forward, adds = went_back; break;
-    case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
-    default: return wrong(unit_of(op), "recomputes; routed schedules do not");
-  }
-  if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
-  seen |= adds;
-  return {};
-}
-
-CAUSEWAY_DECL result<void> routed_check::runs() {
-  std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
-  std::size_t left = 0;
-  for (const auto& order : s_.orders) left += order.size();
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-      for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
-        const operation& op = s_.orders[p][next_[p]];
-        const std::size_t unit = unit_of(op);
-        if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
-        if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
-        if (op.kind == work::forward) forward_done[unit] = 1;
-        if (gives_input_gradient(op.kind)) back_done[unit] = 1;
-      }
-    }
-  }
-  if (left == 0) return {};
-  std::size_t stuck = 0;
-  while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
-  return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
-              "deadlock: waits for something that waits for what comes after it");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
-
-CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound) {
-  CAUSEWAY_TRY(detail::routed_check{s}.run());
-  for (std::size_t p = 0; p < bound.size() && p < s.orders.size(); ++p) {
-    if (const std::int64_t peak = peak_activations(s, p); peak > bound[p]) {
-      return fail(errc::invalid_argument, "peer " + std::to_string(p),
-                  "would hold " + std::to_string(peak) + " sets of activations, more than the bound of " +
-                      std::to_string(bound[p]));
-    }
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
-#endif
-
-// ---- causeway/stage/recovery.hpp ----
-#ifndef CAUSEWAY_STAGE_RECOVERY_HPP
-#define CAUSEWAY_STAGE_RECOVERY_HPP
-
-// What becomes of the stages of pipelines when peers come and go, as a policy: a function from who is there and what they
-// hold to a layout. The same facts give the same layout on all peers, so nobody has to be told.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-/// What a peer has begun of the step under way, where the policy keeps that. It stays where it was then.
-struct begun_step {
-  std::uint64_t name = 0;      ///< of its layout and state; 0: nothing
-  std::uint32_t replicas = 0;  ///< of the layout
-  std::uint32_t stages = 0;    ///< of its pipeline
-  std::uint32_t stage = 0;     ///< its own
-  /// What it holds in memory to compute with: its stage, and others'.
-  std::vector<nn::block_range> keeps{};
-
-  friend bool operator==(const begun_step&, const begun_step&) = default;
-};
-
-/// What a peer says when an attempt begins.
-struct present_peer {
-  std::uint64_t id = 0;
-  std::vector<nn::block_range> holds;  ///< in the newest state; rising and apart
-  /// Its assignment in the last attempt that it took part in; `computes` is empty without one.
-  std::uint32_t replica = 0;
-  nn::block_range computes{};
-  /// Squared norms of the last step's gradient, of every block that it holds, in their order; none before it took one.
-  std::vector<double> squares{};
-  begun_step begun{};
-
-  CAUSEWAY_DECL [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
-  [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
-  /// 0 where it does not know.
-  CAUSEWAY_DECL [[nodiscard]] double squares_of(std::int64_t block) const;
-};
-
-/// What all peers of an attempt know.
-struct cluster_snapshot {
-  std::int64_t layers = 0;
-  std::uint32_t micro_batches = 0;  ///< of the global batch
-  std::vector<present_peer> peers;  ///< by rising id
-  // what was voted on
-  std::uint64_t step = 0;   ///< steps that the run has taken
-  std::uint64_t state = 0;  ///< names the parameters after them: a seed that all peers have
-  run_history history{};    ///< of policies with an `interval`
-
-  /// The place of the first peer that holds a block; peers.size() where nobody does.
-  CAUSEWAY_DECL [[nodiscard]] std::size_t first_holder(std::int64_t block) const;
-  /// Ids of all that hold it, rising.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
-  [[nodiscard]] bool somebody_holds(std::int64_t block) const { return first_holder(block) < peers.size(); }
-};
-
-/// What to do about blocks that nobody holds any more.
-enum class lost_blocks : std::uint8_t {
-  wait,        ///< the run stands until a peer that has them is back
-  neighbours,  ///< they are made up from the stages beside them
-};
-
-struct recovery_traits {
-  lost_blocks lost = lost_blocks::wait;
-  bool keeps_work = false;  ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
-};
-
-/// - `arrange(snapshot)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
-///   waits for more.
-/// - `interval()`: steps from one entry of cluster_snapshot::history to the next; 0: the policy does not look back.
-template <class R>
-concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const cluster_snapshot& g) {
-  { R::name } -> std::convertible_to<std::string_view>;
-  { R::traits } -> std::convertible_to<recovery_traits>;
-  { r.arrange(g) } -> std::same_as<result<layout>>;
-  { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
-};
-
-/// A policy whose layouts may have stages without a peer: `order(layout)` is what all peers do then, by their places in
-/// layout::assigned.
-template <class R>
-concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
-  { r.order(l) } -> std::same_as<result<plan::routed_schedule>>;
-};
-
-/// A policy with `keeps_work`: an attempt goes on where the last one failed, if enough of its peers are there. A rank then
-/// has a shadow (`shadow_of`), which repeats its forwards and takes its place.
-/// - `resumes(snapshot)`: whether `arrange` gives the layout of the step that was begun, without those who are lost.
-/// - `repeats_all()`: a shadow repeats every forward; else only in idle time.
-template <class R>
-concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r, const cluster_snapshot& g) {
-  { r.resumes(g) } -> std::same_as<bool>;
-  { r.repeats_all() } -> std::same_as<bool>;
-};
-
-/// Assignments for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the
-/// greatest overlap, ties to whoever was assigned it, then by the order of rows and ids. Precondition: at least as many
-/// peers as ranges.
-CAUSEWAY_DECL [[nodiscard]] layout assign_peers(const std::vector<std::vector<nn::block_range>>& rows,
-                                                std::span<const std::uint32_t> micro_batches, const cluster_snapshot& g);
-
-namespace recovery {
-
-CAUSEWAY_DECL [[nodiscard]] error too_few(std::size_t peers, std::int64_t needed);
-
-/// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's assignment goes to
-/// a spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
-class regroup {
- public:
-  static constexpr std::string_view name = "regroup";
-  static constexpr recovery_traits traits{};
-
-  explicit regroup(std::int64_t stages = 2) : stages_{stages} {}
-
-  /// It does not look back.
-  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
-
-  CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
-
- private:
-  std::int64_t stages_;
-};
-static_assert(Recovery<regroup>);
-
-/// As regroup; a stage that nobody has any more is made up from the stages beside it, and training goes on without a
-/// checkpoint: CheckFree (Blagoev et al., 2025). First and last stage have one neighbour only: the run waits for a peer
-/// that has them. The made-up stage's optimizer starts from zero moments (derived; so is that the learning rate stays).
-class neighbour_init {
- public:
-  static constexpr std::string_view name = "neighbour_init";
-  static constexpr recovery_traits traits{lost_blocks::neighbours};
-
-  explicit neighbour_init(std::int64_t stages = 3) : even_{stages} {}
-
-  /// It does not look back.
-  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
-
-  result<layout> arrange(const cluster_snapshot& g) { return even_.arrange(g); }
-
- private:
-  regroup even_;
-};
-static_assert(Recovery<neighbour_init>);
-
-}  // namespace recovery
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_RECOVERY_HPP
-
-// ---- causeway/stage/impl/recovery.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
-#define CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
-
-// Bodies of stage/recovery.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
-
-CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) const {
-  std::int64_t sum = 0;
-  for (const nn::block_range& r : holds) {
-    sum += std::max<std::int64_t>(0, std::min(r.last, with.last) - std::max(r.first, with.first));
-  }
-  return sum;
-}
-
-CAUSEWAY_DECL double present_peer::squares_of(std::int64_t block) const {
-  std::size_t place = 0;
-  for (const nn::block_range& r : holds) {
-    if (r.first <= block && block < r.last) {
-      place += static_cast<std::size_t>(block - r.first);
-      return place < squares.size() ? squares[place] : 0;
-    }
-    place += static_cast<std::size_t>(r.size());
-  }
-  return 0;
-}
-
-CAUSEWAY_DECL std::size_t cluster_snapshot::first_holder(std::int64_t block) const {
-  const auto found = std::find_if(peers.begin(), peers.end(), [&](const present_peer& p) {
-    return p.overlap({block, block + 1}) == 1;
-  });
-  return static_cast<std::size_t>(found - peers.begin());
-}
-
-CAUSEWAY_DECL std::vector<std::uint64_t> cluster_snapshot::holders(std::int64_t block) const {
-  std::vector<std::uint64_t> ids;
-  for (const present_peer& p : peers) {
-    if (p.overlap({block, block + 1}) == 1) ids.push_back(p.id);
-  }
-  return ids;
-}
-
-CAUSEWAY_DECL layout assign_peers(const std::vector<std::vector<nn::block_range>>& rows,
-                                  std::span<const std::uint32_t> micro_batches, const cluster_snapshot& g) {
-  struct open_stage {
-    std::size_t replica, rank;
-  };
-  layout made;
-  std::vector<open_stage> open;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    made.replicas.push_back({std::vector<assignment>(rows[r].size()), micro_batches[r]});
-    for (std::size_t s = 0; s < rows[r].size(); ++s) open.push_back({r, s});
-  }
-  CAUSEWAY_EXPECT(open.size() <= g.peers.size());
-  std::vector<const present_peer*> free;
-  for (const present_peer& p : g.peers) free.push_back(&p);
-  while (!open.empty()) {
-    std::size_t best_stage = 0, best_peer = 0;
-    std::pair<std::int64_t, bool> best{-1, false};
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      const nn::block_range& range = rows[open[i].replica][open[i].rank];
-      for (std::size_t p = 0; p < free.size(); ++p) {
-        const bool was_assigned = free[p]->computes == range && free[p]->replica == open[i].replica;
-        const std::pair fit{free[p]->overlap(range), was_assigned};
-        if (fit > best) best = fit, best_stage = i, best_peer = p;
-      }
-    }
-    const open_stage at = open[best_stage];
-    made.replicas[at.replica].assignments[at.rank] = {free[best_peer]->id, rows[at.replica][at.rank]};
-    open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_stage));
-    free.erase(free.begin() + static_cast<std::ptrdiff_t>(best_peer));
-  }
-  return made;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::stage
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
-
-CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed) {
-  return fail(errc::out_of_memory, "layout",
-              std::to_string(peers) + " peers cannot hold the model, it takes " + std::to_string(needed) +
-                  "; the run goes on when more are there");
-}
-
-CAUSEWAY_DECL result<layout> regroup::arrange(const cluster_snapshot& g) {
-  if (stages_ < 1 || stages_ > g.layers) {
-    return fail(errc::invalid_argument, "regroup",
-                std::to_string(g.layers) + " blocks do not make " + std::to_string(stages_) + " stages");
-  }
-  const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(stages_), g.micro_batches);
-  if (most == 0) return too_few(g.peers.size(), stages_);
-  const std::vector rows(most, even_cut(g.layers, stages_));
-  return assign_peers(rows, even_shares(g.micro_batches, most), g);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
-
-#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
-#endif
-
 // ---- causeway/parallel/elastic/assigned_work.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_ASSIGNED_WORK_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_ASSIGNED_WORK_HPP
@@ -30470,1827 +32833,6 @@ CAUSEWAY_DECL result<assigned_work> forwards_of(const stage::layout& l, const st
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_ASSIGNED_WORK_IPP
-#endif
-
-// ---- causeway/collective/encoding.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
-#define CAUSEWAY_COLLECTIVE_ENCODING_HPP
-
-// What a collective needs of a codec. Every compress::Codec is one; the codecs themselves live elsewhere, since a
-// collective does not care how a float becomes fewer bytes.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// - `C::raw`: the encoded bytes are the floats themselves, so that they may be sent from where they lie;
-/// - `block()`: cutting values at multiples of it does not change what they decode to;
-/// - `encoded_size(n)`: exact bytes of n encoded values; `encode` and `decode` must produce and accept just that many.
-template <class C>
-concept Encoding = requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values,
-                            std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
-  {bool{C::raw}};
-  { c.block() } -> std::same_as<std::size_t>;
-  { c.encoded_size(n) } -> std::same_as<std::size_t>;
-  { c.encode(pool, values, room) } -> std::same_as<std::size_t>;
-  { c.decode(pool, bytes, decoded) } -> std::same_as<result<void>>;
-};
-
-/// Floats as they are. For the plain sums: nothing is ever encoded.
-struct raw_encoding {
-  static constexpr bool raw = true;
-  static constexpr std::size_t block() noexcept { return 1; }
-  static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(float); }
-  static std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) noexcept { return 0; }
-  static result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) { return {}; }
-};
-static_assert(Encoding<raw_encoding>);
-
-/// Whether finite values are still finite once they were encoded: some are too large for 16 bits. Cost: as a round trip.
-template <Encoding C>
-bool survives(const C& codec, thread_pool& pool, std::span<const float> values) {
-  if constexpr (C::raw) {
-    return true;
-  } else {
-    std::vector<std::byte> bytes(codec.encoded_size(values.size()));
-    std::vector<float> back(values.size());
-    bytes.resize(codec.encode(pool, values, bytes));
-    return codec.decode(pool, bytes, back).has_value();
-  }
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_ENCODING_HPP
-
-// ---- causeway/collective/butterfly.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
-#define CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
-
-// Reduce-scatter by direct exchange, then all-gather. Each peer owns one n-th of the values: it receives that part from
-// everybody, adds the parts in the order of the peers, and sends the result to everybody. Both phases are cut into chunks
-// that follow each other through three stages (scatter, reduce, adopt), so that sums overlap transfers. With an encoding,
-// every contribution is encoded exactly once, the reduced part is encoded once, and everybody, the owner too, adopts the
-// decoded bytes: replicas stay bit-identical.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// One sum over all peers, times `factor`, in place. Lives for one call of run().
-template <net::Transport T, Encoding C>
-class butterfly {
- public:
-  butterfly(T& transport, const net::message_id& id, std::span<float> data, const C& codec, float factor,
-            const collective_options& options, collective_workspace& workspace)
-      : data_{data},
-        codec_{codec},
-        factor_{factor},
-        pool_{options.pool != nullptr ? *options.pool : workspace.alone()},
-        self_{transport.self()},
-        peers_{transport.size()},
-        checks_results_{options.checks_results},
-        chunk_{chunk_elements(largest_shard(), options.chunk_bytes)},
-        chunks_{(largest_shard() + chunk_ - 1) / chunk_},
-        window_{static_cast<std::uint32_t>(std::clamp<std::size_t>(options.window, 1, std::max<std::size_t>(chunks_, 1)))},
-        depth_{2 * std::size_t{window_} + 1},
-        slot_{(codec.encoded_size(chunk_) + 63) / 64 * 64},
-        memory_{workspace.reserve(memory_size())},
-        sizes_{workspace.sizes()},
-        parts_{workspace.parts()},
-        flight_{transport, id, options.deadline, workspace.operations(), kinds * depth_ * peers_} {}
-
-  result<void> run() {
-    for (std::size_t k = 0; k < std::min<std::size_t>(window_, chunks_); ++k) expect_parts(k);
-    for (std::size_t step = 0; step < chunks_ + 2 * window_; ++step) {
-      if (step + window_ < chunks_) expect_parts(step + window_);
-      if (step < chunks_) scatter(step);
-      if (step >= window_ && step - window_ < chunks_) CAUSEWAY_TRY(reduce(step - window_));
-      if (step >= 2 * window_) CAUSEWAY_TRY(adopt(step - 2 * window_));
-    }
-    for (const auto& [at, peer] : verdict_places_) CAUSEWAY_TRY(flight_.finish(at, peer));
-    if (refusal_) return to_error(*refusal_, peers_);
-    return {};
-  }
-
- private:
-  enum kind : std::size_t { sent_part, received_part, sent_result, received_result, kinds };
-  enum phase : std::uint32_t { parts = 0, results = 1, verdicts = 2 };
-
-  // --- what belongs to whom -------------------------------------------------------------------------------------------
-
-  [[nodiscard]] index_range shard(net::peer_index owner) const {
-    return share_of(static_cast<std::int64_t>(data_.size()), owner, peers_, static_cast<std::int64_t>(codec_.block()));
-  }
-  [[nodiscard]] std::size_t largest_shard() const {
-    std::int64_t largest = 0;
-    for (net::peer_index p = 0; p < peers_; ++p) largest = std::max(largest, shard(p).size());
-    return static_cast<std::size_t>(largest);
-  }
-  /// No more than a shard has: every peer gets slots for chunks of all others, so of many peers a bigger one would cost
-  /// each as much memory as all of them hold values.
-  [[nodiscard]] std::size_t chunk_elements(std::size_t count, std::size_t chunk_bytes) const {
-    const std::size_t block = codec_.block();
-    const std::size_t wanted = std::min(chunk_bytes / sizeof(float), count);
-    return std::max((wanted + block - 1) / block, std::size_t{1}) * block;
-  }
-  /// Chunk `k` of the values that `owner` reduces; empty where its shard has no such chunk.
-  [[nodiscard]] std::span<float> piece(net::peer_index owner, std::size_t k) const {
-    const index_range range = shard(owner);
-    const std::size_t size = static_cast<std::size_t>(range.size());
-    const std::size_t first = std::min(k * chunk_, size);
-    return data_.subspan(static_cast<std::size_t>(range.begin) + first, std::min(chunk_, size - first));
-  }
-
-  // --- working memory: places of operations, slots of bytes -----------------------------------------------------------
-
-  [[nodiscard]] std::size_t place(kind what, std::size_t k, net::peer_index p) const {
-    return (k % depth_ * kinds + what) * peers_ + p;
-  }
-  // Raw floats are sent from and received into the caller's memory; only the parts to be summed need slots.
-  static constexpr std::size_t slot_kinds = C::raw ? 1 : 3;
-  static constexpr std::size_t slot_kind(kind what) {
-    if (C::raw || what == sent_part) return 0;
-    return what == received_part ? 1 : 2;  // the results: the peer's own one is sent, the others received
-  }
-  [[nodiscard]] std::size_t memory_size() const {
-    return slot_kinds * depth_ * peers_ * slot_ + (C::raw ? 0 : 2 * (chunk_ * sizeof(float) + 64));
-  }
-  [[nodiscard]] std::span<std::byte> slot(kind what, std::size_t k, net::peer_index p) const {
-    return {memory_ + ((k % depth_ * slot_kinds + slot_kind(what)) * peers_ + p) * slot_, slot_};
-  }
-  [[nodiscard]] float* sums(std::size_t which) const {
-    const std::size_t start = slot_kinds * depth_ * peers_ * slot_;
-    return reinterpret_cast<float*>(memory_ + start + which * ((chunk_ * sizeof(float) + 63) / 64 * 64));
-  }
-  /// Others in an order that starts behind this peer, so that not everybody talks to peer 0 first.
-  [[nodiscard]] net::peer_index other(std::uint32_t i) const { return (self_ + i) % peers_; }
-
-  // --- stages -----------------------------------------------------------------------------------------------------------
-
-  /// Asks for everybody's part of a chunk of the own shard. `window_` chunks ahead of the parts that this peer sends:
-  /// nobody can be further ahead than that, so nothing arrives that was not asked for.
-  void expect_parts(std::size_t k) {
-    const std::span<float> mine = piece(self_, k);
-    for (std::uint32_t i = 1; i < peers_ && !mine.empty(); ++i) {
-      const net::peer_index p = other(peers_ - i);
-      flight_.receive(place(received_part, k, p), p, part{parts, k}, slot(received_part, k, p).first(size_of(mine)));
-    }
-  }
-
-  /// Sends everybody's part of chunk `k`, and asks for the results. A raw result arrives where the part was sent from:
-  /// its owner cannot know it before it has the whole part, so it never overtakes what it replaces.
-  void scatter(std::size_t k) {
-    for (std::uint32_t i = 1; i < peers_; ++i) {
-      const net::peer_index p = other(i);
-      const std::span<float> theirs = piece(p, k);
-      if (theirs.empty()) continue;
-      expect_result(k, p);
-      flight_.send(place(sent_part, k, p), p, part{parts, k}, encoded(theirs, slot(sent_part, k, p)));
-    }
-  }
-
-  std::span<const std::byte> encoded(std::span<const float> values, std::span<std::byte> room) {
-    if constexpr (C::raw) return std::as_bytes(values);
-    return room.first(codec_.encode(pool_, values, room));
-  }
-  [[nodiscard]] std::size_t size_of(std::span<const float> values) const { return codec_.encoded_size(values.size()); }
-
-  void expect_result(std::size_t k, net::peer_index owner) {
-    const std::span<float> target = piece(owner, k);
-    std::span<std::byte> room = std::as_writable_bytes(target);
-    if constexpr (!C::raw) room = slot(received_result, k, owner).first(size_of(target));
-    flight_.receive(place(received_result, k, owner), owner, part{results, k}, room);
-  }
-
-  /// Adds everybody's parts of the own chunk and sends the result to everybody.
-  result<void> reduce(std::size_t k) {
-    CAUSEWAY_TRY(finish_sends(sent_part, k));
-    const std::span<float> mine = piece(self_, k);
-    if (mine.empty()) return {};
-    sizes_.assign(peers_, size_of(mine));
-    for (net::peer_index p = 0; p < peers_; ++p) {
-      if (p == self_) continue;
-      CAUSEWAY_ASSIGN(sizes_[p], flight_.wait(place(received_part, k, p), p));
-    }
-    const std::optional<refusal> bad = C::raw ? reduce_raw(k, mine) : reduce_encoded(k, mine);
-    if (bad) {
-      note(refusal_, *bad);
-      verdicts_.push_back(to_bytes(*bad));
-    }
-    for (std::uint32_t i = 1; i < peers_; ++i) {
-      const net::peer_index p = other(i);
-      if (bad) {
-        send_verdict(k, p);
-      } else {
-        flight_.send(place(sent_result, k, p), p, part{results, k}, result_bytes(k, mine));
-      }
-    }
-    return {};
-  }
-
-  std::span<const std::byte> result_bytes(std::size_t k, std::span<const float> mine) const {
-    if constexpr (C::raw) return std::as_bytes(mine);
-    return slot(received_result, k, self_).first(size_of(mine));
-  }
-
-  void send_verdict(std::size_t k, net::peer_index p) {
-    flight_.send(place(sent_result, k, p), p, part{results, k}, {});  // an empty result: a verdict follows
-    verdict_places_.emplace_back(flight_.add_place(), p);
-    flight_.send(verdict_places_.back().first, p, part{verdicts, k}, verdicts_.back());
-  }
-
-  std::optional<refusal> reduce_raw(std::size_t k, std::span<float> mine) {
-    parts_.resize(peers_);
-    for (net::peer_index p = 0; p < peers_; ++p) {
-      if (sizes_[p] != mine.size_bytes()) return refusal{p, errc::protocol};
-      parts_[p] = p == self_ ? mine.data() : reinterpret_cast<const float*>(slot(received_part, k, p).data());
-    }
-    if (sum_parts(pool_, parts_, factor_, mine.data(), static_cast<std::int64_t>(mine.size()))) return std::nullopt;
-    for (net::peer_index p = 0; p < peers_; ++p) {
-      if (!finite_values({parts_[p], mine.size()})) return refusal{p, errc::non_finite};
-    }
-    return refusal{peers_, errc::non_finite};
-  }
-
-  std::optional<refusal> reduce_encoded(std::size_t k, std::span<float> mine) {
-    const std::span<float> sum{sums(0), mine.size()};
-    (void)codec_.encode(pool_, mine, slot(received_part, k, self_));  // its own contribution takes the same way
-    for (net::peer_index p = 0; p < peers_; ++p) {
-      if (auto bad = add_encoded(p, slot(received_part, k, p).first(sizes_[p]), sum)) return bad;
-    }
-    const float* const whole[] = {sum.data()};
-    if (!sum_parts(pool_, whole, factor_, sum.data(), static_cast<std::int64_t>(sum.size()))) {
-      return refusal{peers_, errc::non_finite};
-    }
-    const auto room = slot(received_result, k, self_);
-    const std::size_t bytes = codec_.encode(pool_, sum, room);
-    if (!codec_.decode(pool_, room.first(bytes), mine)) return refusal{peers_, errc::non_finite};
-    return std::nullopt;
-  }
-
-  /// sum = or += what peer p's bytes decode to, in one pass where the codec can. An addition that overflows leaves what is
-  /// not finite, for the last look to find.
-  std::optional<refusal> add_encoded(net::peer_index p, std::span<const std::byte> bytes, std::span<float> sum) {
-    constexpr bool adds = requires { codec_.decode_add(pool_, bytes, sum, 1.0F); };
-    const std::span<float> next{sums(1), sum.size()};
-    auto decoded = [&]() -> result<void> {
-      if (p == 0) return codec_.decode(pool_, bytes, sum);
-      if constexpr (adds) return codec_.decode_add(pool_, bytes, sum, 1.0F);
-      return codec_.decode(pool_, bytes, next);
-    }();
-    if (!decoded) return refusal{p, decoded.error().code};
-    if (p == 0 || adds) return std::nullopt;
-    const float* const both[] = {sum.data(), next.data()};
-    if (sum_parts(pool_, both, 1.0F, sum.data(), static_cast<std::int64_t>(sum.size()))) return std::nullopt;
-    return refusal{peers_, errc::non_finite};
-  }
-
-  /// Takes everybody's results for their chunks. Then nothing of this chunk is under way any more.
-  result<void> adopt(std::size_t k) {
-    CAUSEWAY_TRY(finish_sends(sent_result, k));
-    for (net::peer_index p = 0; p < peers_; ++p) {
-      if (p == self_) continue;
-      const std::span<float> target = piece(p, k);
-      CAUSEWAY_ASSIGN(const std::size_t moved, flight_.wait(place(received_result, k, p), p));
-      if (!target.empty()) CAUSEWAY_TRY(accept(k, p, target, moved));
-    }
-    return {};
-  }
-
-  /// Before waiting for what others make of the sends: one that failed would never be answered.
-  result<void> finish_sends(kind what, std::size_t k) {
-    for (std::uint32_t i = 1; i < peers_; ++i) CAUSEWAY_TRY(flight_.finish(place(what, k, other(i)), other(i)));
-    return {};
-  }
-
-  result<void> accept(std::size_t k, net::peer_index owner, std::span<float> target, std::size_t moved) {
-    if (moved == 0) return take_verdict(k, owner);
-    if constexpr (C::raw) {
-      if (moved != target.size_bytes()) note(refusal_, {owner, errc::protocol});
-      if (checks_results_ && !finite_values(target)) note(refusal_, {owner, errc::non_finite});
-    } else {
-      const auto decoded = codec_.decode(pool_, slot(received_result, k, owner).first(moved), target);
-      if (!decoded) note(refusal_, {owner, decoded.error().code});
-    }
-    return {};
-  }
-
-  result<void> take_verdict(std::size_t k, net::peer_index owner) {
-    refusal_bytes bytes;
-    const std::size_t at = flight_.add_place();
-    flight_.receive(at, owner, part{verdicts, k}, bytes);
-    CAUSEWAY_ASSIGN(const std::size_t moved, flight_.wait(at, owner));
-    auto claimed = from_bytes(std::span{bytes}.first(moved), peers_).value_or(refusal{owner, errc::protocol});
-    if (claimed.peer == self_) claimed.told = false;  // whose values they are can look
-    note(refusal_, claimed);
-    return {};
-  }
-
-  std::span<float> data_;
-  const C& codec_;
-  float factor_;
-  thread_pool& pool_;
-  net::peer_index self_;
-  std::uint32_t peers_;
-  bool checks_results_;
-  std::size_t chunk_;
-  std::size_t chunks_;
-  std::uint32_t window_;
-  std::size_t depth_;
-  std::size_t slot_;
-  std::byte* memory_;
-  std::optional<refusal> refusal_;
-  std::list<refusal_bytes> verdicts_;  // a list: verdicts under way must not move
-  std::vector<std::pair<std::size_t, net::peer_index>> verdict_places_;
-  std::vector<std::size_t>& sizes_;
-  std::vector<const float*>& parts_;
-  flight<T> flight_;  // last: goes first, and cancels what uses the rest
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
-
-// ---- causeway/collective/ring.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_RING_HPP
-#define CAUSEWAY_COLLECTIVE_RING_HPP
-
-// All-reduce around a ring (Patarasuk and Yuan, 2009). Segment s starts at peer s and collects one contribution per hop,
-// so it is added in the order s, s+1, ..., s-1; then the sums go round once more. Segments are cut into chunks, and a chunk
-// is passed on as soon as it is summed, so that the sum of one overlaps the transfer of the next.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// One sum over all peers, times `factor`, in place. Lives for one call of run().
-template <net::Transport T>
-class ring {
- public:
-  ring(T& transport, const net::message_id& id, std::span<float> data, float factor, const collective_options& options,
-       collective_workspace& workspace)
-      : data_{data},
-        factor_{factor},
-        pool_{options.pool != nullptr ? *options.pool : workspace.alone()},
-        self_{transport.self()},
-        peers_{transport.size()},
-        chunk_{std::max(std::min(options.chunk_bytes / sizeof(float), data.size()), std::size_t{1})},
-        chunks_{((data.size() + peers_ - 1) / peers_ + chunk_ - 1) / chunk_},
-        window_{std::max(std::size_t{options.window}, chunks_)},  // the left peer starts with a whole segment
-        reduce_items_{(peers_ - 1) * chunks_},
-        memory_{workspace.reserve(window_ * slot_bytes())},
-        flight_{transport, id, options.deadline, workspace.operations(), 4 * reduce_items_} {}
-
-  /// Item i of 2 (n-1) chunks_ is chunk i % chunks_ of round i / chunks_: in round t this peer sends segment self - t and
-  /// receives segment self - t - 1.
-  result<void> run() {
-    const bool own_finite = finite_values(data_);
-    const std::size_t items = 2 * reduce_items_;
-    for (std::size_t i = 0; i < std::min(window_, items); ++i) expect(i);
-    for (std::size_t i = 0; i < std::min(chunks_, items); ++i) pass_on(i);
-    for (std::size_t i = 0; i < items; ++i) {
-      // A finished sum never comes round if the part that this peer sent for it failed: look at that first.
-      if (i >= reduce_items_) CAUSEWAY_TRY(flight_.finish(i - reduce_items_, right()));
-      CAUSEWAY_TRY(flight_.wait_exact(items + i, left(), outgoing(i + chunks_).size_bytes()));
-      if (i < reduce_items_) add(i);
-      if (i + chunks_ < items) pass_on(i + chunks_);
-      if (i + window_ < items) expect(i + window_);
-    }
-    for (std::size_t i = 0; i < items; ++i) CAUSEWAY_TRY(flight_.finish(i, right()));
-    if (finite_values(data_)) return {};
-    return not_finite(own_finite);
-  }
-
- private:
-  [[nodiscard]] net::peer_index right() const { return (self_ + 1) % peers_; }
-  [[nodiscard]] net::peer_index left() const { return (self_ + peers_ - 1) % peers_; }
-  [[nodiscard]] std::size_t slot_bytes() const { return (chunk_ * sizeof(float) + 63) / 64 * 64; }
-
-  /// What item i sends; item i + chunks_ sends what item i received.
-  [[nodiscard]] std::span<float> outgoing(std::size_t i) const {
-    const std::size_t round = i / chunks_ % peers_;
-    const auto segment = static_cast<unsigned>((self_ + peers_ - round) % peers_);
-    const index_range range = share_of(static_cast<std::int64_t>(data_.size()), segment, peers_);
-    const auto size = static_cast<std::size_t>(range.size());
-    const std::size_t first = std::min(i % chunks_ * chunk_, size);
-    return data_.subspan(static_cast<std::size_t>(range.begin) + first, std::min(chunk_, size - first));
-  }
-
-  [[nodiscard]] std::span<std::byte> slot(std::size_t i) const {
-    return {memory_ + i % window_ * slot_bytes(), outgoing(i + chunks_).size_bytes()};
-  }
-
-  void pass_on(std::size_t i) { flight_.send(i, right(), part{0, i}, std::as_bytes(outgoing(i))); }
-
-  /// Partial sums go to a slot. A finished sum goes where it belongs: it holds what this peer sent from there, so that has
-  /// left before it arrives.
-  void expect(std::size_t i) {
-    const std::span<std::byte> room = i < reduce_items_ ? slot(i) : std::as_writable_bytes(outgoing(i + chunks_));
-    flight_.receive(2 * reduce_items_ + i, left(), part{0, i}, room);
-  }
-
-  void add(std::size_t i) {
-    const std::span<float> mine = outgoing(i + chunks_);
-    const float* const both[] = {reinterpret_cast<const float*>(slot(i).data()), mine.data()};
-    const bool complete = i >= reduce_items_ - chunks_;
-    const float factor = complete ? factor_ : 1.0F;
-    const bool finite = sum_parts(pool_, both, factor, mine.data(), static_cast<std::int64_t>(mine.size()));
-    if (!finite) mine.front() = std::numeric_limits<float>::quiet_NaN();  // goes round, so that all peers see it
-  }
-
-  [[nodiscard]] error not_finite(bool own_finite) const {
-    if (!own_finite) return to_error({self_, errc::non_finite}, peers_);
-    return fail(
-        errc::non_finite, "all-reduce",
-        "a peer's values hold NaN or infinity, or their sum is too large for f32; the peer itself says so in its log");
-  }
-
-  std::span<float> data_;
-  float factor_;
-  thread_pool& pool_;
-  net::peer_index self_;
-  std::uint32_t peers_;
-  std::size_t chunk_;
-  std::size_t chunks_;
-  std::size_t window_;
-  std::size_t reduce_items_;
-  std::byte* memory_;
-  flight<T> flight_;  // last: goes first, and cancels what uses the rest
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_RING_HPP
-
-// ---- causeway/collective/all_reduce.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
-#define CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
-
-// Sums and means over all peers. Whatever the algorithm, every peer ends with the same bits, and those depend on the order
-// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. A transport that adds up by
-// means of its own has an order of its own, too. After an error the values are unspecified: keep a copy where the step can
-// be repeated.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-namespace detail {
-
-/// Everybody sends everything to everybody, and adds for itself.
-template <net::Transport T>
-result<void> one_shot(T& transport, const net::message_id& id, std::span<float> data, float factor,
-                      const collective_options& options, collective_workspace& workspace) {
-  const net::peer_index self = transport.self();
-  const std::uint32_t peers = transport.size();
-  const std::size_t slot = (data.size_bytes() + 63) / 64 * 64;
-  std::byte* const memory = workspace.reserve(slot * peers);
-  flight<T> ops{transport, id, options.deadline, workspace.operations(), 2 * std::size_t{peers}};
-  for (std::uint32_t i = 1; i < peers; ++i) {
-    const net::peer_index from = (self + peers - i) % peers;
-    ops.receive(from, from, part{}, {memory + from * slot, data.size_bytes()});
-  }
-  for (std::uint32_t i = 1; i < peers; ++i) {
-    const net::peer_index to = (self + i) % peers;
-    ops.send(peers + to, to, part{}, std::as_bytes(data));
-  }
-  std::optional<refusal> bad;
-  auto& parts = workspace.parts();
-  parts.assign(peers, data.data());
-  for (net::peer_index p = 0; p < peers; ++p) {
-    if (p != self) {
-      CAUSEWAY_ASSIGN(const std::size_t moved, ops.wait(p, p));
-      if (moved != data.size_bytes()) note(bad, {p, errc::protocol});
-      parts[p] = reinterpret_cast<const float*>(memory + p * slot);
-    }
-    if (!finite_values({parts[p], data.size()})) note(bad, {p, errc::non_finite});
-  }
-  for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(peers + p, p));  // then `data` may change
-  if (bad) return to_error(*bad, peers);
-  thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
-  if (sum_parts(pool, parts, factor, data.data(), static_cast<std::int64_t>(data.size()))) return {};
-  return to_error({peers, errc::non_finite}, peers);
-}
-
-/// By means of the transport's own. All see whether the sum is finite, and nobody whose value was not.
-template <net::SumsItself T>
-result<void> own_sum(T& transport, std::span<float> data, float factor, const collective_options& options,
-                     collective_workspace& workspace) {
-  if (auto summed = transport.wait(transport.sum(data), options.deadline); !summed) return summed.error();
-  if (!finite_values(data)) return to_error({transport.size(), errc::non_finite}, transport.size());
-  thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
-  if (factor != 1.0F) kernels::scale(pool, data.data(), factor, static_cast<std::int64_t>(data.size()));
-  return {};
-}
-
-template <net::Transport T>
-result<void> all_reduce(T& transport, const net::message_id& id, std::span<float> data, float factor,
-                        const collective_options& options) {
-  if (data.empty()) return {};
-  if (transport.size() == 1) {
-    if (finite_values(data)) return {};
-    return to_error({0, errc::non_finite}, 1);
-  }
-  collective_workspace own;
-  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
-  algorithm how = options.how;
-  if constexpr (net::SumsItself<T>) {
-    if (how == algorithm::automatic && transport.sums()) return own_sum(transport, data, factor, options, workspace);
-  }
-  if (how == algorithm::automatic) {
-    const bool little = data.size_bytes() <= options.one_shot_bytes;
-    const bool few = data.size_bytes() * transport.size() <= 16 * options.one_shot_bytes;
-    how = little && few ? algorithm::one_shot : algorithm::butterfly;
-  }
-  if (how == algorithm::one_shot) return one_shot(transport, id, data, factor, options, workspace);
-  if (how == algorithm::ring) return ring<T>{transport, id, data, factor, options, workspace}.run();
-  return butterfly<T, raw_encoding>{transport, id, data, raw_encoding{}, factor, options, workspace}.run();
-}
-
-}  // namespace detail
-
-/// data[i] = sum over all peers of their data[i], in f32, in place. Every peer calls it with the same `id`, as many values
-/// and the same options. Payload bytes sent by a peer: 2 (n-1)/n of the size (one_shot: n-1 times the size); latencies: see
-/// `algorithm`. Allocates nothing when given a workspace that has seen the size before.
-///
-/// errc::timeout, errc::peer_lost and errc::wrong_parent name the peer that was waited for. errc::non_finite names a peer
-/// whose values hold NaN or infinity, and is given by all peers alike (in a ring the culprit alone is told its name).
-template <net::Transport T>
-result<void> all_reduce_sum(T& transport, const net::message_id& id, std::span<float> data,
-                            const collective_options& options = {}) {
-  return detail::all_reduce(transport, id, data, 1.0F, options);
-}
-
-/// As all_reduce_sum, then times 1/n (as f32), before the sums are sent round.
-template <net::Transport T>
-result<void> all_reduce_mean(T& transport, const net::message_id& id, std::span<float> data,
-                             const collective_options& options = {}) {
-  return detail::all_reduce(transport, id, data, 1.0F / static_cast<float>(transport.size()), options);
-}
-
-/// The mean of what all peers' values decode to, in place, with encoded bytes on the wire: 2 (n-1)/n · size · ratio of them
-/// a peer. Nothing is encoded twice on its way: a contribution once, by the peer that makes it; each part's mean once, by
-/// the peer that owns it. Everybody, the owner too, ends with the decoded mean: the same bits everywhere.
-///
-/// For a codec C that loses something, what this peer contributed is decode(encode(data)), encoded from the start of `data`
-/// in blocks of codec.block(): a caller that feeds the loss back computes it from that. Errors: as all_reduce_sum; also
-/// errc::corrupt, with the peer whose bytes do not decode, given by all peers alike.
-template <net::Transport T, Encoding C>
-result<void> exchange_mean(T& transport, const net::message_id& id, const C& codec, std::span<float> data,
-                           const collective_options& options = {}) {
-  if constexpr (C::raw) {
-    return all_reduce_mean(transport, id, data, options);
-  } else {
-    if (data.empty()) return {};
-    collective_workspace own;
-    collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
-    const float factor = 1.0F / static_cast<float>(transport.size());
-    return butterfly<T, C>{transport, id, data, codec, factor, options, workspace}.run();
-  }
-}
-
-#ifdef CAUSEWAY_COMPILED
-extern template result<void> detail::all_reduce(net::any_transport&, const net::message_id&, std::span<float>, float,
-                                                const collective_options&);
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
-
-// ---- causeway/collective/impl/all_reduce.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
-
-// What collective/all_reduce.hpp is in every trainer.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-#ifdef CAUSEWAY_COMPILED
-template result<void> detail::all_reduce(net::any_transport&, const net::message_id&, std::span<float>, float,
-                                         const collective_options&);
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
-#endif
-
-// ---- causeway/parallel/elastic/block_moves.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_BLOCK_MOVES_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_BLOCK_MOVES_HPP
-
-// Blocks of a model on their way to peers that are to hold them from now on: which go from whom to whom, and how parameters
-// and optimizer state of one become a message.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// `from` and `to` are places in cluster_snapshot::peers.
-struct block_move {
-  std::int64_t block = 0;
-  net::peer_index from = 0;
-  net::peer_index to = 0;
-
-  friend bool operator==(const block_move&, const block_move&) = default;
-};
-
-/// What must move so that everybody has what it is to hold; blocks that nobody has are left out. Each comes from the holder
-/// that sends least so far.
-CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> moves_for(const stage::layout& to, const stage::cluster_snapshot& g);
-
-/// The place of blocks [range.first, range.last) in flat buffers with these segments; what stands before the first block
-/// goes with it, what stands behind the last likewise. Precondition: they are held.
-CAUSEWAY_DECL [[nodiscard]] std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
-                                                       const nn::block_range& range, std::int64_t layers);
-
-/// Contents of a block: parameters, then each of the optimizer's moments.
-using block_contents = std::vector<float>;
-
-/// Sends and receives `moves` of this peer, `self` in cluster_snapshot::peers; `index_of[p]` is the transport's number of
-/// place p. `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a
-/// peer sent what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
-CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
-                                       std::span<const block_move> moves, net::peer_index self,
-                                       std::span<const net::peer_index> index_of,
-                                       const std::map<std::int64_t, block_contents>& outward,
-                                       std::map<std::int64_t, block_contents>& inward);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_BLOCK_MOVES_HPP
-
-// ---- causeway/parallel/elastic/impl/block_moves.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
-#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
-
-// Bodies of parallel/elastic/block_moves.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::cluster_snapshot& g) {
-  std::vector<std::int64_t> sends(g.peers.size(), 0);
-  std::vector<block_move> moves;
-  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
-    const stage::assignment* const assignment = to.find(g.peers[p].id);
-    if (assignment == nullptr) continue;
-    for (std::int64_t b = 0; b < g.layers; ++b) {
-      const nn::block_range block{b, b + 1};
-      if (!assignment->holds(b) || g.peers[p].holds_all(block)) continue;
-      net::peer_index best = static_cast<net::peer_index>(g.peers.size());
-      for (net::peer_index q = 0; q < g.peers.size(); ++q) {
-        if (g.peers[q].holds_all(block) && (best == g.peers.size() || sends[q] < sends[best])) best = q;
-      }
-      if (best == g.peers.size()) continue;
-      ++sends[best];
-      moves.push_back({b, best, p});
-    }
-  }
-  return moves;
-}
-
-CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
-                                         const nn::block_range& range, std::int64_t layers) {
-  const auto block_of = [layers](const parameter_segment& s) { return std::clamp<std::int64_t>(s.block, 0, layers - 1); };
-  const auto from =
-      std::find_if(segments.begin(), segments.end(), [&](const auto& s) { return block_of(s) >= range.first; });
-  const auto behind = std::find_if(from, segments.end(), [&](const auto& s) { return block_of(s) >= range.last; });
-  CAUSEWAY_EXPECT(from != segments.end() && block_of(*from) == range.first);
-  const auto begin = static_cast<std::size_t>(from->offset);
-  const std::size_t end = behind == segments.end() ? flat.size() : static_cast<std::size_t>(behind->offset);
-  return flat.subspan(begin, end - begin);
-}
-
-CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
-                                       std::span<const block_move> moves, net::peer_index self,
-                                       std::span<const net::peer_index> index_of,
-                                       const std::map<std::int64_t, block_contents>& outward,
-                                       std::map<std::int64_t, block_contents>& inward) {
-  std::vector<net::operation> places;
-  collective::flight flight{transport, id, deadline, places, moves.size()};
-  for (std::size_t i = 0; i < moves.size(); ++i) {
-    const block_move& m = moves[i];
-    const collective::part what{0, static_cast<std::size_t>(m.block)};
-    if (m.to == self) flight.receive(i, index_of[m.from], what, std::as_writable_bytes(std::span{inward.at(m.block)}));
-    if (m.from == self) flight.send(i, index_of[m.to], what, std::as_bytes(std::span{outward.at(m.block)}));
-  }
-  for (std::size_t i = 0; i < moves.size(); ++i) {
-    const block_move& m = moves[i];
-    if (m.from == self) CAUSEWAY_TRY(flight.finish(i, index_of[m.to]));
-    if (m.to != self) continue;
-    const block_contents& got = inward.at(m.block);
-    CAUSEWAY_TRY(flight.wait_exact(i, index_of[m.from], got.size() * sizeof(float)));
-    if (!std::all_of(got.begin(), got.end(), [](float v) { return std::isfinite(v); })) {
-      return fail(errc::non_finite, collective::peer_name(index_of[m.from]), "it sent parameters that are not finite");
-    }
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
-#endif
-
-// ---- causeway/parallel/tied_table.hpp ----
-#ifndef CAUSEWAY_PARALLEL_TIED_TABLE_HPP
-#define CAUSEWAY_PARALLEL_TIED_TABLE_HPP
-
-// A token table that is the output layer too (Press and Wolf, EACL 2017) is held at both ends of a model that is cut into
-// stages. Where blocks have holders of their own, the table's are those of the first block and those of the last; it goes
-// with either of them.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// The table's place in a flat buffer of the model, padding included; empty where no table is shared, or none is held.
-template <class Model>
-[[nodiscard]] std::span<float> table_in(Model& model, std::span<float> flat) {
-  const std::size_t table = model.tied_table();
-  if (table == nn::not_held) return {};
-  const auto segments = model.parameters().segments();
-  const auto from = static_cast<std::size_t>(segments[table].offset);
-  const std::size_t to = table + 1 < segments.size() ? static_cast<std::size_t>(segments[table + 1].offset) : flat.size();
-  return flat.subspan(from, to - from);
-}
-
-/// As `blocks_in`, without a tied table, which comes first in its buffer.
-template <class Model>
-[[nodiscard]] std::span<float> untied_blocks_in(Model& model, std::span<float> flat, const nn::block_range& range) {
-  std::span<const parameter_segment> segments = model.parameters().segments();
-  if (model.tied_table() != nn::not_held) {
-    CAUSEWAY_EXPECT(model.tied_table() == 0);
-    segments = segments.subspan(1);
-  }
-  return blocks_in(flat, segments, range, model.blocks());
-}
-
-/// What a block takes along when it moves: it is complete without any other block. Calls `f` with one or two pieces of
-/// `flat`; a tied table goes with the first block, in front, and with the last, behind. Precondition: the block is held.
-template <class Model, class F>
-void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& f) {
-  f(blocks_in(flat, model.parameters().segments(), {block, block + 1}, model.blocks()));
-  const bool last = block > 0 && block + 1 == model.blocks();
-  if (const auto table = table_in(model, flat); last && !table.empty()) f(table);
-}
-
-/// Who holds the table: those who hold the first block, then those who hold only the last.
-CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_TIED_TABLE_HPP
-
-// ---- causeway/parallel/impl/tied_table.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
-#define CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
-
-// Bodies of parallel/tied_table.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
-  std::vector<std::uint64_t> all = l.holders(0);
-  for (const std::uint64_t peer : l.holders(layers - 1)) {
-    if (std::find(all.begin(), all.end(), peer) == all.end()) all.push_back(peer);
-  }
-  return all;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
-#endif
-
-// ---- causeway/parallel/elastic/block_sums.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_BLOCK_SUMS_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_BLOCK_SUMS_HPP
-
-// The gradients of a model that several pipelines hold, which need not be cut alike: each block is summed over those who
-// hold it, and a tied table over those who hold either end.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Blocks in a row that the same peers hold, and those peers.
-struct shared_run {
-  nn::block_range blocks;
-  std::vector<std::uint64_t> holders;
-};
-
-CAUSEWAY_DECL [[nodiscard]] std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers);
-
-/// Squared norms of summed gradients. A tied table counts as part of the first block.
-struct block_squares {
-  std::map<std::int64_t, double> of;  ///< every block that this peer holds
-  double first = 0;                   ///< of those that it is the first holder of: over all peers, of the whole model
-};
-
-/// Of the blocks of `run`, in `gradients`, which have the parameters' layout; `first`: this peer is their first holder.
-void add_squares(block_squares& squares, auto& ctx, std::span<float> gradients, const nn::block_range& run, bool first) {
-  const std::int64_t layers = ctx.model().blocks();
-  for (std::int64_t b = run.first; b < run.last; ++b) {
-    const double norm = ctx.norm_of(blocks_in(gradients, ctx.model().parameters().segments(), {b, b + 1}, layers));
-    squares.of[b] = norm * norm;
-    if (first) squares.first += norm * norm;
-  }
-}
-
-/// Of gradients that are there already, in a layout whose pipelines are cut alike; nothing of a spare peer's.
-block_squares squares_of(auto& ctx, std::span<float> gradients, const stage::layout& l, std::uint64_t self) {
-  block_squares squares;
-  for (const shared_run& run : shared_runs(l, ctx.model().blocks())) {
-    const auto mine = std::find(run.holders.begin(), run.holders.end(), self);
-    if (mine != run.holders.end()) add_squares(squares, ctx, gradients, run.blocks, mine == run.holders.begin());
-  }
-  return squares;
-}
-
-/// Sums over `holders`, of whom this peer is one; the same bits for all of them. Of nothing: nothing. `index_of`: the
-/// transport's number of each.
-CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::message_id& id,
-                                    std::span<const std::uint64_t> holders,
-                                    const std::map<std::uint64_t, net::peer_index>& index_of, std::span<float> values,
-                                    const collective::collective_options& options);
-
-/// Sums the gradients of `ctx` over their holders. Who holds a block without computing it puts in zeros and gets the sum,
-/// which keeps it up to date. `self`: this peer in the layout; `index_of`: the transport's number of each.
-result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const net::message_id& id,
-                                 const stage::layout& l, std::uint64_t self,
-                                 const std::map<std::uint64_t, net::peer_index>& index_of,
-                                 const collective::collective_options& options) {
-  const std::int64_t layers = ctx.model().blocks();
-  const auto tables = holders_of_table(l, layers);
-  if (std::find(tables.begin(), tables.end(), self) != tables.end()) {  // a spare peer may have one that counts for nothing
-    CAUSEWAY_TRY(sum_over(transport, id, tables, index_of, table_in(ctx.model(), ctx.gradients()), options));
-  }
-  block_squares squares;
-  net::message_id named = id;
-  std::uint64_t number = 0;
-  for (const shared_run& run : shared_runs(l, layers)) {
-    named.step = mix(id.step, number++);
-    const auto mine = std::find(run.holders.begin(), run.holders.end(), self);
-    if (mine == run.holders.end()) continue;
-    const auto values = untied_blocks_in(ctx.model(), ctx.gradients(), run.blocks);
-    CAUSEWAY_TRY(sum_over(transport, named, run.holders, index_of, values, options));
-    add_squares(squares, ctx, ctx.gradients(), run.blocks, mine == run.holders.begin());
-  }
-  return squares;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_BLOCK_SUMS_HPP
-
-// ---- causeway/parallel/elastic/impl/block_sums.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SUMS_IPP
-#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SUMS_IPP
-
-// Bodies of parallel/elastic/block_sums.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers) {
-  std::vector<shared_run> runs;
-  for (std::int64_t b = 0; b < layers; ++b) {
-    auto holders = l.holders(b);
-    if (!runs.empty() && runs.back().holders == holders) {
-      runs.back().blocks.last = b + 1;
-    } else {
-      runs.push_back({{b, b + 1}, std::move(holders)});
-    }
-  }
-  return runs;
-}
-
-CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::message_id& id,
-                                    std::span<const std::uint64_t> holders,
-                                    const std::map<std::uint64_t, net::peer_index>& index_of, std::span<float> values,
-                                    const collective::collective_options& options) {
-  if (holders.size() < 2 || values.empty()) return {};
-  std::vector<net::peer_index> peers;
-  for (const std::uint64_t holder : holders) peers.push_back(index_of.at(holder));
-  collective::group_view view{transport, std::move(peers)};
-  return collective::all_reduce_sum(view, id, values, options);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SUMS_IPP
-#endif
-
-// ---- causeway/parallel/elastic/cohorts.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
-
-// Pipelines whose replicas take steps of their own between two exchanges. The peers of a replica are a cohort: they share
-// one copy of local progress, which is worth something as long as all of them are there. A round begins with a layout; each
-// replica of it is a slot, with its share of every global batch until the round is over. A cohort that is whole keeps its
-// slot, whoever else comes or goes. Who belongs to none is laid out anew from the shared parameters, into slots that are
-// empty, and makes those slots' part of the round from its beginning.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What a peer says of its local progress. A regular value without padding: it travels as it is.
-struct cohort_member {
-  std::uint64_t state = 0;      ///< names what its shared parameters are of, as step_record::state
-  std::uint64_t cohort = 0;     ///< names its own; 0: none
-  std::uint64_t steps = 0;      ///< that it has taken since the last exchange
-  double norm = 0;              ///< of the gradient of the last of them, over the whole model
-  double loss = 0;              ///< of that, over the replica's tokens
-  double evaluation = 0;        ///< what the last evaluation came to
-  std::uint32_t slots = 0;      ///< of the round
-  std::uint32_t slot = 0;       ///< its cohort's
-  std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
-};
-
-/// Who trains in which slot.
-struct cohort_layout {
-  stage::layout layout;              ///< [slot]; without assignments: nobody does, in this round
-  std::vector<std::uint64_t> names;  ///< [slot] of cohorts that go on; 0: it begins, or there is none
-};
-
-/// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what cluster_snapshot::peers[p]
-/// says. `state`: of the run.
-CAUSEWAY_DECL [[nodiscard]] cohort_layout standing_cohorts(const stage::cluster_snapshot& g,
-                                                           std::span<const cohort_member> members, std::uint64_t state);
-
-/// The ranges of a replica's stages.
-CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> cut_of(const stage::replica& r);
-
-/// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
-/// communication policy must have rows of one length.
-CAUSEWAY_DECL [[nodiscard]] result<void> check_alike(const stage::layout& l, std::string_view recovery);
-
-/// Those who hold the same stage, and how much each has in what they exchange: its replica's part of all micro-batches.
-struct stage_holders {
-  std::vector<std::uint64_t> peers;
-  std::vector<double> shares;
-};
-CAUSEWAY_DECL [[nodiscard]] stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
-
-namespace detail {
-
-/// The assignments of the peers of one cohort, in the order of the model; none if one of them is missing.
-CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
-                                                                     std::span<const std::size_t> places);
-
-/// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
-CAUSEWAY_DECL [[nodiscard]] stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g,
-                                                               const cohort_layout& standing);
-
-/// Puts replicas of `more` into empty slots, if they are cut like the others.
-CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
-
-}  // namespace detail
-
-/// Whole cohorts, and new ones of who is left, as `recovery` lays them out. Errors: those of the recovery, where no cohort
-/// is whole.
-template <stage::Recovery Recovery>
-result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_snapshot& g,
-                                      std::span<const cohort_member> members, std::uint64_t state) {
-  cohort_layout made = standing_cohorts(g, members, state);
-  if (made.layout.replicas.empty()) {
-    CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
-    CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
-    made.names.assign(made.layout.replicas.size(), 0);
-    return made;
-  }
-  const stage::cluster_snapshot rest = detail::free_peers(g, made);
-  if (rest.micro_batches == 0 || rest.peers.empty()) return made;
-  if (const auto more = recovery.arrange(rest)) detail::fill_slots(made, *more);
-  return made;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_COHORTS_HPP
-
-// ---- causeway/parallel/elastic/impl/cohorts.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
-#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
-
-// Bodies of parallel/elastic/cohorts.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-namespace detail {
-
-CAUSEWAY_DECL std::vector<stage::assignment> whole_row(const stage::cluster_snapshot& g,
-                                                       std::span<const std::size_t> places) {
-  std::vector<stage::assignment> assignments;
-  for (const std::size_t p : places) assignments.push_back({g.peers[p].id, g.peers[p].computes});
-  std::sort(assignments.begin(), assignments.end(),
-            [](const auto& a, const auto& b) { return a.computes.first < b.computes.first; });
-  std::int64_t next = 0;
-  for (const stage::assignment& s : assignments) {
-    if (s.computes.first != next || s.computes.size() < 1) return {};
-    next = s.computes.last;
-  }
-  return next == g.layers ? assignments : std::vector<stage::assignment>{};
-}
-
-CAUSEWAY_DECL stage::cluster_snapshot free_peers(const stage::cluster_snapshot& g, const cohort_layout& standing) {
-  stage::cluster_snapshot rest = g;
-  std::erase_if(rest.peers, [&](const stage::present_peer& p) { return standing.layout.find(p.id) != nullptr; });
-  const auto& slots = standing.layout.replicas;
-  rest.micro_batches = static_cast<std::uint32_t>(
-      std::count_if(slots.begin(), slots.end(), [](const stage::replica& r) { return r.assignments.empty(); }));
-  return rest;
-}
-
-CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
-  auto& slots = into.layout.replicas;
-  const auto stands =
-      std::find_if(slots.begin(), slots.end(), [](const stage::replica& r) { return !r.assignments.empty(); });
-  const auto cut = cut_of(*stands);
-  auto next = more.replicas.begin();
-  for (stage::replica& slot : slots) {
-    if (!slot.assignments.empty()) continue;
-    while (next != more.replicas.end() && cut_of(*next) != cut) ++next;
-    if (next == more.replicas.end()) return;
-    slot.assignments = (next++)->assignments;
-  }
-}
-
-}  // namespace detail
-
-CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::cluster_snapshot& g, std::span<const cohort_member> members,
-                                             std::uint64_t state) {
-  std::map<std::uint64_t, std::vector<std::size_t>> places;
-  for (std::size_t p = 0; p < members.size(); ++p) {
-    if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
-  }
-  cohort_layout made;
-  for (const auto& [name, of] : places) {
-    auto assignments = detail::whole_row(g, of);
-    const cohort_member& one = members[of.front()];
-    const bool fits = one.slot < one.slots && one.slots <= g.micro_batches;
-    if (assignments.empty() || !fits) continue;
-    auto& slots = made.layout.replicas;
-    if (slots.empty()) {
-      for (const std::uint32_t share : stage::even_shares(g.micro_batches, one.slots)) slots.push_back({{}, share});
-      made.names.assign(slots.size(), 0);
-    }
-    if (one.slots != slots.size() || !slots[one.slot].assignments.empty()) continue;
-    slots[one.slot].assignments = std::move(assignments);
-    made.names[one.slot] = name;
-  }
-  return made;
-}
-
-CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
-  std::vector<nn::block_range> cut;
-  for (const stage::assignment& s : r.assignments) cut.push_back(s.computes);
-  return cut;
-}
-
-CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
-  stage_holders all;
-  double sum = 0;
-  for (const stage::replica& r : l.replicas) {
-    if (r.assignments.empty()) continue;
-    all.peers.push_back(r.assignments[rank].peer);
-    all.shares.push_back(r.micro_batches);
-    sum += r.micro_batches;
-  }
-  for (double& share : all.shares) share /= sum;
-  return all;
-}
-
-CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery) {
-  for (const stage::replica& r : l.replicas) {
-    const bool plain = std::all_of(r.assignments.begin(), r.assignments.end(),
-                                   [](const stage::assignment& s) { return s.peer != stage::nobody && s.keeps.empty(); });
-    if (plain && cut_of(r) == cut_of(l.replicas.front())) continue;
-    return fail(
-        errc::unsupported, std::string{recovery},
-        "where a communication policy exchanges rows between replicas they must be cut alike, with one stage for each "
-        "peer; use regroup, or morph or proactive");
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
-#endif
-
-// ---- causeway/net/codec.hpp ----
-#ifndef CAUSEWAY_NET_CODEC_HPP
-#define CAUSEWAY_NET_CODEC_HPP
-
-// Reading and writing bytes that cross the trust boundary: fixed-width little-endian integers, and text and blobs behind a
-// length. The reader never looks past its input, never believes a length that the input does not back with bytes, and
-// remembers its first failure: a decoder reads everything and asks once at the end.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-namespace detail {
-
-template <std::unsigned_integral U>
-constexpr U byte_swapped(U value) noexcept {
-  U out = 0;
-  for (std::size_t i = 0; i < sizeof(U); ++i) {
-    out = static_cast<U>(static_cast<U>(out << 7U << 1U) | static_cast<U>(value & 0xFFU));
-    value = static_cast<U>(value >> 7U >> 1U);
-  }
-  return out;
-}
-
-template <std::unsigned_integral U>
-constexpr U little_endian(U value) noexcept {
-  if constexpr (std::endian::native == std::endian::big) return byte_swapped(value);
-  return value;
-}
-
-/// Writes `value` at `to`, low byte first; gives the place behind it.
-template <std::unsigned_integral U>
-std::byte* store_little(std::byte* to, U value) noexcept {
-  value = little_endian(value);
-  std::memcpy(to, &value, sizeof value);
-  return to + sizeof value;
-}
-
-template <std::unsigned_integral U>
-U load_little(const std::byte* from) noexcept {
-  U value = 0;
-  std::memcpy(&value, from, sizeof value);
-  return little_endian(value);
-}
-
-}  // namespace detail
-
-/// Appends values to a byte vector that it owns.
-class byte_writer {
- public:
-  template <std::unsigned_integral U>
-  byte_writer& put(U value) {
-    const std::size_t at = bytes_.size();
-    bytes_.resize(at + sizeof value);
-    detail::store_little(bytes_.data() + at, value);
-    return *this;
-  }
-
-  /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
-  CAUSEWAY_DECL byte_writer& put_bytes(std::span<const std::byte> blob);
-
-  byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
-
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> take() && noexcept;
-
- private:
-  std::vector<std::byte> bytes_;
-};
-
-/// Reads values from untrusted bytes. After the first failure every read gives a zero or an empty view, and `finish` gives
-/// the reason. Views point into the input. Allocates nothing (but for the message of an error).
-class byte_reader {
- public:
-  explicit byte_reader(std::span<const std::byte> input) noexcept : rest_{input} {}
-
-  template <std::unsigned_integral U>
-  U get() noexcept {
-    if (!require(sizeof(U))) return 0;
-    const U value = detail::load_little<U>(rest_.data());
-    rest_ = rest_.subspan(sizeof(U));
-    return value;
-  }
-
-  /// A blob of at most `limit` bytes behind its u32 length.
-  CAUSEWAY_DECL std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
-
-  /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
-  /// stranger sent can be shown on a terminal.
-  CAUSEWAY_DECL std::string get_text(std::size_t limit);
-
-  /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
-  void refuse() noexcept { set_failed(state::over_limit); }
-
-  [[nodiscard]] bool ok() const noexcept { return state_ == state::good; }
-  [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
-
-  /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
-  CAUSEWAY_DECL [[nodiscard]] result<void> finish(std::string_view what) const;
-
- private:
-  enum class state : std::uint8_t { good, truncated, over_limit };
-
-  CAUSEWAY_DECL bool require(std::size_t n) noexcept;
-
-  CAUSEWAY_DECL void set_failed(state why) noexcept;
-
-  std::span<const std::byte> rest_;
-  state state_ = state::good;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_CODEC_HPP
-
-// ---- causeway/net/impl/codec.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
-#define CAUSEWAY_NET_IMPL_CODEC_IPP
-
-// Bodies of net/codec.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-CAUSEWAY_DECL std::vector<std::byte> byte_writer::take() && noexcept { return std::move(bytes_); }
-
-CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
-  CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
-  put(static_cast<std::uint32_t>(blob.size()));
-  bytes_.insert(bytes_.end(), blob.begin(), blob.end());
-  return *this;
-}
-
-CAUSEWAY_DECL std::span<const std::byte> byte_reader::get_bytes(std::size_t limit) noexcept {
-  const auto length = get<std::uint32_t>();
-  if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
-  if (!require(length)) return {};
-  const auto view = rest_.first(length);
-  rest_ = rest_.subspan(length);
-  return view;
-}
-
-CAUSEWAY_DECL std::string byte_reader::get_text(std::size_t limit) {
-  const auto view = get_bytes(limit);
-  std::string text;
-  text.reserve(view.size());
-  for (const std::byte b : view) {
-    const auto c = static_cast<char>(b);
-    text.push_back(c >= ' ' && c <= '~' ? c : '?');
-  }
-  return text;
-}
-
-CAUSEWAY_DECL result<void> byte_reader::finish(std::string_view what) const {
-  if (state_ == state::over_limit) {
-    return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
-  }
-  if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
-  if (!rest_.empty()) {
-    return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
-  }
-  return {};
-}
-
-CAUSEWAY_DECL bool byte_reader::require(std::size_t n) noexcept {
-  if (!ok()) return false;
-  if (rest_.size() >= n) return true;
-  set_failed(state::truncated);
-  return false;
-}
-
-CAUSEWAY_DECL void byte_reader::set_failed(state why) noexcept {
-  if (ok()) state_ = why;
-  rest_ = {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_IMPL_CODEC_IPP
-#endif
-
-// ---- causeway/parallel/elastic/step_turns.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_TURNS_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_STEP_TURNS_HPP
-
-// What peers do together between two steps, one after the other: evaluations, in the order in which all of them ask for
-// them, and then the step. Who comes late is told what it missed, or that it did miss it, and nobody waits in vain.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What a peer says of itself when peers meet.
-struct step_turn {
-  std::uint32_t evaluated = 0;                             ///< evaluations that it is through with since the last step
-  bool trains = true;                                      ///< it makes the step next; else an evaluation
-  double last = std::numeric_limits<double>::quiet_NaN();  ///< what the last of those came to; not a number: unknown
-
-  /// Rises from turn to turn.
-  CAUSEWAY_DECL [[nodiscard]] std::uint32_t order() const noexcept;
-};
-
-/// A peer's turns.
-class step_turns {
- public:
-  /// `state` names the parameters that it holds: those of another state begin anew.
-  CAUSEWAY_DECL void at(std::uint64_t state) noexcept;
-
-  [[nodiscard]] step_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
-
-  /// This evaluation is over; `sum`: not a number where nobody told.
-  CAUSEWAY_DECL void came_to(double sum) noexcept;
-
- private:
-  std::uint64_t state_ = 0;
-  std::uint32_t evaluated_ = 0;
-  double last_ = std::numeric_limits<double>::quiet_NaN();
-};
-
-/// The turn of those who are furthest.
-CAUSEWAY_DECL [[nodiscard]] std::uint32_t furthest(std::span<const step_turn> all) noexcept;
-
-/// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
-CAUSEWAY_DECL [[nodiscard]] double missed(const step_turn& own, std::span<const step_turn> all) noexcept;
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_TURNS_HPP
-
-// ---- causeway/parallel/elastic/impl/step_turns.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_TURNS_IPP
-#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_TURNS_IPP
-
-// Bodies of parallel/elastic/step_turns.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::uint32_t step_turn::order() const noexcept {
-  return trains ? std::numeric_limits<std::uint32_t>::max() : evaluated;
-}
-
-CAUSEWAY_DECL void step_turns::at(std::uint64_t state) noexcept {
-  if (state == state_) return;
-  state_ = state;
-  evaluated_ = 0;
-  last_ = std::numeric_limits<double>::quiet_NaN();
-}
-
-CAUSEWAY_DECL void step_turns::came_to(double sum) noexcept {
-  ++evaluated_;
-  last_ = sum;
-}
-
-CAUSEWAY_DECL std::uint32_t furthest(std::span<const step_turn> all) noexcept {
-  std::uint32_t most = 0;
-  for (const step_turn& t : all) most = std::max(most, t.order());
-  return most;
-}
-
-CAUSEWAY_DECL double missed(const step_turn& own, std::span<const step_turn> all) noexcept {
-  for (const step_turn& t : all) {
-    if (t.evaluated == own.evaluated + 1 && std::isfinite(t.last)) return t.last;
-  }
-  return std::numeric_limits<double>::quiet_NaN();
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_TURNS_IPP
-#endif
-
-// ---- causeway/parallel/elastic/peer_inventory.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_PEER_INVENTORY_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_PEER_INVENTORY_HPP
-
-// What the peers of an attempt tell each other before they can agree on a layout: who they are and what they hold.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What must be equal on all peers, and is checked.
-struct pipeline_agreement {
-  std::uint64_t hash = 0;  ///< of model, schedule, codec, recovery
-  std::int64_t layers = 0;
-  std::uint32_t micro_batches = 0;
-};
-
-namespace detail {
-
-inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
-
-CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r);
-
-/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
-CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty);
-
-}  // namespace detail
-
-namespace detail {
-
-CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all);
-
-/// Rising and apart.
-CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers);
-
-CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b);
-
-CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers);
-
-}  // namespace detail
-
-/// What a peer says when peers meet.
-struct peer_inventory {
-  stage::present_peer peer;
-  step_turn turn;
-  std::uint64_t storage = 0;  ///< block_store::identity; 0: it has none
-};
-
-CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const peer_inventory& m, std::uint64_t agreed);
-
-/// errc::wrong_model: another model or other options than ours.
-CAUSEWAY_DECL [[nodiscard]] result<peer_inventory> decode_peer_inventory(std::span<const std::byte> bytes,
-                                                                         const pipeline_agreement& ours);
-
-/// The peers of an attempt, and the transport's number of each.
-struct cluster_inventory {
-  stage::cluster_snapshot snapshot;
-  std::vector<net::peer_index> index_of;  ///< [place in snapshot.peers]
-  net::peer_index self = 0;               ///< place of this peer
-  std::vector<step_turn> turns;           ///< [place]
-  std::vector<std::uint64_t> storages;    ///< [place], see peer_inventory
-};
-
-/// From and to everybody; 73 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
-/// the step.
-CAUSEWAY_DECL result<cluster_inventory> gather_inventory(net::any_transport& transport, const net::message_id& id,
-                                                         const peer_inventory& own, const pipeline_agreement& ours,
-                                                         const collective::collective_options& options);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_PEER_INVENTORY_HPP
-
-// ---- causeway/parallel/elastic/impl/peer_inventory.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PEER_INVENTORY_IPP
-#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PEER_INVENTORY_IPP
-
-// Bodies of parallel/elastic/peer_inventory.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
-
-CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r) {
-  w.put(static_cast<std::uint64_t>(r.first)).put(static_cast<std::uint64_t>(r.last));
-}
-
-CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
-  const auto first = r.get<std::uint64_t>(), last = r.get<std::uint64_t>();
-  const auto most = static_cast<std::uint64_t>(layers);
-  if (last > most || first > last || (first == last && !may_be_empty)) r.refuse();
-  return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(last)};
-}
-
-CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all) {
-  CAUSEWAY_EXPECT(all.size() <= most_ranges);
-  w.put(static_cast<std::uint32_t>(all.size()));
-  for (const nn::block_range& r : all) put_range(w, r);
-}
-
-CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
-  std::vector<nn::block_range> all;
-  const auto ranges = r.get<std::uint32_t>();
-  if (ranges > most_ranges) r.refuse();
-  for (std::uint32_t i = 0; i < ranges && r.ok(); ++i) {
-    all.push_back(get_range(r, layers, false));
-    if (i > 0 && all[i].first <= all[i - 1].last) r.refuse();
-  }
-  return all;
-}
-
-CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b) {
-  w.put(b.name);
-  if (b.name == 0) return;
-  w.put(b.replicas).put(b.stages).put(b.stage);
-  put_ranges(w, b.keeps);
-}
-
-CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers) {
-  stage::begun_step b;
-  b.name = r.get<std::uint64_t>();
-  if (!r.ok() || b.name == 0) return b;
-  b.replicas = r.get<std::uint32_t>();
-  b.stages = r.get<std::uint32_t>();
-  b.stage = r.get<std::uint32_t>();
-  b.keeps = get_ranges(r, layers);
-  if (replica >= b.replicas || b.stage >= b.stages || b.stages > static_cast<std::uint64_t>(layers)) r.refuse();
-  return b;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::vector<std::byte> encode(const peer_inventory& m, std::uint64_t agreed) {
-  const stage::present_peer& p = m.peer;
-  net::byte_writer w;
-  w.put(agreed).put(p.id).put(p.replica);
-  detail::put_range(w, p.computes);
-  detail::put_ranges(w, p.holds);
-  w.put(static_cast<std::uint32_t>(p.squares.size()));
-  for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
-  detail::put_begun(w, p.begun);
-  w.put(m.storage)
-      .put(m.turn.evaluated)
-      .put(static_cast<std::uint8_t>(m.turn.trains))
-      .put(std::bit_cast<std::uint64_t>(m.turn.last));
-  return std::move(w).take();
-}
-
-CAUSEWAY_DECL result<peer_inventory> decode_peer_inventory(std::span<const std::byte> bytes,
-                                                           const pipeline_agreement& ours) {
-  net::byte_reader r{bytes};
-  const auto agreed = r.get<std::uint64_t>();
-  if (r.ok() && agreed != ours.hash) {
-    return fail(errc::wrong_model, "", "it has another model, schedule, codec, recovery or number of micro-batches");
-  }
-  peer_inventory m;
-  stage::present_peer& p = m.peer;
-  p.id = r.get<std::uint64_t>();
-  p.replica = r.get<std::uint32_t>();
-  p.computes = detail::get_range(r, ours.layers, true);
-  p.holds = detail::get_ranges(r, ours.layers);
-  const auto squares = r.get<std::uint32_t>();
-  if (squares > ours.layers) r.refuse();
-  for (std::uint32_t i = 0; i < squares && r.ok(); ++i) {
-    p.squares.push_back(std::bit_cast<double>(r.get<std::uint64_t>()));
-    if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
-  }
-  p.begun = detail::get_begun(r, p.replica, ours.layers);
-  m.storage = r.get<std::uint64_t>();
-  m.turn.evaluated = r.get<std::uint32_t>();
-  const auto trains = r.get<std::uint8_t>();
-  if (trains > 1) r.refuse();
-  m.turn.trains = trains == 1;
-  m.turn.last = std::bit_cast<double>(r.get<std::uint64_t>());
-  CAUSEWAY_TRY(r.finish("what a peer holds"));
-  return m;
-}
-
-CAUSEWAY_DECL result<cluster_inventory> gather_inventory(net::any_transport& transport, const net::message_id& id,
-                                                         const peer_inventory& own, const pipeline_agreement& ours,
-                                                         const collective::collective_options& options) {
-  const std::size_t most = 128 + 32 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
-  std::vector<std::vector<std::byte>> all(transport.size());
-  if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
-  std::vector<std::pair<peer_inventory, net::peer_index>> peers;
-  for (net::peer_index p = 0; p < transport.size(); ++p) {
-    auto one = p == transport.self() ? result<peer_inventory>{own} : decode_peer_inventory(all[p], ours);
-    if (!one) {
-      if (one.error().where.empty()) one.error().where = "peer " + std::to_string(p);
-      return one.error();
-    }
-    peers.emplace_back(std::move(*one), p);
-  }
-  std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.peer.id < b.first.peer.id; });
-  cluster_inventory inventory;
-  inventory.snapshot.layers = ours.layers;
-  inventory.snapshot.micro_batches = ours.micro_batches;
-  for (auto& [member, index] : peers) {
-    if (!inventory.snapshot.peers.empty() && inventory.snapshot.peers.back().id == member.peer.id) {
-      return fail(errc::protocol, "peer " + std::to_string(index), "it says to be another one");
-    }
-    if (index == transport.self()) inventory.self = static_cast<net::peer_index>(inventory.index_of.size());
-    inventory.snapshot.peers.push_back(std::move(member.peer));
-    inventory.turns.push_back(member.turn);
-    inventory.storages.push_back(member.storage);
-    inventory.index_of.push_back(index);
-  }
-  return inventory;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_PEER_INVENTORY_IPP
-#endif
-
-// ---- causeway/parallel/elastic/cohort_exchange.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_COHORT_EXCHANGE_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_COHORT_EXCHANGE_HPP
-
-// What peers of pipelines whose replicas take steps of their own tell each other when they meet, beside what they hold.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// `own` of every peer of `transport`, by its numbers. Values travel as they lie in memory.
-template <class T>
-result<std::vector<T>> of_all(auto& transport, const net::message_id& id, const T& own,
-                              const collective::collective_options& options) {
-  std::vector<T> all(transport.size(), own);
-  if (all.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(transport, id, std::as_bytes(std::span{&own, 1}),
-                                        std::as_writable_bytes(std::span{all}), options));
-  }
-  return all;
-}
-
-/// What a peer says before gradients are exchanged by the communication policy.
-struct exchange_share {
-  double loss = 0;           ///< of its part of the batch
-  std::uint64_t state = 0;   ///< names what the policy keeps alike, as step_record::state
-  std::uint64_t memory = 0;  ///< names what an exchange remembers
-};
-CAUSEWAY_DECL [[nodiscard]] exchange_share described_for_exchange(double loss, std::uint64_t state,
-                                                                  const exchange_state& kept);
-
-/// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer
-/// calls it if one does. Bytes: that, and one, from and to everybody. errc::not_found: nobody has it.
-CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const exchange_state& state,
-                                      bool has, const collective::collective_options& options);
-
-/// What exchange_state::alike holds, as a block_store keeps it, and back.
-CAUSEWAY_DECL [[nodiscard]] std::vector<float> as_numbers(const exchange_state& state);
-CAUSEWAY_DECL void put_numbers(const exchange_state& state, std::span<const float> numbers);
-
-/// Evaluations before the next step, as the peers of a replica are through with them.
-struct replica_evaluations {
-  std::uint64_t through_with = 0;                            ///< the first of them
-  double missed = std::numeric_limits<double>::quiet_NaN();  ///< what the one came to that `own` wants; unknown
-};
-
-/// Of this replica; `own` is this peer's word.
-CAUSEWAY_DECL [[nodiscard]] replica_evaluations evaluations_in(const stage::replica& r, const cluster_inventory& inventory,
-                                                               std::span<const cohort_member> members,
-                                                               const cohort_member& own);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_COHORT_EXCHANGE_HPP
-
-// ---- causeway/parallel/elastic/impl/cohort_exchange.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
-#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
-
-// Bodies of parallel/elastic/cohort_exchange.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, const exchange_state& kept) {
-  hasher memory;
-  if (kept.memory) {
-    for (const auto part : kept.memory()) memory.add(part);
-  }
-  return {loss, state, memory.finish()};
-}
-
-CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const exchange_state& state,
-                                      bool has, const collective::collective_options& options) {
-  std::vector<std::byte> own;
-  for (const auto part : state.alike) own.insert(own.end(), part.begin(), part.end());
-  own.push_back(std::byte{has});
-  std::vector<std::byte> all(own.size() * transport.size());
-  if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, own, std::span{all}, options));
-  if (has) return {};
-  for (std::size_t of = 0; of < all.size(); of += own.size()) {
-    if (all[of + own.size() - 1] != std::byte{1}) continue;
-    auto from = all.begin() + static_cast<std::ptrdiff_t>(of);
-    for (const auto part : state.alike) {
-      std::copy_n(from, part.size(), part.begin());
-      from += static_cast<std::ptrdiff_t>(part.size());
-    }
-    return {};
-  }
-  return fail(errc::not_found, "round",
-              "nobody who is there has taken part in the last one; start a peer that has, where it ran");
-}
-
-CAUSEWAY_DECL std::vector<float> as_numbers(const exchange_state& state) {
-  std::vector<std::byte> bytes;
-  for (const auto part : state.alike) bytes.insert(bytes.end(), part.begin(), part.end());
-  std::vector<float> numbers((bytes.size() + sizeof(float) - 1) / sizeof(float));
-  std::memcpy(numbers.data(), bytes.data(), bytes.size());
-  return numbers;
-}
-
-CAUSEWAY_DECL void put_numbers(const exchange_state& state, std::span<const float> numbers) {
-  auto from = std::as_bytes(numbers).begin();
-  for (const auto part : state.alike) {
-    std::copy_n(from, part.size(), part.begin());
-    from += static_cast<std::ptrdiff_t>(part.size());
-  }
-}
-
-CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const cluster_inventory& inventory,
-                                                 std::span<const cohort_member> members, const cohort_member& own) {
-  replica_evaluations known;
-  const auto& peers = inventory.snapshot.peers;
-  for (std::size_t p = 0; p < peers.size(); ++p) {
-    const auto is_there = [&](const stage::assignment& s) { return s.peer == peers[p].id; };
-    const cohort_member& m = members[p];
-    if (m.steps != own.steps || m.evaluated <= known.through_with) continue;
-    if (std::none_of(r.assignments.begin(), r.assignments.end(), is_there)) continue;
-    known.through_with = m.evaluated;
-    if (own.cohort != 0 && m.cohort == own.cohort && m.evaluated == own.evaluated + 1) known.missed = m.evaluation;
-  }
-  return known;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
-#endif
-
-// ---- causeway/parallel/elastic/interpolated_blocks.hpp ----
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_INTERPOLATED_BLOCKS_HPP
-#define CAUSEWAY_PARALLEL_ELASTIC_INTERPOLATED_BLOCKS_HPP
-
-// Blocks that nobody has any more, and what they are made of: the average of the neighbouring stages, weighted by the
-// squared norms of their gradients (CheckFree, Blagoev et al., 2025).
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Blocks in a row that no peer of the snapshot holds.
-CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> lost_runs(const stage::cluster_snapshot& g);
-
-/// W = share · W_before + (1 - share) · W_behind.
-struct made_up_block {
-  std::int64_t block = 0;
-  std::int64_t before = 0;
-  std::int64_t behind = 0;
-  float share = 0.5F;
-};
-
-/// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
-/// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
-CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up_for(const stage::cluster_snapshot& g);
-
-/// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
-CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
-                                                               const stage::cluster_snapshot& g);
-
-/// The parameters alone, out of contents with `moments` times as much behind them.
-CAUSEWAY_DECL [[nodiscard]] block_contents parameters_of(block_contents all, std::size_t moments);
-
-/// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
-/// first and the last block have more than the others, in front of and behind what is theirs.
-CAUSEWAY_DECL [[nodiscard]] block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
-                                                   std::span<const float> before, std::span<const float> behind);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_INTERPOLATED_BLOCKS_HPP
-
-// ---- causeway/parallel/elastic/impl/interpolated_blocks.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_INTERPOLATED_BLOCKS_IPP
-#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_INTERPOLATED_BLOCKS_IPP
-
-// Bodies of parallel/elastic/interpolated_blocks.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::cluster_snapshot& g) {
-  std::vector<nn::block_range> runs;
-  for (std::int64_t b = 0; b < g.layers; ++b) {
-    if (g.somebody_holds(b)) continue;
-    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
-    runs.back().last = b + 1;
-  }
-  return runs;
-}
-
-CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::cluster_snapshot& g) {
-  const auto squares = [&](std::int64_t block) { return g.peers[g.first_holder(block)].squares_of(block); };
-  std::vector<made_up_block> all;
-  for (const nn::block_range& lost : lost_runs(g)) {
-    std::int64_t from = lost.first, to = lost.last;  // blocks [from, lost.first) and [lost.last, to) are there
-    while (from > 0 && lost.first - from < lost.size() && g.somebody_holds(from - 1)) --from;
-    while (to < g.layers && to - lost.last < lost.size() && g.somebody_holds(to)) ++to;
-    double before = 0, behind = 0;
-    for (std::int64_t b = from; b < lost.first; ++b) before += squares(b);
-    for (std::int64_t b = lost.last; b < to; ++b) behind += squares(b);
-    const double share = before + behind > 0 ? before / (before + behind) : 0.5;
-    for (std::int64_t b = lost.first; b < lost.last; ++b) {
-      all.push_back({b, std::max(from, b - lost.size()), std::min(to - 1, b + lost.size()), static_cast<float>(share)});
-    }
-  }
-  return all;
-}
-
-CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
-                                                 const stage::cluster_snapshot& g) {
-  std::vector<block_move> moves;
-  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
-    const stage::assignment* const assignment = to.find(g.peers[p].id);
-    for (const made_up_block& m : lost) {
-      if (assignment == nullptr || !assignment->holds(m.block)) continue;
-      for (const std::int64_t from : {m.before, m.behind}) {
-        const block_move move{from, static_cast<net::peer_index>(g.first_holder(from)), p};
-        if (std::find(moves.begin(), moves.end(), move) == moves.end()) moves.push_back(move);
-      }
-    }
-  }
-  return moves;
-}
-
-CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments) {
-  all.resize(all.size() / (1 + moments));
-  return all;
-}
-
-CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
-                                     std::span<const float> before, std::span<const float> behind) {
-  const std::size_t count = size / (1 + moments);
-  const std::span<const float> a = m.before == 0 ? before.last(count) : before.first(count);
-  const std::span<const float> b = behind.first(count);  // never the first block
-  block_contents made(size, 0.0F);
-  for (std::size_t i = 0; i < count; ++i) made[i] = m.share * a[i] + (1.0F - m.share) * b[i];
-  return made;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_INTERPOLATED_BLOCKS_IPP
 #endif
 
 // ---- causeway/io/section.hpp ----
@@ -33780,6 +34322,14 @@ struct pipeline_peer {
   /// more peers would not mend is `why` itself. `what` waits.
   CAUSEWAY_DECL [[nodiscard]] error wait_for_more(const log_sink& log, const std::string& what, const error& why);
 
+  /// Before they go back: who left has saved what it held; with what is here that may be the state of now.
+  void save_the_rest(auto& ctx, const cluster_inventory& inventory) {
+    shared_blocks blocks{ctx, group->state()};
+    const auto ours = [&](std::int64_t b) { return saved.savers.is_first(inventory.snapshot.holders(b), identity()); };
+    const auto kept = saved.save_if(blocks, held, record(), ours);
+    if (!kept) ctx.log()(severity::warning, kept.error().text());
+  }
+
   /// The newest state that the peers find saved whole between them: they vote on it as on a step, and those who find blocks
   /// of it have them again. Whether this peer has what the policy keeps alike, too. Errors: as wait_for_more.
   result<bool> go_back(auto& ctx, const std::string& what, const error& why) {
@@ -33812,7 +34362,7 @@ struct pipeline_peer {
   /// names the boundaries.
   template <stage::Schedule Order, stage::Recovery Recovery, class Codec>
   result<double> train(auto& ctx, const Order& order, const Recovery& recovery, Codec& codec, const batch& b,
-                       std::int64_t micro_batches, float scale, std::uint64_t step) {
+                       std::int64_t micro_batches, float scale, std::uint64_t step) const {
     const auto gradients = ctx.gradients();
     kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
     if (assignment == nullptr) return 0.0;
@@ -33835,9 +34385,21 @@ struct pipeline_peer {
                          {.channel = evaluation_channel, .step = step, .deadline = attempt.deadline});
   }
 
+  /// The same of this peer's part where the layout's pipelines share the pieces out evenly; 0 of a spare peer.
+  result<double> evaluate(auto& ctx, const batch& b, std::uint32_t pieces, std::uint64_t step) {
+    if (assignment == nullptr) return 0.0;
+    stage::layout shared_out = layout;
+    const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
+    for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
+    return forward_only(ctx, shared_out, place, b, pieces, step);
+  }
+
   /// The exchange of what this peer has, as assigned, with all who hold the same blocks, each by its pipeline's part of a
   /// batch. A spare peer's is with itself. Of a layout whose pipelines are cut alike.
   CAUSEWAY_DECL [[nodiscard]] exchange_entry entry() const;
+
+  /// What the run has once that went through, at step `step`. `interval`: the recovery policy's.
+  CAUSEWAY_DECL [[nodiscard]] step_record next_round(std::uint64_t step, std::uint64_t interval) const;
 
   /// Values that are not finite: see unsound_steps.
   error blame_itself(auto& ctx, const error& why) {
@@ -33974,6 +34536,17 @@ CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
   return entry;
 }
 
+CAUSEWAY_DECL step_record pipeline_peer::next_round(std::uint64_t step, std::uint64_t interval) const {
+  step_record next = record();
+  hasher h;
+  for (const auto& [id, index] : index_of) h.add_value(id).add_value(index);
+  h.add_value(next.state).add_value(attempt.round).add_value(attempt.attempt);
+  next.step = step;
+  next.state = h.finish();
+  next.history.took_step(step, interval, layout, attempt.transport->size());
+  return next;
+}
+
 CAUSEWAY_DECL error missing(const nn::block_range& blocks) {
   return fail(errc::not_found, "blocks " + nn::model_part::text(blocks),
               "no peer that is there has them; the run goes on when one that has them is back");
@@ -33983,6 +34556,173 @@ CAUSEWAY_DECL error missing(const nn::block_range& blocks) {
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
 #endif
+
+// ---- causeway/parallel/elastic/step_meetings.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_MEETINGS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STEP_MEETINGS_HPP
+
+// How the peers of an attempt meet: each says what it holds and which turn it is at, and those who are at a later one wait
+// for the others. They may meet several times in an attempt.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer.
+class step_meetings {
+ public:
+  /// Another attempt.
+  void begin() noexcept { number_ = 0; }
+  /// Of the meeting that was last, in its attempt; and among those of all attempts.
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+  [[nodiscard]] std::uint64_t name(const pipeline_peer& peer) const noexcept {
+    return (peer.attempt.round << 16U) + number_;
+  }
+  /// What names messages of that meeting.
+  [[nodiscard]] net::message_id named(const pipeline_peer& peer, pipeline_peer::channel kind) const {
+    return peer.named(kind, number_);
+  }
+  /// Of sums of gradients. Those of boundaries hold the micro-batch besides.
+  [[nodiscard]] net::message_id gradients(const pipeline_peer& peer) const {
+    net::message_id id = named(peer, pipeline_peer::sums_channel);
+    id.channel = collective::channels::gradients;
+    return id;
+  }
+
+  /// An evaluation is over; not a number: nobody told what it came to.
+  void came_to(double sum) noexcept { turns_.came_to(sum); }
+  /// Of an evaluation that others are through with.
+  [[nodiscard]] double missed() const noexcept { return missed_; }
+
+  /// What all peers of the attempt hold, once all are at the same turn; `own` is this peer's word, without its turn. None:
+  /// the others are past this peer's, and told it what it missed.
+  result<std::optional<cluster_inventory>> meet(auto& ctx, pipeline_peer& peer, peer_inventory own, bool trains,
+                                                const pipeline_agreement& ours) {
+    turns_.at(peer.record().state);
+    own.turn = turns_.now(trains);
+    for (;;) {
+      ++number_;
+      CAUSEWAY_ASSIGN(cluster_inventory inventory,
+                      peer.gather(named(peer, pipeline_peer::inventory_channel), own, ours, peer.how(ctx)));
+      if (own.turn.order() < furthest(inventory.turns)) {
+        missed_ = parallel::missed(own.turn, inventory.turns);
+        return std::optional<cluster_inventory>{};
+      }
+      const auto with_us = [&](const step_turn& t) { return t.order() == own.turn.order(); };
+      if (!std::all_of(inventory.turns.begin(), inventory.turns.end(), with_us)) continue;  // the others come after
+      return std::optional{std::move(inventory)};
+    }
+  }
+
+ private:
+  std::uint64_t number_ = 0;
+  step_turns turns_;
+  double missed_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_MEETINGS_HPP
+
+// ---- causeway/parallel/elastic/policy_exchange.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
+
+// Gradients of whole pipelines that the communication policy exchanges, among the holders of the same blocks: what these
+// tell each other before, and what is done with a table that the first and the last stage share. The first exchanges it
+// alone, with the last one's part of its gradient; what comes back to the last is what the first's exchange came to.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer.
+class policy_exchange {
+ public:
+  /// Whether the policy exchanges them; else they are added up block by block.
+  [[nodiscard]] static bool applies(const pipeline_peer& peer) { return static_cast<bool>(peer.group->state().divide); }
+
+  /// What the policy keeps is of the state named `state`.
+  void is_of(std::uint64_t state) noexcept { of_ = state; }
+  /// An attempt's gradient is there, for the policy to exchange.
+  [[nodiscard]] bool computed() const noexcept { return computed_; }
+  void forget() noexcept { computed_ = false; }
+
+  /// What this peer says before.
+  [[nodiscard]] exchange_share described(const pipeline_peer& peer, double loss) const {
+    return described_for_exchange(loss, of_, peer.group->state());
+  }
+
+  /// Who did not take part in the run's last step takes what the policy keeps alike. errc::not_found: nobody has it.
+  result<void> bring_up(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
+                        std::span<const exchange_share> all, const exchange_share& own) {
+    const std::uint64_t state = peer.record().state;
+    const auto has = [state](const exchange_share& s) { return s.state == state; };
+    if (std::all_of(all.begin(), all.end(), has)) return {};
+    const exchange_state& kept = peer.group->state();
+    CAUSEWAY_TRY(take_alike(*peer.attempt.transport, meetings.named(peer, pipeline_peer::alike_channel), kept, has(own),
+                            peer.how(ctx)));
+    if (has(own)) return {};
+    kept.begin_anew();
+    ctx.resume_at(peer.record().step, true);  // the step under way counts
+    of_ = state;
+    return {};
+  }
+
+  /// The policy may begin. What an exchange remembers counts where all who hold the same blocks have the same. Gives the
+  /// loss of all.
+  result<double> begin(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings,
+                       std::span<const exchange_share> all, const exchange_share& own) {
+    const exchange_entry entry = peer.entry();
+    const auto as_ours = [&](net::peer_index holder) { return all[holder].memory == own.memory; };
+    if (!std::all_of(entry.holders.begin(), entry.holders.end(), as_ours)) CAUSEWAY_TRY(peer.group->state().forget());
+    double loss = 0;
+    for (const exchange_share& s : all) loss += s.loss;
+    CAUSEWAY_TRY(join_tables(ctx, peer, meetings));
+    computed_ = true;
+    return loss;
+  }
+
+  /// What it came to.
+  [[nodiscard]] std::span<float> mean() noexcept { return mean_; }
+  result<void> take_mean(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, std::span<const float> mean) {
+    mean_.assign(mean.begin(), mean.end());
+    const auto table = table_in(ctx.model(), std::span{mean_});
+    const auto ends = ends_of_pipeline(peer);
+    if (table.empty() || ends.size() < 2) return {};
+    collective::group_view view{*peer.attempt.transport, {peer.index_of.at(ends.front()), peer.index_of.at(ends.back())}};
+    return collective::broadcast(view, meetings.named(peer, pipeline_peer::here_channel), net::peer_index{0}, table,
+                                 peer.how(ctx));
+  }
+  /// The table's part of it, into the gradient that the policy has left.
+  void put_table(auto& ctx) {
+    const auto from = table_in(ctx.model(), std::span{mean_});
+    std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
+  }
+
+  void serialize(auto& ar) { ar(of_); }
+
+ private:
+  result<void> join_tables(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings) {
+    const auto table = table_in(ctx.model(), ctx.gradients());
+    const auto ends = ends_of_pipeline(peer);
+    if (table.empty() || ends.size() < 2) return {};
+    CAUSEWAY_TRY(sum_over(*peer.attempt.transport, meetings.gradients(peer), ends, peer.index_of, table, peer.how(ctx)));
+    if (peer.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
+    return {};
+  }
+  // Of this peer's pipeline: the peers at its first and its last stage, if this is one of them and they are two.
+  [[nodiscard]] static std::vector<std::uint64_t> ends_of_pipeline(const pipeline_peer& peer) {
+    if (peer.assignment == nullptr) return {};
+    const auto& assignments = peer.layout.replicas[peer.place.replica].assignments;
+    if (assignments.size() < 2 || (peer.place.rank > 0 && peer.place.rank + 1 < assignments.size())) return {};
+    return {assignments.front().peer, assignments.back().peer};
+  }
+
+  std::uint64_t of_ = 0;
+  bool computed_ = false;
+  std::vector<float> mean_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
 
 // ---- causeway/plan/resumed_order.hpp ----
 #ifndef CAUSEWAY_PLAN_RESUMED_ORDER_HPP
@@ -34764,6 +35504,187 @@ CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_RESUMABLE_STEP_IPP
 #endif
 
+// ---- causeway/parallel/elastic/step_gradient.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_GRADIENT_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STEP_GRADIENT_HPP
+
+// What a peer computes of a step in an attempt: its part of the gradient from the beginning, or, with a recovery policy
+// that keeps work, on from what earlier attempts have done.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer.
+class step_gradient {
+ public:
+  /// Attempts that went on with a step.
+  [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
+  /// See resumable_step.
+  [[nodiscard]] std::uint64_t agreed() const noexcept { return kept_.agreed(); }
+  [[nodiscard]] stage::begun_step described(const step_record& record, std::vector<nn::block_range> keeps) const {
+    return kept_.described(record, std::move(keeps));
+  }
+  void forget() noexcept { kept_.forget(); }
+
+  /// Whether the attempt under way goes on with the step is the policy's to say.
+  template <stage::Recovery Recovery>
+  void attempt(const Recovery& recovery, const stage::cluster_snapshot& snapshot) {
+    if constexpr (stage::WorkKeeping<Recovery>) resumes_ = recovery.resumes(snapshot);
+  }
+
+  /// The sum of the losses of the tokens whose last stage is here. `own_mean`: the gradient is that of its pipeline's own
+  /// mean, since they are weighed when they are exchanged; else that of the mean over the whole batch.
+  template <stage::Recovery Recovery>
+  result<double> compute(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, const auto& order,
+                         const Recovery& recovery, auto& codec, const batch& whole, std::int64_t micro_batches,
+                         bool own_mean) {
+    if constexpr (stage::WorkKeeping<Recovery>) {
+      return go_on(ctx, peer, meetings, recovery, codec, whole, static_cast<std::uint32_t>(micro_batches));
+    } else {
+      double tokens = static_cast<double>(whole.tokens());
+      if (own_mean && peer.assignment != nullptr) {
+        const std::uint32_t own = peer.layout.replicas[peer.place.replica].micro_batches;
+        tokens *= own / static_cast<double>(micro_batches);
+      }
+      const auto scale = 1.0F / static_cast<float>(tokens);
+      return peer.train(ctx, order, recovery, codec, whole, micro_batches, scale, meetings.name(peer));
+    }
+  }
+
+ private:
+  result<double> go_on(auto& ctx, const pipeline_peer& peer, const step_meetings& meetings, const auto& recovery,
+                       auto& codec, const batch& whole, std::uint32_t micro_batches) {
+    using tape = typename std::remove_cvref_t<decltype(ctx.model())>::tape_type;
+    const stage::layout& l = peer.layout;
+    const std::size_t r = peer.place.replica;
+    const bool is_assigned = peer.assignment != nullptr;
+    const step_exchange exchange{*peer.attempt.transport, peer.index_of,
+                                 meetings.named(peer, pipeline_peer::progress_channel), peer.how(ctx),
+                                 peer.boundaries(ctx.step(), meetings.name(peer))};
+    if (resumes_) {
+      ++resumed_attempts_;
+      CAUSEWAY_TRY(kept_.resume(exchange, is_assigned, micro_batches));
+    } else {
+      kept_.template begin<tape>(peer.record(), l, is_assigned ? &peer.place : nullptr);
+    }
+    std::vector<std::uint64_t> dropout;
+    if (is_assigned) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
+    const assigned_batch share{whole,
+                               micro_batches,
+                               is_assigned ? peer.assignment->computes : nn::block_range{},
+                               1.0F / static_cast<float>(whole.tokens()),
+                               true,
+                               dropout};
+    return kept_.run(ctx, l, codec, share, exchange, recovery.repeats_all());
+  }
+
+  resumable_step kept_;
+  bool resumes_ = false;
+  std::uint64_t resumed_attempts_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_GRADIENT_HPP
+
+// ---- causeway/parallel/elastic/step_vote.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STEP_VOTE_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STEP_VOTE_HPP
+
+// The step that a peer's gradient is complete for: what the run holds alike once it has taken it, what the peer proposes,
+// and whether the run has.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer. A regular value.
+class step_vote {
+ public:
+  /// The gradients are those of the whole batch.
+  [[nodiscard]] bool is_complete() const noexcept { return complete_; }
+  void forget() noexcept { complete_ = false; }
+  /// And the attempt that made them so is under way.
+  [[nodiscard]] bool proposes() const noexcept { return proposes_; }
+  void may_propose(bool may) noexcept { proposes_ = may; }
+  /// The peer has moved.
+  void end() noexcept { complete_ = proposes_ = false; }
+
+  /// Whether the run has taken that step: then only the move is left. Loss and norm may be the others' word, when a peer
+  /// was lost before it had told its own to all. Others may have taken the step in another attempt, whose sums are rounded
+  /// otherwise: that is another state.
+  [[nodiscard]] bool taken(const step_record& now) const { return complete_ && now == next_record(now.loss, now.norm); }
+
+  /// This peer's gradient is complete: tells the others its loss and its part of the squared norm, and gives the loss of
+  /// the whole. These are added up in the order of the transport's numbers: the same bits on all peers. Who has heard from
+  /// everybody knows that every gradient is complete. `number`: of the meeting; `agreed`: see resumable_step; `interval`:
+  /// the recovery policy's.
+  result<double> tell(auto& ctx, const pipeline_peer& peer, std::uint64_t number, std::uint64_t agreed,
+                      std::uint64_t interval, double loss, double squares) {
+    name(peer, agreed, interval);
+    CAUSEWAY_ASSIGN(const auto all, peer.of_everybody(ctx, pipeline_peer::sums_channel, std::array{loss, squares}, number));
+    double sum = 0, sum_of_squares = 0;
+    for (const auto& [one, of_one] : all) {
+      sum += one;
+      sum_of_squares += of_one;
+    }
+    told_ = next_record(sum, std::sqrt(sum_of_squares));
+    return sum;
+  }
+
+  /// Once; the gradient may still be used when others go through with it.
+  CAUSEWAY_DECL result<void> propose(step_group& group);
+
+ private:
+  // Equal on all peers of the attempt, and in no attempt with other sums.
+  CAUSEWAY_DECL void name(const pipeline_peer& peer, std::uint64_t agreed, std::uint64_t interval);
+  // What the run holds alike after the step of that attempt.
+  CAUSEWAY_DECL [[nodiscard]] step_record next_record(double loss, double norm) const;
+
+  step_record next_;  // after the step of the last complete attempt, without loss and norm
+  step_record told_;  // likewise with them: what this peer would propose
+  bool complete_ = false;
+  bool proposes_ = false;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STEP_VOTE_HPP
+
+// ---- causeway/parallel/elastic/impl/step_vote.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_VOTE_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_VOTE_IPP
+
+// Bodies of parallel/elastic/step_vote.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<void> step_vote::propose(step_group& group) {
+  proposes_ = false;
+  if (!std::isfinite(told_.norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
+  return group.propose(told_);
+}
+
+CAUSEWAY_DECL void step_vote::name(const pipeline_peer& peer, std::uint64_t agreed, std::uint64_t interval) {
+  hasher h;
+  for (const auto& [id, index] : peer.index_of) h.add_value(id).add_value(index);
+  add_layout(h, peer.layout).add_value(agreed).add_value(peer.record().state);
+  next_ = {peer.record().step + 1, h.finish(), 0, peer.record().history, 0};
+  next_.history.took_step(next_.step, interval, peer.layout, peer.attempt.transport->size());
+  complete_ = true;
+}
+
+CAUSEWAY_DECL step_record step_vote::next_record(double loss, double norm) const {
+  step_record next = next_;
+  next.loss = loss;
+  next.norm = norm;
+  next.state = mix(next_.state, std::bit_cast<std::uint64_t>(norm));
+  return next;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_VOTE_IPP
+#endif
+
 // ---- causeway/parallel/elastic_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
@@ -34833,11 +35754,11 @@ class elastic_pipeline {
       const auto begun = begin_attempt();
       const auto done = begun ? attempt(ctx) : begun;
       if (done) return loss_ / static_cast<double>(b.tokens());
-      if (!complete_) return done.error();
+      if (!vote_.is_complete()) return done.error();
       CAUSEWAY_TRY(peer_.group->failed(done.error()));  // a gradient that others may have voted for is kept
       if (taken()) return peer_.record().loss / static_cast<double>(b.tokens());
       if (begun || begun.error().code != errc::cancelled || peer_.record().step != ctx.step()) continue;
-      complete_ = false;  // the trainer clears the gradients
+      vote_.forget();  // the trainer clears the gradients
       return done.error();
     }
   }
@@ -34846,17 +35767,17 @@ class elastic_pipeline {
   result<float> norm(auto& ctx) {
     while (!taken()) {
       if (peer_.record().step > ctx.step()) return finished_by_others(ctx);
-      if (!proposes_) {
+      if (!vote_.proposes()) {
         CAUSEWAY_TRY(begin_attempt());
         CAUSEWAY_TRY(attempt(ctx));
       } else {
-        CAUSEWAY_TRY(propose());
+        CAUSEWAY_TRY(vote_.propose(*peer_.group));
       }
     }
-    complete_ = proposes_ = false;
-    exchanged_at_ = peer_.record().state;
-    if (by_policy()) take_table(ctx);
-    kept_.forget();
+    vote_.end();
+    policy_.is_of(peer_.record().state);
+    if (by_policy()) policy_.put_table(ctx);
+    gradient_.forget();
     peer_.held.moved_to(peer_.record().state, std::move(squares_.of));
     return static_cast<float>(peer_.record().norm);
   }
@@ -34889,7 +35810,7 @@ class elastic_pipeline {
         if (!begun && begun.error().code == errc::cancelled && peer_.record().step == ctx.step()) return begun.error();
         continue;
       }
-      turns_.came_to(*sum);
+      meetings_.came_to(*sum);
       if (std::isfinite(*sum)) return *sum / static_cast<double>(b.tokens());
       return fail(errc::cancelled, "evaluation",
                   "it has no outcome here; the others are through with it, or wait for peers");
@@ -34903,7 +35824,7 @@ class elastic_pipeline {
   void serialize(auto& ar) {
     peer_.held.serialize(ar);
     codec_.serialize(ar);
-    ar(exchanged_at_, computes_.first, computes_.last, replica_);
+    ar(policy_, computes_.first, computes_.last, replica_);
   }
 
   /// Of the last attempt, and the peers that took part in it.
@@ -34913,7 +35834,7 @@ class elastic_pipeline {
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return peer_.received_blocks; }
   [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return peer_.made_up_blocks; }
   /// Attempts that went on with a step that an earlier one had begun, where the recovery policy keeps work.
-  [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
+  [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return gradient_.resumed_attempts(); }
 
  private:
   static constexpr bool keeps_work = stage::WorkKeeping<Recovery>;
@@ -34932,82 +35853,44 @@ class elastic_pipeline {
     return {};
   }
 
-  // The peers of an attempt may meet several times.
-  [[nodiscard]] net::message_id named(pipeline_peer::channel kind) const { return peer_.named(kind, meetings_); }
-  // Of boundaries, whose ids hold the micro-batch besides.
-  [[nodiscard]] net::message_id gradients_id() const {
-    net::message_id id = named(pipeline_peer::sums_channel);
-    id.channel = collective::channels::gradients;
-    return id;
-  }
-  [[nodiscard]] std::uint64_t meeting() const noexcept { return (peer_.attempt.round << 16) + meetings_; }
-
-  // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left. Loss and norm
-  // may be the others' word, when a peer was lost before it had told its own to all. Others may have taken the step in
-  // another attempt, whose sums are rounded otherwise: that is another state.
-  [[nodiscard]] bool taken() const {
-    const step_record& now = peer_.record();
-    return complete_ && now == next_record(now.loss, now.norm);
-  }
-
-  result<void> propose() {
-    proposes_ = false;  // once; the gradient may still be used when others go through with it
-    if (!std::isfinite(told_.norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
-    return peer_.group->propose(told_);
-  }
-
-  // This peer's gradient is complete. Equal on all peers of the attempt, and in no attempt with other sums.
-  void name_attempt() {
-    hasher h;
-    for (const auto& [id, index] : peer_.index_of) h.add_value(id).add_value(index);
-    add_layout(h, peer_.layout).add_value(kept_.agreed()).add_value(peer_.record().state);
-    next_ = {peer_.record().step + 1, h.finish(), 0, peer_.record().history, 0};
-    next_.history.took_step(next_.step, recovery_.interval(), peer_.layout, peer_.attempt.transport->size());
-    complete_ = true;
-  }
-
-  // What the run holds alike after the step of that attempt.
-  [[nodiscard]] step_record next_record(double loss, double norm) const {
-    step_record next = next_;
-    next.loss = loss;
-    next.norm = norm;
-    next.state = mix(next_.state, std::bit_cast<std::uint64_t>(norm));
-    return next;
-  }
+  [[nodiscard]] bool by_policy() const { return policy_exchange::applies(peer_); }
+  [[nodiscard]] bool taken() const { return vote_.taken(peer_.record()); }
 
   // All of a step but the move of the parameters.
   result<void> attempt(auto& ctx) {
-    proposes_ = false;
+    vote_.may_propose(false);
     if (taken()) {  // the attempt just begun is the next step's
       loss_ = peer_.record().loss;
       return {};
     }
-    complete_ = computed_ = false;
+    vote_.forget();
+    policy_.forget();
     codec_.begin_step();
     if (peer_.record().step != ctx.step()) return finished_by_others(ctx);
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *inventory));
-    auto done = compute(ctx);
-    if (done) done = check_sound(loss_, ctx.own_norm());
-    if (!done) return leave_to_others(ctx, done.error());
-    own_loss_ = loss_;
+    const auto done =
+        gradient_.compute(ctx, peer_, meetings_, order_, recovery_, codec_, whole_, options_.micro_batches, by_policy());
+    const auto sound = done ? check_sound(*done, ctx.own_norm()) : result<void>{done.error()};
+    if (!sound) return leave_to_others(ctx, sound.error());
+    own_loss_ = loss_ = *done;
     if (by_policy()) return meet_for_exchange(ctx, *inventory);
-    CAUSEWAY_TRY(sum_gradients(ctx));
-    name_attempt();
+    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *peer_.attempt.transport, meetings_.gradients(peer_), peer_.layout,
+                                         peer_.identity(), peer_.index_of, peer_.how(ctx)));
     CAUSEWAY_TRY(tell_sums(ctx));
-    proposes_ = true;
+    vote_.may_propose(true);
     return {};
   }
 
   error leave_to_others(auto& ctx, const error& why) {
     if (why.code != errc::non_finite) return why;
-    kept_.forget();
+    gradient_.forget();
     return peer_.blame_itself(ctx, why);
   }
 
   // It goes to their step at once: who is behind when they have ended would wait for their next attempt for ever.
   error finished_by_others(auto& ctx) {
-    complete_ = false;
+    vote_.forget();
     ctx.resume_at(peer_.record().step);
     peer_.group->finished_by_others();
     return fail(errc::cancelled, "step", "the others have finished it");
@@ -35015,8 +35898,9 @@ class elastic_pipeline {
 
   result<void> begin_attempt() {
     CAUSEWAY_ASSIGN(const bool another, peer_.begin_attempt());
-    if (another) meetings_ = 0;
-    computed_ = computed_ && !another;
+    if (!another) return {};
+    meetings_.begin();
+    policy_.forget();
     return {};
   }
 
@@ -35026,50 +35910,31 @@ class elastic_pipeline {
   result<double> try_to_evaluate(auto& ctx, const batch& b, std::uint32_t pieces) {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, false));
-    if (!inventory) return missed_;
+    if (!inventory) return meetings_.missed();
     auto made = recovery_.arrange(inventory->snapshot);
     if (!made || !lost_runs(inventory->snapshot).empty()) return none;  // the step will wait for peers, or mend it
     CAUSEWAY_TRY(take_assignment(ctx, *inventory, std::move(*made)));
-    stage::layout shared_out = peer_.layout;
-    const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
-    for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
-    const auto own = peer_.assignment == nullptr ? result<double>{0.0}
-                                                 : peer_.forward_only(ctx, shared_out, peer_.place, b, pieces, meeting());
+    const auto own = peer_.evaluate(ctx, b, pieces, meetings_.name(peer_));
     const auto sound = own ? check_sound(*own, 0) : result<void>{own.error()};
     if (!sound) return leave_to_others(ctx, sound.error());
-    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::sums_channel, *own, meetings_));
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::sums_channel, *own, meetings_.number()));
     return std::accumulate(all.begin(), all.end(), 0.0);
   }
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
-  // What all peers of the attempt hold, once all are at the same turn. None: the others are past this peer's, and told it
-  // what it missed.
   result<std::optional<cluster_inventory>> meet(auto& ctx, bool trains) {
     const std::int64_t layers = ctx.model().blocks();
     peer_inventory own = peer_.described(layers, ctx.log());
-    if (trains) own.peer.begun = kept_.described(peer_.record(), ctx.model().part().ranges(layers));
-    turns_.at(peer_.record().state);
-    own.turn = turns_.now(trains);
+    if (trains) own.peer.begun = gradient_.described(peer_.record(), ctx.model().part().ranges(layers));
     const auto ours = pipeline_peer::agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
-    for (;;) {
-      ++meetings_;
-      CAUSEWAY_ASSIGN(cluster_inventory inventory,
-                      peer_.gather(named(pipeline_peer::inventory_channel), own, ours, peer_.how(ctx)));
-      if (own.turn.order() < furthest(inventory.turns)) {
-        missed_ = missed(own.turn, inventory.turns);
-        return std::optional<cluster_inventory>{};
-      }
-      const auto with_us = [&](const step_turn& t) { return t.order() == own.turn.order(); };
-      if (!std::all_of(inventory.turns.begin(), inventory.turns.end(), with_us)) continue;  // the others come after
-      return std::optional{std::move(inventory)};
-    }
+    return meetings_.meet(ctx, peer_, std::move(own), trains, ours);
   }
 
   result<void> assemble(auto& ctx, const cluster_inventory& inventory) {
     auto made = recovery_.arrange(inventory.snapshot);
     if (!made) return peer_.wait_for_more(ctx.log(), this_step(ctx), made.error());
-    if constexpr (keeps_work) resumes_ = recovery_.resumes(inventory.snapshot);
+    gradient_.attempt(recovery_, inventory.snapshot);
     for (const nn::block_range& r : lost_runs(inventory.snapshot)) {
       const bool between = r.first > 0 && r.last < inventory.snapshot.layers;
       if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
@@ -35079,16 +35944,10 @@ class elastic_pipeline {
   }
   [[nodiscard]] static std::string this_step(auto& ctx) { return "step " + std::to_string(ctx.step() + 1); }
 
-  // Who left has saved what it held; with what is here that may be the state of now.
   result<void> go_back(auto& ctx, const cluster_inventory& inventory, const error& why) {
-    shared_blocks blocks{ctx, peer_.group->state()};
-    const auto ours = [&](std::int64_t b) {
-      return peer_.saved.savers.is_first(inventory.snapshot.holders(b), peer_.identity());
-    };
-    const auto kept = peer_.saved.save_if(blocks, peer_.held, peer_.record(), ours);
-    if (!kept) ctx.log()(severity::warning, kept.error().text());
+    peer_.save_the_rest(ctx, inventory);
     CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, this_step(ctx), why));
-    exchanged_at_ = alike ? peer_.record().state : 0;
+    policy_.is_of(alike ? peer_.record().state : 0);
     if (alike) peer_.group->state().begin_anew();
     ctx.resume_at(peer_.record().step);
     peer_.group->finished_by_others();
@@ -35101,140 +35960,31 @@ class elastic_pipeline {
     if (by_policy()) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name));
     shared_blocks blocks{ctx, peer_.group->state()};
     const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
-    if (!ready) kept_.forget();
-    CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, meetings_));
+    if (!ready) gradient_.forget();
+    CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, meetings_.number()));
     computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
     replica_ = static_cast<std::uint32_t>(peer_.place.replica);
     peer_.held.assigned(computes_, replica_);
     return {};
   }
 
-  // ---- the step ---------------------------------------------------------------------------------------------------------
-
-  result<void> compute(auto& ctx) {
-    if constexpr (keeps_work) return go_on(ctx);
-    double tokens = static_cast<double>(whole_.tokens());
-    if (by_policy() && peer_.assignment != nullptr) {  // its pipeline's own mean: they are weighed when they are exchanged
-      const std::uint32_t own = peer_.layout.replicas[peer_.place.replica].micro_batches;
-      tokens *= own / static_cast<double>(options_.micro_batches);
-    }
-    const auto scale = 1.0F / static_cast<float>(tokens);
-    CAUSEWAY_ASSIGN(loss_, peer_.train(ctx, order_, recovery_, codec_, whole_, options_.micro_batches, scale, meeting()));
-    return {};
-  }
-
-  // From what earlier attempts at the step have kept.
-  result<void> go_on(auto& ctx) requires keeps_work {
-    using tape = typename std::remove_cvref_t<decltype(ctx.model())>::tape_type;
-    const auto micro_batches = static_cast<std::uint32_t>(options_.micro_batches);
-    const stage::layout& l = peer_.layout;
-    const std::size_t r = peer_.place.replica;
-    const bool is_assigned = peer_.assignment != nullptr;
-    const step_exchange exchange{*peer_.attempt.transport, peer_.index_of, named(pipeline_peer::progress_channel),
-                                 peer_.how(ctx), peer_.boundaries(ctx.step(), meeting())};
-    if (resumes_) {
-      ++resumed_attempts_;
-      CAUSEWAY_TRY(kept_.resume(exchange, is_assigned, micro_batches));
-    } else {
-      kept_.template begin<tape>(peer_.record(), l, is_assigned ? &peer_.place : nullptr);
-    }
-    std::vector<std::uint64_t> dropout;
-    if (is_assigned) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
-    const assigned_batch share{whole_,
-                               micro_batches,
-                               is_assigned ? peer_.assignment->computes : nn::block_range{},
-                               1.0F / static_cast<float>(whole_.tokens()),
-                               true,
-                               dropout};
-    CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, l, codec_, share, exchange, recovery_.repeats_all()));
-    return {};
-  }
-
-  result<void> sum_gradients(auto& ctx) {
-    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *peer_.attempt.transport, gradients_id(), peer_.layout, peer_.identity(),
-                                         peer_.index_of, peer_.how(ctx)));
-    return {};
-  }
-
-  // Loss and squared norm of the whole, added up in the order of the transport's numbers: the same bits on all peers. Who
-  // has heard from everybody knows that every gradient is complete.
+  // Loss and norm of the whole.
   result<void> tell_sums(auto& ctx) {
-    const std::array own{own_loss_, squares_.first};
-    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::sums_channel, own, meetings_));
-    loss_ = 0;
-    double sum_of_squares = 0;
-    for (const auto& [loss, squares] : all) {
-      loss_ += loss;
-      sum_of_squares += squares;
-    }
-    told_ = next_record(loss_, std::sqrt(sum_of_squares));
+    CAUSEWAY_ASSIGN(loss_, vote_.tell(ctx, peer_, meetings_.number(), gradient_.agreed(), recovery_.interval(), own_loss_,
+                                      squares_.first));
     return {};
   }
 
   // ---- gradients that are exchanged by the communication policy, among the holders of the same blocks -------------------
 
-  // Else they are added up here.
-  [[nodiscard]] bool by_policy() const { return static_cast<bool>(peer_.group->state().divide); }
-
-  // A table that the first and the last stage share is exchanged by the first alone, which has the last one's part of its
-  // gradient by then. What of it comes back to the last is what the first's exchange came to.
-  result<void> join_tables(auto& ctx) {
-    const auto table = table_in(ctx.model(), ctx.gradients());
-    const auto ends = ends_of_pipeline();
-    if (table.empty() || ends.size() < 2) return {};
-    CAUSEWAY_TRY(sum_over(*peer_.attempt.transport, gradients_id(), ends, peer_.index_of, table, peer_.how(ctx)));
-    if (peer_.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
-    return {};
-  }
-  result<void> share_tables(auto& ctx) {
-    const auto table = table_in(ctx.model(), std::span{mean_});
-    const auto ends = ends_of_pipeline();
-    if (table.empty() || ends.size() < 2) return {};
-    collective::group_view view{*peer_.attempt.transport,
-                                {peer_.index_of.at(ends.front()), peer_.index_of.at(ends.back())}};
-    return collective::broadcast(view, named(pipeline_peer::here_channel), net::peer_index{0}, table, peer_.how(ctx));
-  }
-  // Into the gradient that the policy has left.
-  void take_table(auto& ctx) {
-    const auto from = table_in(ctx.model(), std::span{mean_});
-    std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
-  }
-  // Of this peer's pipeline: the peers at its first and its last stage, if this is one of them and they are two.
-  [[nodiscard]] std::vector<std::uint64_t> ends_of_pipeline() const {
-    if (peer_.assignment == nullptr) return {};
-    const auto& assignments = peer_.layout.replicas[peer_.place.replica].assignments;
-    if (assignments.size() < 2 || (peer_.place.rank > 0 && peer_.place.rank + 1 < assignments.size())) return {};
-    return {assignments.front().peer, assignments.back().peer};
-  }
-
-  // Everybody has its pipeline's gradient. Who did not take part in the run's last step takes what the policy keeps alike;
-  // what an exchange remembers counts where all who hold the same blocks have the same.
+  // Everybody has its pipeline's gradient.
   result<void> meet_for_exchange(auto& ctx, const cluster_inventory& inventory) {
-    const exchange_state& kept = peer_.group->state();
-    const auto own = described_for_exchange(own_loss_, exchanged_at_, kept);
-    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own, meetings_));
-    if (const auto taken = bring_up(ctx, all, own); !taken) {
+    const exchange_share own = policy_.described(peer_, own_loss_);
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own, meetings_.number()));
+    if (const auto taken = policy_.bring_up(ctx, peer_, meetings_, all, own); !taken) {
       return taken.error().code == errc::not_found ? go_back(ctx, inventory, taken.error()) : taken;
     }
-    const exchange_entry entry = peer_.entry();
-    const auto as_ours = [&](net::peer_index holder) { return all[holder].memory == own.memory; };
-    if (!std::all_of(entry.holders.begin(), entry.holders.end(), as_ours)) CAUSEWAY_TRY(kept.forget());
-    loss_ = 0;
-    for (const exchange_share& s : all) loss_ += s.loss;
-    CAUSEWAY_TRY(join_tables(ctx));
-    computed_ = true;
-    return {};
-  }
-
-  result<void> bring_up(auto& ctx, std::span<const exchange_share> all, const exchange_share& own) {
-    const auto has = [&](const exchange_share& s) { return s.state == peer_.record().state; };
-    if (std::all_of(all.begin(), all.end(), has)) return {};
-    const exchange_state& kept = peer_.group->state();
-    CAUSEWAY_TRY(take_alike(*peer_.attempt.transport, named(pipeline_peer::alike_channel), kept, has(own), peer_.how(ctx)));
-    if (has(own)) return {};
-    kept.begin_anew();
-    ctx.resume_at(peer_.record().step, true);  // the step under way counts
-    exchanged_at_ = peer_.record().state;
+    CAUSEWAY_ASSIGN(loss_, policy_.begin(ctx, peer_, meetings_, all, own));
     return {};
   }
 
@@ -35248,9 +35998,9 @@ class elastic_pipeline {
     }
     if (taken()) {
       known_ = true;
-      return exchange_entry{.known = mean_};
+      return exchange_entry{.known = policy_.mean()};
     }
-    if (computed_) return peer_.entry();
+    if (policy_.computed()) return peer_.entry();
     CAUSEWAY_TRY(attempt(ctx));
     peer_.group->begin_exchange_again();
     return fail(errc::cancelled, "step", "its gradient was computed again, in another attempt");
@@ -35260,13 +36010,12 @@ class elastic_pipeline {
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
     if (!by_policy() || std::exchange(known_, false)) return {};
     CAUSEWAY_EXPECT(mean.size() == ctx.gradients().size());
-    mean_.assign(mean.begin(), mean.end());
-    CAUSEWAY_TRY(share_tables(ctx));
-    if (const auto sound = check_sound(loss_, ctx.norm_of(mean_)); !sound) return leave_to_others(ctx, sound.error());
-    squares_ = squares_of(ctx, std::span{mean_}, peer_.layout, peer_.identity());
-    name_attempt();
+    CAUSEWAY_TRY(policy_.take_mean(ctx, peer_, meetings_, mean));
+    if (const auto sound = check_sound(loss_, ctx.norm_of(policy_.mean())); !sound)
+      return leave_to_others(ctx, sound.error());
+    squares_ = squares_of(ctx, policy_.mean(), peer_.layout, peer_.identity());
     CAUSEWAY_TRY(tell_sums(ctx));
-    CAUSEWAY_TRY(propose());
+    CAUSEWAY_TRY(vote_.propose(*peer_.group));
     if (taken()) return {};
     return fail(errc::cancelled, "step", "the others have finished it");
   }
@@ -35276,26 +36025,16 @@ class elastic_pipeline {
   Recovery recovery_;
   Schedule order_;
   Codec codec_;
-  resumable_step kept_;   // of a step under way, where the policy keeps it
-  bool resumes_ = false;  // the attempt under way goes on with it
-
   batch whole_;
-  std::uint64_t meetings_ = 0;  // in this attempt
-  step_turns turns_;
-  double missed_ = 0;  // an evaluation that others are through with
+  step_meetings meetings_;  // in this attempt
+  step_gradient gradient_;
+  step_vote vote_;
+  policy_exchange policy_;
   double loss_ = 0, own_loss_ = 0;
   block_squares squares_;
-  std::uint64_t exchanged_at_ = 0;  // names the state that what the policy keeps is of
-  bool computed_ = false;           // this attempt's gradient, which the policy is to exchange
-  std::vector<float> mean_;         // what that came to
-  bool known_ = false;              // it is given out as what the run has
-  nn::block_range computes_{};      // here, in the last layout
+  bool known_ = false;          // what the exchange came to is given out as what the run has
+  nn::block_range computes_{};  // here, in the last layout
   std::uint32_t replica_ = 0;
-  step_record next_;       // after the step of the last complete attempt, without loss and norm
-  step_record told_;       // likewise with them: what this peer would propose
-  bool complete_ = false;  // the gradients are those of the whole batch
-  bool proposes_ = false;  // and the attempt that made them so is under way
-  std::uint64_t resumed_attempts_ = 0;
 };
 static_assert(ParallelismPolicy<elastic_pipeline<>>);
 
@@ -41975,10 +42714,6 @@ class async_pipeline_mailbox {
   async_pipeline_mailbox(collective::group_view view, const options& o) : view_{std::move(view)}, options_{o} {}
   async_pipeline_mailbox(const async_pipeline_mailbox&) = delete;
   async_pipeline_mailbox& operator=(const async_pipeline_mailbox&) = delete;
-  ~async_pipeline_mailbox() {
-    for (auto& line : expected_) cancel(line);
-    for (auto& line : sent_) cancel(line);
-  }
 
   /// How long the waits that begin from now on may take.
   void deadline(time_point at) noexcept { options_.deadline = at; }
@@ -42041,7 +42776,7 @@ class async_pipeline_mailbox {
     std::uint32_t peer = 0;
     std::vector<std::byte> bytes;
     net::message_id id{};
-    net::operation op = 0;
+    net::scoped_operation op{};
     std::size_t moved = 0;
     bool here = false;
     std::optional<error> failed{};  // for good
@@ -42069,8 +42804,8 @@ class async_pipeline_mailbox {
   result<void> arrive(transfer& p) {
     if (p.failed) return *p.failed;
     if (p.here) return {};
-    if (p.op == 0) post(p);
-    const auto moved = view_.wait(std::exchange(p.op, 0), options_.deadline);
+    if (!p.op.started()) post(p);
+    const auto moved = p.op.wait(options_.deadline);
     if (!moved) {
       if (moved.error().code != errc::timeout) p.failed = moved.error();
       return moved.error();
@@ -42089,17 +42824,19 @@ class async_pipeline_mailbox {
     return codec.decode(pool, crossing_of(l, p.at, samples), bytes.subspan(head_bytes), values);
   }
 
-  void post(transfer& p) { p.op = view_.receive(p.peer, p.id, p.bytes); }
-  void post_send(transfer& p) { p.op = view_.send(p.peer, p.id, std::span<const std::byte>{p.bytes}.first(p.moved)); }
+  void post(transfer& p) { p.op = {view_, view_.receive(p.peer, p.id, p.bytes)}; }
+  void post_send(transfer& p) {
+    p.op = {view_, view_.send(p.peer, p.id, std::span<const std::byte>{p.bytes}.first(p.moved))};
+  }
 
   // A send that failed stays, and is made again when somebody asks next.
   result<void> reap(stage::direction way, std::size_t leave, bool waits) {
     auto& line = sent_[index(way)];
     while (line.size() > leave) {
       transfer& p = line.front();
-      if (p.op == 0) post_send(p);
-      if (!waits && !view_.done(p.op)) return {};
-      CAUSEWAY_TRY(view_.wait(std::exchange(p.op, 0), options_.deadline));
+      if (!p.op.started()) post_send(p);
+      if (!waits && !p.op.done()) return {};
+      CAUSEWAY_TRY(p.op.wait(options_.deadline));
       spare_.push_back(std::move(p.bytes));
       line.pop_front();
     }
@@ -42114,12 +42851,6 @@ class async_pipeline_mailbox {
     }
     b.resize(bytes);
     return b;
-  }
-
-  void cancel(std::deque<transfer>& transfers) {
-    for (transfer& p : transfers) {
-      if (p.op != 0) (void)view_.wait(p.op, time_point{});  // a deadline in the past cancels
-    }
   }
 
   collective::group_view view_;
@@ -45621,7 +46352,6 @@ class tensor_mailbox {
   explicit tensor_mailbox(net::fabric& fabric) : fabric_{fabric} {}
   tensor_mailbox(const tensor_mailbox&) = delete;
   tensor_mailbox& operator=(const tensor_mailbox&) = delete;
-  ~tensor_mailbox() { clear(); }
 
   struct arrival {
     net::peer_index from = 0;
@@ -45630,29 +46360,29 @@ class tensor_mailbox {
   };
 
   void send(net::peer_index to, const net::message_id& id, shared_bytes bytes) {
-    const auto op = fabric_.send(to, id, *bytes);
-    sends_.push_back({op, to, std::move(bytes)});
+    net::scoped_operation op{fabric_, fabric_.send(to, id, *bytes)};
+    sends_.push_back({to, std::move(bytes), std::move(op)});
   }
 
   /// `most`: bytes of the tensor, or more.
   void expect(net::peer_index from, const net::message_id& id, What what, std::size_t most) {
     auto room = std::make_shared<std::vector<std::byte>>(most);
-    const auto op = fabric_.receive(from, id, *room);
-    receives_.push_back({op, from, std::move(what), std::move(room)});
+    net::scoped_operation op{fabric_, fabric_.receive(from, id, *room)};
+    receives_.push_back({from, std::move(what), std::move(room), std::move(op)});
   }
 
   /// What has come, whole. What broke is passed over, or told in `broken`: its connection is down, its sender gave it up,
   /// or it was too long.
   [[nodiscard]] std::vector<arrival> collect(std::vector<What>* broken = nullptr) {
     std::vector<arrival> all;
-    std::erase_if(sends_, [this](const sending& s) {
-      if (!fabric_.done(s.op)) return false;
-      (void)fabric_.wait(s.op, no_deadline);
+    std::erase_if(sends_, [](sending& s) {
+      if (!s.op.done()) return false;
+      (void)s.op.wait(no_deadline);
       return true;
     });
     std::erase_if(receives_, [&](receiving& r) {
-      if (!fabric_.done(r.op)) return false;
-      const auto got = fabric_.wait(r.op, no_deadline);
+      if (!r.op.done()) return false;
+      const auto got = r.op.wait(no_deadline);
       if (!got && broken != nullptr) broken->push_back(std::move(r.what));
       if (!got) return true;
       r.room->resize(*got);
@@ -45663,8 +46393,8 @@ class tensor_mailbox {
   }
 
   [[nodiscard]] bool any_done() const {
-    return std::any_of(sends_.begin(), sends_.end(), [this](const auto& s) { return fabric_.done(s.op); }) ||
-           std::any_of(receives_.begin(), receives_.end(), [this](const auto& r) { return fabric_.done(r.op); });
+    return std::any_of(sends_.begin(), sends_.end(), [](const auto& s) { return s.op.done(); }) ||
+           std::any_of(receives_.begin(), receives_.end(), [](const auto& r) { return r.op.done(); });
   }
 
   /// Sends to, and receives from, one peer that are under way.
@@ -45681,23 +46411,21 @@ class tensor_mailbox {
 
   /// Ends what is under way.
   void clear() {
-    for (const auto& s : sends_) (void)fabric_.wait(s.op, time_point{});
-    for (const auto& r : receives_) (void)fabric_.wait(r.op, time_point{});
     sends_.clear();
     receives_.clear();
   }
 
  private:
   struct sending {
-    net::operation op = 0;
     net::peer_index to = 0;
     shared_bytes bytes;
+    net::scoped_operation op;
   };
   struct receiving {
-    net::operation op = 0;
     net::peer_index from = 0;
     What what;
     std::shared_ptr<std::vector<std::byte>> room;
+    net::scoped_operation op;
   };
 
   net::fabric& fabric_;

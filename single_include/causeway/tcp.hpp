@@ -4252,6 +4252,67 @@ struct stream {
 #endif  // CAUSEWAY_NET_ASIO_STREAM_HPP
 #endif
 
+// ---- causeway/net/asio_frame_reader.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_FRAME_READER_HPP
+#define CAUSEWAY_NET_ASIO_FRAME_READER_HPP
+
+// Takes what the streams of a link bring apart: headers, and content, which goes where the inbox says without a copy. What
+// a frame means is the link's business. Pure bookkeeping: the link reads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// Of one link. Not thread-safe: the transport locks. All that it is given must outlive it. Its errors mean that the other
+/// side broke the protocol.
+class frame_reader {
+ public:
+  /// `sender`: what the other side's frames name as their sender.
+  frame_reader(link_context& shared, std::uint32_t sender, inbox& in) : shared_{&shared}, sender_{sender}, inbox_{&in} {}
+
+  /// From now on content is read and dropped.
+  void drop_all() noexcept { drops_ = true; }
+  [[nodiscard]] bool drops() const noexcept { return drops_; }
+
+  /// Where the next bytes of a stream go: first the rest of the content's place, then room for what follows it.
+  CAUSEWAY_DECL std::array<asio::mutable_buffer, 2> places(stream& s) const;
+
+  /// The next header in the staging area; none if it is not there whole yet.
+  CAUSEWAY_DECL result<std::optional<frame_header>> next_header(stream& s) const;
+
+  /// A chunk of a message comes. False: there is no room for it yet, and the stream must not be read on.
+  CAUSEWAY_DECL result<bool> begin_chunk(stream& s, const frame_header& h) const;
+
+  /// A control message comes, or the reason why the other side ends the link.
+  CAUSEWAY_DECL result<void> begin_control(stream& s, const frame_header& h);
+
+  /// Content in the staging area goes to its place. How much.
+  CAUSEWAY_DECL std::size_t take_staged(stream& s) const;
+
+  /// So much more content is in its place. A control message that is whole with it.
+  CAUSEWAY_DECL result<std::optional<control_message>> advance(stream& s, std::size_t n) const;
+
+ private:
+  /// Where the content that a stream is reading starts; null when it is dropped. Asked anew before each piece, because
+  /// what happens on another stream, or the caller, may take the place away.
+  CAUSEWAY_DECL [[nodiscard]] std::byte* place(const stream& s) const;
+
+  /// Behind a large chunk often comes another: take in its header only, and let its bytes go where they belong.
+  CAUSEWAY_DECL static std::size_t room_behind_chunk(const stream& s);
+
+  CAUSEWAY_DECL static void begin_content(stream& s, const chunk_target& spot, std::size_t length);
+
+  link_context* shared_;
+  std::uint32_t sender_;
+  inbox* inbox_;
+  std::uint64_t next_control_ = 0;
+  bool drops_ = false;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_FRAME_READER_HPP
+#endif
+
 // ---- causeway/net/asio_outbox.hpp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_ASIO_OUTBOX_HPP
@@ -4322,6 +4383,59 @@ class outbox {
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_ASIO_OUTBOX_HPP
+#endif
+
+// ---- causeway/net/asio_memory_move.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_MEMORY_MOVE_HPP
+#define CAUSEWAY_NET_ASIO_MEMORY_MOVE_HPP
+
+// How a stream between two processes of one machine moves to shared memory, each direction once, between two frames: one
+// side offers, the other takes the offer or declines it, and what follows that word is in memory.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// Of one link, which reads and writes. All that it is given must outlive it.
+class memory_move {
+ public:
+  /// What the link is to do when it has heard of it.
+  enum class next : std::uint8_t {
+    nothing,
+    write,  ///< there is something to say
+    wake,   ///< the same, and memory that is to wake this side
+  };
+
+  memory_move(link_context& shared, std::uint32_t sender, std::string name, const outbox& out)
+      : shared_{&shared}, sender_{sender}, name_{std::move(name)}, outbox_{&out} {}
+
+  /// A message of this length was seen on a stream. The peer with the smaller number offers to move, once; whether it does
+  /// now: then the offer waits to be written.
+  CAUSEWAY_DECL bool consider(stream& s, std::uint64_t length) const;
+
+  /// An offer, or the answer to ours. `closing`: nothing new is begun. An error: it was out of turn.
+  CAUSEWAY_DECL result<next> hear(stream& s, const frame_header& h, bool closing) const;
+
+  /// What this side writes from now on is in memory.
+  CAUSEWAY_DECL void taken(stream& s) const;
+
+ private:
+  CAUSEWAY_DECL next answer(stream& s, std::uint64_t number, bool closing) const;
+
+  // What the other side sends from now on is in memory.
+  CAUSEWAY_DECL result<next> follow(stream& s) const;
+
+  // Nobody needs TCP any more once both directions have moved.
+  CAUSEWAY_DECL void leave_tcp(stream& s) const;
+
+  link_context* shared_;
+  std::uint32_t sender_;  ///< what the other side's frames name as their sender
+  std::string name_;
+  const outbox* outbox_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_MEMORY_MOVE_HPP
 #endif
 
 // ---- causeway/net/asio_link.hpp ----
@@ -4446,27 +4560,15 @@ class link {
 
   CAUSEWAY_DECL void arm_read(stream& s);
 
-  /// Where the content that a stream is reading starts; null when it is dropped. Asked anew before each piece, because
-  /// what happens on another stream, or the caller, may take the place away.
-  CAUSEWAY_DECL [[nodiscard]] std::byte* place(const stream& s) const;
-
-  /// First the rest of the chunk's place, then room for what follows it.
-  CAUSEWAY_DECL std::array<asio::mutable_buffer, 2> places_to_read(stream& s);
-
-  /// Behind a large chunk often comes another: take in its header only, and let its bytes go where they belong.
-  CAUSEWAY_DECL static std::size_t room_behind_chunk(const stream& s);
-
   /// Handles what lies in the staging area. False when the stream must not be read on.
   CAUSEWAY_DECL bool parse_staged(stream& s);
 
   CAUSEWAY_DECL bool take_header(stream& s, const frame_header& h);
 
-  CAUSEWAY_DECL bool begin_chunk(stream& s, const frame_header& h);
+  CAUSEWAY_DECL bool begin_chunk(stream& s, frame_header h);
 
   /// A control message, or the reason why the other side ends the link.
   CAUSEWAY_DECL bool begin_control(stream& s, const frame_header& h);
-
-  CAUSEWAY_DECL bool read_content(stream& s, const chunk_target& spot, std::size_t length);
 
   /// `n` more bytes are in their place. False when the stream must not be read on.
   CAUSEWAY_DECL bool advance_chunk(stream& s, std::size_t n);
@@ -4481,22 +4583,10 @@ class link {
 
   CAUSEWAY_DECL void answer_goodbye(stream& s);
 
-  // ---- moving a stream to shared memory
+  // ---- shared memory
 
-  /// A message of this length was seen on a stream. The peer with the smaller number offers to move, once; whether it does
-  /// now: then the offer waits to be written.
-  CAUSEWAY_DECL bool consider_memory(stream& s, std::uint64_t length);
-
-  /// An offer, or the answer to ours.
+  /// An offer to move there, or the answer to ours.
   CAUSEWAY_DECL bool hear_memory(stream& s, const frame_header& h);
-
-  CAUSEWAY_DECL bool answer_offer(stream& s, std::uint64_t number);
-
-  /// What the other side sends from now on is in shared memory.
-  CAUSEWAY_DECL bool follow_into_memory(stream& s);
-
-  /// Nobody needs TCP any more once both directions have moved.
-  CAUSEWAY_DECL void leave_tcp(stream& s);
 
   CAUSEWAY_DECL void arm_wake(stream& s);
 
@@ -4524,11 +4614,11 @@ class link {
   std::vector<std::unique_ptr<stream>> streams_;
   outbox outbox_;
   inbox inbox_;
-  std::uint64_t next_control_ = 0;
+  frame_reader reader_;
+  memory_move move_;
   past_epochs past_;
   std::optional<error> failure_;
   time_point failed_at_;
-  bool closing_ = false;      // what still comes is read and dropped, so that the other side's goodbye can be heard
   bool data_stalls_ = false;  // sends wait and no stream could write since the last tick: bulk need not wait for them
   time_point last_heard_;
   arrival_statistics gaps_;
@@ -5492,6 +5582,124 @@ CAUSEWAY_DECL void outgoing_frame::consume(std::size_t n) {
 #endif  // CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
 #endif
 
+// ---- causeway/net/impl/asio_frame_reader.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_FRAME_READER_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_FRAME_READER_IPP
+
+// Bodies of net/asio_frame_reader.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL std::byte* frame_reader::place(const stream& s) const {
+  if (drops_) return nullptr;
+  return s.control.bytes != nullptr ? s.control.bytes.get() : inbox_->place(s.spot);
+}
+
+CAUSEWAY_DECL std::array<asio::mutable_buffer, 2> frame_reader::places(stream& s) const {
+  asio::mutable_buffer chunk{nullptr, 0};
+  if (s.in_chunk) {
+    std::byte* const to = place(s);
+    chunk = {shared_->scrap.data(), std::min(shared_->scrap.size(), s.chunk_left)};
+    if (to != nullptr) chunk = {to + (s.spot.length - s.chunk_left), s.chunk_left};
+  }
+  if (s.begin != 0) {
+    std::memmove(s.staging.data(), s.staging.data() + s.begin, s.end - s.begin);
+    s.end -= s.begin;
+    s.begin = 0;
+  }
+  // Behind a discarded chunk's first part comes its second: nothing of it may land in the staging area.
+  const bool partial = chunk.size() < s.chunk_left;
+  return {chunk, asio::mutable_buffer{s.staging.data() + s.end, partial ? 0 : room_behind_chunk(s)}};
+}
+
+CAUSEWAY_DECL std::size_t frame_reader::room_behind_chunk(const stream& s) {
+  const bool large = s.spot.length > stream::staging_bytes;
+  const std::size_t header = header_bytes + (s.digest ? digest_bytes : 0);
+  return (large ? std::max(header, s.end + 1) : s.staging.size()) - s.end;
+}
+
+CAUSEWAY_DECL result<std::optional<frame_header>> frame_reader::next_header(stream& s) const {
+  using none = std::optional<frame_header>;
+  if (s.end - s.begin < header_bytes) return none{};
+  CAUSEWAY_ASSIGN(const frame_header h, decode_header({s.staging.data() + s.begin, s.end - s.begin}));
+  const bool has = h.flags == has_digest;
+  if (has && s.end - s.begin < header_bytes + digest_bytes) return none{};
+  s.begin += header_bytes;
+  s.digest.reset();
+  if (has) {
+    s.digest = load_little<std::uint64_t>(s.staging.data() + s.begin);
+    s.begin += digest_bytes;
+  }
+  ++shared_->stats.frames_received;
+  if (h.run_id != shared_->run_id) return fail(errc::wrong_run, "", "it sent a frame of another run");
+  if (h.sender != sender_) return fail(errc::protocol, "", "it sent a frame in somebody else's name");
+  return std::optional{h};
+}
+
+CAUSEWAY_DECL result<bool> frame_reader::begin_chunk(stream& s, const frame_header& h) const {
+  chunk_target spot{.how = chunk_target::kind::discard, .length = h.chunk_length};
+  if (!drops_) {
+    CAUSEWAY_ASSIGN(spot, inbox_->begin_chunk(h));
+  }
+  if (spot.how == chunk_target::kind::parked) {
+    s.parked = h;
+    return false;
+  }
+  s.parked.reset();
+  begin_content(s, spot, h.chunk_length);
+  return true;
+}
+
+CAUSEWAY_DECL result<void> frame_reader::begin_control(stream& s, const frame_header& h) {
+  if (h.kind != frame_kind::refused && h.sequence != next_control_++) {
+    return fail(errc::protocol, "", "a control message came twice or is missing");
+  }
+  s.control = {std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}, h.chunk_length};
+  s.control_kind = h.kind;
+  begin_content(s, {.how = chunk_target::kind::kept, .length = h.chunk_length}, h.chunk_length);
+  return {};
+}
+
+CAUSEWAY_DECL void frame_reader::begin_content(stream& s, const chunk_target& spot, std::size_t length) {
+  s.spot = spot;
+  s.chunk_left = length;
+  s.in_chunk = true;
+}
+
+CAUSEWAY_DECL std::size_t frame_reader::take_staged(stream& s) const {
+  const std::size_t n = std::min(s.end - s.begin, s.chunk_left);
+  if (n == 0) return 0;
+  std::byte* const to = place(s);
+  if (to != nullptr) std::memcpy(to + (s.spot.length - s.chunk_left), s.staging.data() + s.begin, n);
+  s.begin += n;
+  return n;
+}
+
+CAUSEWAY_DECL result<std::optional<control_message>> frame_reader::advance(stream& s, std::size_t n) const {
+  std::optional<control_message> whole;
+  s.chunk_left -= n;
+  if (s.chunk_left != 0) return whole;
+  s.in_chunk = false;
+  const std::byte* const content = place(s);
+  if (s.digest && content != nullptr && *s.digest != hash_bytes({content, s.spot.length})) {
+    return fail(errc::corrupt, "", "what it sent fails its checksum");
+  }
+  control_message control = std::exchange(s.control, {});
+  if (drops_) return whole;
+  if (control.bytes != nullptr) {
+    whole = std::move(control);
+  } else {
+    inbox_->end_chunk(s.spot);
+  }
+  return whole;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_FRAME_READER_IPP
+#endif
+
 // ---- causeway/net/impl/asio_outbox.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
@@ -5599,6 +5807,79 @@ CAUSEWAY_DECL bool outbox::take_control(std::deque<queued>& from, outgoing_frame
 #endif  // CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
 #endif
 
+// ---- causeway/net/impl/asio_memory_move.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_MEMORY_MOVE_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_MEMORY_MOVE_IPP
+
+// Bodies of net/asio_memory_move.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL bool memory_move::consider(stream& s, std::uint64_t length) const {
+  if (length < shared_from_bytes || shared_->self >= sender_ || !shared_->options.shared_memory) return false;
+  if (std::exchange(s.memory_asked, true) || !is_near(s.socket)) return false;
+  auto offer = memory_offer::make();
+  if (!offer) return false;
+  frame_header h = outbox_->header(frame_kind::memory_offer);
+  h.id.step = offer->number();
+  s.offer.emplace(std::move(*offer));
+  s.notices.push_back(h);
+  return true;
+}
+
+CAUSEWAY_DECL auto memory_move::hear(stream& s, const frame_header& h, bool closing) const -> result<next> {
+  const bool answered = s.offer || (s.memory && !s.reads_memory);
+  const bool fits = h.kind == frame_kind::memory_offer ? !s.memory_asked && sender_ < shared_->self : answered;
+  if (!fits) return fail(errc::protocol, "", "it spoke of shared memory out of turn");
+  if (h.kind == frame_kind::memory_offer) return answer(s, h.id.step, closing);
+  if (h.kind == frame_kind::memory_taken) return follow(s);
+  s.offer.reset();
+  return next::nothing;
+}
+
+CAUSEWAY_DECL auto memory_move::answer(stream& s, std::uint64_t number, bool closing) const -> next {
+  s.memory_asked = true;
+  if (closing) return next::nothing;
+  if (shared_->options.shared_memory && is_near(s.socket)) {
+    if (auto made = memory_offer::take(number, s.socket.get_executor())) s.memory = std::move(*made);
+  }
+  s.notices.push_back(outbox_->header(s.memory ? frame_kind::memory_taken : frame_kind::memory_declined));
+  return s.memory ? next::wake : next::write;
+}
+
+CAUSEWAY_DECL auto memory_move::follow(stream& s) const -> result<next> {
+  if (s.begin != s.end) return fail(errc::protocol, "", "it goes on over TCP after it moved to shared memory");
+  const bool ours = s.offer.has_value();
+  if (ours) {
+    auto made = s.offer->accept(s.socket.get_executor());
+    if (!made) return made.error();
+    s.memory = std::move(*made);
+    s.offer.reset();
+    s.notices.push_back(outbox_->header(frame_kind::memory_taken));
+  }
+  s.reads_memory = true;
+  leave_tcp(s);
+  return ours ? next::wake : next::write;
+}
+
+CAUSEWAY_DECL void memory_move::taken(stream& s) const {
+  s.writes_memory = true;
+  leave_tcp(s);
+}
+
+CAUSEWAY_DECL void memory_move::leave_tcp(stream& s) const {
+  if (!s.reads_memory || !s.writes_memory) return;
+  std::error_code ignored;
+  s.socket.close(ignored);
+  shared_->options.log(severity::debug, name_ + ": it is on this machine; we talk through shared memory");
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_MEMORY_MOVE_IPP
+#endif
+
 // ---- causeway/net/impl/asio_link.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_ASIO_LINK_IPP
@@ -5621,6 +5902,8 @@ CAUSEWAY_DECL link::link(link_context& shared, link_identity who, std::vector<tc
       inbox_{shared.operations,
              who_.name,
              {who_.their_chunk, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes, &shared.early}},
+      reader_{shared, who_.sender, inbox_},
+      move_{shared, who_.sender, who_.name, outbox_},
       last_heard_{shared.clock.now()},
       gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
   for (tcp::socket& socket : sockets) take_socket(std::move(socket));
@@ -5635,7 +5918,7 @@ CAUSEWAY_DECL void link::start_reading() {
 }
 
 CAUSEWAY_DECL void link::add_stream(tcp::socket socket) {
-  if (failure_ || closing_) return;
+  if (failure_ || reader_.drops()) return;
   stream& s = take_socket(std::move(socket));
   read_some(s);
   if (!failure_) write_some(s);
@@ -5648,7 +5931,7 @@ CAUSEWAY_DECL void link::send(slot_index slot) {
 }
 
 CAUSEWAY_DECL void link::post(std::vector<std::byte> message, bool bulk) {
-  if (failure_ || closing_) return;
+  if (failure_ || reader_.drops()) return;
   const bool taken = outbox_.post(frame_kind::control, std::move(message), bulk);
   write_some(*streams_[0]);
   if (!taken) lose(fail(errc::peer_lost, who_.name, "it does not take our control messages; too many wait for it"));
@@ -5688,7 +5971,7 @@ CAUSEWAY_DECL void link::say_goodbye() {
   outbox_.fail_sends(closed_error());
   outbox_.drop_bulk();
   inbox_.fail_all(closed_error());
-  closing_ = true;
+  reader_.drop_all();
   for (const auto& s : streams_) {
     if (s->out.slot == no_slot) {
       queue_goodbye(*s);
@@ -5707,7 +5990,7 @@ CAUSEWAY_DECL void link::dismiss(const error& why) {
     shared_->operations.finish(s->out.slot, why);
     s->out.rescue();
   }
-  closing_ = true;
+  reader_.drop_all();
   outbox_.drop_bulk();
   fail_with(why);
   outbox_.post(frame_kind::refused, encode_refusal(why), false);
@@ -5814,15 +6097,12 @@ CAUSEWAY_DECL bool link::next_frame(stream& s) {
   }
   if (is_first(s) && who_.control_apart) return (!outbox_.has_sends() || data_stalls_) && outbox_.take_bulk(s.out);
   if (!outbox_.take_chunk(s.out)) return is_first(s) && outbox_.take_bulk(s.out);
-  (void)consider_memory(s, shared_->operations[s.out.slot].length);
+  if (!reader_.drops()) (void)move_.consider(s, shared_->operations[s.out.slot].length);
   return true;
 }
 
 CAUSEWAY_DECL void link::finish_frame(stream& s) {
-  if (s.out.kind == frame_kind::memory_taken) {
-    s.writes_memory = true;
-    leave_tcp(s);
-  }
+  if (s.out.kind == frame_kind::memory_taken) move_.taken(s);
   outbox_.written(s.out);
   if (s.said_goodbye) return end_writing(s);
   if (!is_first(s) && outbox_.bulk_may_go()) write_some(*streams_[0]);
@@ -5854,7 +6134,7 @@ CAUSEWAY_DECL void link::read_some(stream& s) {
   if (!s.open || s.read_armed) return;
   for (std::size_t moved = 0; moved < turn_bytes;) {
     if (!parse_staged(s)) return;
-    const auto buffers = places_to_read(s);
+    const auto buffers = reader_.places(s);
     std::error_code failure;
     const std::size_t n = s.receive(buffers, failure);
     if (failure == asio::error::would_block || failure == asio::error::try_again) break;
@@ -5886,72 +6166,30 @@ CAUSEWAY_DECL void link::arm_read(stream& s) {
   });
 }
 
-CAUSEWAY_DECL std::byte* link::place(const stream& s) const {
-  if (closing_) return nullptr;
-  return s.control.bytes != nullptr ? s.control.bytes.get() : inbox_.place(s.spot);
-}
-
-CAUSEWAY_DECL std::array<asio::mutable_buffer, 2> link::places_to_read(stream& s) {
-  asio::mutable_buffer chunk{nullptr, 0};
-  if (s.in_chunk) {
-    std::byte* const to = place(s);
-    chunk = {shared_->scrap.data(), std::min(shared_->scrap.size(), s.chunk_left)};
-    if (to != nullptr) chunk = {to + (s.spot.length - s.chunk_left), s.chunk_left};
-  }
-  if (s.begin != 0) {
-    std::memmove(s.staging.data(), s.staging.data() + s.begin, s.end - s.begin);
-    s.end -= s.begin;
-    s.begin = 0;
-  }
-  // Behind a discarded chunk's first part comes its second: nothing of it may land in the staging area.
-  const bool partial = chunk.size() < s.chunk_left;
-  return {chunk, asio::mutable_buffer{s.staging.data() + s.end, partial ? 0 : room_behind_chunk(s)}};
-}
-
-CAUSEWAY_DECL std::size_t link::room_behind_chunk(const stream& s) {
-  const bool large = s.spot.length > stream::staging_bytes;
-  const std::size_t header = header_bytes + (s.digest ? digest_bytes : 0);
-  return (large ? std::max(header, s.end + 1) : s.staging.size()) - s.end;
-}
-
 CAUSEWAY_DECL bool link::parse_staged(stream& s) {
   while (s.open) {
     if (s.parked && !begin_chunk(s, *s.parked)) return false;
     if (s.in_chunk) {
-      const std::size_t n = std::min(s.end - s.begin, s.chunk_left);
+      const std::size_t n = reader_.take_staged(s);
       if (n == 0) return true;
-      std::byte* const to = place(s);
-      if (to != nullptr) std::memcpy(to + (s.spot.length - s.chunk_left), s.staging.data() + s.begin, n);
-      s.begin += n;
       if (!advance_chunk(s, n)) return false;
-    } else if (s.end - s.begin < header_bytes) {
-      return true;
     } else {
-      auto h = decode_header({s.staging.data() + s.begin, s.end - s.begin});
+      auto h = reader_.next_header(s);
       if (!h) return reject(std::move(h).error());
-      if (h->flags == has_digest && s.end - s.begin < header_bytes + digest_bytes) return true;
-      if (!take_header(s, *h)) return false;
+      if (!*h) return true;
+      if (!take_header(s, **h)) return false;
     }
   }
   return false;
 }
 
 CAUSEWAY_DECL bool link::take_header(stream& s, const frame_header& h) {
-  s.begin += header_bytes;
-  s.digest.reset();
-  if (h.flags == has_digest) {
-    s.digest = load_little<std::uint64_t>(s.staging.data() + s.begin);
-    s.begin += digest_bytes;
-  }
-  ++shared_->stats.frames_received;
-  if (h.run_id != shared_->run_id) return reject(fail(errc::wrong_run, "", "it sent a frame of another run"));
-  if (h.sender != who_.sender) return reject(fail(errc::protocol, "", "it sent a frame in somebody else's name"));
   switch (h.kind) {
     case frame_kind::data: return begin_chunk(s, h);
     case frame_kind::heartbeat: return true;
     case frame_kind::goodbye: return hear_goodbye(s);
     case frame_kind::abort: {
-      if (closing_) return true;
+      if (reader_.drops()) return true;
       auto outcome = inbox_.abort_message(h);
       return outcome ? true : reject(std::move(outcome).error());
     }
@@ -5964,54 +6202,29 @@ CAUSEWAY_DECL bool link::take_header(stream& s, const frame_header& h) {
   }
 }
 
-CAUSEWAY_DECL bool link::begin_chunk(stream& s, const frame_header& h) {
-  auto spot = closing_ ? result<chunk_target>{chunk_target{.how = chunk_target::kind::discard, .length = h.chunk_length}}
-                       : inbox_.begin_chunk(h);
-  if (!spot) return reject(std::move(spot).error());
-  if (spot->how == chunk_target::kind::parked) {
-    s.parked = h;
-    return false;
-  }
+CAUSEWAY_DECL bool link::begin_chunk(stream& s, frame_header h) {
+  auto begun = reader_.begin_chunk(s, h);
+  if (!begun) return reject(std::move(begun).error());
+  if (!*begun) return false;
   if (past_.contains(h.id.epoch)) ++shared_->stats.frames_rejected;
-  s.parked.reset();
-  if (consider_memory(s, h.message_length)) write_some(s);
+  if (!reader_.drops() && move_.consider(s, h.message_length)) write_some(s);
   if (!s.open) return false;
-  return read_content(s, *spot, h.chunk_length);
+  return h.chunk_length != 0 || advance_chunk(s, 0);
 }
 
 CAUSEWAY_DECL bool link::begin_control(stream& s, const frame_header& h) {
-  const bool farewell = h.kind == frame_kind::refused;
   if (shared_->owner == nullptr || !is_first(s)) {
     return reject(fail(errc::protocol, "", "it sent a control message where none belongs"));
   }
-  if (!farewell && h.sequence != next_control_++) {
-    return reject(fail(errc::protocol, "", "a control message came twice or is missing"));
-  }
-  s.control = {std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}, h.chunk_length};
-  s.control_kind = h.kind;
-  return read_content(s, {.how = chunk_target::kind::kept, .length = h.chunk_length}, h.chunk_length);
-}
-
-CAUSEWAY_DECL bool link::read_content(stream& s, const chunk_target& spot, std::size_t length) {
-  s.spot = spot;
-  s.chunk_left = length;
-  s.in_chunk = true;
-  return length != 0 || advance_chunk(s, 0);
+  auto begun = reader_.begin_control(s, h);
+  if (!begun) return reject(std::move(begun).error());
+  return h.chunk_length != 0 || advance_chunk(s, 0);
 }
 
 CAUSEWAY_DECL bool link::advance_chunk(stream& s, std::size_t n) {
-  s.chunk_left -= n;
-  if (s.chunk_left != 0) return true;
-  s.in_chunk = false;
-  const std::byte* const content = place(s);
-  if (s.digest && content != nullptr && *s.digest != hash_bytes({content, s.spot.length})) {
-    return reject(fail(errc::corrupt, "", "what it sent fails its checksum"));
-  }
-  control_message control = std::exchange(s.control, {});
-  if (closing_) return true;
-  if (control.bytes != nullptr) return take_control(s, std::move(control));
-  inbox_.end_chunk(s.spot);
-  return true;
+  auto control = reader_.advance(s, n);
+  if (!control) return reject(std::move(control).error());
+  return !*control || take_control(s, std::move(**control));
 }
 
 CAUSEWAY_DECL bool link::take_control(const stream& s, control_message message) {
@@ -6067,62 +6280,13 @@ CAUSEWAY_DECL bool link::reject(error why) {
   return false;
 }
 
-CAUSEWAY_DECL bool link::consider_memory(stream& s, std::uint64_t length) {
-  const bool ours = shared_->self < who_.sender;
-  if (length < shared_from_bytes || !ours || closing_ || !shared_->options.shared_memory) return false;
-  if (std::exchange(s.memory_asked, true) || !is_near(s.socket)) return false;
-  auto offer = memory_offer::make();
-  if (!offer) return false;
-  frame_header h = outbox_.header(frame_kind::memory_offer);
-  h.id.step = offer->number();
-  s.offer.emplace(std::move(*offer));
-  s.notices.push_back(h);
-  return true;
-}
-
 CAUSEWAY_DECL bool link::hear_memory(stream& s, const frame_header& h) {
-  const bool answered = s.offer || (s.memory && !s.reads_memory);
-  const bool fits = h.kind == frame_kind::memory_offer ? !s.memory_asked && who_.sender < shared_->self : answered;
-  if (!fits) return reject(fail(errc::protocol, "", "it spoke of shared memory out of turn"));
-  if (h.kind == frame_kind::memory_offer) return answer_offer(s, h.id.step);
-  if (h.kind == frame_kind::memory_taken) return follow_into_memory(s);
-  s.offer.reset();
-  return true;
-}
-
-CAUSEWAY_DECL bool link::answer_offer(stream& s, std::uint64_t number) {
-  s.memory_asked = true;
-  if (closing_) return true;
-  if (shared_->options.shared_memory && is_near(s.socket)) {
-    if (auto made = memory_offer::take(number, s.socket.get_executor())) s.memory = std::move(*made);
-  }
-  s.notices.push_back(outbox_.header(s.memory ? frame_kind::memory_taken : frame_kind::memory_declined));
-  if (s.memory) arm_wake(s);
+  auto heard = move_.hear(s, h, reader_.drops());
+  if (!heard) return reject(std::move(heard).error());
+  if (*heard == memory_move::next::nothing) return true;
+  if (*heard == memory_move::next::wake) arm_wake(s);
   write_some(s);
   return s.open;
-}
-
-CAUSEWAY_DECL bool link::follow_into_memory(stream& s) {
-  if (s.begin != s.end) return reject(fail(errc::protocol, "", "it goes on over TCP after it moved to shared memory"));
-  if (s.offer) {
-    auto made = s.offer->accept(s.socket.get_executor());
-    if (!made) return reject(made.error());
-    s.memory = std::move(*made);
-    s.offer.reset();
-    s.notices.push_back(outbox_.header(frame_kind::memory_taken));
-    arm_wake(s);
-  }
-  s.reads_memory = true;
-  leave_tcp(s);
-  write_some(s);
-  return s.open;
-}
-
-CAUSEWAY_DECL void link::leave_tcp(stream& s) {
-  if (!s.reads_memory || !s.writes_memory) return;
-  std::error_code ignored;
-  s.socket.close(ignored);
-  shared_->options.log(severity::debug, who_.name + ": it is on this machine; we talk through shared memory");
 }
 
 CAUSEWAY_DECL void link::arm_wake(stream& s) {
@@ -9295,6 +9459,66 @@ CAUSEWAY_DECL error join_session::too_late() const {
 #endif  // CAUSEWAY_NET_IMPL_ASIO_JOIN_IPP
 #endif
 
+// ---- causeway/net/scoped_operation.hpp ----
+#ifndef CAUSEWAY_NET_SCOPED_OPERATION_HPP
+#define CAUSEWAY_NET_SCOPED_OPERATION_HPP
+
+// A send or receive that cannot outlive its buffer: what is still under way when this object goes, is cancelled. Keep it
+// with the buffer, declared below it, so that it goes first.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+/// One operation, or none. `on`, which it was started on, is a Transport or a fabric; it must stay where it is, and outlive
+/// the operation. Not thread-safe.
+class scoped_operation {
+ public:
+  scoped_operation() = default;
+  template <class T>
+  scoped_operation(T& on, operation op) : on_{&on}, ways_{&ways_of<T>}, op_{op} {}
+  scoped_operation(scoped_operation&& other) noexcept
+      : on_{other.on_}, ways_{other.ways_}, op_{std::exchange(other.op_, 0)} {}
+  scoped_operation& operator=(scoped_operation&& other) noexcept {
+    if (this == &other) return *this;
+    cancel();
+    on_ = other.on_;
+    ways_ = other.ways_;
+    op_ = std::exchange(other.op_, 0);
+    return *this;
+  }
+  ~scoped_operation() { cancel(); }
+
+  /// Whether there is one that was not waited for.
+  [[nodiscard]] bool started() const noexcept { return op_ != 0; }
+  /// Whether `wait` would return at once.
+  [[nodiscard]] bool done() const { return op_ == 0 || ways_->done(on_, op_); }
+  /// Bytes moved; 0 where there is none. Afterwards there is none: what takes longer is cancelled.
+  result<std::size_t> wait(time_point deadline) {
+    if (op_ == 0) return std::size_t{0};
+    return ways_->wait(on_, std::exchange(op_, 0), deadline);
+  }
+  void cancel() {
+    if (op_ != 0) (void)wait(time_point{});  // in the past
+  }
+
+ private:
+  struct ways {
+    result<std::size_t> (*wait)(void* on, operation op, time_point deadline);
+    bool (*done)(void* on, operation op);
+  };
+  template <class T>
+  static constexpr ways ways_of{
+      [](void* on, operation op, time_point deadline) { return static_cast<T*>(on)->wait(op, deadline); },
+      [](void* on, operation op) { return static_cast<const T*>(on)->done(op); }};
+
+  void* on_ = nullptr;
+  const ways* ways_ = nullptr;
+  operation op_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_SCOPED_OPERATION_HPP
+
 // ---- causeway/core/thread_pool.hpp ----
 #ifndef CAUSEWAY_CORE_THREAD_POOL_HPP
 #define CAUSEWAY_CORE_THREAD_POOL_HPP
@@ -9581,7 +9805,7 @@ class collective_workspace {
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
   CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
-  [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
+  [[nodiscard]] std::vector<net::scoped_operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
   [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
   [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
@@ -9589,7 +9813,7 @@ class collective_workspace {
 
  private:
   aligned_buffer<std::byte> memory_;
-  std::vector<net::operation> operations_;
+  std::vector<net::scoped_operation> operations_;
   std::vector<std::size_t> sizes_;
   std::vector<const float*> parts_;
   thread_pool alone_{1};
@@ -11523,44 +11747,38 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
 template <net::Transport T>
 class flight {
  public:
-  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::operation>& places,
+  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::scoped_operation>& places,
          std::size_t count)
       : transport_{transport}, id_{id}, deadline_{deadline}, places_{places} {
-    places_.assign(count, 0);
+    places_.clear();
+    places_.resize(count);
   }
   flight(const flight&) = delete;
   flight& operator=(const flight&) = delete;
-
-  ~flight() {
-    for (const net::operation op : places_) {
-      if (op != 0) (void)transport_.wait(op, time_point{});  // a deadline in the past cancels
-    }
-  }
+  ~flight() { places_.clear(); }
 
   [[nodiscard]] net::peer_index self() const { return transport_.self(); }
   [[nodiscard]] std::uint32_t size() const { return transport_.size(); }
 
   void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
-    CAUSEWAY_EXPECT(places_[place] == 0);
-    places_[place] = transport_.send(to, detail::id_of(id_, what), bytes);
+    CAUSEWAY_EXPECT(!places_[place].started());
+    places_[place] = {transport_, transport_.send(to, detail::id_of(id_, what), bytes)};
   }
 
   void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
-    CAUSEWAY_EXPECT(places_[place] == 0);
-    places_[place] = transport_.receive(from, detail::id_of(id_, what), buffer);
+    CAUSEWAY_EXPECT(!places_[place].started());
+    places_[place] = {transport_, transport_.receive(from, detail::id_of(id_, what), buffer)};
   }
 
   /// One more place than the constructor was asked for.
   std::size_t add_place() {
-    places_.push_back(0);
+    places_.emplace_back();
     return places_.size() - 1;
   }
 
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer.
   result<std::size_t> wait(std::size_t place, net::peer_index peer) {
-    const net::operation op = std::exchange(places_[place], 0);
-    if (op == 0) return std::size_t{0};
-    return detail::naming(peer, transport_.wait(op, deadline_));
+    return detail::naming(peer, places_[place].wait(deadline_));
   }
 
   /// As wait, for a send.
@@ -11581,7 +11799,7 @@ class flight {
   T& transport_;
   net::message_id id_;
   time_point deadline_;
-  std::vector<net::operation>& places_;
+  std::vector<net::scoped_operation>& places_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -12521,17 +12739,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 /// Numbered places, each empty or holding one operation. Movable: buffers belong to somebody else. Not thread-safe.
 class conversation {
  public:
-  conversation() = default;
-  conversation(conversation&& other) noexcept;
-  conversation& operator=(conversation&& other) noexcept;
-  ~conversation() { close(); }
-
   CAUSEWAY_DECL void open(const exchange_port& port, std::size_t places);
 
-  [[nodiscard]] bool is_open() const noexcept { return transport_ != nullptr; }
+  [[nodiscard]] bool is_open() const noexcept { return !places_.empty(); }
 
   /// Cancels what is under way.
-  CAUSEWAY_DECL void close();
+  void close() { places_.clear(); }
 
   CAUSEWAY_DECL void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
 
@@ -12546,7 +12759,7 @@ class conversation {
  private:
   net::any_transport* transport_ = nullptr;
   net::message_id id_;
-  std::vector<net::operation> places_;
+  std::vector<net::scoped_operation> places_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -12562,48 +12775,28 @@ class conversation {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-CAUSEWAY_INLINE conversation::conversation(conversation&& other) noexcept
-    : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
-
-CAUSEWAY_INLINE conversation& conversation::operator=(conversation&& other) noexcept {
-  std::swap(transport_, other.transport_);
-  std::swap(id_, other.id_);
-  std::swap(places_, other.places_);
-  return *this;
-}
-
 CAUSEWAY_DECL void conversation::open(const exchange_port& port, std::size_t places) {
   close();
   transport_ = &port.transport;
   id_ = port.id;
-  places_.assign(places, 0);
-}
-
-CAUSEWAY_DECL void conversation::close() {
-  if (transport_ == nullptr) return;
-  for (net::operation& op : places_) {
-    if (op != 0) (void)transport_->wait(std::exchange(op, 0), time_point{});  // a deadline in the past cancels
-  }
-  transport_ = nullptr;
+  places_.resize(places);
 }
 
 CAUSEWAY_DECL void conversation::send(std::size_t place, net::peer_index to, const part& what,
                                       std::span<const std::byte> bytes) {
-  CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-  places_[place] = transport_->send(to, detail::id_of(id_, what), bytes);
+  CAUSEWAY_EXPECT(is_open() && !places_[place].started());
+  places_[place] = {*transport_, transport_->send(to, detail::id_of(id_, what), bytes)};
 }
 
 CAUSEWAY_DECL void conversation::receive(std::size_t place, net::peer_index from, const part& what,
                                          std::span<std::byte> buffer) {
-  CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-  places_[place] = transport_->receive(from, detail::id_of(id_, what), buffer);
+  CAUSEWAY_EXPECT(is_open() && !places_[place].started());
+  places_[place] = {*transport_, transport_->receive(from, detail::id_of(id_, what), buffer)};
 }
 
 CAUSEWAY_DECL result<std::size_t> conversation::wait(std::size_t place, net::peer_index peer, time_point deadline) {
   CAUSEWAY_EXPECT(is_open());
-  const net::operation op = std::exchange(places_[place], 0);
-  if (op == 0) return std::size_t{0};
-  auto moved = detail::naming(peer, transport_->wait(op, deadline));
+  auto moved = detail::naming(peer, places_[place].wait(deadline));
   if (!moved) close();
   return moved;
 }
@@ -13501,16 +13694,6 @@ class own_sum_mean {
                                           .counts = false,
                                           .stateful = false};
 
-  own_sum_mean() = default;
-  own_sum_mean(own_sum_mean&& other) noexcept = default;
-  own_sum_mean& operator=(own_sum_mean&& other) noexcept {
-    cancel();
-    by_messages_ = std::move(other.by_messages_);
-    own_ = std::move(other.own_);
-    return *this;
-  }
-  ~own_sum_mean() { cancel(); }
-
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row, const X& ctx) {
     cancel();
@@ -13523,17 +13706,16 @@ class own_sum_mean {
     }
     std::fill(row.residual.begin(), row.residual.end(), 0.0F);
     own_ = std::make_unique<under_way>();
-    own_->over = &port.transport;
     own_->total = row.refused != errc{} ? std::numeric_limits<float>::quiet_NaN() : row.weight;
-    own_->row = port.transport.sum(row.values);
-    own_->weights = port.transport.sum({&own_->total, 1});
+    own_->row = {port.transport, port.transport.sum(row.values)};
+    own_->weights = {port.transport, port.transport.sum({&own_->total, 1})};
     return {};
   }
 
   template <MessageContext X>
   result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
     if (!own_) return by_messages_.turn(port, row, ctx);
-    (void)own_->over->done(own_->row);  // a look, in which it moves
+    (void)own_->row.done();  // a look, in which it moves
     return {};
   }
 
@@ -13541,8 +13723,8 @@ class own_sum_mean {
   result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
     if (!own_) return by_messages_.finish(port, row, ctx);
     const std::unique_ptr<under_way> ended = std::move(own_);
-    const auto summed = ended->over->wait(ended->row, port.options.deadline);
-    const auto weighed = ended->over->wait(ended->weights, port.options.deadline);
+    const auto summed = ended->row.wait(port.options.deadline);
+    const auto weighed = ended->weights.wait(port.options.deadline);
     if (!summed) return summed.error();
     if (!weighed) return weighed.error();
     const std::uint32_t peers = port.transport.size();
@@ -13555,19 +13737,15 @@ class own_sum_mean {
 
   void cancel() {
     by_messages_.cancel();
-    const std::unique_ptr<under_way> ended = std::move(own_);
-    if (!ended) return;
-    (void)ended->over->wait(ended->row, time_point{});
-    (void)ended->over->wait(ended->weights, time_point{});
+    own_.reset();
   }
 
  private:
   /// Stays where it is when the exchange moves: the transport adds to it.
   struct under_way {
-    net::any_transport* over = nullptr;
-    net::operation row = 0;
-    net::operation weights = 0;
     float total = 0;
+    net::scoped_operation weights;
+    net::scoped_operation row;
   };
 
   Messages by_messages_;

@@ -11621,6 +11621,21 @@ CAUSEWAY_ALWAYS_INLINE void unpack(u8x16& codes, const std::byte* from, kernels:
   unpack<Bits>(codes, packed, kernels::detail::whole{});
 }
 
+/// Sixteen codes of one bit, each the highest bit of its lane; the others are unspecified. One multiplication moves all of
+/// them to their places: shifts by lane are not in every instruction set.
+CAUSEWAY_ALWAYS_INLINE void unpack_highest(kernels::detail::u32x16& lanes, const std::byte* from, kernels::detail::whole) {
+  constexpr kernels::detail::u32x16 places = {1U << 31U, 1U << 30U, 1U << 29U, 1U << 28U, 1U << 27U, 1U << 26U,
+                                              1U << 25U, 1U << 24U, 1U << 23U, 1U << 22U, 1U << 21U, 1U << 20U,
+                                              1U << 19U, 1U << 18U, 1U << 17U, 1U << 16U};
+  lanes = places * static_cast<std::uint32_t>(load_bytes<2>(from));
+}
+CAUSEWAY_ALWAYS_INLINE void unpack_highest(kernels::detail::u32x16& lanes, const std::byte* from,
+                                           kernels::detail::tail part) {
+  std::byte packed[2] = {};
+  std::memcpy(packed, from, packed_size(static_cast<std::size_t>(part.count), 1));
+  unpack_highest(lanes, packed, kernels::detail::whole{});
+}
+
 /// Whether the bits behind the last code are zero.
 inline bool spare_bits_clear(std::span<const std::byte> packed, std::size_t codes, unsigned bits) {
   const std::size_t used = codes * bits % 8;
@@ -11720,25 +11735,30 @@ CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t
   make_at_most(v, kernels::detail::i32x16{} + most);
 }
 
-/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Two vectors in turn,
-/// because one would wait for itself, and of 32 bytes: what lives across a loop GCC keeps in memory when it is wider than
-/// the machine's vectors.
+/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Four vectors in
+/// turn, because one would wait for itself, and of 16 bytes, which every machine can compare.
 CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t count) {
-  using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
-  const auto look = [x](i32x8& most, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-    i32x8 v;
+  using i32x4 [[gnu::vector_size(16)]] = std::int32_t;
+  const auto more = [](i32x4& most, const i32x4& v) CAUSEWAY_INLINE_LAMBDA { most = v > most ? v : most; };
+  const auto look = [&](i32x4& most, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    i32x4 v;
     std::memcpy(&v, x + i, sizeof v);
-    const i32x8 short_by = (v & 0x7FFFFFFF) - most;
-    most += short_by & ~(short_by >> 31);
+    more(most, v & 0x7FFFFFFF);
   };
-  i32x8 a{}, b{};
+  i32x4 a{}, b{}, c{}, d{};
   std::int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
     look(a, i);
-    look(b, i + 8);
+    look(b, i + 4);
+    look(c, i + 8);
+    look(d, i + 12);
   }
-  std::int32_t largest = 0;
-  for (int lane = 0; lane < 8; ++lane) largest = std::max({largest, a[lane], b[lane]});
+  more(a, b);
+  more(c, d);
+  more(a, c);
+  more(a, __builtin_shufflevector(a, a, 2, 3, 0, 1));
+  more(a, __builtin_shufflevector(a, a, 1, 0, 3, 2));
+  std::int32_t largest = a[0];
   for (; i < count; ++i) largest = std::max(largest, std::bit_cast<std::int32_t>(x[i]) & 0x7FFFFFFF);
   return std::bit_cast<float>(largest);
 }
@@ -11950,15 +11970,28 @@ struct decode_bits {
       const float scale = load_scale(scales, b, format);
       kernels::detail::for_lanes(std::min(bucket, count - b * bucket),
                                  [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-                                   u8x16 raw;
-                                   unpack<Bits>(raw, codes + (b * bucket + i) / 8 * Bits, part);
-                                   i32x16 code;
-                                   widen_codes(code, raw);
-                                   const i32x16 level = levels::with_zero ? code - levels::half : code + code - levels::top;
                                    kernels::detail::f32x16 v;
-                                   to_floats(v, level);
-                                   sink(to + b * bucket + i, v * scale, part);
+                                   read(v, codes + (b * bucket + i) / 8 * Bits, scale, part);
+                                   sink(to + b * bucket + i, v, part);
                                  });
+    }
+  }
+
+ private:
+  template <class Part>
+  CAUSEWAY_ALWAYS_INLINE static void read(kernels::detail::f32x16& v, const std::byte* codes, float scale, Part part) {
+    if constexpr (Bits == 1) {  // one multiplication and two bitwise operations instead of twenty
+      kernels::detail::u32x16 plus;
+      unpack_highest(plus, codes, part);
+      const kernels::detail::u32x16 bits = (~plus & 0x80000000U) | std::bit_cast<std::uint32_t>(scale);
+      v = reinterpret_cast<kernels::detail::f32x16>(bits);
+    } else {
+      u8x16 raw;
+      unpack<Bits>(raw, codes, part);
+      i32x16 code;
+      widen_codes(code, raw);
+      to_floats(v, levels::with_zero ? code - levels::half : code + code - levels::top);
+      v = v * scale;
     }
   }
 };
@@ -12436,6 +12469,18 @@ struct decode_buckets {
                                          Sink sink) {
     float table[codebook_of<Bits>::entries];
     std::memcpy(table, codebook, sizeof table);
+    if constexpr (Bits == 8 && std::is_same_v<Sink, put>) {
+      const auto* const buckets = reinterpret_cast<const std::uint8_t*>(codes);
+      for (std::int64_t i = 0; i < count; ++i) to[i] = table[buckets[i]];
+    } else {
+      look_up(table, codes, to, count, sink);
+    }
+  }
+
+ private:
+  /// In tiles, so that no vector is read right after its elements were written one by one.
+  CAUSEWAY_ALWAYS_INLINE static void look_up(const float* table, const std::byte* codes, float* to, std::int64_t count,
+                                             Sink sink) {
     alignas(64) float looked_up[tile];
     for (std::int64_t at = 0; at < count; at += tile) {
       const std::int64_t length = std::min(tile, count - at);
@@ -14229,14 +14274,12 @@ struct decode_signs {
                                          std::int64_t bucket, Sink sink) {
     for (std::int64_t b = 0; b * bucket < count; ++b) {
       const float scale = scales != nullptr ? load_scale(scales, b, scale_format::f32) : 1.0F;
-      const auto magnitude = std::bit_cast<std::int32_t>(scale);
+      const auto magnitude = std::bit_cast<std::uint32_t>(scale);
       kernels::detail::for_lanes(std::min(bucket, count - b * bucket),
                                  [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-                                   u8x16 raw;
-                                   unpack<1>(raw, codes + (b * bucket + i) / 8, part);
-                                   kernels::detail::i32x16 bits;
-                                   widen_codes(bits, raw);
-                                   bits = (bits << 31) | magnitude;
+                                   kernels::detail::u32x16 bits;
+                                   unpack_highest(bits, codes + (b * bucket + i) / 8, part);
+                                   bits = (bits & 0x80000000U) | magnitude;
                                    sink(to + b * bucket + i, reinterpret_cast<kernels::detail::f32x16>(bits), part);
                                  });
     }
@@ -21127,6 +21170,66 @@ inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here
 
 #endif  // CAUSEWAY_COLLECTIVE_CHANNELS_HPP
 
+// ---- causeway/net/scoped_operation.hpp ----
+#ifndef CAUSEWAY_NET_SCOPED_OPERATION_HPP
+#define CAUSEWAY_NET_SCOPED_OPERATION_HPP
+
+// A send or receive that cannot outlive its buffer: what is still under way when this object goes, is cancelled. Keep it
+// with the buffer, declared below it, so that it goes first.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+/// One operation, or none. `on`, which it was started on, is a Transport or a fabric; it must stay where it is, and outlive
+/// the operation. Not thread-safe.
+class scoped_operation {
+ public:
+  scoped_operation() = default;
+  template <class T>
+  scoped_operation(T& on, operation op) : on_{&on}, ways_{&ways_of<T>}, op_{op} {}
+  scoped_operation(scoped_operation&& other) noexcept
+      : on_{other.on_}, ways_{other.ways_}, op_{std::exchange(other.op_, 0)} {}
+  scoped_operation& operator=(scoped_operation&& other) noexcept {
+    if (this == &other) return *this;
+    cancel();
+    on_ = other.on_;
+    ways_ = other.ways_;
+    op_ = std::exchange(other.op_, 0);
+    return *this;
+  }
+  ~scoped_operation() { cancel(); }
+
+  /// Whether there is one that was not waited for.
+  [[nodiscard]] bool started() const noexcept { return op_ != 0; }
+  /// Whether `wait` would return at once.
+  [[nodiscard]] bool done() const { return op_ == 0 || ways_->done(on_, op_); }
+  /// Bytes moved; 0 where there is none. Afterwards there is none: what takes longer is cancelled.
+  result<std::size_t> wait(time_point deadline) {
+    if (op_ == 0) return std::size_t{0};
+    return ways_->wait(on_, std::exchange(op_, 0), deadline);
+  }
+  void cancel() {
+    if (op_ != 0) (void)wait(time_point{});  // in the past
+  }
+
+ private:
+  struct ways {
+    result<std::size_t> (*wait)(void* on, operation op, time_point deadline);
+    bool (*done)(void* on, operation op);
+  };
+  template <class T>
+  static constexpr ways ways_of{
+      [](void* on, operation op, time_point deadline) { return static_cast<T*>(on)->wait(op, deadline); },
+      [](void* on, operation op) { return static_cast<const T*>(on)->done(op); }};
+
+  void* on_ = nullptr;
+  const ways* ways_ = nullptr;
+  operation op_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_SCOPED_OPERATION_HPP
+
 // ---- causeway/collective/options.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_OPTIONS_HPP
 #define CAUSEWAY_COLLECTIVE_OPTIONS_HPP
@@ -21151,7 +21254,7 @@ class collective_workspace {
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
   CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
-  [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
+  [[nodiscard]] std::vector<net::scoped_operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
   [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
   [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
@@ -21159,7 +21262,7 @@ class collective_workspace {
 
  private:
   aligned_buffer<std::byte> memory_;
-  std::vector<net::operation> operations_;
+  std::vector<net::scoped_operation> operations_;
   std::vector<std::size_t> sizes_;
   std::vector<const float*> parts_;
   thread_pool alone_{1};
@@ -21244,44 +21347,38 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
 template <net::Transport T>
 class flight {
  public:
-  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::operation>& places,
+  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::scoped_operation>& places,
          std::size_t count)
       : transport_{transport}, id_{id}, deadline_{deadline}, places_{places} {
-    places_.assign(count, 0);
+    places_.clear();
+    places_.resize(count);
   }
   flight(const flight&) = delete;
   flight& operator=(const flight&) = delete;
-
-  ~flight() {
-    for (const net::operation op : places_) {
-      if (op != 0) (void)transport_.wait(op, time_point{});  // a deadline in the past cancels
-    }
-  }
+  ~flight() { places_.clear(); }
 
   [[nodiscard]] net::peer_index self() const { return transport_.self(); }
   [[nodiscard]] std::uint32_t size() const { return transport_.size(); }
 
   void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
-    CAUSEWAY_EXPECT(places_[place] == 0);
-    places_[place] = transport_.send(to, detail::id_of(id_, what), bytes);
+    CAUSEWAY_EXPECT(!places_[place].started());
+    places_[place] = {transport_, transport_.send(to, detail::id_of(id_, what), bytes)};
   }
 
   void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
-    CAUSEWAY_EXPECT(places_[place] == 0);
-    places_[place] = transport_.receive(from, detail::id_of(id_, what), buffer);
+    CAUSEWAY_EXPECT(!places_[place].started());
+    places_[place] = {transport_, transport_.receive(from, detail::id_of(id_, what), buffer)};
   }
 
   /// One more place than the constructor was asked for.
   std::size_t add_place() {
-    places_.push_back(0);
+    places_.emplace_back();
     return places_.size() - 1;
   }
 
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer.
   result<std::size_t> wait(std::size_t place, net::peer_index peer) {
-    const net::operation op = std::exchange(places_[place], 0);
-    if (op == 0) return std::size_t{0};
-    return detail::naming(peer, transport_.wait(op, deadline_));
+    return detail::naming(peer, places_[place].wait(deadline_));
   }
 
   /// As wait, for a send.
@@ -21302,7 +21399,7 @@ class flight {
   T& transport_;
   net::message_id id_;
   time_point deadline_;
-  std::vector<net::operation>& places_;
+  std::vector<net::scoped_operation>& places_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -22939,17 +23036,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 /// Numbered places, each empty or holding one operation. Movable: buffers belong to somebody else. Not thread-safe.
 class conversation {
  public:
-  conversation() = default;
-  conversation(conversation&& other) noexcept;
-  conversation& operator=(conversation&& other) noexcept;
-  ~conversation() { close(); }
-
   CAUSEWAY_DECL void open(const exchange_port& port, std::size_t places);
 
-  [[nodiscard]] bool is_open() const noexcept { return transport_ != nullptr; }
+  [[nodiscard]] bool is_open() const noexcept { return !places_.empty(); }
 
   /// Cancels what is under way.
-  CAUSEWAY_DECL void close();
+  void close() { places_.clear(); }
 
   CAUSEWAY_DECL void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
 
@@ -22964,7 +23056,7 @@ class conversation {
  private:
   net::any_transport* transport_ = nullptr;
   net::message_id id_;
-  std::vector<net::operation> places_;
+  std::vector<net::scoped_operation> places_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
@@ -22980,48 +23072,28 @@ class conversation {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
-CAUSEWAY_INLINE conversation::conversation(conversation&& other) noexcept
-    : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
-
-CAUSEWAY_INLINE conversation& conversation::operator=(conversation&& other) noexcept {
-  std::swap(transport_, other.transport_);
-  std::swap(id_, other.id_);
-  std::swap(places_, other.places_);
-  return *this;
-}
-
 CAUSEWAY_DECL void conversation::open(const exchange_port& port, std::size_t places) {
   close();
   transport_ = &port.transport;
   id_ = port.id;
-  places_.assign(places, 0);
-}
-
-CAUSEWAY_DECL void conversation::close() {
-  if (transport_ == nullptr) return;
-  for (net::operation& op : places_) {
-    if (op != 0) (void)transport_->wait(std::exchange(op, 0), time_point{});  // a deadline in the past cancels
-  }
-  transport_ = nullptr;
+  places_.resize(places);
 }
 
 CAUSEWAY_DECL void conversation::send(std::size_t place, net::peer_index to, const part& what,
                                       std::span<const std::byte> bytes) {
-  CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-  places_[place] = transport_->send(to, detail::id_of(id_, what), bytes);
+  CAUSEWAY_EXPECT(is_open() && !places_[place].started());
+  places_[place] = {*transport_, transport_->send(to, detail::id_of(id_, what), bytes)};
 }
 
 CAUSEWAY_DECL void conversation::receive(std::size_t place, net::peer_index from, const part& what,
                                          std::span<std::byte> buffer) {
-  CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-  places_[place] = transport_->receive(from, detail::id_of(id_, what), buffer);
+  CAUSEWAY_EXPECT(is_open() && !places_[place].started());
+  places_[place] = {*transport_, transport_->receive(from, detail::id_of(id_, what), buffer)};
 }
 
 CAUSEWAY_DECL result<std::size_t> conversation::wait(std::size_t place, net::peer_index peer, time_point deadline) {
   CAUSEWAY_EXPECT(is_open());
-  const net::operation op = std::exchange(places_[place], 0);
-  if (op == 0) return std::size_t{0};
-  auto moved = detail::naming(peer, transport_->wait(op, deadline));
+  auto moved = detail::naming(peer, places_[place].wait(deadline));
   if (!moved) close();
   return moved;
 }
@@ -24833,7 +24905,7 @@ class global_samples {
     while (total(own) < target_ && !others_exchange()) {
       const auto busy = std::find_if(ears_.begin(), ears_.end(), [](const ear& e) { return e.listening && !e.ended; });
       if (busy == ears_.end()) {
-        for (mouth& m : sent_) (void)m.op.wait();  // the last news must not go with this object
+        for (mouth& m : sent_) (void)m.op.wait(no_deadline);  // the last news must not go with this object
         sent_.clear();
         return false;
       }
@@ -24854,29 +24926,6 @@ class global_samples {
   // another's have come.
   enum state : std::uint64_t { nothing, ended, exchanges };
 
-  /// An operation that ends when it goes, before the memory that it works on.
-  class under_way {
-   public:
-    under_way() = default;
-    under_way(net::any_transport& transport, net::operation op) : transport_{&transport}, op_{op} {}
-    under_way(under_way&& other) noexcept : transport_{std::exchange(other.transport_, nullptr)}, op_{other.op_} {}
-    under_way& operator=(under_way&& other) noexcept {
-      std::swap(transport_, other.transport_);
-      std::swap(op_, other.op_);
-      return *this;
-    }
-    ~under_way() {
-      if (transport_ != nullptr) (void)transport_->wait(op_, time_point{});  // a deadline in the past cancels
-    }
-
-    [[nodiscard]] bool done() const { return transport_->done(op_); }
-    result<std::size_t> wait() { return std::exchange(transport_, nullptr)->wait(op_, no_deadline); }
-
-   private:
-    net::any_transport* transport_ = nullptr;
-    net::operation op_ = 0;
-  };
-
   struct ear {
     bool listening = false;
     bool ended = false;
@@ -24885,11 +24934,11 @@ class global_samples {
     std::uint64_t round = 0;
     std::uint64_t samples = 0;
     std::list<news> room{news{}};  ///< a list: it stays where it is
-    under_way op{};                ///< below `room`, so that it goes first
+    net::scoped_operation op{};    ///< below `room`, so that it goes first
   };
   struct mouth {
     std::list<news> words{};
-    under_way op{};
+    net::scoped_operation op{};
   };
 
   static net::message_id id(std::uint64_t number) { return {.channel = collective::channels::metrics + 1, .step = number}; }
@@ -24897,8 +24946,7 @@ class global_samples {
   void listen(auto& ctx, net::peer_index p) {
     ear& e = ears_[p];
     e.listening = true;
-    e.op = under_way{ctx.transport(),
-                     ctx.transport().receive(p, id(e.heard), std::as_writable_bytes(std::span{e.room.front()}))};
+    e.op = {ctx.transport(), ctx.transport().receive(p, id(e.heard), std::as_writable_bytes(std::span{e.room.front()}))};
   }
 
   void say(auto& ctx, std::uint64_t own, state what) {
@@ -24907,7 +24955,7 @@ class global_samples {
       if (p == ctx.self()) continue;
       mouth& m = sent_.emplace_back();
       m.words.push_back({round_, own, what});
-      m.op = under_way{ctx.transport(), ctx.transport().send(p, id(said_), std::as_bytes(std::span{m.words.front()}))};
+      m.op = {ctx.transport(), ctx.transport().send(p, id(said_), std::as_bytes(std::span{m.words.front()}))};
     }
     ++said_;
   }
@@ -24926,7 +24974,7 @@ class global_samples {
   result<void> take(auto& ctx, net::peer_index p) {
     ear& e = ears_[p];
     e.listening = false;
-    CAUSEWAY_ASSIGN(const std::size_t moved, e.op.wait());
+    CAUSEWAY_ASSIGN(const std::size_t moved, e.op.wait(no_deadline));
     const auto [round, samples, what] = e.room.front();
     if (moved != sizeof(news) || what > exchanges || samples > (std::uint64_t{1} << 48U)) {
       return fail(errc::protocol, "peer " + std::to_string(p),
@@ -27923,7 +27971,6 @@ class hub_line {
       : transport_{transport}, peer_{peer}, out_{out}, in_{in}, buffer_(most) {}
   hub_line(const hub_line&) = delete;
   hub_line& operator=(const hub_line&) = delete;
-  ~hub_line() { close(); }
 
   [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
 
@@ -27937,15 +27984,15 @@ class hub_line {
 
   /// Forgets sends that have ended.
   CAUSEWAY_DECL result<void> sweep();
+  /// Whether some have not ended, as of the last sweep.
+  [[nodiscard]] bool is_sending() const noexcept { return !outgoing_.empty(); }
   /// Waits for all sends.
   CAUSEWAY_DECL result<void> flush(time_point deadline);
 
-  CAUSEWAY_DECL void close();
-
  private:
   struct departure {
-    net::operation operation = 0;
     std::vector<std::byte> bytes;
+    net::scoped_operation operation;
   };
 
   CAUSEWAY_DECL void listen();
@@ -27957,7 +28004,7 @@ class hub_line {
   std::uint32_t out_;
   std::uint32_t in_;
   std::vector<std::byte> buffer_;
-  net::operation receive_ = 0;
+  net::scoped_operation receive_;
   std::uint64_t received_ = 0;
   std::uint64_t sent_ = 0;
   std::deque<departure> outgoing_;
@@ -27978,24 +28025,25 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 
 CAUSEWAY_DECL bool hub_line::arrived() {
   listen();
-  return transport_.done(receive_);
+  return receive_.done();
 }
 
 CAUSEWAY_DECL result<std::span<const std::byte>> hub_line::take(time_point deadline) {
   listen();
-  const auto moved = transport_.wait(std::exchange(receive_, 0), deadline);
+  const auto moved = receive_.wait(deadline);
   if (!moved) return moved.error();
   ++received_;
   return std::span<const std::byte>{buffer_}.first(*moved);
 }
 
 CAUSEWAY_DECL void hub_line::send(std::vector<std::byte> bytes) {
-  outgoing_.push_back({0, std::move(bytes)});
-  outgoing_.back().operation = transport_.send(peer_, {.channel = out_, .step = sent_++}, outgoing_.back().bytes);
+  departure& last = outgoing_.emplace_back();
+  last.bytes = std::move(bytes);
+  last.operation = {transport_, transport_.send(peer_, {.channel = out_, .step = sent_++}, last.bytes)};
 }
 
 CAUSEWAY_DECL result<void> hub_line::sweep() {
-  while (!outgoing_.empty() && transport_.done(outgoing_.front().operation)) CAUSEWAY_TRY(end_oldest(time_point{}));
+  while (!outgoing_.empty() && outgoing_.front().operation.done()) CAUSEWAY_TRY(end_oldest(time_point{}));
   return {};
 }
 
@@ -28004,17 +28052,13 @@ CAUSEWAY_DECL result<void> hub_line::flush(time_point deadline) {
   return {};
 }
 
-CAUSEWAY_DECL void hub_line::close() {
-  if (receive_ != 0) (void)transport_.wait(std::exchange(receive_, 0), time_point{});  // in the past: cancels
-  while (!outgoing_.empty()) (void)end_oldest(time_point{});
-}
-
 CAUSEWAY_DECL void hub_line::listen() {
-  if (receive_ == 0) receive_ = transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_);
+  if (receive_.started()) return;
+  receive_ = {transport_, transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_)};
 }
 
 CAUSEWAY_DECL result<void> hub_line::end_oldest(time_point deadline) {
-  const auto moved = transport_.wait(outgoing_.front().operation, deadline);
+  const auto moved = outgoing_.front().operation.wait(deadline);
   outgoing_.pop_front();
   if (!moved) return moved.error();
   return {};
@@ -28774,6 +28818,261 @@ CAUSEWAY_DECL std::uint64_t common_steps(std::span<const hub_claim> claims, std:
 
 #endif  // CAUSEWAY_COMM_IMPL_HUB_RECORD_IPP
 #endif
+
+// ---- causeway/net/deadline.hpp ----
+#ifndef CAUSEWAY_NET_DEADLINE_HPP
+#define CAUSEWAY_NET_DEADLINE_HPP
+
+// How long to wait, derived from how long it took before. Smoothed mean and mean deviation of observed times as TCP keeps
+// them for its retransmission timer (Jacobson and Karels 1988; RFC 6298, equations 2.2 and 2.3), with a floor and a cap.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+struct arrival_options {
+  duration floor = std::chrono::seconds{1};  ///< never wait less
+  duration cap = std::chrono::minutes{10};   ///< never wait longer; also the answer before the first observation
+  double deviations = 4.0;                   ///< RFC 6298's K
+  double mean_weight = 1.0 / 8.0;            ///< RFC 6298's alpha: share of a new observation in the mean
+  double deviation_weight = 1.0 / 4.0;       ///< RFC 6298's beta
+};
+
+/// Estimates by when the next arrival is overdue. A few arithmetic operations per observation; serializable.
+class arrival_statistics {
+ public:
+  arrival_statistics() = default;
+  explicit arrival_statistics(const arrival_options& options) : options_{options} {}
+
+  /// One more arrival took `took`. Negative times count as 0.
+  CAUSEWAY_DECL void observe(duration took) noexcept;
+
+  /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
+  void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
+
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  [[nodiscard]] duration mean() const noexcept { return from_seconds(mean_); }
+  [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
+
+  /// mean + K deviations, within floor and cap.
+  CAUSEWAY_DECL [[nodiscard]] duration patience() const noexcept;
+
+  /// The deadline of something that starts at `now`.
+  [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
+
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(mean_, deviation_, count_);
+  }
+
+ private:
+  CAUSEWAY_DECL static duration from_seconds(double s) noexcept;
+
+  arrival_options options_;
+  double mean_ = 0;
+  double deviation_ = 0;
+  std::uint64_t count_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_DEADLINE_HPP
+
+// ---- causeway/net/impl/deadline.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
+#define CAUSEWAY_NET_IMPL_DEADLINE_IPP
+
+// Bodies of net/deadline.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL void arrival_statistics::observe(duration took) noexcept {
+  const double t = std::max(0.0, seconds(took));
+  if (count_ == 0) {
+    mean_ = t;
+    deviation_ = t / 2;
+  } else {
+    const double off = t > mean_ ? t - mean_ : mean_ - t;
+    deviation_ += options_.deviation_weight * (off - deviation_);
+    mean_ += options_.mean_weight * (t - mean_);
+  }
+  ++count_;
+}
+
+CAUSEWAY_DECL duration arrival_statistics::patience() const noexcept {
+  if (count_ == 0) return options_.cap;
+  return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
+}
+
+CAUSEWAY_DECL duration arrival_statistics::from_seconds(double s) noexcept {
+  constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
+  return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_DEADLINE_IPP
+#endif
+
+// ---- causeway/comm/elastic_pushes.hpp ----
+#ifndef CAUSEWAY_COMM_ELASTIC_PUSHES_HPP
+#define CAUSEWAY_COMM_ELASTIC_PUSHES_HPP
+
+// The order of things in comm::async_parameter_server where peers come and go: from one record of the membership to the
+// next one peer is the hub (comm/hub_record.hpp), and a peer that cannot reach it trains on until the next record.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy, whose `Core` is given to each call. Not a regular value: declare it before the core, whose lines lead
+/// over a transport of the record's.
+template <class Core>
+class elastic_pushes {
+ public:
+  result<void> start(auto& ctx, Core& c) {
+    if (c.hubs.record_samples == 0) {
+      return fail(errc::invalid_argument, "star",
+                  "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
+                  "record to the next, such as 4 pushes of each peer");
+    }
+    record_.found(c.cuts, ctx.parameters(), c.outer);
+    auto alone = net::any_transport{};
+    CAUSEWAY_TRY(c.tiers.set_peers(c.terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
+    c.tiers.server().dissolve();
+    ctx.contribution().gather(c.hubs.record_samples);
+    c.schedule();
+    return {};
+  }
+
+  [[nodiscard]] const auto& copy() const noexcept { return record_.copy(); }
+  void shared(auto& ar) { record_.shared(ar); }
+  void count_step(std::uint64_t samples) { record_.count_step(samples); }
+
+  /// What all hold alike was replaced. What was not pushed yet moves along with it; where there is no `previous`, nothing
+  /// was.
+  void adopt(auto& ctx, Core& c, std::span<const float> previous) {
+    if (previous.empty()) {
+      record_.begin_anew(c.tiers);
+      std::copy(copy().shared.begin(), copy().shared.end(), ctx.parameters().begin());
+      ctx.resume_at(copy().steps);
+    } else {
+      record_.move_along(c.tiers, ctx.parameters(), c.terms_of(ctx));
+    }
+    c.schedule();
+    ctx.parameters_changed();
+  }
+
+  /// Nobody waits for more than an answer, and for that only as long as it can be expected.
+  result<void> after_step(auto& ctx, Core& c) {
+    if (record_.lines() != nullptr) {
+      auto talked = serve_lines(ctx, c);
+      for (std::size_t f = 0; f < c.cuts.size() && talked; ++f) talked = visit_lines(ctx, c, f);
+      if (talked) talked = serve_lines(ctx, c);
+      if (!talked) {
+        record_.hang_up(c.tiers);
+        ctx.log()(severity::info, "the hub is out of reach (" + std::string{to_string(talked.error().code)} +
+                                      "): this peer trains on, and pushes again at the next record");
+      }
+    }
+    return ctx.announce_samples() ? make_record(ctx, c) : result<void>{};
+  }
+
+  /// A record by a peer that made no step for it.
+  result<void> catch_up(auto& ctx, Core& c) {
+    const bool is_new = record_.is_new();
+    CAUSEWAY_TRY(make_record(ctx, c));
+    if (is_new) ctx.resume_at(copy().steps);
+    return {};
+  }
+
+  /// Before that, as long as others still train: a hub that has nothing to train on serves them.
+  void stand_by(auto& ctx, Core& c) {
+    while (c.tiers.is_hub() && record_.lines() != nullptr && !ctx.stand_by()) {
+      if (!c.nap(*record_.lines(), ctx.clock()) || !serve_lines(ctx, c)) return;
+    }
+  }
+
+ private:
+  result<void> make_record(auto& ctx, Core& c) {
+    const auto on = [&](net::any_transport& transport) { return c.terms_of(ctx, transport); };
+    auto alone = net::any_transport{};
+    CAUSEWAY_TRY(record_.exchange(ctx, c.tiers, c.rules(), c.most_bytes(on(alone)), on, [&] { return push_rest(ctx, c); }));
+    c.schedule();
+    ctx.commit_round();
+    return {};
+  }
+
+  result<void> serve_lines(auto& ctx, Core& c) {
+    return c.tiers.serve(c.rules(), c.residual, c.terms_of(ctx, *record_.lines()));
+  }
+
+  result<void> visit_lines(auto& ctx, Core& c, std::size_t f) {
+    hub_leg& leg = c.legs()[f];
+    if (leg.pending && leg.answered && leg.waited >= c.merge_rule.steps) CAUSEWAY_TRY(c.apply(ctx, f));
+    if (leg.pending || leg.since < leg.due_after) return {};
+    gather_local(ctx, c, f);
+    leg.spoilt = !collective::finite_values(c.row);
+    if (!leg.spoilt) record_.note_push(c.cuts[f], c.tiers.client().anchor(), c.row);
+    CAUSEWAY_TRY(
+        c.tiers.push(c.rules(), c.residual, ctx.next_learning_rate(), c.terms_of(ctx, *record_.lines()), f, c.row, true));
+    if (leg.spoilt) c.give_up(ctx);
+    leg.due_after = c.trigger.next(f, c.cuts.size());
+    return Core::merge_rule_type::waits == axis::waiting::at_once ? await_answer(ctx, c, f) : result<void>{};
+  }
+
+  /// Applies the answer that this peer waits for. Without it where a record is due, or the answer is overdue: then it is
+  /// applied when it comes.
+  result<void> await_answer(auto& ctx, Core& c, std::size_t f) {
+    const hub_leg& leg = c.legs()[f];
+    const time_point begin = ctx.clock().now();
+    const time_point overdue = answers_.deadline(begin);
+    if (!leg.answered && c.cuts.size() > 1) {
+      CAUSEWAY_TRY(c.tiers.say_waiting(c.rules(), c.terms_of(ctx, *record_.lines()), f));
+    }
+    while (!leg.answered && !ctx.announce_samples()) {
+      const duration waited = ctx.clock().now() - begin;
+      if (begin + waited >= overdue) {
+        answers_.overdue(waited);
+        return {};
+      }
+      CAUSEWAY_TRY(c.nap(*record_.lines(), ctx.clock()));
+      CAUSEWAY_TRY(serve_lines(ctx, c));
+    }
+    if (!leg.answered) return {};
+    answers_.observe(ctx.clock().now() - begin);
+    return c.apply(ctx, f);
+  }
+
+  /// What this peer has not pushed yet. What is not finite counts for nothing: it takes the others' state in any case.
+  result<void> push_rest(auto& ctx, Core& c) {
+    const auto terms = c.terms_of(ctx);
+    for (std::size_t f = 0; f < c.cuts.size(); ++f) {
+      hub_leg& leg = c.legs()[f];
+      if (leg.since == 0) continue;
+      gather_local(ctx, c, f);
+      if (!collective::finite_values(c.row)) {
+        ctx.reset_inner();
+        continue;
+      }
+      record_.note_push(c.cuts[f], c.tiers.client().anchor(), c.row);
+      c.tiers.deliver(terms,
+                      c.tiers.client().compose(c.rules(), c.residual, ctx.next_learning_rate(), terms, f, c.row, false));
+      leg.pending = true;  // until the record has it
+    }
+    return {};
+  }
+
+  static void gather_local(auto& ctx, Core& c, std::size_t f) {
+    c.row.resize(c.cuts[f].size);
+    axis::gather(c.cuts[f], ctx.parameters(), c.row);
+    c.legs()[f].at_send = c.row;
+  }
+
+  hub_record<typename Core::outer_type> record_;
+  net::arrival_statistics answers_;  ///< that were waited for
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ELASTIC_PUSHES_HPP
 
 // ---- causeway/comm/push_aggregator.hpp ----
 #ifndef CAUSEWAY_COMM_PUSH_AGGREGATOR_HPP
@@ -29893,99 +30192,188 @@ class hub_tier<Outer, Upper...> {
 
 #endif  // CAUSEWAY_COMM_HUB_TIER_HPP
 
-// ---- causeway/net/deadline.hpp ----
-#ifndef CAUSEWAY_NET_DEADLINE_HPP
-#define CAUSEWAY_NET_DEADLINE_HPP
+// ---- causeway/comm/push_core.hpp ----
+#ifndef CAUSEWAY_COMM_PUSH_CORE_HPP
+#define CAUSEWAY_COMM_PUSH_CORE_HPP
 
-// How long to wait, derived from how long it took before. Smoothed mean and mean deviation of observed times as TCP keeps
-// them for its retransmission timer (Jacobson and Karels 1988; RFC 6298, equations 2.2 and 2.3), with a floor and a cap.
+// What comm::async_parameter_server is made of, whoever is there: the axes' values, the tiers of hubs, and the parts of a
+// push. comm/async_parameter_server.hpp has the order of things among fixed peers, comm/elastic_pushes.hpp the one among
+// peers that come and go.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-struct arrival_options {
-  duration floor = std::chrono::seconds{1};  ///< never wait less
-  duration cap = std::chrono::minutes{10};   ///< never wait longer; also the answer before the first observation
-  double deviations = 4.0;                   ///< RFC 6298's K
-  double mean_weight = 1.0 / 8.0;            ///< RFC 6298's alpha: share of a new observation in the mean
-  double deviation_weight = 1.0 / 4.0;       ///< RFC 6298's beta
+/// The tiers for an outer optimizer of the lowest level and a tuple of those above.
+template <class Outer, class Uppers>
+struct tiers_for;
+template <class Outer, class... Upper>
+struct tiers_for<Outer, std::tuple<Upper...>> {
+  using type = hub_tier<Outer, Upper...>;
 };
 
-/// Estimates by when the next arrival is overdue. A few arithmetic operations per observation; serializable.
-class arrival_statistics {
- public:
-  arrival_statistics() = default;
-  explicit arrival_statistics(const arrival_options& options) : options_{options} {}
+template <class... Axes>
+struct push_core {
+  using laws = arrival_rules<Axes...>;
+  using arrivals_type = typename laws::arrivals_type;
+  using fragments_type = typename laws::fragments_type;
+  using hubs_type = typename laws::hubs_type;
+  using merge_rule_type = typename laws::merge_rule_type;
+  using outer_type = typename laws::outer_type;
+  using push_type = typename laws::push_type;
+  using residual_type = typename laws::residual_type;
+  using trigger_type = typename laws::trigger_type;
+  using codec_type = typename push_type::codec_type;
+  using aggregator_type = decltype(push_type::aggregator);
+  using rules_type = hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
+  using tiers_type = typename tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
 
-  /// One more arrival took `took`. Negative times count as 0.
-  CAUSEWAY_DECL void observe(duration took) noexcept;
+  template <class... Given>
+  explicit push_core(std::tuple<Given...> values)
+      : trigger{laws::template taken<axis::part::trigger, trigger_type>(values)},
+        fragments{laws::template taken<axis::part::fragments, fragments_type>(values)},
+        hubs{laws::template taken<axis::part::group, hubs_type>(values)},
+        push_axis{laws::template taken<axis::part::exchange, push_type>(values)},
+        residual{laws::template taken<axis::part::residual, residual_type>(values)},
+        arrivals{laws::template taken<axis::part::participation, arrivals_type>(values)},
+        merge_rule{laws::template taken<axis::part::merge_rule, merge_rule_type>(values)},
+        outer{laws::template taken<axis::part::outer, outer_type>(values)},
+        tiers{std::tuple_cat(std::tuple<outer_type>{outer}, hubs.outers())} {}
 
-  /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
-  void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
-
-  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
-  [[nodiscard]] duration mean() const noexcept { return from_seconds(mean_); }
-  [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
-
-  /// mean + K deviations, within floor and cap.
-  CAUSEWAY_DECL [[nodiscard]] duration patience() const noexcept;
-
-  /// The deadline of something that starts at `now`.
-  [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
-
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(mean_, deviation_, count_);
+  result<void> check(auto& ctx) const {
+    CAUSEWAY_TRY(hubs.check(ctx.peers()));
+    CAUSEWAY_TRY(arrivals.check(ctx.peers()));
+    if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
+      if (merge_rule.steps < 1) {
+        return fail(errc::invalid_argument, "merge rule",
+                    "a result that is applied after 0 inner steps; use axis::blocking");
+      }
+    }
+    return {};
   }
 
- private:
-  CAUSEWAY_DECL static duration from_seconds(double s) noexcept;
+  // ---- the parts of a push ----------------------------------------------------------------------------------------------
 
-  arrival_options options_;
-  double mean_ = 0;
-  double deviation_ = 0;
-  std::uint64_t count_ = 0;
+  /// Who was told a number of steps keeps it.
+  void schedule() {
+    for (std::size_t f = 0; f < cuts.size(); ++f) {
+      hub_leg& leg = legs()[f];
+      leg.due_after = leg.answer_steps != 0 ? leg.answer_steps : trigger.first(f, cuts.size());
+    }
+  }
+
+  /// The answer to a push is here: use it.
+  result<void> apply(auto& ctx, std::size_t f) {
+    hub_leg& leg = legs()[f];
+    if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
+    row.resize(cuts[f].size);
+    axis::gather(cuts[f], ctx.parameters(), row);
+    if (leg.fresh || leg.spoilt || leg.unsound) {
+      row = leg.answer;
+      leg.since = 0;
+    } else if (merge_rule_type::waits == axis::waiting::at_once && leg.since > 0) {  // it was not waited for any longer
+      CAUSEWAY_TRY(axis::replayed{}.apply(ctx.rows(), cuts[f].matrices, row, leg.answer, leg.at_send));
+    } else {
+      CAUSEWAY_TRY(merge_rule.apply(ctx.rows(), cuts[f].matrices, row, leg.answer, leg.at_send));
+    }
+    axis::scatter(cuts[f], row, ctx.parameters());
+    axis::scatter(cuts[f], leg.answer, tiers.client().anchor());
+    tiers.client().applied(leg);
+    ctx.parameters_changed();
+    return {};
+  }
+
+  /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
+  /// way, stays; and the inner optimizer, which may be what spoilt it, begins anew.
+  void give_up(auto& ctx) {
+    ctx.log()(severity::warning,
+              "step " + std::to_string(ctx.step() + 1) +
+                  ": what this peer pushed is not finite: it gives up what it computed since, and starts again from the "
+                  "shared parameters. Lower the learning rate, clip gradients, or look at this machine's memory");
+    for (std::size_t f = 0; f < cuts.size(); ++f) {
+      hub_leg& leg = legs()[f];
+      if (leg.pending && !leg.spoilt && !leg.unsound && !leg.at_send.empty()) {
+        axis::scatter(cuts[f], leg.at_send, ctx.parameters());
+        continue;
+      }
+      row.resize(cuts[f].size);
+      axis::gather(cuts[f], tiers.client().anchor(), row);
+      axis::scatter(cuts[f], row, ctx.parameters());
+      leg.samples = leg.steps = 0;
+    }
+    ctx.reset_inner();
+  }
+
+  /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
+  /// waits for a message that nobody sends, and then looks at all.
+  result<void> nap(net::any_transport& transport, const any_clock& clock) const {
+    const net::peer_index other = tiers.somebody(transport.self());
+    if (other == transport.self()) {
+      return fail(errc::peer_lost, "async_parameter_server", "there is nobody left to wait for");
+    }
+    std::byte none{};
+    const auto end = clock.now() + std::chrono::milliseconds{5};
+    constexpr std::uint32_t silent = collective::channel_stride - 1;
+    const auto op = transport.receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
+    (void)transport.wait(op, end);
+    return {};
+  }
+
+  // ---- what hubs and clients are told -----------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<hub_leg>& legs() noexcept { return tiers.client().legs(); }
+
+  [[nodiscard]] rules_type rules() const {
+    return {trigger, arrivals, codec_type{push_axis.codec}, push_axis.aggregator, static_cast<double>(merge_rule.steps)};
+  }
+
+  [[nodiscard]] hub_terms terms_of(auto& ctx) const { return terms_of(ctx, ctx.transport()); }
+  [[nodiscard]] hub_terms terms_of(auto& ctx, net::any_transport& transport) const {
+    return {.transport = transport,
+            .pool = ctx.pool(),
+            .clock = ctx.clock(),
+            .log = ctx.log(),
+            .cuts = cuts,
+            .seed = ctx.options().seed,
+            .deadline = ctx.exchange_options().deadline,
+            .most = limits(ctx)};
+  }
+
+  /// Of a push: where peers come and go the ledger says how much a peer may train on, else the longest round does.
+  [[nodiscard]] push_limits limits(auto& ctx) const {
+    push_limits most;
+    if constexpr (requires { arrivals.most_batch; }) most.batch = arrivals.most_batch;
+    if (ctx.elastic() && ctx.entry().quota > 0) most.samples = ctx.entry().quota;
+    if (ctx.elastic() || most.batch == 0) return most;
+    std::uint64_t steps = 0;
+    for (std::size_t f = 0; f < cuts.size(); ++f) {
+      steps = std::max<std::uint64_t>({steps, trigger.first(f, cuts.size()), trigger.next(f, cuts.size())});
+    }
+    most.samples = steps * most.batch;
+    return most;
+  }
+
+  [[nodiscard]] std::size_t most_bytes(const hub_terms& terms) const {
+    const codec_type codec{push_axis.codec};
+    std::size_t most = 0;
+    for (std::size_t f = 0; f < cuts.size(); ++f) most = std::max(most, codec.most_bytes(terms.about(0, f), cuts[f].size));
+    return sizeof(push_header) + most;
+  }
+
+  trigger_type trigger;
+  fragments_type fragments;
+  hubs_type hubs;
+  push_type push_axis;
+  residual_type residual;
+  arrivals_type arrivals;
+  merge_rule_type merge_rule;
+  outer_type outer;
+  std::vector<axis::fragment> cuts;
+  tiers_type tiers;
+  std::vector<float> row;  ///< working memory: a fragment
 };
 
-}}}  // namespace causeway::CAUSEWAY_ABI::net
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
-#endif  // CAUSEWAY_NET_DEADLINE_HPP
-
-// ---- causeway/net/impl/deadline.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
-#define CAUSEWAY_NET_IMPL_DEADLINE_IPP
-
-// Bodies of net/deadline.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-CAUSEWAY_DECL void arrival_statistics::observe(duration took) noexcept {
-  const double t = std::max(0.0, seconds(took));
-  if (count_ == 0) {
-    mean_ = t;
-    deviation_ = t / 2;
-  } else {
-    const double off = t > mean_ ? t - mean_ : mean_ - t;
-    deviation_ += options_.deviation_weight * (off - deviation_);
-    mean_ += options_.mean_weight * (t - mean_);
-  }
-  ++count_;
-}
-
-CAUSEWAY_DECL duration arrival_statistics::patience() const noexcept {
-  if (count_ == 0) return options_.cap;
-  return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
-}
-
-CAUSEWAY_DECL duration arrival_statistics::from_seconds(double s) noexcept {
-  constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
-  return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_IMPL_DEADLINE_IPP
-#endif
+#endif  // CAUSEWAY_COMM_PUSH_CORE_HPP
 
 // ---- causeway/policy/traits.hpp ----
 #ifndef CAUSEWAY_POLICY_TRAITS_HPP
@@ -30188,18 +30576,6 @@ concept FaultPolicy = PolicyOf<P, fault_traits> && requires(P& p, Context& ctx, 
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
-namespace detail {
-
-/// The tiers for an outer optimizer of the lowest level and a tuple of those above.
-template <class Outer, class Uppers>
-struct tiers_for;
-template <class Outer, class... Upper>
-struct tiers_for<Outer, std::tuple<Upper...>> {
-  using type = hub_tier<Outer, Upper...>;
-};
-
-}  // namespace detail
-
 /// Peer m, after H inner steps: pushes Δ_m = (what it pulled) − θ_m; the hub: θ ← outer(θ, Δ_m) in the order in which
 /// pushes arrive, and answers with θ; m applies it at once, or τ inner steps later.
 ///
@@ -30213,18 +30589,9 @@ struct tiers_for<Outer, std::tuple<Upper...>> {
 template <class... Axes>
 class async_parameter_server : arrival_rules<Axes...> {
   using laws = arrival_rules<Axes...>;
-  using typename laws::arrivals_type;
-  using typename laws::fragments_type;
-  using typename laws::hubs_type;
-  using typename laws::merge_rule_type;
-  using typename laws::outer_type;
-  using typename laws::push_type;
-  using typename laws::residual_type;
-  using typename laws::trigger_type;
-  using codec_type = typename push_type::codec_type;
-  using aggregator_type = decltype(push_type::aggregator);
-  using rules_type = detail::hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
-  using tiers_type = typename detail::tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
+  using core_type = detail::push_core<Axes...>;
+  using trigger_type = typename core_type::trigger_type;
+  using merge_rule_type = typename core_type::merge_rule_type;
 
   static constexpr std::uint32_t rounds_at_hand = 8;  ///< quick peers take more steps than others from record to record
 
@@ -30240,30 +30607,34 @@ class async_parameter_server : arrival_rules<Axes...> {
   explicit async_parameter_server(Axes... values) requires(sizeof...(Axes) > 0)
       : async_parameter_server(std::tuple<Axes...>{std::move(values)...}) {}
 
-  [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
+  [[nodiscard]] const trigger_type& trigger() const noexcept { return core_.trigger; }
   /// On a hub the shared parameters of its clients, elsewhere what was pulled last. Where peers come and go, those of the
   /// last record.
   [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
     if constexpr (laws::elastic) {
-      if (!record_.copy().shared.empty()) return record_.copy().shared;
+      if (!elastic_.copy().shared.empty()) return elastic_.copy().shared;
     }
-    return tiers_.is_hub() ? tiers_.server().shared() : tiers_.client().anchor();
+    return core_.tiers.is_hub() ? core_.tiers.server().shared() : core_.tiers.client().anchor();
   }
 
   result<void> start(auto& ctx) {
-    CAUSEWAY_TRY(check(ctx));
-    CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
-    CAUSEWAY_TRY(trigger_.check(cuts_.size()));
+    CAUSEWAY_TRY(core_.check(ctx));
+    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_TRY(core_.trigger.check(core_.cuts.size()));
     if constexpr (laws::elastic) {
-      if (ctx.elastic()) return start_elastic(ctx);
+      if (ctx.elastic()) {
+        CAUSEWAY_TRY(elastic_.start(ctx, core_));
+        leave(ctx);
+        return {};
+      }
     }
-    const auto terms = terms_of(ctx);
-    const bool is_new = tiers_.client().anchor().empty();
-    CAUSEWAY_TRY(tiers_.open(terms, hubs_.levels(ctx.peers()), 0, ctx.parameters(), most_bytes(terms)));
-    if (is_new) schedule();
-    tiers_.greet();
-    CAUSEWAY_TRY(tiers_.meet(terms));
-    CAUSEWAY_TRY(tiers_.agree(terms));
+    const auto terms = core_.terms_of(ctx);
+    const bool is_new = core_.tiers.client().anchor().empty();
+    CAUSEWAY_TRY(core_.tiers.open(terms, core_.hubs.levels(ctx.peers()), 0, ctx.parameters(), core_.most_bytes(terms)));
+    if (is_new) core_.schedule();
+    core_.tiers.greet();
+    CAUSEWAY_TRY(core_.tiers.meet(terms));
+    CAUSEWAY_TRY(core_.tiers.agree(terms));
     samples_seen_ = ctx.contribution().ever();
     leave(ctx);
     return {};
@@ -30274,10 +30645,10 @@ class async_parameter_server : arrival_rules<Axes...> {
   result<void> after_inner_step(auto& ctx) {
     count(ctx);
     if (ctx.elastic()) {
-      if constexpr (laws::elastic) CAUSEWAY_TRY(reign(ctx));
+      if constexpr (laws::elastic) CAUSEWAY_TRY(elastic_.after_step(ctx, core_));
     } else {
       CAUSEWAY_TRY(serve(ctx));
-      for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
+      for (std::size_t f = 0; f < core_.cuts.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
       CAUSEWAY_TRY(serve(ctx));
     }
     counted_ = false;
@@ -30288,77 +30659,39 @@ class async_parameter_server : arrival_rules<Axes...> {
   /// Pushes what is left, waits until all peers have done so, and takes the final shared parameters over: equal bits on all
   /// peers. A hub serves the others until then.
   result<void> finish(auto& ctx) {
-    for (std::size_t f = 0; f < cuts_.size(); ++f) {
-      if (legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
-      if (legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
+    for (std::size_t f = 0; f < core_.cuts.size(); ++f) {
+      if (core_.legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
+      if (core_.legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
     }
-    const auto nap_here = [&] { return nap(ctx.transport(), ctx.clock()); };
-    CAUSEWAY_ASSIGN(const auto all, tiers_.conclude(rules(), residual_, terms_of(ctx), nap_here));
+    const auto nap_here = [&] { return core_.nap(ctx.transport(), ctx.clock()); };
+    CAUSEWAY_ASSIGN(const auto all, core_.tiers.conclude(core_.rules(), core_.residual, core_.terms_of(ctx), nap_here));
     std::copy(all.begin(), all.end(), ctx.parameters().begin());
-    std::copy(all.begin(), all.end(), tiers_.client().anchor().begin());
+    std::copy(all.begin(), all.end(), core_.tiers.client().anchor().begin());
     ctx.parameters_changed();
     return {};
   }
 
-  void serialize(auto& ar) { ar(tiers_, trigger_, counted_); }
+  void serialize(auto& ar) { ar(core_.tiers, core_.trigger, counted_); }
 
-  // ---- among peers that come and go: comm/hub_record.hpp --------------------------------------------------------------
+  // ---- among peers that come and go: comm/elastic_pushes.hpp ----------------------------------------------------------
 
-  void shared(auto& ar) requires(laws::elastic) { record_.shared(ar); }
+  void shared(auto& ar) requires(laws::elastic) { elastic_.shared(ar); }
 
   /// What was not pushed yet moves along with the shared parameters.
   void adopt(auto& ctx, std::span<const float> previous) requires(laws::elastic) {
-    if (previous.empty()) {
-      record_.begin_anew(tiers_);
-      counted_ = false;
-      std::copy(record_.copy().shared.begin(), record_.copy().shared.end(), ctx.parameters().begin());
-      ctx.resume_at(record_.copy().steps);
-    } else {
-      record_.move_along(tiers_, ctx.parameters(), terms_of(ctx));
-    }
-    schedule();
-    ctx.parameters_changed();
+    if (previous.empty()) counted_ = false;
+    elastic_.adopt(ctx, core_, previous);
     leave(ctx);
   }
 
-  result<void> catch_up(auto& ctx) requires(laws::elastic) {
-    const bool is_new = record_.is_new();
-    CAUSEWAY_TRY(make_record(ctx));
-    if (is_new) ctx.resume_at(record_.copy().steps);
-    return {};
-  }
+  result<void> catch_up(auto& ctx) requires(laws::elastic) { return elastic_.catch_up(ctx, core_); }
 
   /// Before `catch_up`, as long as others still train: a hub that has nothing to train on serves them.
-  void stand_by(auto& ctx) requires(laws::elastic) {
-    while (tiers_.is_hub() && record_.lines() != nullptr && !ctx.stand_by()) {
-      if (!nap(*record_.lines(), ctx.clock()) || !serve_lines(ctx)) return;
-    }
-  }
+  void stand_by(auto& ctx) requires(laws::elastic) { elastic_.stand_by(ctx, core_); }
 
  private:
   template <class... Given>
-  explicit async_parameter_server(std::tuple<Given...> values)
-      : trigger_{laws::template taken<axis::part::trigger, trigger_type>(values)},
-        fragments_{laws::template taken<axis::part::fragments, fragments_type>(values)},
-        hubs_{laws::template taken<axis::part::group, hubs_type>(values)},
-        push_{laws::template taken<axis::part::exchange, push_type>(values)},
-        residual_{laws::template taken<axis::part::residual, residual_type>(values)},
-        arrivals_{laws::template taken<axis::part::participation, arrivals_type>(values)},
-        merge_rule_{laws::template taken<axis::part::merge_rule, merge_rule_type>(values)},
-        outer_{laws::template taken<axis::part::outer, outer_type>(values)},
-        tiers_{std::tuple_cat(std::tuple<outer_type>{outer_}, hubs_.outers())} {}
-
-  result<void> check(auto& ctx) const {
-    CAUSEWAY_TRY(hubs_.check(ctx.peers()));
-    CAUSEWAY_TRY(arrivals_.check(ctx.peers()));
-    if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
-      if (merge_rule_.steps < 1) {
-        return fail(errc::invalid_argument, "merge rule",
-                    "a result that is applied after 0 inner steps; use axis::blocking");
-      }
-    }
-    return {};
-  }
+  explicit async_parameter_server(std::tuple<Given...> values) : core_{std::move(values)} {}
 
   // ---- the flow of a step -----------------------------------------------------------------------------------------------
 
@@ -30373,8 +30706,8 @@ class async_parameter_server : arrival_rules<Axes...> {
     const bool timed = ctx.round() == left_in_;  // else the others were waited for meanwhile
     const std::uint64_t ever = ctx.contribution().ever();
     const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
-    if constexpr (laws::elastic) record_.count_step(samples);
-    for (detail::hub_leg& leg : legs()) {
+    if constexpr (laws::elastic) elastic_.count_step(samples);
+    for (detail::hub_leg& leg : core_.legs()) {
       ++leg.since;
       leg.samples += samples;
       ++leg.steps;
@@ -30385,273 +30718,54 @@ class async_parameter_server : arrival_rules<Axes...> {
   }
 
   result<void> visit(auto& ctx, std::size_t f) {
-    detail::hub_leg& leg = legs()[f];
-    if (leg.pending && leg.waited >= merge_rule_.steps) CAUSEWAY_TRY(complete(ctx, f));
+    detail::hub_leg& leg = core_.legs()[f];
+    if (leg.pending && leg.waited >= core_.merge_rule.steps) CAUSEWAY_TRY(complete(ctx, f));
     if (leg.pending || leg.since < leg.due_after) return {};
     CAUSEWAY_TRY(push(ctx, f, true));
-    leg.due_after = trigger_.next(f, cuts_.size());
+    leg.due_after = core_.trigger.next(f, core_.cuts.size());
     return merge_rule_type::waits == axis::waiting::at_once ? complete(ctx, f) : result<void>{};
   }
 
   result<void> push(auto& ctx, std::size_t f, bool wants_answer) {
-    detail::hub_leg& leg = legs()[f];
-    local_.resize(cuts_[f].size);
-    axis::gather(cuts_[f], ctx.parameters(), local_);
-    if constexpr (merge_rule_type::keeps_departure) leg.at_send = local_;
-    CAUSEWAY_TRY(tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer));
+    detail::hub_leg& leg = core_.legs()[f];
+    core_.row.resize(core_.cuts[f].size);
+    axis::gather(core_.cuts[f], ctx.parameters(), core_.row);
+    if constexpr (merge_rule_type::keeps_departure) leg.at_send = core_.row;
+    CAUSEWAY_TRY(core_.tiers.push(core_.rules(), core_.residual, ctx.next_learning_rate(), core_.terms_of(ctx), f,
+                                  core_.row, wants_answer));
     // The hub finds that, too, and says so; but until then this peer goes on computing, if it may.
-    leg.spoilt = !collective::finite_values(local_);
-    if (leg.spoilt) give_up(ctx);
+    leg.spoilt = !collective::finite_values(core_.row);
+    if (leg.spoilt) core_.give_up(ctx);
     return {};
   }
 
   /// Waits for the answer, and applies it.
   result<void> complete(auto& ctx, std::size_t f) {
-    detail::hub_leg& leg = legs()[f];
-    CAUSEWAY_TRY(tiers_.client().poll(terms_of(ctx)));
-    if (!leg.answered && cuts_.size() > 1) CAUSEWAY_TRY(tiers_.say_waiting(rules(), terms_of(ctx), f));
+    detail::hub_leg& leg = core_.legs()[f];
+    CAUSEWAY_TRY(core_.tiers.client().poll(core_.terms_of(ctx)));
+    if (!leg.answered && core_.cuts.size() > 1)
+      CAUSEWAY_TRY(core_.tiers.say_waiting(core_.rules(), core_.terms_of(ctx), f));
     while (!leg.answered) {
-      if (!tiers_.client().is_local()) {
-        CAUSEWAY_TRY(tiers_.client().wait(terms_of(ctx)));
+      if (!core_.tiers.client().is_local()) {
+        CAUSEWAY_TRY(core_.tiers.client().wait(core_.terms_of(ctx)));
       } else {
-        CAUSEWAY_TRY(nap(ctx.transport(), ctx.clock()));
+        CAUSEWAY_TRY(core_.nap(ctx.transport(), ctx.clock()));
         CAUSEWAY_TRY(serve(ctx));
       }
     }
-    CAUSEWAY_TRY(apply(ctx, f));
+    CAUSEWAY_TRY(core_.apply(ctx, f));
     ctx.commit_round(std::span<const float>{});
     return {};
   }
 
-  result<void> apply(auto& ctx, std::size_t f) {
-    detail::hub_leg& leg = legs()[f];
-    if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
-    local_.resize(cuts_[f].size);
-    axis::gather(cuts_[f], ctx.parameters(), local_);
-    if (leg.fresh || leg.spoilt || leg.unsound) {
-      local_ = leg.answer;
-      leg.since = 0;
-    } else if (merge_rule_type::waits == axis::waiting::at_once && leg.since > 0) {  // it was not waited for any longer
-      CAUSEWAY_TRY(axis::replayed{}.apply(ctx.rows(), cuts_[f].matrices, local_, leg.answer, leg.at_send));
-    } else {
-      CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), cuts_[f].matrices, local_, leg.answer, leg.at_send));
-    }
-    axis::scatter(cuts_[f], local_, ctx.parameters());
-    axis::scatter(cuts_[f], leg.answer, tiers_.client().anchor());
-    tiers_.client().applied(leg);
-    ctx.parameters_changed();
-    return {};
-  }
+  result<void> serve(auto& ctx) { return core_.tiers.serve(core_.rules(), core_.residual, core_.terms_of(ctx)); }
 
-  /// Who was told a number of steps keeps it.
-  void schedule() {
-    for (std::size_t f = 0; f < cuts_.size(); ++f) {
-      detail::hub_leg& leg = legs()[f];
-      leg.due_after = leg.answer_steps != 0 ? leg.answer_steps : trigger_.first(f, cuts_.size());
-    }
-  }
-
-  // ---- among peers that come and go -----------------------------------------------------------------------------------
-
-  result<void> start_elastic(auto& ctx) {
-    if (hubs_.record_samples == 0) {
-      return fail(errc::invalid_argument, "star",
-                  "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
-                  "record to the next, such as 4 pushes of each peer");
-    }
-    record_.found(cuts_, ctx.parameters(), outer_);
-    auto alone = net::any_transport{};
-    CAUSEWAY_TRY(tiers_.set_peers(terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
-    tiers_.server().dissolve();
-    ctx.contribution().gather(hubs_.record_samples);
-    schedule();
-    leave(ctx);
-    return {};
-  }
-
-  /// Nobody waits for more than an answer, and for that only as long as it can be expected.
-  result<void> reign(auto& ctx) {
-    if (record_.lines() != nullptr) {
-      auto talked = serve_lines(ctx);
-      for (std::size_t f = 0; f < cuts_.size() && talked; ++f) talked = visit_lines(ctx, f);
-      if (talked) talked = serve_lines(ctx);
-      if (!talked) {
-        record_.hang_up(tiers_);
-        ctx.log()(severity::info, "the hub is out of reach (" + std::string{to_string(talked.error().code)} +
-                                      "): this peer trains on, and pushes again at the next record");
-      }
-    }
-    return ctx.announce_samples() ? make_record(ctx) : result<void>{};
-  }
-
-  result<void> serve_lines(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx, *record_.lines())); }
-
-  result<void> visit_lines(auto& ctx, std::size_t f) {
-    detail::hub_leg& leg = legs()[f];
-    if (leg.pending && leg.answered && leg.waited >= merge_rule_.steps) CAUSEWAY_TRY(apply(ctx, f));
-    if (leg.pending || leg.since < leg.due_after) return {};
-    gather_local(ctx, f);
-    leg.spoilt = !collective::finite_values(local_);
-    if (!leg.spoilt) record_.note_push(cuts_[f], tiers_.client().anchor(), local_);
-    CAUSEWAY_TRY(
-        tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx, *record_.lines()), f, local_, true));
-    if (leg.spoilt) give_up(ctx);
-    leg.due_after = trigger_.next(f, cuts_.size());
-    return merge_rule_type::waits == axis::waiting::at_once ? await_answer(ctx, f) : result<void>{};
-  }
-
-  /// Applies the answer that this peer waits for. Without it where a record is due, or the answer is overdue: then it is
-  /// applied when it comes.
-  result<void> await_answer(auto& ctx, std::size_t f) {
-    const detail::hub_leg& leg = legs()[f];
-    const time_point begin = ctx.clock().now();
-    const time_point overdue = answers_.deadline(begin);
-    if (!leg.answered && cuts_.size() > 1) {
-      CAUSEWAY_TRY(tiers_.say_waiting(rules(), terms_of(ctx, *record_.lines()), f));
-    }
-    while (!leg.answered && !ctx.announce_samples()) {
-      const duration waited = ctx.clock().now() - begin;
-      if (begin + waited >= overdue) {
-        answers_.overdue(waited);
-        return {};
-      }
-      CAUSEWAY_TRY(nap(*record_.lines(), ctx.clock()));
-      CAUSEWAY_TRY(serve_lines(ctx));
-    }
-    if (!leg.answered) return {};
-    answers_.observe(ctx.clock().now() - begin);
-    return apply(ctx, f);
-  }
-
-  result<void> make_record(auto& ctx) {
-    const auto on = [&](net::any_transport& transport) { return terms_of(ctx, transport); };
-    auto alone = net::any_transport{};
-    CAUSEWAY_TRY(record_.exchange(ctx, tiers_, rules(), most_bytes(on(alone)), on, [&] { return push_rest(ctx); }));
-    schedule();
-    ctx.commit_round();
-    return {};
-  }
-
-  /// What this peer has not pushed yet. What is not finite counts for nothing: it takes the others' state in any case.
-  result<void> push_rest(auto& ctx) {
-    const auto terms = terms_of(ctx);
-    for (std::size_t f = 0; f < cuts_.size(); ++f) {
-      detail::hub_leg& leg = legs()[f];
-      if (leg.since == 0) continue;
-      gather_local(ctx, f);
-      if (!collective::finite_values(local_)) {
-        ctx.reset_inner();
-        continue;
-      }
-      record_.note_push(cuts_[f], tiers_.client().anchor(), local_);
-      tiers_.deliver(terms, tiers_.client().compose(rules(), residual_, ctx.next_learning_rate(), terms, f, local_, false));
-      leg.pending = true;  // until the record has it
-    }
-    return {};
-  }
-
-  void gather_local(auto& ctx, std::size_t f) {
-    local_.resize(cuts_[f].size);
-    axis::gather(cuts_[f], ctx.parameters(), local_);
-    legs()[f].at_send = local_;
-  }
-
-  /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
-  /// way, stays; and the inner optimizer, which may be what spoilt it, begins anew.
-  void give_up(auto& ctx) {
-    ctx.log()(severity::warning,
-              "step " + std::to_string(ctx.step() + 1) +
-                  ": what this peer pushed is not finite: it gives up what it computed since, and starts again from the "
-                  "shared parameters. Lower the learning rate, clip gradients, or look at this machine's memory");
-    for (std::size_t f = 0; f < cuts_.size(); ++f) {
-      detail::hub_leg& leg = legs()[f];
-      if (leg.pending && !leg.spoilt && !leg.unsound && !leg.at_send.empty()) {
-        axis::scatter(cuts_[f], leg.at_send, ctx.parameters());
-        continue;
-      }
-      local_.resize(cuts_[f].size);
-      axis::gather(cuts_[f], tiers_.client().anchor(), local_);
-      axis::scatter(cuts_[f], local_, ctx.parameters());
-      leg.samples = leg.steps = 0;
-    }
-    ctx.reset_inner();
-  }
-
-  result<void> serve(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx)); }
-
-  /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
-  /// waits for a message that nobody sends, and then looks at all.
-  result<void> nap(net::any_transport& transport, const any_clock& clock) {
-    const net::peer_index other = tiers_.somebody(transport.self());
-    if (other == transport.self()) {
-      return fail(errc::peer_lost, "async_parameter_server", "there is nobody left to wait for");
-    }
-    std::byte none{};
-    const auto end = clock.now() + std::chrono::milliseconds{5};
-    constexpr std::uint32_t silent = collective::channel_stride - 1;
-    const auto op = transport.receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
-    (void)transport.wait(op, end);
-    return {};
-  }
-
-  [[nodiscard]] std::vector<detail::hub_leg>& legs() noexcept { return tiers_.client().legs(); }
-
-  [[nodiscard]] rules_type rules() const {
-    return {trigger_, arrivals_, codec_type{push_.codec}, push_.aggregator, static_cast<double>(merge_rule_.steps)};
-  }
-
-  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const { return terms_of(ctx, ctx.transport()); }
-  [[nodiscard]] detail::hub_terms terms_of(auto& ctx, net::any_transport& transport) const {
-    return {.transport = transport,
-            .pool = ctx.pool(),
-            .clock = ctx.clock(),
-            .log = ctx.log(),
-            .cuts = cuts_,
-            .seed = ctx.options().seed,
-            .deadline = ctx.exchange_options().deadline,
-            .most = limits(ctx)};
-  }
-
-  /// Of a push: where peers come and go the ledger says how much a peer may train on, else the longest round does.
-  [[nodiscard]] detail::push_limits limits(auto& ctx) const {
-    detail::push_limits most;
-    if constexpr (requires { arrivals_.most_batch; }) most.batch = arrivals_.most_batch;
-    if (ctx.elastic() && ctx.entry().quota > 0) most.samples = ctx.entry().quota;
-    if (ctx.elastic() || most.batch == 0) return most;
-    std::uint64_t steps = 0;
-    for (std::size_t f = 0; f < cuts_.size(); ++f) {
-      steps = std::max<std::uint64_t>({steps, trigger_.first(f, cuts_.size()), trigger_.next(f, cuts_.size())});
-    }
-    most.samples = steps * most.batch;
-    return most;
-  }
-
-  [[nodiscard]] std::size_t most_bytes(const detail::hub_terms& terms) const {
-    const codec_type codec{push_.codec};
-    std::size_t most = 0;
-    for (std::size_t f = 0; f < cuts_.size(); ++f)
-      most = std::max(most, codec.most_bytes(terms.about(0, f), cuts_[f].size));
-    return sizeof(detail::push_header) + most;
-  }
-
-  trigger_type trigger_;
-  fragments_type fragments_;
-  hubs_type hubs_;
-  push_type push_;
-  residual_type residual_;
-  arrivals_type arrivals_;
-  merge_rule_type merge_rule_;
-  outer_type outer_;
-  std::vector<axis::fragment> cuts_;
-  detail::hub_record<outer_type> record_;  // before the tiers, whose lines lead over its transport
-  tiers_type tiers_;
-
-  net::arrival_statistics answers_;  ///< that were waited for, where peers come and go
-  bool counted_ = false;             ///< this inner step is in the counters already
+  detail::elastic_pushes<core_type> elastic_;  // before the core
+  core_type core_;
+  bool counted_ = false;  ///< this inner step is in the counters already
   std::uint64_t samples_seen_ = 0;
   time_point left_{};          ///< when the last hook ended
   std::uint64_t left_in_ = 0;  ///< in that round
-  std::vector<float> local_;
 };
 static_assert(CommunicationPolicy<async_parameter_server<>>);
 
@@ -32285,6 +32399,618 @@ static_assert(CommunicationPolicy<every_step<>>);
 
 #endif  // CAUSEWAY_COMM_EVERY_STEP_HPP
 
+// ---- causeway/comm/fixed_turns.hpp ----
+#ifndef CAUSEWAY_COMM_FIXED_TURNS_HPP
+#define CAUSEWAY_COMM_FIXED_TURNS_HPP
+
+// The order of things in comm::rounds among fixed peers: for each fragment by itself, its row is made, sent, waited for and
+// applied, at once or some steps later. comm/round_turns.hpp has the one among peers that come and go.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy, whose `Core` is given to each call.
+template <class Core>
+class fixed_turns {
+  using state = typename Core::state;
+
+ public:
+  /// After an inner step, or before it where gradients are exchanged: what there is to do for a fragment.
+  static result<void> visit(auto& ctx, Core& c, state& s) {
+    if constexpr (Core::overlaps) {
+      if (s.pending && s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(complete(ctx, c, s));
+      // Half-way the first phase should be over; then the second has as long.
+      if (s.pending && !s.turned && 2 * s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(s.turn(ctx));
+    } else if constexpr (Core::merge_rule_type::waits == axis::waiting::a_round) {
+      if (s.pending && !s.turned && c.at + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, c, s));
+    }
+    if (!is_due(c, s)) return {};
+    if constexpr (Core::merge_rule_type::waits == axis::waiting::at_once) {
+      return exchange_now(ctx, c, s);
+    } else if constexpr (Core::overlaps) {
+      return depart(ctx, c, s);
+    } else {
+      return relay(ctx, c, s);
+    }
+  }
+
+  /// A blocking exchange.
+  static result<void> exchange_now(auto& ctx, Core& c, state& s) {
+    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    CAUSEWAY_TRY(c.begin(ctx, s));
+    return arrive(ctx, c, s);
+  }
+
+  /// Ends what is under way of a fragment, when training ends.
+  static result<void> complete(auto& ctx, Core& c, state& s) {
+    if (!s.begun) CAUSEWAY_TRY(c.begin(ctx, s));
+    if constexpr (Core::merge_rule_type::waits == axis::waiting::a_round && !replaces) return complete_late(ctx, c, s);
+    return arrive(ctx, c, s);
+  }
+
+ private:
+  // Tensors themselves become their mean. That is applied before they are sent again: else what was set right is set right
+  // twice.
+  static constexpr bool replaces = !Core::laws::mix.anchored && !Core::laws::mix.before_inner_step;
+
+  /// A trigger that chooses says so for one step; who was sent in that step is not sent again when the hook is called
+  /// again.
+  [[nodiscard]] static bool is_due(const Core& c, const state& s) {
+    if constexpr (Core::chooses) return c.trigger.chosen(s.part) && s.since > 0;
+    return c.at >= s.due_at;
+  }
+
+  /// Sends a row on its way; its result is waited for in a later step.
+  static result<void> depart(auto& ctx, Core& c, state& s) {
+    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, s));
+    s.parent = Core::laws::identical ? ctx.parent() : 0;
+    CAUSEWAY_TRY(c.begin(ctx, s));
+    if constexpr (Core::rows_type::keeps_in_parameters) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, s));
+    s.pending = true;
+    s.waited = 0;
+    restart(c, s);
+    return {};
+  }
+  static void restart(Core& c, state& s) {
+    s.restart();
+    s.due_at = c.at + c.period(s);
+  }
+
+  /// Takes the result of the round before, sends this round's row, and applies what there is.
+  static result<void> relay(auto& ctx, Core& c, state& s) {
+    if (s.pending) {
+      if (!s.begun) CAUSEWAY_TRY(c.begin(ctx, s));
+      if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+      CAUSEWAY_TRY(c.finish(ctx, s));
+      if constexpr (replaces) {
+        CAUSEWAY_TRY(c.apply(ctx, s));
+      } else {
+        CAUSEWAY_TRY(c.rows.keep_late(ctx, s));
+        c.close(ctx, s);
+        s.arrived = true;
+      }
+      s.pending = false;
+    }
+    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    s.parent = 0;
+    CAUSEWAY_TRY(c.begin(ctx, s));
+    s.pending = true;
+    s.waited = 0;
+    if constexpr (!replaces) CAUSEWAY_TRY(c.rows.land_late(ctx, s));
+    restart(c, s);
+    return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
+  }
+
+  static result<void> turn_begun(auto& ctx, Core& c, state& s) {
+    if (!s.begun) CAUSEWAY_TRY(c.begin(ctx, s));
+    return s.turn(ctx);
+  }
+
+  /// Waits for the result and applies it.
+  static result<void> arrive(auto& ctx, Core& c, state& s) {
+    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+    CAUSEWAY_TRY(c.finish(ctx, s));
+    CAUSEWAY_TRY(c.apply(ctx, s));
+    if (!std::exchange(s.pending, false)) restart(c, s);
+    return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
+  }
+  /// The result that is still under way when training ends.
+  static result<void> complete_late(auto& ctx, Core& c, state& s) {
+    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+    CAUSEWAY_TRY(c.finish(ctx, s));
+    CAUSEWAY_TRY(c.rows.land_last(ctx, s));
+    s.pending = s.arrived = false;
+    c.close(ctx, s);
+    return c.commit(ctx, s);
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_FIXED_TURNS_HPP
+
+// ---- causeway/comm/fragment_rows.hpp ----
+#ifndef CAUSEWAY_COMM_FRAGMENT_ROWS_HPP
+#define CAUSEWAY_COMM_FRAGMENT_ROWS_HPP
+
+// A fragment of a vector as one row, wherever its parts lie: opened, worked on, put back. The arithmetic is the context's.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// The front of working memory. It never gets smaller: what grows is cleared, by the host.
+inline std::span<float> room(source_vector<float>& scratch, std::size_t size) {
+  if (scratch.size() < size) scratch.resize(size);
+  return std::span{scratch}.first(size);
+}
+
+/// local ← row where counts are not 0.
+result<void> take_over(const auto& rows, std::span<float> local, std::span<const float> row,
+                       std::span<const float> counts) {
+  if constexpr (requires { rows.take_over(local, row, counts); }) {
+    if (rows.there(local, row, counts)) return rows.take_over(local, row, counts);
+  }
+  for (std::size_t i = 0; i < local.size(); ++i) local[i] = counts[i] != 0 ? row[i] : local[i];
+  return {};
+}
+
+/// The fragment `s` of `all` as one row: where it lies, or gathered into `scratch`.
+result<std::span<float>> opened(auto& ctx, const auto& s, std::span<float> all, source_vector<float>& scratch) {
+  if (s.cut->is_whole(all.size())) return all;
+  const auto row = room(scratch, s.size());
+  CAUSEWAY_TRY(ctx.rows().gather(s.cut->ranges, all, row));
+  return row;
+}
+
+/// The row back to where it was gathered from.
+result<void> put_back(auto& ctx, const auto& s, std::span<const float> row, std::span<float> all) {
+  return s.cut->is_whole(all.size()) ? result<void>{} : ctx.rows().scatter(s.cut->ranges, row, all);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_FRAGMENT_ROWS_HPP
+
+// ---- causeway/comm/memory_as_it_was.hpp ----
+#ifndef CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
+#define CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
+
+// A copy of memory in several places, for who changes it, looks at what comes of that, and takes it back.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Memory as it is now, to be put back.
+class memory_as_it_was {
+ public:
+  explicit memory_as_it_was(std::vector<std::span<std::byte>> parts) : parts_{std::move(parts)} {
+    for (const auto part : parts_) bytes_.insert(bytes_.end(), part.begin(), part.end());
+  }
+  void put_back() const {
+    auto from = bytes_.begin();
+    for (const auto part : parts_) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    }
+  }
+
+ private:
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::byte> bytes_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
+
+// ---- causeway/comm/mirrors.hpp ----
+#ifndef CAUSEWAY_COMM_MIRRORS_HPP
+#define CAUSEWAY_COMM_MIRRORS_HPP
+
+// Copies of the parameters that learn of each other's changes without a hub and without a barrier. Every peer adds what it
+// computes to its own copy, tells all others of what is significant in it, and adds what it is told when it comes. Peers go
+// at their own pace, up to a bound: approximate synchronous parallel, ASP, between the sites of Gaia (Hsieh et al. 2017).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
+
+struct mirrors_options {
+  /// DS: clocks from one on that a peer makes before the others' updates of that one are all here. 1: a barrier in every
+  /// step.
+  std::uint32_t most_ahead = 4;
+};
+
+namespace detail {
+
+enum class mirror_word : std::uint32_t {
+  hello = 1,  ///< where my clock is
+  barrier,    ///< what follows has something in it and may take long: do not begin a step without it
+  updates,    ///< what is significant of the clock's changes, in the codec's message
+  done,       ///< nothing more will come
+};
+
+/// Of a message between two copies. Plain numbers: hostile until checked.
+struct mirror_header {
+  mirror_word word = mirror_word::updates;
+  std::uint32_t reserved = 0;
+  std::uint64_t clock = 0;
+};
+
+/// One of the others.
+struct mirror {
+  static constexpr std::uint64_t no_more = std::numeric_limits<std::uint64_t>::max();
+
+  std::unique_ptr<hub_line> line{};
+  bool met = false;             ///< it has said hello
+  std::uint64_t known = 0;      ///< its clock whose updates are here; `no_more` when it is done
+  std::uint64_t announced = 0;  ///< the last of its clocks that a barrier was for
+};
+
+}  // namespace detail
+
+/// After each inner step, which is a clock: x̄ is this peer's copy of what has been told, x its parameters.
+///   u = x̄ − x;  sent = what the codec takes of u in this clock;  x̄ ← x̄ − sent;  to all others: sent, and the clock
+///   of each `sent` of another: x̄ ← x̄ − sent;  x ← x − sent
+/// So updates of n peers add up; the learning rate is to be 1/n of that for their mean.
+///
+/// - Mirror clock: a peer whose clock is `most_ahead` over the slowest one's that it has heard of waits for that.
+/// - Selective barrier: where a line has not carried an earlier clock's updates yet, `barrier` goes before the next ones,
+/// and
+///   the other does not begin a step until these are there. A step reads all parameters, so it waits for whatever is
+///   announced, and no places have to be told.
+///
+/// `finish` adds up what all have computed: equal bits on all peers. So does `start`, so that peers can be restored from
+/// checkpoints of different steps: what was under way then counts.
+///
+/// Codecs: of values, each message by itself; peers at different clocks have no masks in common.
+///
+/// State: the parameters of the start, the copy, and the sum of what this peer has sent: 12 bytes a parameter; and room for
+/// one message of each other peer. Sent in a step: the codec's message and 16 bytes to each other peer, f32 and an
+/// all-reduce at the start and at the end. A lost peer is an error that names it.
+template <compress::MessageCodec Codec = compress::sparse<compress::no_transform, compress::significant, compress::none>>
+  requires(!compress::codec_traits{Codec::traits}.transform && !compress::codec_traits{Codec::traits}.shared_support)
+class mirrors {
+ public:
+  static constexpr std::string_view name = "mirrors";
+  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit mirrors(mirrors_options options = {}, Codec codec = Codec{}) : options_{options}, codec_{std::move(codec)} {}
+
+  result<void> start(auto& ctx) {
+    if (options_.most_ahead == 0) {
+      return fail(errc::invalid_argument, "mirrors", "most_ahead is 0; 1 is a barrier in every step");
+    }
+    const auto parameters = ctx.parameters();
+    if (copy_.size() != parameters.size()) {  // not restored from a checkpoint
+      origin_.assign(parameters.begin(), parameters.end());
+      copy_ = origin_;
+      sent_.assign(parameters.size(), 0.0F);
+      clock_ = 0;
+    }
+    CAUSEWAY_TRY(meet(ctx));
+    row_.assign(parameters.size(), 0.0F);
+    for (std::size_t i = 0; i < row_.size(); ++i) row_[i] = copy_[i] - parameters[i];
+    rest_ = sent_;
+    CAUSEWAY_TRY(add_up(ctx, rest_));
+    for (std::size_t i = 0; i < row_.size(); ++i) parameters[i] = rest_[i] - row_[i];
+    copy_ = rest_;
+    ctx.parameters_changed();
+    return {};
+  }
+
+  result<void> before_inner_step(auto&) { return {}; }
+
+  result<void> after_inner_step(auto& ctx) {
+    CAUSEWAY_TRY(hear_all(ctx));
+    if (!told_) CAUSEWAY_TRY(tell(ctx));
+    told_ = true;  // once a step, however often the hook is called
+    for (;;) {
+      CAUSEWAY_TRY(hear_all(ctx));
+      const auto m = std::find_if(others_.begin(), others_.end(), [this](const auto& o) { return is_held_by(o); });
+      if (m == others_.end()) break;
+      CAUSEWAY_TRY(hear(ctx, *m));
+    }
+    told_ = false;
+    ctx.commit_round(std::span<const float>{});
+    return {};
+  }
+
+  result<void> finish(auto& ctx) {
+    for (detail::mirror& m : others_) say(m, detail::mirror_word::done);
+    for (detail::mirror& m : others_) {
+      while (m.known != detail::mirror::no_more) CAUSEWAY_TRY(hear(ctx, m));
+    }
+    for (detail::mirror& m : others_) CAUSEWAY_TRY(m.line->flush(ctx.exchange_options().deadline));
+    const auto parameters = ctx.parameters();
+    for (std::size_t i = 0; i < copy_.size(); ++i) sent_[i] += copy_[i] - parameters[i];
+    rest_ = sent_;
+    CAUSEWAY_TRY(add_up(ctx, rest_));
+    copy_ = rest_;
+    std::copy(copy_.begin(), copy_.end(), parameters.begin());
+    ctx.parameters_changed();
+    return {};
+  }
+
+  void serialize(auto& ar) { ar(origin_, copy_, sent_, clock_); }
+
+  /// Steps that this peer has told the others of.
+  [[nodiscard]] std::uint64_t clock() const noexcept { return clock_; }
+  /// Barriers that it has sent since it was built.
+  [[nodiscard]] std::uint64_t barriers() const noexcept { return barriers_; }
+  /// This peer's copy without what it has not sent.
+  [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return copy_; }
+
+ private:
+  static constexpr std::uint32_t channel = collective::channels::updates;
+
+  // Lines to all others, and where their clocks are.
+  result<void> meet(auto& ctx) {
+    const std::size_t most = sizeof(detail::mirror_header) + codec_.most_bytes(about(ctx, 0), copy_.size());
+    others_.clear();
+    for (net::peer_index p = 0; p < ctx.peers(); ++p) {
+      if (p == ctx.self()) continue;
+      others_.emplace_back().line = std::make_unique<detail::hub_line>(ctx.transport(), p, channel, channel, most);
+    }
+    for (detail::mirror& m : others_) say(m, detail::mirror_word::hello);
+    for (detail::mirror& m : others_) CAUSEWAY_TRY(hear(ctx, m));
+    return {};
+  }
+
+  /// values ← origin − Σ over all peers of their values; the same bits on all.
+  result<void> add_up(auto& ctx, std::span<float> values) {
+    if (ctx.peers() > 1) {
+      const net::message_id id{.channel = collective::channels::parameters, .step = meetings_++};
+      CAUSEWAY_TRY(collective::all_reduce_sum(ctx.transport(), id, values, ctx.exchange_options()));
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = origin_[i] - values[i];
+    return {};
+  }
+
+  result<void> tell(auto& ctx) {
+    const auto parameters = ctx.parameters();
+    row_.resize(copy_.size());
+    rest_.resize(copy_.size());
+    for (std::size_t i = 0; i < row_.size(); ++i) row_[i] = copy_[i] - parameters[i];
+    if (!collective::finite_values(row_)) {
+      return fail(errc::non_finite, "peer " + std::to_string(ctx.self()),
+                  "its parameters are not finite; lower the learning rate, or clip gradients");
+    }
+    const compress::message_context about_row = about(ctx, clock_);
+    std::vector<std::byte> message(sizeof(detail::mirror_header) + codec_.most_bytes(about_row, row_.size()));
+    const auto room = std::span{message}.subspan(sizeof(detail::mirror_header));
+    const std::size_t bytes = codec_.encode(about_row, row_, room);
+    CAUSEWAY_TRY(compress::residual_of(codec_, about_row, row_, std::span<const std::byte>{room}.first(bytes), rest_));
+    message.resize(sizeof(detail::mirror_header) + bytes);
+    const detail::mirror_header h{.word = detail::mirror_word::updates, .clock = ++clock_};
+    std::memcpy(message.data(), &h, sizeof h);
+    bool any = false;
+    for (std::size_t i = 0; i < row_.size(); ++i) {
+      const float sent = row_[i] - rest_[i];
+      copy_[i] -= sent;
+      sent_[i] += sent;
+      any = any || sent != 0;
+    }
+    for (detail::mirror& m : others_) {
+      CAUSEWAY_TRY(m.line->sweep());
+      if (any && m.line->is_sending()) {
+        say(m, detail::mirror_word::barrier);
+        ++barriers_;
+      }
+      m.line->send(message);
+    }
+    return {};
+  }
+
+  void say(detail::mirror& m, detail::mirror_word word) {
+    m.line->send(detail::with_header(detail::mirror_header{.word = word, .clock = clock_}, 0));
+  }
+
+  [[nodiscard]] bool is_held_by(const detail::mirror& m) const {
+    return m.known < m.announced || (m.known < clock_ && clock_ - m.known >= options_.most_ahead);
+  }
+
+  // What has arrived.
+  result<void> hear_all(auto& ctx) {
+    for (detail::mirror& m : others_) {
+      while (m.known != detail::mirror::no_more && m.line->arrived()) CAUSEWAY_TRY(hear(ctx, m));
+    }
+    return {};
+  }
+
+  // The next message of one of the others.
+  result<void> hear(auto& ctx, detail::mirror& m) {
+    CAUSEWAY_ASSIGN(auto bytes, m.line->take(ctx.exchange_options().deadline));
+    CAUSEWAY_ASSIGN(const auto h, detail::take_header<detail::mirror_header>(bytes, m.line->peer()));
+    const bool next = h.clock == m.known + 1;
+    if (h.word == detail::mirror_word::hello && !m.met) {
+      m.met = true;
+      m.known = m.announced = h.clock;
+    } else if (h.word == detail::mirror_word::barrier && next) {
+      m.announced = h.clock;
+    } else if (h.word == detail::mirror_word::updates && next) {
+      CAUSEWAY_TRY(apply(ctx, m, bytes));
+    } else if (h.word == detail::mirror_word::done && h.clock == m.known) {
+      m.known = detail::mirror::no_more;
+    } else {
+      return fail(errc::protocol, "peer " + std::to_string(m.line->peer()),
+                  "it sent what makes no sense after its clock " + std::to_string(m.known));
+    }
+    return {};
+  }
+
+  result<void> apply(auto& ctx, detail::mirror& m, std::span<const std::byte> bytes) {
+    const compress::message_context about_row = about(ctx, m.known);
+    const auto told = codec_.decode_add(about_row, bytes, copy_, -1.0F, {});
+    if (!told) {
+      return fail(told.error().code, "peer " + std::to_string(m.line->peer()), told.error().text());
+    }
+    CAUSEWAY_TRY(codec_.decode_add(about_row, bytes, ctx.parameters(), -1.0F, {}));
+    ++m.known;
+    ctx.parameters_changed();
+    return {};
+  }
+
+  [[nodiscard]] compress::message_context about(auto& ctx, std::uint64_t round) const {
+    return {.pool = ctx.pool(), .round = round, .reference = copy_};
+  }
+
+  mirrors_options options_;
+  Codec codec_;
+  std::vector<float> origin_;  ///< the parameters of the start of the run
+  std::vector<float> copy_;    ///< x̄
+  std::vector<float> sent_;    ///< in all, by this peer
+  std::uint64_t clock_ = 0;
+  bool told_ = false;  ///< the others, of the step whose hook is under way
+
+  std::vector<float> row_, rest_;  // working memory
+  std::uint64_t meetings_ = 0;
+  std::uint64_t barriers_ = 0;
+  std::vector<detail::mirror> others_;
+};
+static_assert(CommunicationPolicy<mirrors<>>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_MIRRORS_HPP
+
+// ---- causeway/comm/own_parameters.hpp ----
+#ifndef CAUSEWAY_COMM_OWN_PARAMETERS_HPP
+#define CAUSEWAY_COMM_OWN_PARAMETERS_HPP
+
+// Peers with parameters of their own, in groups that meet now and then (gossip), where peers come and go: who has some that
+// it can go on from, and whose it takes where it has none.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy, whose `Core` is given to each call. Without parameters of its own a peer trains on nothing, so that its
+/// rows count nothing.
+template <class Core>
+class own_parameters {
+  using state = typename Core::state;
+
+ public:
+  void shared(Core& c, auto& ar) {
+    for (state& s : c.states) ar.own(s.own_at, s.outer);
+    ar.own(c.rows.anchor());
+  }
+
+  /// What all hold alike was replaced. Who missed more than one exchange of a fragment, or has values that are not finite,
+  /// has nothing of its own to go on from. `ended`: the run has, with a mean that all have.
+  void adopt(auto& ctx, Core& c, bool keeps_progress, bool ended) {
+    if (ended) return c.rows.begin_anew(ctx, c.states);
+    const bool sound = is_finite(ctx, c);
+    if (!sound) c.rows.begin_anew(ctx, c.states);
+    for (state& s : c.states) {
+      const bool usable = sound && (keeps_progress || s.number <= s.own_at + 1);
+      s.own_at = usable ? s.number : nothing;
+    }
+    look_for_others(ctx, c);
+  }
+
+  /// Before the rows of these fragments are applied: what they are applied to. Who had nothing takes what came, if anything
+  /// did.
+  result<void> take(auto& ctx, Core& c, const std::vector<state*>& due) {
+    ctx.contribution().passed();
+    for (state* s : due) {
+      const bool came = s->terms.members.size() > 1 && !s->terms.contributes;
+      if (s->own_at == nothing && came) CAUSEWAY_TRY(take_over(ctx, c, *s));
+      if (s->own_at != nothing || came || s->terms.contributes) s->own_at = s->number + 1;
+    }
+    look_for_others(ctx, c);
+    return {};
+  }
+
+ private:
+  static constexpr auto nothing = std::numeric_limits<std::uint64_t>::max();
+
+  static bool is_finite(auto& ctx, Core& c) {
+    const auto& anchor = c.rows.anchor();
+    return std::isfinite(ctx.norm_of(ctx.parameters())) && (anchor.empty() || std::isfinite(ctx.norm_of(anchor)));
+  }
+
+  /// The parameters of the peers that this one met are its own now, before what they have to say is applied.
+  static result<void> take_over(auto& ctx, Core& c, state& s) {
+    if constexpr (Core::content_type::with_anchor) {
+      const auto theirs = std::span{s.row}.subspan(s.size());
+      s.outer.reset(static_cast<std::int64_t>(s.size()));
+      if (!s.at_send.empty()) CAUSEWAY_TRY(ctx.rows().copy(s.at_send, theirs));
+      CAUSEWAY_TRY(ctx.rows().scatter(s.cut->ranges, theirs, c.rows.anchor()));
+      return ctx.rows().scatter(s.cut->ranges, theirs, c.rows.live(ctx, s));
+    }
+    return {};
+  }
+
+  static void look_for_others(auto& ctx, Core& c) {
+    const auto lacks = [](const state& s) { return s.own_at == nothing; };
+    if (std::any_of(c.states.begin(), c.states.end(), lacks)) {
+      ctx.contribution().pause();
+    } else {
+      ctx.contribution().resume();
+    }
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_OWN_PARAMETERS_HPP
+
+// ---- causeway/comm/own_part.hpp ----
+#ifndef CAUSEWAY_COMM_OWN_PART_HPP
+#define CAUSEWAY_COMM_OWN_PART_HPP
+
+// Where this peer's own part of a row is applied early and peers come and go: the shared parameters, alike on all peers,
+// take the means a round late; the own part, fresh less late, goes through an optimizer of its own. The outer step is
+// linear, so that the sum of the two is what one step would have made.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy. `State` is its round_state; a fragment is all there is.
+template <class State>
+class own_part {
+ public:
+  /// Nothing of its own is there yet.
+  void found(State& s, std::span<const float> anchor) {
+    own_.assign(anchor.size(), 0.0F);
+    base_.assign(anchor.begin(), anchor.end());
+    s.own_outer.emplace(s.outer);
+    s.own_outer->reset(static_cast<std::int64_t>(anchor.size()));
+    s.own_late.assign(anchor.size(), 0.0F);
+  }
+  [[nodiscard]] bool is_there() const noexcept { return !own_.empty(); }
+  /// What this peer's rows are relative to: the shared parameters and its own part.
+  [[nodiscard]] source_vector<float>& base() noexcept { return base_; }
+  /// The shared parameters were replaced.
+  void follow(std::span<const float> shared) {
+    for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
+  }
+  void keep_in(const memory_source& memory) {
+    move_to(memory, own_);
+    move_to(memory, base_);
+  }
+
+  /// base ← anchor + the part, which goes on by what is fresh less what is late. `mean`: working memory.
+  result<void> step(auto& ctx, State& s, std::span<float> mean, std::span<const float> anchor) {
+    const auto rows = ctx.rows();
+    CAUSEWAY_TRY(rows.copy(mean, s.own_late));
+    CAUSEWAY_TRY(rows.copy(s.own_late, s.input));
+    CAUSEWAY_TRY(rows.scale(s.own_late, static_cast<float>(ctx.own_share())));
+    CAUSEWAY_TRY(rows.subtract(mean, s.own_late, mean));
+    if constexpr (requires { s.own_outer->step_rows(rows, own_, mean, mean); }) {
+      CAUSEWAY_TRY(s.own_outer->step_rows(rows, own_, mean, {}));
+    } else {
+      s.own_outer->step(ctx.pool(), own_, mean, {});
+    }
+    CAUSEWAY_TRY(rows.copy(base_, anchor));
+    return rows.add(base_, 1.0F, own_);
+  }
+
+ private:
+  source_vector<float> own_;
+  source_vector<float> base_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_OWN_PART_HPP
+
 // ---- causeway/comm/round_rows.hpp ----
 #ifndef CAUSEWAY_COMM_ROUND_ROWS_HPP
 #define CAUSEWAY_COMM_ROUND_ROWS_HPP
@@ -32331,16 +33057,13 @@ class round_rows {
     const std::span<const float> shared = followed();
     const auto local = ctx.parameters();
     for (std::size_t i = 0; i < previous.size(); ++i) local[i] += shared[i] - previous[i];
-    for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
+    own_.follow(shared);
     if (!previous.empty()) return;
     std::copy(shared.begin(), shared.end(), local.begin());
     std::fill(updates_.begin(), updates_.end(), 0.0F);
     if constexpr (!content_type::anchored) take_means(ctx);
   }
-  /// Where peers have parameters of their own: whether they can be used, and the mean in their place if not.
-  [[nodiscard]] bool is_finite(auto& ctx) {
-    return std::isfinite(ctx.norm_of(ctx.parameters())) && (anchor_.empty() || std::isfinite(ctx.norm_of(anchor_)));
-  }
+  /// Where peers have parameters of their own that cannot be used: the mean in their place.
   void begin_anew(auto& ctx, std::vector<state>& states) {
     take_means(ctx);
     if constexpr (content_type::anchored) {
@@ -32349,28 +33072,8 @@ class round_rows {
     }
     ctx.parameters_changed();
   }
-  /// The same for a peer without any: those of the peers that it met are its own now, before what they have to say is
-  /// applied.
-  result<void> take_shared(auto& ctx, state& s) {
-    if constexpr (content_type::with_anchor) {
-      const auto theirs = std::span{s.row}.subspan(s.size());
-      s.outer.reset(static_cast<std::int64_t>(s.size()));
-      if (!s.at_send.empty()) CAUSEWAY_TRY(ctx.rows().copy(s.at_send, theirs));
-      CAUSEWAY_TRY(ctx.rows().scatter(s.cut->ranges, theirs, anchor_));
-      return ctx.rows().scatter(s.cut->ranges, theirs, live(ctx, s));
-    }
-    return {};
-  }
-  /// Where this peer's own part is applied early and peers come and go: the shared parameters, alike on all peers, take the
-  /// means a round late; its own part, fresh less late, goes through an optimizer of its own. The outer step is linear, so
-  /// that the sum of the two is what one step would have made. Nothing of its own is there yet.
-  void found_own(state& s) {
-    own_.assign(anchor_.size(), 0.0F);
-    base_.assign(anchor_.begin(), anchor_.end());
-    s.own_outer.emplace(s.outer);
-    s.own_outer->reset(static_cast<std::int64_t>(anchor_.size()));
-    s.own_late.assign(anchor_.size(), 0.0F);
-  }
+  /// See comm/own_part.hpp.
+  void found_own(state& s) { own_.found(s, anchor_); }
   /// Before `apply`: means ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s) { return note_mean(ctx, s, means_[s.tensor]); }
   /// After `apply`, where other policies are applied to the live parameters, too: alike ← what all hold alike of these now.
@@ -32396,7 +33099,8 @@ class round_rows {
   }
   /// Where the rows are to lie from now on.
   void keep_in(const memory_source& memory) {
-    for (auto* values : {&anchor_, &updates_, &local_, &shared_, &moved_, &mean_, &own_, &base_}) move_to(memory, *values);
+    for (auto* values : {&anchor_, &updates_, &local_, &shared_, &moved_, &mean_}) move_to(memory, *values);
+    own_.keep_in(memory);
     for (auto& values : means_) move_to(memory, values);
   }
 
@@ -32424,7 +33128,7 @@ class round_rows {
     if constexpr (content_type::sums_updates) {
       CAUSEWAY_TRY(rows.gather(s.cut->ranges, updates_, row));
     } else if constexpr (content_type::anchored) {
-      CAUSEWAY_TRY(rows.gather(s.cut->ranges, own_.empty() ? anchor_ : base_, row));
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, own_.is_there() ? own_.base() : anchor_, row));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       CAUSEWAY_TRY(rows.add(row, -1.0F, local));
     } else {
@@ -32531,7 +33235,7 @@ class round_rows {
     if constexpr (keeps_in_parameters) CAUSEWAY_TRY(take_out(ctx, s));
     s.late.resize(s.row.size());
     CAUSEWAY_TRY(ctx.rows().copy(s.late, s.row));
-    if (!own_.empty()) return {};  // it is taken back where it came from
+    if (own_.is_there()) return {};  // it is taken back where it came from
     s.own_late.resize(s.input.size());
     CAUSEWAY_TRY(ctx.rows().copy(s.own_late, s.input));
     if (s.next_residual.empty()) return {};
@@ -32559,7 +33263,7 @@ class round_rows {
     const auto mean = room(mean_, s.size());
     CAUSEWAY_TRY(s.arrived ? rows.copy(mean, s.late) : rows.zero(mean));
     if constexpr (merge_rule_type::own_is_fresh) {
-      if (!own_.empty()) return land_own(ctx, s, mean);
+      if (own_.is_there()) return land_own(ctx, s, mean);
       const float share = 1.0F / static_cast<float>(s.terms.contributors);
       CAUSEWAY_TRY(rows.add(mean, share, s.input));  // what it sent of it
       CAUSEWAY_TRY(rows.add(mean, -share, s.next_residual));
@@ -32643,23 +33347,10 @@ class round_rows {
       return axis::replayed{}.apply(rows, s.cut->matrices, local, s.row, s.input);  // a round's steps lie between
     }
   }
-  /// See found_own. A fragment is all there is.
   result<void> land_own(auto& ctx, state& s, std::span<float> mean) {
-    const auto rows = ctx.rows();
     if (s.arrived) CAUSEWAY_TRY(move_shared(ctx, s, mean, {}));
-    const auto share = static_cast<float>(ctx.own_share());
-    CAUSEWAY_TRY(rows.copy(mean, s.own_late));
-    CAUSEWAY_TRY(rows.copy(s.own_late, s.input));
-    CAUSEWAY_TRY(rows.scale(s.own_late, share));
-    CAUSEWAY_TRY(rows.subtract(mean, s.own_late, mean));
-    if constexpr (requires { s.own_outer->step_rows(rows, own_, mean, mean); }) {
-      CAUSEWAY_TRY(s.own_outer->step_rows(rows, own_, mean, {}));
-    } else {
-      s.own_outer->step(ctx.pool(), own_, mean, {});
-    }
-    CAUSEWAY_TRY(rows.copy(base_, anchor_));
-    CAUSEWAY_TRY(rows.add(base_, 1.0F, own_));
-    CAUSEWAY_TRY(merge_rule_.apply(rows, s.cut->matrices, ctx.parameters(), base_, {}));
+    CAUSEWAY_TRY(own_.step(ctx, s, mean, anchor_));
+    CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), s.cut->matrices, ctx.parameters(), own_.base(), {}));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
     ctx.parameters_changed();
     return {};
@@ -32675,39 +33366,13 @@ class round_rows {
     const auto all = tensors(ctx);
     for (std::size_t t = 0; t < all.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), all[t].begin());
   }
-  /// The front of working memory. It never gets smaller: what grows is cleared, by the host.
-  static std::span<float> room(source_vector<float>& scratch, std::size_t size) {
-    if (scratch.size() < size) scratch.resize(size);
-    return std::span{scratch}.first(size);
-  }
-  /// local ← row where counts are not 0.
-  static result<void> take_over(const auto& rows, std::span<float> local, std::span<const float> row,
-                                std::span<const float> counts) {
-    if constexpr (requires { rows.take_over(local, row, counts); }) {
-      if (rows.there(local, row, counts)) return rows.take_over(local, row, counts);
-    }
-    for (std::size_t i = 0; i < local.size(); ++i) local[i] = counts[i] != 0 ? row[i] : local[i];
-    return {};
-  }
-  /// A fragment of `all` as one row: where it lies, or gathered into `scratch`.
-  static result<std::span<float>> opened(auto& ctx, const state& s, std::span<float> all, source_vector<float>& scratch) {
-    if (s.cut->is_whole(all.size())) return all;
-    const auto row = room(scratch, s.size());
-    CAUSEWAY_TRY(ctx.rows().gather(s.cut->ranges, all, row));
-    return row;
-  }
-  static result<void> put_back(auto& ctx, const state& s, std::span<const float> row, std::span<float> all) {
-    return s.cut->is_whole(all.size()) ? result<void>{} : ctx.rows().scatter(s.cut->ranges, row, all);
-  }
-
   residual_type residual_;
   merge_rule_type merge_rule_;
 
   source_vector<float> anchor_;  ///< the shared parameters
   source_vector<float> updates_;
   std::vector<source_vector<float>> means_;
-  source_vector<float> own_;    ///< see found_own
-  source_vector<float> base_;   ///< anchor + own
+  own_part<state> own_;
   source_vector<float> local_;  // working memory
   source_vector<float> shared_;
   source_vector<float> moved_;
@@ -32976,8 +33641,8 @@ struct round_state {
 #define CAUSEWAY_COMM_ROUND_CORE_HPP
 
 // What comm::rounds is made of, whoever says when: the axes' values, a state for each fragment, and the parts of one
-// exchange. comm/rounds.hpp has the order of things among fixed peers, comm/round_turns.hpp the one among peers that come
-// and go.
+// exchange. comm/fixed_turns.hpp has the order of things among fixed peers, comm/round_turns.hpp the one among peers that
+// come and go.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -33293,25 +33958,6 @@ struct round_core {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Memory as it is now, to be put back.
-class memory_as_it_was {
- public:
-  explicit memory_as_it_was(std::vector<std::span<std::byte>> parts) : parts_{std::move(parts)} {
-    for (const auto part : parts_) bytes_.insert(bytes_.end(), part.begin(), part.end());
-  }
-  void put_back() const {
-    auto from = bytes_.begin();
-    for (const auto part : parts_) {
-      std::copy_n(from, part.size(), part.begin());
-      from += static_cast<std::ptrdiff_t>(part.size());
-    }
-  }
-
- private:
-  std::vector<std::span<std::byte>> parts_;
-  std::vector<std::byte> bytes_;
-};
-
 /// Of one policy, whose `Core` is given to each call. Nothing that all hold alike changes before the exchange went through
 /// for this peer; what is under way when an attempt fails is sent again as it was.
 template <class Core>
@@ -33321,20 +33967,17 @@ class round_turns {
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool applies_late = Core::applies_late;
-  static constexpr bool own_parameters = Core::own_parameters;
   static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && overlaps;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
-  static constexpr auto nothing = never;
 
  public:
   void shared(Core& c, auto& ar) {
     for (state& s : c.states) {
       ar(s.number, s.due_at);
-      if constexpr (!own_parameters) ar(s.outer);
-      if constexpr (own_parameters) ar.own(s.own_at, s.outer);
+      if constexpr (!Core::own_parameters) ar(s.outer);
       if constexpr (Core::keeps_factors) s.exchange->shared(ar);
     }
-    if constexpr (own_parameters) ar.own(c.rows.anchor());
+    if constexpr (Core::own_parameters) own_.shared(c, ar);
     if constexpr (Core::chooses) {
       c.trigger.shared(ar);
     } else {
@@ -33483,10 +34126,10 @@ class round_turns {
     }
     for (state* s : due) s->taken_out = false;
     if constexpr (applies_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
-    if constexpr (own_parameters) CAUSEWAY_TRY(take_own(ctx, c, due));
+    if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.take(ctx, c, due));
     for (state* s : due) {
       if (applies_late) continue;
-      if constexpr (keeps_means && !own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      if constexpr (keeps_means && !Core::own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
       CAUSEWAY_TRY(c.apply(ctx, *s));
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
@@ -33531,7 +34174,7 @@ class round_turns {
       ctx.resume_at(c.at);
     }
     moved_from_ = committed_at_;
-    if constexpr (own_parameters) keep_own(ctx, c, keeps_progress);
+    if constexpr (Core::own_parameters) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
   }
 
  private:
@@ -33548,39 +34191,6 @@ class round_turns {
     for (state* s : due) CAUSEWAY_TRY(c.rows.apply(ctx, *s));
     if (!Core::content_type::anchored || !ctx.is_last_exchange()) return {};
     return ctx.rows().copy(ctx.parameters(), c.rows.anchor());
-  }
-
-  /// Who missed more than one exchange of a fragment, or has values that are not finite, has nothing of its own to go on
-  /// from.
-  void keep_own(auto& ctx, Core& c, bool keeps_progress) {
-    if (ended_ != 0) return c.rows.begin_anew(ctx, c.states);  // with the mean that the run ended with
-    const bool sound = c.rows.is_finite(ctx);
-    if (!sound) c.rows.begin_anew(ctx, c.states);
-    for (state& s : c.states) {
-      const bool usable = sound && (keeps_progress || s.number <= s.own_at + 1);
-      s.own_at = usable ? s.number : nothing;
-    }
-    look_for_others(ctx, c);
-  }
-  /// Without parameters of its own this peer trains on nothing, so that its rows count nothing.
-  void look_for_others(auto& ctx, Core& c) {
-    const auto lacks = [](const state& s) { return s.own_at == nothing; };
-    if (std::any_of(c.states.begin(), c.states.end(), lacks)) {
-      ctx.contribution().pause();
-    } else {
-      ctx.contribution().resume();
-    }
-  }
-  /// Before a row is applied: what it is applied to. Who had nothing takes what came, if anything did.
-  result<void> take_own(auto& ctx, Core& c, const due_list& due) {
-    ctx.contribution().passed();
-    for (state* s : due) {
-      const bool came = s->terms.members.size() > 1 && !s->terms.contributes;
-      if (s->own_at == nothing && came) CAUSEWAY_TRY(c.rows.take_shared(ctx, *s));
-      if (s->own_at != nothing || came || s->terms.contributes) s->own_at = s->number + 1;
-    }
-    look_for_others(ctx, c);
-    return {};
   }
 
   [[nodiscard]] static due_list turn(Core& c) {
@@ -33703,8 +34313,22 @@ class round_turns {
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
   std::uint64_t adoptions_ = 0;     ///< of the others' state, by this peer
   bool applied_ = false;
+  own_parameters<Core> own_;
   std::uint8_t ended_ = 0;  ///< the run's last record is there: all hold the same, and a mean is what they hold
 };
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ROUND_TURNS_HPP
+
+// ---- causeway/comm/turn_part.hpp ----
+#ifndef CAUSEWAY_COMM_TURN_PART_HPP
+#define CAUSEWAY_COMM_TURN_PART_HPP
+
+// A policy of comm::rounds as comm::stacked sees it, among peers that come and go: when it is due, and the parts of its
+// turn.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// A policy that takes part in turns: its own state, which stays where it is.
 template <class Core>
@@ -33730,7 +34354,7 @@ struct turn_part {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
-#endif  // CAUSEWAY_COMM_ROUND_TURNS_HPP
+#endif  // CAUSEWAY_COMM_TURN_PART_HPP
 
 // ---- causeway/comm/rounds.hpp ----
 #ifndef CAUSEWAY_COMM_ROUNDS_HPP
@@ -33759,6 +34383,7 @@ class rounds : round_rules<Axes...> {
   using core_type = detail::round_core<Axes...>;
   using laws = typename core_type::laws;
   using state = typename core_type::state;
+  using fixed = detail::fixed_turns<core_type>;
   using trigger_type = typename core_type::trigger_type;
   using recipe_type = typename core_type::recipe_type;
   using content_type = typename core_type::content_type;
@@ -33767,7 +34392,6 @@ class rounds : round_rules<Axes...> {
   static constexpr bool chooses = core_type::chooses;
   static constexpr bool overlaps = core_type::overlaps;
   static constexpr bool measures_speed = core_type::measures_speed;
-  static constexpr bool replaces = !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool parted = laws::mix.lasting && !laws::mix.everybody;  // peers have different models, for good
 
  public:
@@ -33855,8 +34479,8 @@ class rounds : round_rules<Axes...> {
     if constexpr (accumulates) return finish_samples(ctx);
     if constexpr (content_type::before_inner_step) return {};
     for (state& s : core_.states) {
-      if (s.pending) CAUSEWAY_TRY(complete(ctx, s));
-      if (s.since > 0) CAUSEWAY_TRY(exchange_now(ctx, s));
+      if (s.pending) CAUSEWAY_TRY(fixed::complete(ctx, core_, s));
+      if (s.since > 0) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
     }
     if constexpr (!laws::identical && !parted) {
       CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
@@ -34006,7 +34630,7 @@ class rounds : round_rules<Axes...> {
     if (ctx.elastic()) {
       CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
     } else {
-      for (state& s : core_.states) CAUSEWAY_TRY(exchange_now(ctx, s));
+      for (state& s : core_.states) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
       samples_used_ += core_.gathered;
     }
     core_.gathered = 0;
@@ -34040,113 +34664,8 @@ class rounds : round_rules<Axes...> {
     if constexpr (laws::elastic) {
       if (ctx.elastic()) return turns_.visit(ctx, core_);
     }
-    for (state& s : core_.states) CAUSEWAY_TRY(visit(ctx, s));
+    for (state& s : core_.states) CAUSEWAY_TRY(fixed::visit(ctx, core_, s));
     return {};
-  }
-
-  result<void> visit(auto& ctx, state& s) {
-    if constexpr (overlaps) {
-      if (s.pending && s.waited >= core_.rows.merge_rule().steps) CAUSEWAY_TRY(complete(ctx, s));
-      // Half-way the first phase should be over; then the second has as long.
-      if (s.pending && !s.turned && 2 * s.waited >= core_.rows.merge_rule().steps) CAUSEWAY_TRY(s.turn(ctx));
-    } else if constexpr (merge_rule_type::waits == axis::waiting::a_round) {
-      if (s.pending && !s.turned && core_.at + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, s));
-    }
-    if (!is_due(s)) return {};
-    if constexpr (merge_rule_type::waits == axis::waiting::at_once) {
-      return exchange_now(ctx, s);
-    } else if constexpr (overlaps) {
-      return depart(ctx, s);
-    } else {
-      return relay(ctx, s);
-    }
-  }
-
-  /// A trigger that chooses says so for one step; who was sent in that step is not sent again when the hook is called
-  /// again.
-  [[nodiscard]] bool is_due(const state& s) const {
-    if constexpr (chooses) return core_.trigger.chosen(s.part) && s.since > 0;
-    return core_.at >= s.due_at;
-  }
-
-  /// A blocking exchange.
-  result<void> exchange_now(auto& ctx, state& s) {
-    CAUSEWAY_TRY(core_.rows.compose(ctx, s));
-    CAUSEWAY_TRY(core_.begin(ctx, s));
-    return arrive(ctx, s);
-  }
-
-  /// Sends a row on its way; its result is waited for in a later step.
-  result<void> depart(auto& ctx, state& s) {
-    CAUSEWAY_TRY(core_.rows.compose(ctx, s));
-    if constexpr (core_type::notes_departure) CAUSEWAY_TRY(core_.rows.note_departure(ctx, s));
-    s.parent = laws::identical ? ctx.parent() : 0;
-    CAUSEWAY_TRY(core_.begin(ctx, s));
-    if constexpr (core_type::rows_type::keeps_in_parameters) CAUSEWAY_TRY(core_.rows.take_out_sent(ctx, s));
-    s.pending = true;
-    s.waited = 0;
-    restart(s);
-    return {};
-  }
-  void restart(state& s) {
-    s.restart();
-    s.due_at = core_.at + core_.period(s);
-  }
-
-  /// Takes the result of the round before, sends this round's row, and applies what there is.
-  result<void> relay(auto& ctx, state& s) {
-    if (s.pending) {
-      if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
-      if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-      CAUSEWAY_TRY(core_.finish(ctx, s));
-      if constexpr (replaces) {  // before they are sent again, or what was set right is set right twice
-        CAUSEWAY_TRY(core_.apply(ctx, s));
-      } else {
-        CAUSEWAY_TRY(core_.rows.keep_late(ctx, s));
-        core_.close(ctx, s);
-        s.arrived = true;
-      }
-      s.pending = false;
-    }
-    CAUSEWAY_TRY(core_.rows.compose(ctx, s));
-    s.parent = 0;
-    CAUSEWAY_TRY(core_.begin(ctx, s));
-    s.pending = true;
-    s.waited = 0;
-    if constexpr (!replaces) CAUSEWAY_TRY(core_.rows.land_late(ctx, s));
-    restart(s);
-    return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
-  }
-
-  result<void> complete(auto& ctx, state& s) {
-    if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
-    if constexpr (merge_rule_type::waits == axis::waiting::a_round && !replaces) return complete_late(ctx, s);
-    return arrive(ctx, s);
-  }
-
-  result<void> turn_begun(auto& ctx, state& s) {
-    if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
-    return s.turn(ctx);
-  }
-
-  /// Waits for the result and applies it.
-  result<void> arrive(auto& ctx, state& s) {
-    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-    CAUSEWAY_TRY(core_.finish(ctx, s));
-    CAUSEWAY_TRY(core_.apply(ctx, s));
-    if (!std::exchange(s.pending, false)) restart(s);
-    return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
-  }
-  // ---- at the end -------------------------------------------------------------------------------------------------------
-
-  /// The result that is still under way when training ends.
-  result<void> complete_late(auto& ctx, state& s) {
-    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-    CAUSEWAY_TRY(core_.finish(ctx, s));
-    CAUSEWAY_TRY(core_.rows.land_last(ctx, s));
-    s.pending = s.arrived = false;
-    core_.close(ctx, s);
-    return core_.commit(ctx, s);
   }
 
   core_type core_;
@@ -35185,61 +35704,6 @@ CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
 #endif
 
-// ---- causeway/kernels/row_hash.hpp ----
-#ifndef CAUSEWAY_KERNELS_ROW_HASH_HPP
-#define CAUSEWAY_KERNELS_ROW_HASH_HPP
-
-// A checksum of a long row of values that many threads can make together, a device's too (cuda/bodies/hash_bodies.hpp):
-// pieces are hashed apart, and their hashes again. It names what replicas hold.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// Values of a piece; the last one may be shorter.
-inline constexpr std::size_t hash_piece = 16384;
-
-[[nodiscard]] constexpr std::size_t hash_pieces(std::size_t count) noexcept {
-  return (count + hash_piece - 1) / hash_piece;
-}
-
-/// The hash of a row from those of its pieces.
-CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash_of_pieces(std::span<const std::uint64_t> pieces) noexcept;
-
-/// The same for every number of threads. Reads 4 bytes a value.
-CAUSEWAY_DECL [[nodiscard]] std::uint64_t row_hash(thread_pool& pool, std::span<const float> row);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_ROW_HASH_HPP
-
-// ---- causeway/kernels/impl/row_hash.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_IMPL_ROW_HASH_IPP
-#define CAUSEWAY_KERNELS_IMPL_ROW_HASH_IPP
-
-// Bodies of kernels/row_hash.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-CAUSEWAY_DECL std::uint64_t hash_of_pieces(std::span<const std::uint64_t> pieces) noexcept {
-  return hasher{}.add_values(pieces).finish();
-}
-
-CAUSEWAY_DECL std::uint64_t row_hash(thread_pool& pool, std::span<const float> row) {
-  std::vector<std::uint64_t> pieces(hash_pieces(row.size()));
-  pool.for_range(static_cast<std::int64_t>(pieces.size()), 1, [&](index_range part) {
-    for (auto i = static_cast<std::size_t>(part.begin); i < static_cast<std::size_t>(part.end); ++i) {
-      const std::size_t begin = i * hash_piece;
-      pieces[i] = hasher{}.add_values(row.subspan(begin, std::min(hash_piece, row.size() - begin))).finish();
-    }
-  });
-  return hash_of_pieces(pieces);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_IMPL_ROW_HASH_IPP
-#endif
-
 // ---- causeway/train/contribution.hpp ----
 #ifndef CAUSEWAY_TRAIN_CONTRIBUTION_HPP
 #define CAUSEWAY_TRAIN_CONTRIBUTION_HPP
@@ -35488,6 +35952,445 @@ struct trainer_options {
 
 #endif  // CAUSEWAY_TRAIN_ENVIRONMENT_HPP
 
+// ---- causeway/train/inner_steps.hpp ----
+#ifndef CAUSEWAY_TRAIN_INNER_STEPS_HPP
+#define CAUSEWAY_TRAIN_INNER_STEPS_HPP
+
+// The inner optimizer of a trainer and what goes with each of its steps: the learning rate, clipping, and what is done with
+// a gradient that is not finite.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+template <optim::Optimizer Inner>
+class inner_steps {
+ public:
+  explicit inner_steps(Inner inner) : inner_{std::move(inner)} {}
+
+  [[nodiscard]] Inner& optimizer() noexcept { return inner_; }
+  [[nodiscard]] float gradient_norm() const noexcept { return gradient_norm_; }  ///< of the last step
+  [[nodiscard]] float learning_rate() const noexcept { return rate_; }           ///< of the last step
+  [[nodiscard]] float next_learning_rate(const trainer_options& options, std::uint64_t step) const {
+    return rate_factor_ * options.learning_rate.at(scheduled_at_.value_or(step));
+  }
+  void multiply_learning_rate(float factor) noexcept { rate_factor_ = factor; }
+  void schedule_at(std::uint64_t step) noexcept { scheduled_at_ = step; }
+
+  /// See training_context.
+  result<void> track_updates(std::span<float> sum) {
+    if constexpr (optim::ReportsUpdates<Inner>) {
+      updates_ = sum;
+      return {};
+    } else {
+      return fail(errc::unsupported, std::string{Inner::name},
+                  "this inner optimizer does not report its updates; use pseudo_gradient::difference, or optim::sgd");
+    }
+  }
+
+  void skip() noexcept { skip_ = true; }
+  /// Whether the step that comes next is to be left out, once.
+  [[nodiscard]] bool is_skipped() noexcept { return std::exchange(skip_, false); }
+
+  /// Of step `number`: errc::non_finite where there is none with this gradient.
+  result<void> check(float norm, std::uint64_t number) {
+    gradient_norm_ = norm;
+    return optim::check_norm(norm, "step " + std::to_string(number));
+  }
+  /// Moves the parameters by the gradient that was checked.
+  void step(thread_pool& pool, const parameter_view& view, const trainer_options& options, std::uint64_t before) {
+    without_gradient_ = 0;
+    rate_ = next_learning_rate(options, before);
+    inner_.step(pool, view,
+                {.learning_rate = rate_,
+                 .gradient_scale = optim::clip_scale(gradient_norm_, options.clip_norm),
+                 .update_sum = updates_});
+  }
+
+  /// A gradient was not finite. Whether it may be passed over: not if there were too many in a row.
+  [[nodiscard]] bool may_go_without() noexcept { return ++without_gradient_ <= most_without; }
+  void begin_anew() noexcept { without_gradient_ = 0; }
+
+ private:
+  static constexpr std::uint32_t most_without = 3;  // in a row, before the shared state is taken over again
+
+  Inner inner_;
+  std::span<float> updates_;
+  float gradient_norm_ = 0, rate_ = 0, rate_factor_ = 1;
+  std::optional<std::uint64_t> scheduled_at_;
+  std::uint32_t without_gradient_ = 0;  // steps in a row
+  bool skip_ = false;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_INNER_STEPS_HPP
+
+// ---- causeway/train/round_attendance.hpp ----
+#ifndef CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP
+#define CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP
+
+// A trainer's part in the rounds of peers that come and go: with which samples it enters an exchange, once in an attempt,
+// what it was let into, and what it says came of it. With fixed peers there is no group, and nothing of it applies.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+class round_attendance {
+ public:
+  /// `group`: null with fixed peers.
+  explicit round_attendance(elastic_group* group) : group_{group} {}
+
+  [[nodiscard]] const round_entry& entry() const noexcept { return entry_; }
+  [[nodiscard]] contribution& samples() noexcept { return contribution_; }
+  [[nodiscard]] const contribution& samples() const noexcept { return contribution_; }
+  /// Names the attempt that this peer was let into, until that is judged; never 0.
+  [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
+  [[nodiscard]] bool can_sit_out() const { return group_ != nullptr && group_->can_sit_out(); }
+
+  bool announce() { return entered_ || group_->announce(contribution_.all()); }
+  bool stand_by() {
+    return entered_ || group_->stand_by(contribution_.all() - contribution_.later(), contribution_.later());
+  }
+
+  /// Lets this peer into the exchange of the round, once per attempt.
+  CAUSEWAY_DECL result<void> enter();
+  /// The exchange is of so many, and over with the last.
+  void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
+  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean);
+
+  /// The shared state is that of a round which is not decided on yet.
+  void is_candidate() noexcept { candidate_ = true; }
+  /// This peer gives up what it computed since the last commit: `decide` sees to it.
+  CAUSEWAY_DECL [[nodiscard]] error unusable(const std::string& what);
+  CAUSEWAY_DECL result<verdict> decide(const result<void>& outcome);
+  /// Whether it did, when it decided last.
+  [[nodiscard]] bool gave_up() const noexcept { return gave_up_; }
+
+ private:
+  elastic_group* group_;
+  round_entry entry_;
+  contribution contribution_;
+  bool entered_ = false;
+  std::size_t parts_ = 1, parts_left_ = 1;
+  bool candidate_ = false;
+  bool unusable_ = false;
+  bool gave_up_ = false;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_ROUND_ATTENDANCE_HPP
+
+// ---- causeway/train/impl/round_attendance.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP
+#define CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP
+
+// Bodies of train/round_attendance.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL result<void> round_attendance::enter() {
+  if (group_ == nullptr || entered_) return {};
+  CAUSEWAY_ASSIGN(entry_, group_->enter(contribution_.all() - contribution_.later(), contribution_.later()));
+  entered_ = true;
+  in_parts(1);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean) {
+  if (group_ == nullptr || --parts_left_ > 0) return {};
+  parts_left_ = 1;
+  return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
+}
+
+CAUSEWAY_DECL error round_attendance::unusable(const std::string& what) {
+  unusable_ = true;
+  return fail(errc::non_finite, "this peer's contribution", what);
+}
+
+CAUSEWAY_DECL result<verdict> round_attendance::decide(const result<void>& outcome) {
+  gave_up_ = false;
+  if (group_ == nullptr) {
+    return fail(errc::invalid_argument, "fault policy",
+                "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
+  }
+  if (outcome && !candidate_) return verdict::commit;
+  const bool gives_up = std::exchange(unusable_, false) && !outcome;
+  CAUSEWAY_ASSIGN(const verdict judged, gives_up ? group_->sit_out(outcome.error()) : group_->decide(outcome, candidate_));
+  entered_ = candidate_ = false;
+  gave_up_ = gives_up;
+  if (!gives_up && judged == verdict::commit) contribution_.committed(group_->contributed());
+  return judged;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP
+#endif
+
+// ---- causeway/train/mean_exchange.hpp ----
+#ifndef CAUSEWAY_TRAIN_MEAN_EXCHANGE_HPP
+#define CAUSEWAY_TRAIN_MEAN_EXCHANGE_HPP
+
+// The mean of a row over all peers of a trainer, by an all-reduce. Where peers come and go rows count by samples, a peer
+// whose own row cannot be used says so instead of sending it, and who takes part anew in an exchange that came to its end
+// at somebody gets what that came to.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// `ctx` is the trainer's context, `attendance` its part in the rounds.
+class mean_exchange {
+ public:
+  /// See training_context::mean.
+  template <class Codec>
+  result<void> mean(auto& ctx, round_attendance& attendance, const Codec& codec, std::span<float> data,
+                    std::uint64_t part) {
+    const bool sound = attendance.can_sit_out();  // or this peer sits out
+    if (sound) CAUSEWAY_TRY(keep_finite(ctx, attendance, data));
+    CAUSEWAY_TRY(attendance.enter());
+    if (ctx.peers() == 1 && !ctx.result_is_known()) return attendance.exchanged(data);
+    if (ctx.keeps_inputs() && !sound) kept_.assign(data.begin(), data.end());
+    auto outcome = weighed_mean(ctx, codec, data, part);
+    if (outcome && data.size() == ctx.parameters().size())
+      outcome = kernels::clear(ctx.rows(), padding_of(ctx.view().segments, data.size()), data);
+    if (outcome) outcome = attendance.exchanged(data);
+    if (outcome || !ctx.keeps_inputs()) return outcome;
+    std::copy(kept_.begin(), kept_.end(), data.begin());
+    if (!is_refused(ctx, attendance, outcome.error())) return outcome;
+    if (!collective::survives(codec, ctx.pool(), kept_)) return attendance.unusable(not_encodable);
+    outcome.error().culprit = error::nobody;  // who says so is wrong, or spoilt it on its way
+    return outcome;
+  }
+
+  /// See training_context::check_own.
+  static result<void> check(auto& ctx, round_attendance& attendance, std::span<float> row) {
+    if (!attendance.can_sit_out()) return {};
+    bool there = false;
+    if constexpr (requires { ctx.rows().there(row); }) there = ctx.rows().there(row);
+    const bool finite = there ? std::isfinite(ctx.norm_of(row)) : collective::finite_values(row);
+    return finite ? result<void>{} : attendance.unusable(not_finite);
+  }
+  /// Where it was this peer's own values that everybody refused, it gives them up.
+  static result<void> or_unusable(auto& ctx, round_attendance& attendance, result<void> outcome) {
+    if (outcome || !is_refused(ctx, attendance, outcome.error())) return outcome;
+    return attendance.unusable(not_encodable);
+  }
+
+  /// Of one exchange at a time.
+  [[nodiscard]] collective::collective_options options(auto& ctx) {
+    collective::collective_options options = ctx.exchange_options();
+    options.workspace = &workspace_;
+    return options;
+  }
+
+ private:
+  static constexpr const char* not_finite = "it holds NaN or infinity";
+  static constexpr const char* not_encodable = "it is not finite once it is encoded";
+
+  // Equal shares scale by exactly 1.
+  template <class Codec>
+  result<void> weighed_mean(auto& ctx, const Codec& codec, std::span<float> data, std::uint64_t part) {
+    if (ctx.result_is_known()) return ctx.take_known_result(data);
+    const float weight = ctx.own_weight();
+    if (weight != 1.0F) CAUSEWAY_TRY(ctx.rows().scale(data, weight));
+    return ctx.or_device_error(collective::exchange_mean(
+        ctx.transport(), ctx.exchange_id(collective::channels::updates, part), codec, data, options(ctx)));
+  }
+
+  // kept_ ← data, which must be finite: one pass for both.
+  result<void> keep_finite(auto& ctx, round_attendance& attendance, std::span<const float> data) {
+    kept_.resize(data.size());
+    if (collective::copy_finite(ctx.pool(), data, kept_)) return {};
+    return attendance.unusable(not_finite);
+  }
+
+  static bool is_refused(auto& ctx, const round_attendance& attendance, const error& why) {
+    return attendance.can_sit_out() && why.code == errc::non_finite && why.culprit == ctx.self();
+  }
+
+  std::vector<float> kept_;
+  collective::collective_workspace workspace_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_MEAN_EXCHANGE_HPP
+
+// ---- causeway/kernels/row_hash.hpp ----
+#ifndef CAUSEWAY_KERNELS_ROW_HASH_HPP
+#define CAUSEWAY_KERNELS_ROW_HASH_HPP
+
+// A checksum of a long row of values that many threads can make together, a device's too (cuda/bodies/hash_bodies.hpp):
+// pieces are hashed apart, and their hashes again. It names what replicas hold.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// Values of a piece; the last one may be shorter.
+inline constexpr std::size_t hash_piece = 16384;
+
+[[nodiscard]] constexpr std::size_t hash_pieces(std::size_t count) noexcept {
+  return (count + hash_piece - 1) / hash_piece;
+}
+
+/// The hash of a row from those of its pieces.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t hash_of_pieces(std::span<const std::uint64_t> pieces) noexcept;
+
+/// The same for every number of threads. Reads 4 bytes a value.
+CAUSEWAY_DECL [[nodiscard]] std::uint64_t row_hash(thread_pool& pool, std::span<const float> row);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_ROW_HASH_HPP
+
+// ---- causeway/kernels/impl/row_hash.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_ROW_HASH_IPP
+#define CAUSEWAY_KERNELS_IMPL_ROW_HASH_IPP
+
+// Bodies of kernels/row_hash.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+CAUSEWAY_DECL std::uint64_t hash_of_pieces(std::span<const std::uint64_t> pieces) noexcept {
+  return hasher{}.add_values(pieces).finish();
+}
+
+CAUSEWAY_DECL std::uint64_t row_hash(thread_pool& pool, std::span<const float> row) {
+  std::vector<std::uint64_t> pieces(hash_pieces(row.size()));
+  pool.for_range(static_cast<std::int64_t>(pieces.size()), 1, [&](index_range part) {
+    for (auto i = static_cast<std::size_t>(part.begin); i < static_cast<std::size_t>(part.end); ++i) {
+      const std::size_t begin = i * hash_piece;
+      pieces[i] = hasher{}.add_values(row.subspan(begin, std::min(hash_piece, row.size() - begin))).finish();
+    }
+  });
+  return hash_of_pieces(pieces);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_ROW_HASH_IPP
+#endif
+
+// ---- causeway/train/model_arithmetic.hpp ----
+#ifndef CAUSEWAY_TRAIN_MODEL_ARITHMETIC_HPP
+#define CAUSEWAY_TRAIN_MODEL_ARITHMETIC_HPP
+
+// Arithmetic on parameters and gradients where a model has them: its backend's, where it has one that is known here, else
+// the host's.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+template <Model M>
+using backend_of = std::remove_cvref_t<decltype(std::declval<M&>().backend())>;
+
+/// The 2-norm.
+template <Model M>
+float norm_of(M& model, std::span<const float> row) {
+  if constexpr (kernels::Backend<backend_of<M>>) {
+    return static_cast<float>(std::sqrt(model.backend().sum_of_squares(row.data(), std::ssize(row))));
+  } else {
+    return optim::global_norm(model.backend().pool(), row);
+  }
+}
+
+/// See kernels::RowArithmetic.
+template <Model M>
+auto rows_of(M& model) {
+  if constexpr (requires { model.backend().rows(); }) {
+    return model.backend().rows();
+  } else {
+    return kernels::host_rows{model.backend().pool()};
+  }
+}
+
+/// Where the parameters lie, for rows that are to lie there too.
+template <Model M>
+memory_source memory_of(M& model) {
+  if constexpr (kernels::Backend<backend_of<M>>) return model.backend().source();
+  return {};
+}
+
+/// What a device failed with, if it did: that says more than what came of it.
+template <Model M>
+result<void> or_device_error(M& model, result<void> outcome) {
+  if constexpr (kernels::Backend<backend_of<M>>) CAUSEWAY_TRY(model.backend().finish());
+  return outcome;
+}
+
+template <Model M>
+void set_to_zero(M& model, std::span<float> row) {
+  if constexpr (kernels::Backend<backend_of<M>>) {
+    model.backend().zero(row.data(), std::ssize(row));
+  } else {
+    kernels::zero(model.backend().pool(), row.data(), std::ssize(row));
+  }
+}
+
+template <Model M>
+std::uint64_t hash_of(M& model, std::span<const float> row) {
+  if constexpr (requires { model.backend().hash(row); }) {
+    return model.backend().hash(row);
+  } else {
+    return kernels::row_hash(model.backend().pool(), row);
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_MODEL_ARITHMETIC_HPP
+
+// ---- causeway/train/shared_state_of.hpp ----
+#ifndef CAUSEWAY_TRAIN_SHARED_STATE_OF_HPP
+#define CAUSEWAY_TRAIN_SHARED_STATE_OF_HPP
+
+// What a trainer's peers hold alike where they come and go: of the model and the inner optimizer, of the communication
+// policy and of the context; and what is done when it is replaced.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+/// Does a round again, from its mean. The gradients may be what this peer is about to exchange.
+template <class Context, class Comm>
+result<void> replay_round(Context& ctx, Comm& comm, std::span<const float> mean) {
+  const std::span<float> row = ctx.gradients();
+  if (mean.size() != row.size()) return fail(errc::wrong_model, "replay", "the mean of a round has another length");
+  const std::vector<float> own(row.begin(), row.end());
+  std::copy(mean.begin(), mean.end(), row.begin());
+  auto outcome = comm.replay(ctx);
+  std::copy(own.begin(), own.end(), row.begin());
+  ctx.parameters_changed();
+  return outcome;
+}
+
+/// Both must stay where they are as long as it is used.
+template <class Context, class Comm>
+shared_state shared_state_of(Context& ctx, Comm& comm) {
+  membership::image_collector parts;
+  if constexpr (Comm::traits.needs_global_step) {
+    parts.view(ctx.parameters());
+    parts(ctx.inner());
+  }
+  const std::size_t of_model = parts.parts().size();
+  comm.shared(parts);
+  parts(ctx.shared_random());
+  if constexpr (Comm::traits.own_parameters) parts.own(ctx.parameters());
+  shared_state state{parts.parts(), [&ctx, &comm](std::span<const float> previous) {
+                       if (previous.empty()) ctx.contribution().give_up();
+                       comm.adopt(ctx, previous);
+                       ctx.parameters_changed();
+                     }};
+  state.of_model = of_model;
+  state.own = parts.own_parts();
+  state.round_samples = ctx.contribution().round_samples();
+  if constexpr (requires { comm.replay(ctx); }) {
+    state.replay = [&ctx, &comm](std::span<const float> mean) { return replay_round(ctx, comm, mean); };
+  }
+  if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, ctx);
+  return state;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_SHARED_STATE_OF_HPP
+
 // ---- causeway/train/context.hpp ----
 #ifndef CAUSEWAY_TRAIN_CONTEXT_HPP
 #define CAUSEWAY_TRAIN_CONTEXT_HPP
@@ -35500,8 +36403,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 
 template <Model M, optim::Optimizer Inner>
 class training_context {
-  using backend_type = std::remove_cvref_t<decltype(std::declval<M&>().backend())>;
-
  public:
   training_context(M model, Inner inner, environment env, trainer_options options, bool keeps_inputs)
       : model_{std::move(model)},
@@ -35510,9 +36411,10 @@ class training_context {
         options_{std::move(options)},
         world_{std::make_unique<net::any_transport>(std::move(env_.transport))},
         keeps_inputs_{keeps_inputs},
-        random_{options_.seed, mix(streams::own, name_of_stream())},
+        attendance_{env_.group.get()},
+        random_{options_.seed, mix(streams::own, identity())},
         shared_random_{options_.seed, mix(streams::shared)} {
-    inner_.reset(model_.parameters().length());
+    reset_inner();
   }
 
   // ---- who and when -------------------------------------------------------------------------------------------------
@@ -35533,7 +36435,7 @@ class training_context {
   // ---- what is trained ----------------------------------------------------------------------------------------------
 
   [[nodiscard]] M& model() noexcept { return model_; }
-  [[nodiscard]] Inner& inner() noexcept { return inner_; }
+  [[nodiscard]] Inner& inner() noexcept { return inner_.optimizer(); }
   /// All parameters, flat, padding included (always zero).
   [[nodiscard]] std::span<float> parameters() { return model_.parameters().values(); }
   /// Their gradients in the same layout. Between inner steps the buffer is free for a policy's use.
@@ -35541,18 +36443,10 @@ class training_context {
   [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
   void parameters_changed() { model_.parameters().touch(); }  ///< call it after writing them
   /// The inner optimizer forgets what it knows, as at the start of the run: it may be what spoilt the parameters.
-  void reset_inner() { inner_.reset(model_.parameters().length()); }
+  void reset_inner() { inner().reset(model_.parameters().length()); }
   /// From now on every inner step adds what it subtracts from the parameters to `sum` (same layout), which must outlive the
   /// training. errc::unsupported if the inner optimizer does not report its updates.
-  result<void> track_updates(std::span<float> sum) {
-    if constexpr (optim::ReportsUpdates<Inner>) {
-      updates_ = sum;
-      return {};
-    } else {
-      return fail(errc::unsupported, std::string{Inner::name},
-                  "this inner optimizer does not report its updates; use pseudo_gradient::difference, or optim::sgd");
-    }
-  }
+  result<void> track_updates(std::span<float> sum) { return inner_.track_updates(sum); }
 
   /// From now on this peer holds another part of the model: see nn::language_model::hold. The inner optimizer's state goes
   /// with the parameters, zero where they are new; it counts `steps`.
@@ -35561,7 +36455,7 @@ class training_context {
     const std::vector<parameter_segment> before{segments.begin(), segments.end()};
     CAUSEWAY_TRY(model_.hold(std::move(part)));
     auto& store = model_.parameters();
-    optim::divide(inner_, before, store.segments(), store.length(), steps);
+    optim::divide(inner(), before, store.segments(), store.length(), steps);
     parameters_changed();
     return {};
   }
@@ -35581,36 +36475,17 @@ class training_context {
   /// The 2-norm of the gradient that this peer holds.
   [[nodiscard]] float own_norm() { return norm_of(gradients()); }
   /// Of a part of `gradients()`.
-  [[nodiscard]] float norm_of(std::span<const float> part) {
-    if constexpr (kernels::Backend<backend_type>) {
-      const auto count = static_cast<std::int64_t>(part.size());
-      return static_cast<float>(std::sqrt(model_.backend().sum_of_squares(part.data(), count)));
-    } else {
-      return optim::global_norm(pool(), part);
-    }
-  }
+  [[nodiscard]] float norm_of(std::span<const float> part) { return detail::norm_of(model_, part); }
 
   // ---- rows: where the model computes, if all of them lie in its memory ----------------------------------------------
 
   /// Arithmetic on whole rows: see kernels::RowArithmetic.
-  [[nodiscard]] auto rows() {
-    if constexpr (requires { model_.backend().rows(); }) {
-      return model_.backend().rows();
-    } else {
-      return kernels::host_rows{pool()};
-    }
-  }
+  [[nodiscard]] auto rows() { return detail::rows_of(model_); }
   /// Where the parameters lie, for rows that are to lie there too.
-  [[nodiscard]] memory_source memory() {
-    if constexpr (kernels::Backend<backend_type>) return model_.backend().source();
-    return {};
-  }
+  [[nodiscard]] memory_source memory() { return detail::memory_of(model_); }
   /// The outcome of an exchange of rows; or what a device failed with meanwhile, which says more than that its bytes were
   /// refused.
-  result<void> or_device_error(result<void> outcome) {
-    if constexpr (kernels::Backend<backend_type>) CAUSEWAY_TRY(model_.backend().finish());
-    return outcome;
-  }
+  result<void> or_device_error(result<void> outcome) { return detail::or_device_error(model_, std::move(outcome)); }
 
   // ---- doors --------------------------------------------------------------------------------------------------------
 
@@ -35621,7 +36496,7 @@ class training_context {
     return const_cast<net::any_transport&>(std::as_const(*this).transport());
   }
   [[nodiscard]] const net::any_transport& transport() const noexcept {
-    if (entry_.transport) return *entry_.transport;
+    if (entry().transport) return *entry().transport;
     return group_ ? *group_ : *world_;
   }
   [[nodiscard]] net::any_transport lasting_transport() { return env_.group->lasting(); }  ///< where peers come and go
@@ -35644,20 +36519,7 @@ class training_context {
   /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`.
   template <class Codec>
   result<void> mean(const Codec& codec, std::span<float> data, std::uint64_t part = 0) {
-    if (can_sit_out()) CAUSEWAY_TRY(keep_finite(data));
-    CAUSEWAY_TRY(enter());
-    if (peers() == 1 && !result_is_known()) return exchanged(data);
-    if (keeps_inputs_ && !can_sit_out()) kept_.assign(data.begin(), data.end());
-    auto outcome = weighed_mean(codec, data, part);
-    if (outcome && data.size() == parameters().size())
-      outcome = kernels::clear(rows(), padding_of(view().segments, data.size()), data);
-    if (outcome) outcome = exchanged(data);
-    if (outcome || !keeps_inputs_) return outcome;
-    std::copy(kept_.begin(), kept_.end(), data.begin());
-    if (!is_refused(outcome.error())) return outcome;
-    if (!collective::survives(codec, pool(), kept_)) return unusable("it is not finite once it is encoded");
-    outcome.error().culprit = error::nobody;  // who says so is wrong, or spoilt it on its way
-    return outcome;
+    return mean_.mean(*this, attendance_, codec, data, part);
   }
 
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
@@ -35678,78 +36540,67 @@ class training_context {
 
   /// The same where it is other values that all peers hold alike; none if the peers do not hold the same.
   void commit_round(std::span<const float> shared) {
-    if (elastic()) {
-      candidate_ = true;
-      return;
-    }
+    if (elastic()) return attendance_.is_candidate();
     ++round_;
     const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0 && !shared.empty();
-    hash_ = full ? hash_of(shared) : 0;
+    hash_ = full ? detail::hash_of(model_, shared) : 0;
     parent_ = mix(parent_, hash_, round_);
   }
 
   /// The gradients of this step are kept for a later one: the inner optimizer does not move, once.
-  void skip_inner_step() noexcept { skip_ = true; }
+  void skip_inner_step() noexcept { inner_.skip(); }
 
   /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
   /// gives the weight that its row has, the second says that the result is there, in `row`. With fixed peers the weight is
   /// 1; where they come and go, transport(), self() and peers() are those of the exchange from then on, and the weights
   /// those of the samples: a peer that has just joined has 0.
   result<float> enter_exchange() {
-    CAUSEWAY_TRY(enter());
-    return elastic() ? static_cast<float>(entry_.share * peers()) : 1.0F;
+    CAUSEWAY_TRY(attendance_.enter());
+    return own_weight();
   }
-  result<void> left_exchange(std::span<const float> row) { return exchanged(row); }
+  [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
+  result<void> left_exchange(std::span<const float> row) { return attendance_.exchanged(row); }
   /// Between them: the round has so many such exchanges, and is over with the last.
-  void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
+  void in_parts(std::size_t count) noexcept { attendance_.in_parts(count); }
   /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
-  [[nodiscard]] bool result_is_known() const noexcept { return entry_.result_at.has_value(); }
-  [[nodiscard]] bool knows_result() const noexcept { return !entry_.result.empty(); }  ///< this peer itself
-  [[nodiscard]] bool keeps_result() const noexcept { return entry_.result_kept; }  ///< and its policy has all of it still
+  [[nodiscard]] bool result_is_known() const noexcept { return entry().result_at.has_value(); }
+  [[nodiscard]] bool knows_result() const noexcept { return !entry().result.empty(); }  ///< this peer itself
+  [[nodiscard]] bool keeps_result() const noexcept { return entry().result_kept; }  ///< and its policy has all of it still
   /// row ← that. All take part. 4 bytes a value to and from each peer.
   result<void> take_known_result(std::span<float> row) {
-    if (knows_result()) std::copy(entry_.result.begin(), entry_.result.end(), row.begin());
-    return collective::broadcast(transport(), exchange_id(collective::channels::updates), *entry_.result_at, row,
+    if (knows_result()) std::copy(entry().result.begin(), entry().result.end(), row.begin());
+    return collective::broadcast(transport(), exchange_id(collective::channels::updates), *entry().result_at, row,
                                  exchange_options());
   }
   /// Names the attempt that this peer was let into, until that is judged; never 0.
-  [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
+  [[nodiscard]] std::uint64_t attempt() const noexcept { return attendance_.attempt(); }
   /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
-  [[nodiscard]] bool is_last_exchange() const noexcept { return entry_.last; }
+  [[nodiscard]] bool is_last_exchange() const noexcept { return entry().last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
-  [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry_.shares[peer] : 1.0 / peers(); }
-  [[nodiscard]] const round_entry& entry() const noexcept { return entry_; }  ///< where peers come and go: that exchange
+  [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry().shares[peer] : 1.0 / peers(); }
+  /// Where peers come and go: that exchange.
+  [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }
 
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
-  [[nodiscard]] detail::contribution& contribution() noexcept { return contribution_; }
+  [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.
-  bool announce_samples() { return entered_ || env_.group->announce(contribution_.all()); }
+  bool announce_samples() { return attendance_.announce(); }
   /// Says that this peer is ready for the next exchange. Whether it is time to enter.
-  bool stand_by() {
-    return entered_ || env_.group->stand_by(contribution_.all() - contribution_.later(), contribution_.later());
-  }
+  bool stand_by() { return attendance_.stand_by(); }
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
   [[nodiscard]] double own_share() const {
-    return entry_.share > 0 ? entry_.share : 1.0 / (elastic() ? env_.group->expected() : peers());
+    return entry().share > 0 ? entry().share : 1.0 / (elastic() ? env_.group->expected() : peers());
   }
 
   /// Before `enter_exchange`, one pass: where peers come and go, who has a row that is not finite sits the round out.
-  result<void> check_own(std::span<float> row) {
-    if (!can_sit_out()) return {};
-    bool there = false;
-    if constexpr (requires { rows().there(row); }) there = rows().there(row);
-    const bool finite = there ? std::isfinite(norm_of(row)) : collective::finite_values(row);
-    return finite ? result<void>{} : unusable("it holds NaN or infinity");
-  }
+  result<void> check_own(std::span<float> row) { return mean_.check(*this, attendance_, row); }
   /// What came of such an exchange. Where everybody saw that this peer's own row cannot be used, it sits the round out.
-  result<void> or_unusable(result<void> outcome) {
-    return !outcome && is_refused(outcome.error()) ? unusable("it is not finite once it is encoded") : outcome;
-  }
+  result<void> or_unusable(result<void> outcome) { return mean_.or_unusable(*this, attendance_, std::move(outcome)); }
   /// Of such an exchange: how it may cut and how long it may take. No workspace: several of them may be under way.
   [[nodiscard]] collective::collective_options exchange_options() {
     collective::collective_options options = env_.exchange;
     options.pool = &pool();
-    if (elastic()) options.deadline = entry_.deadline;
+    if (elastic()) options.deadline = entry().deadline;
     options.checks_results = elastic();
     return options;
   }
@@ -35757,19 +36608,18 @@ class training_context {
   /// What names the messages of the exchange entered last; `part`, below 2^24, of several that are under way at a time.
   [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
     if (!elastic()) return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
-    return {.channel = channel, .step = entry_.round | part << 40U, .parent = entry_.parent};
+    return {.channel = channel, .step = entry().round | part << 40U, .parent = entry().parent};
   }
 
   /// Of the inner step that comes next.
-  [[nodiscard]] float next_learning_rate() const {
-    return rate_factor_ * options_.learning_rate.at(scheduled_at_.value_or(step_));
-  }
-  void multiply_learning_rate(float factor) noexcept { rate_factor_ = factor; }  ///< from now on; not in a checkpoint
+  [[nodiscard]] float next_learning_rate() const { return inner_.next_learning_rate(options_, step_); }
+  /// From now on; not in a checkpoint.
+  void multiply_learning_rate(float factor) noexcept { inner_.multiply_learning_rate(factor); }
   /// Where the schedule of the learning rate is, whatever the steps: where the inner optimizer moves once a round.
-  void schedule_at(std::uint64_t step) noexcept { scheduled_at_ = step; }
+  void schedule_at(std::uint64_t step) noexcept { inner_.schedule_at(step); }
 
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
-  [[nodiscard]] std::uint64_t samples() const noexcept { return contribution_.all(); }
+  [[nodiscard]] std::uint64_t samples() const noexcept { return attendance_.samples().all(); }
 
   /// Sets the number of inner steps, on which the learning rate depends, for a peer that took over the others' state. The
   /// step under way is not counted, unless it is `going_on`, with what it computed kept.
@@ -35780,15 +36630,11 @@ class training_context {
 
   /// What became of an attempted step among peers that come and go. Blocks until the others have judged it too.
   result<verdict> decide(const result<void>& outcome) {
-    if (!elastic()) {
-      return fail(errc::invalid_argument, "fault policy",
-                  "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
+    CAUSEWAY_ASSIGN(const verdict judged, attendance_.decide(outcome));
+    if (attendance_.gave_up()) {
+      inner_.begin_anew();
+      if (!shares_inner_) reset_inner();
     }
-    if (outcome && !candidate_) return verdict::commit;
-    if (std::exchange(unusable_, false) && !outcome) return sit_out(outcome.error());
-    CAUSEWAY_ASSIGN(const verdict judged, env_.group->decide(outcome, candidate_));
-    entered_ = candidate_ = false;
-    if (judged == verdict::commit) contribution_.committed(env_.group->contributed());
     return judged;
   }
 
@@ -35797,42 +36643,24 @@ class training_context {
   /// Founds or joins the run with the state that `comm` and the context share.
   template <class Comm>
   result<void> open_membership(Comm& comm) {
-    if (!elastic()) return {};
-    membership::image_collector parts;
-    if constexpr (Comm::traits.needs_global_step) {
-      shares_inner_ = true;
-      parts.view(parameters());
-      parts(inner_);
-    }
-    const std::size_t of_model = parts.parts().size();
-    comm.shared(parts);
-    parts(shared_random_);
-    if constexpr (Comm::traits.own_parameters) parts.own(parameters());
-    shared_state state{parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }};
-    state.of_model = of_model;
-    state.own = parts.own_parts();
-    state.round_samples = contribution_.round_samples();
-    if constexpr (requires { comm.replay(*this); }) {
-      state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
-    }
-    if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, *this);
-    return env_.group->open(std::move(state), pool());
+    shares_inner_ = Comm::traits.needs_global_step;
+    return elastic() ? env_.group->open(detail::shared_state_of(*this, comm), pool()) : result<void>{};
   }
 
   /// One exchange without a step before it: `exchange` is the policy's part, left out when nobody has anything to give.
   template <class Exchange>
   result<void> attend(Exchange&& exchange) {
-    CAUSEWAY_TRY(enter());
-    if (!entry_.empty) return exchange();
-    contribution_.passed();
+    CAUSEWAY_TRY(attendance_.enter());
+    if (!entry().empty) return exchange();
+    contribution().passed();
     commit_round();
     return {};
   }
 
-  void count_samples(std::uint64_t samples) noexcept { contribution_.add(samples); }
+  void count_samples(std::uint64_t samples) noexcept { contribution().add(samples); }
   /// Numbers of this peer's next samples: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
-    if (elastic() && !contribution_.paused()) return env_.group->draw(contribution_.all(), count);
+    if (elastic() && !contribution().paused()) return env_.group->draw(samples(), count);
     std::vector<std::uint64_t> numbers(elastic() ? 0 : count);
     std::iota(numbers.begin(), numbers.end(), (step_ * peers() + self()) * count);
     return numbers;
@@ -35840,23 +36668,18 @@ class training_context {
   [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
   /// All peers must start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
-    parent_ = hash_of(parameters());
+    parent_ = detail::hash_of(model_, parameters());
     return collective::all_equal(transport(), {.channel = collective::channels::state, .step = round_}, parent_,
                                  "starts from other parameters; all peers need the same seed, the same options and "
                                  "checkpoints of the same round",
-                                 own_exchange_options());
+                                 mean_.options(*this));
   }
 
   /// Clears gradients before a step.
   void begin_compute() {
     micro_batch_ = 0;
     resumed_ = false;
-    const auto g = gradients();
-    if constexpr (kernels::Backend<backend_type>) {
-      model_.backend().zero(g.data(), std::ssize(g));
-    } else {
-      kernels::zero(pool(), g.data(), std::ssize(g));
-    }
+    detail::set_to_zero(model_, gradients());
   }
 
   /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.
@@ -35866,28 +36689,20 @@ class training_context {
   /// The same where the gradient is part of a larger one: `norm()` gives the norm of that, and may fail.
   template <class Norm>
   result<void> inner_step(Norm&& norm) {
-    if (skip_) {
-      skip_ = false;
-      return {};
-    }
-    CAUSEWAY_ASSIGN(gradient_norm_, norm());
-    if (auto checked = optim::check_norm(gradient_norm_, "step " + std::to_string(step_ + 1)); !checked) {
+    if (inner_.is_skipped()) return {};
+    CAUSEWAY_ASSIGN(const float of_all, norm());
+    if (auto checked = inner_.check(of_all, step_ + 1); !checked) {
       CAUSEWAY_TRY(or_device_error({}));
-      return can_sit_out() ? without_step(checked.error()) : checked;
+      return attendance_.can_sit_out() ? without_step(checked.error()) : checked;
     }
-    skipped_ = 0;
-    rate_ = next_learning_rate();
-    inner_.step(pool(), view(),
-                {.learning_rate = rate_,
-                 .gradient_scale = optim::clip_scale(gradient_norm_, options_.clip_norm),
-                 .update_sum = updates_});
+    inner_.step(pool(), view(), options_, step_);
     parameters_changed();
     return {};
   }
 
   void commit_step() noexcept { step_ += std::exchange(resumed_, false) ? 0U : 1U; }
-  [[nodiscard]] float gradient_norm() const noexcept { return gradient_norm_; }
-  [[nodiscard]] float learning_rate() const noexcept { return rate_; }
+  [[nodiscard]] float gradient_norm() const noexcept { return inner_.gradient_norm(); }
+  [[nodiscard]] float learning_rate() const noexcept { return inner_.learning_rate(); }
   [[nodiscard]] std::uint64_t state_hash() const noexcept { return elastic() ? env_.group->state_hash() : hash_; }
   /// Names the committed state that exchanges are based on.
   [[nodiscard]] std::uint64_t parent() const noexcept { return elastic() ? env_.group->parent() : parent_; }
@@ -35905,116 +36720,24 @@ class training_context {
     static constexpr std::uint64_t pairs = 0x7061697273;
   };
 
-  // Lets this peer into the exchange of the round, once per attempt.
-  result<void> enter() {
-    if (!elastic() || entered_) return {};
-    CAUSEWAY_ASSIGN(entry_, env_.group->enter(contribution_.all() - contribution_.later(), contribution_.later()));
-    entered_ = true;
-    in_parts(1);
-    return {};
-  }
-
-  result<void> exchanged(std::span<const float> mean) {
-    if (!elastic() || --parts_left_ > 0) return {};
-    parts_left_ = 1;
-    return env_.group->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
-  }
-
-  template <class Codec>
-  result<void> weighed_mean(const Codec& codec, std::span<float> data, std::uint64_t part) {
-    if (result_is_known()) return take_known_result(data);
-    if (elastic()) CAUSEWAY_TRY(weigh(data));
-    return or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part), codec,
-                                                     data, own_exchange_options()));
-  }
-
-  // ---- contributions that are not finite, where peers come and go -----------------------------------------------------
-
-  [[nodiscard]] bool can_sit_out() const { return elastic() && env_.group->can_sit_out(); }
-
-  /// This peer gives up what it computed since the last commit: `decide` sees to it.
-  [[nodiscard]] error unusable(const std::string& what) {
-    unusable_ = true;
-    return fail(errc::non_finite, "this peer's contribution", what);
-  }
-
-  result<verdict> sit_out(const error& why) {
-    CAUSEWAY_ASSIGN(const verdict judged, env_.group->sit_out(why));
-    entered_ = candidate_ = false;
-    skipped_ = 0;
-    if (!shares_inner_) reset_inner();
-    return judged;
-  }
-
-  /// kept_ ← data, which must be finite: one pass for both.
-  result<void> keep_finite(std::span<const float> data) {
-    kept_.resize(data.size());
-    if (collective::copy_finite(pool(), data, kept_)) return {};
-    return unusable("it holds NaN or infinity");
-  }
-
-  /// Whether an exchange of this peer's failed because its own values were refused.
-  [[nodiscard]] bool is_refused(const error& why) const {
-    return can_sit_out() && why.code == errc::non_finite && why.culprit == self();
-  }
-
   /// The gradient is not finite. An overflow costs one step; parameters that are not finite cost all since the last commit,
   /// and so does a gradient that others have a share in, or one after the other.
   result<void> without_step(const error& why) {
-    if (entered_ || ++skipped_ > steps_skipped || !std::isfinite(norm_of(parameters()))) return unusable(why.message);
+    const bool passes = attempt() == 0 && inner_.may_go_without() && std::isfinite(norm_of(parameters()));
+    if (!passes) return attendance_.unusable(why.message);
     log()(severity::warning, why.text() + ": this step is skipped");
     return {};
   }
 
-  // Equal shares scale by exactly 1.
-  result<void> weigh(std::span<float> data) {
-    const auto scale = static_cast<float>(entry_.share * peers());
-    return scale == 1.0F ? result<void>{} : rows().scale(data, scale);
-  }
-
-  [[nodiscard]] std::uint64_t hash_of(std::span<const float> row) {
-    if constexpr (requires { model_.backend().hash(row); }) {
-      return model_.backend().hash(row);
-    } else {
-      return kernels::row_hash(pool(), row);
-    }
-  }
-
-  template <class Comm>
-  void adopted(Comm& comm, std::span<const float> previous) {
-    if (previous.empty()) contribution_.give_up();
-    comm.adopt(*this, previous);
-    parameters_changed();
-  }
-
-  // The gradients may be what this peer is about to exchange.
-  template <class Comm>
-  result<void> replay(Comm& comm, std::span<const float> mean) {
-    const std::span<float> row = gradients();
-    if (mean.size() != row.size()) return fail(errc::wrong_model, "replay", "the mean of a round has another length");
-    const std::vector<float> own(row.begin(), row.end());
-    std::copy(mean.begin(), mean.end(), row.begin());
-    auto outcome = comm.replay(*this);
-    std::copy(own.begin(), own.end(), row.begin());
-    parameters_changed();
-    return outcome;
-  }
-
-  std::uint64_t name_of_stream() const { return elastic() ? env_.group->identity() : std::uint64_t{world_->self()}; }
-
-  [[nodiscard]] collective::collective_options own_exchange_options() {
-    collective::collective_options options = exchange_options();
-    options.workspace = &workspace_;
-    return options;
-  }
-
   M model_;
-  Inner inner_;
+  detail::inner_steps<Inner> inner_;
   environment env_;  // its transport is moved to world_
   trainer_options options_;
   std::unique_ptr<net::any_transport> world_;  // stays where it is when the context moves: group_ refers to it
   std::optional<net::any_transport> group_;
   bool keeps_inputs_;
+  detail::round_attendance attendance_;
+  detail::mean_exchange mean_;
 
   rng random_;
   rng shared_random_;
@@ -36023,26 +36746,9 @@ class training_context {
   std::uint64_t parent_ = 0;
   std::uint64_t hash_ = 0;
   std::uint64_t micro_batch_ = 0;
-  float gradient_norm_ = 0, rate_ = 0, rate_factor_ = 1;
-
-  static constexpr std::uint32_t steps_skipped = 3;  // in a row, before the shared state is taken over again
-
-  round_entry entry_;
-  bool unusable_ = false;      // what this peer computed since the last commit
   bool shares_inner_ = false;  // the inner optimizer is part of the shared state
-  std::uint32_t skipped_ = 0;  // inner steps in a row whose gradient was not finite
-  bool skip_ = false;          // the next inner step
-  std::optional<std::uint64_t> scheduled_at_;
-  bool resumed_ = false;                    // step_ was set during the step under way
-  bool entered_ = false;                    // into the exchange under way
-  std::size_t parts_ = 1, parts_left_ = 1;  // of it
-  bool candidate_ = false;                  // the shared state is that of a round which is not decided on yet
-  detail::contribution contribution_;
-
-  std::span<float> updates_;
-  std::vector<float> kept_;
+  bool resumed_ = false;       // step_ was set during the step under way
   std::vector<float> received_;
-  collective::collective_workspace workspace_;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI

@@ -517,28 +517,38 @@ class Refounding(Elastic):
                 shutil.rmtree(os.path.join(self.dir, "lost"))
 
     def test_a_run_is_founded_on_a_commit_that_no_journal_has(self):
-        p = self.start("--peers", "2", *LONG)
-        self.until(lambda: all(self.round(i) > 3 for i in range(2)), p)
+        # A round is a step, which pauses: when both have noted a commit, the next is not on a disk yet.
+        slow = dict(os.environ, CAUSEWAY_FAILPOINT="pause:1500")
+        settings = ["--comm.local_steps", "1", *LONG]
+        p = self.start("--peers", "2", *settings, env=slow)
+        self.until(lambda: self.newest_commit(0) == self.newest_commit(1) > 1, p)
         self.lose(p, 2)
         self.cut_newest_commit(2)
-        p = self.start("--peers", "1", "--run.refound", "true", *LONG)
+        p = self.start("--peers", "1", "--run.refound", "true", *settings)
         self.until(lambda: "as branch" in self.said(p), p)
         p.send_signal(signal.SIGINT)
         self.ends(p, 130)
         self.journals_hold()
 
+    def commits(self, peer):
+        """The lines of its journal, each with its round if it is a commit's, else 0."""
+        path = os.path.join(self.folder(peer), "journal.txt")
+        if not os.path.exists(path):
+            return []
+        with open(path) as f:
+            return [(int((re.search(r" commit .*round=(\d+)", line) or [0, 0])[1]), line) for line in f]
+
+    def newest_commit(self, peer):
+        return max((number for number, _ in self.commits(peer)), default=0)
+
     def cut_newest_commit(self, count):
         """They were killed when it was on their disks, and not in their journals yet."""
-        lines = {}
+        newest = max(self.newest_commit(i) for i in range(count))
         for i in range(count):
-            with open(os.path.join(self.folder(i), "journal.txt")) as f:
-                lines[i] = f.readlines()
-        number = lambda line: int((re.search(r" commit .*round=(\d+)", line) or [0, 0])[1])
-        newest = max(number(line) for all_of in lines.values() for line in all_of)
-        for i, all_of in lines.items():
-            cut = next((at for at, line in enumerate(all_of) if number(line) == newest), len(all_of))
+            lines = self.commits(i)
+            cut = next((at for at, (number, _) in enumerate(lines) if number == newest), len(lines))
             with open(os.path.join(self.folder(i), "journal.txt"), "w") as f:
-                f.writelines(all_of[:cut])
+                f.writelines(line for _, line in lines[:cut])
 
     def test_peers_of_other_machines_come_over_when_they_are_told_to(self):
         p, address = self.host(*LONG)

@@ -137,7 +137,6 @@
 #include <causeway/comm/hub_tier.hpp>
 #include <causeway/comm/look_ahead.hpp>
 #include <causeway/comm/memory_as_it_was.hpp>
-#include <causeway/comm/mirrors.hpp>
 #include <causeway/comm/own_parameters.hpp>
 #include <causeway/comm/own_part.hpp>
 #include <causeway/comm/parameter_server.hpp>

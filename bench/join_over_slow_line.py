@@ -14,12 +14,11 @@ of the state over one line; the length of the others' rounds before, until then,
 rounds until then were longer than usual, in seconds and as a share of that minute. (The round in which it takes part for the first time is held
 against those after it, which exchange with as many peers.) Status 1 if a join took more than three bare transfers, or cost the others more than 5 % of that minute.
 """
-import argparse, os, re, signal, statistics, sys, tempfile, time
+import argparse, os, signal, statistics, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path += [os.path.join(HERE, "..", "tools"), os.path.join(HERE, "support")]
+sys.path.append(os.path.join(HERE, "support"))
 from slow_lines import Lab, check_machine, until
-from small_text import words
 
 # 8.5 million parameters: with AdamW's moments 102 MB of state, of which a step exchanges a third.
 MODEL = ["--model.layers", "10", "--model.width", "264", "--model.heads", "4", "--model.context", "16", "--data.tokenizer", "bytes",
@@ -27,17 +26,10 @@ MODEL = ["--model.layers", "10", "--model.width", "264", "--model.heads", "4", "
 
 
 def found_run(lab):
-    """All members but the newcomers; gives the address to join at."""
-    text = os.path.join(lab.folder, "text.txt")
-    with open(text, "w") as f:
-        f.write(words(20000))
-    founder = lab.machine()
-    founder.start("train", "--peers", str(lab.args.members), "--listen", f"{founder.address}:0", "--data.path", text, "--steps", "1000000",
-                  "--fault.policy", "quorum", "--run.journal", "true", "--fault.store_every", "1000", *MODEL, *lab.args.settings)
-    address = until("the founder listens", lambda: (re.search(r"causeway join (\S+)", founder.said()) or [0, 0])[1])
-    for _ in range(lab.args.members - 1):
-        lab.machine().start("join", address, "--fault.store_every", "1000")
-    return founder, address
+    """All members but the newcomers; gives the first one, and the address to join at."""
+    settings = ["--steps", "1000000", "--run.journal", "true", "--fault.store_every", "1000", *MODEL, *lab.args.settings]
+    address = lab.found_run(lab.args.members, settings, ["--fault.store_every", "1000"])
+    return lab.machines[0], address
 
 
 def lengths(commits):

@@ -7,16 +7,15 @@ seconds, as for a device that this machine does not have; so few cores are enoug
 
 usage: exposed.py PATH_OF_CAUSEWAY [--members 4] [--rounds 6] [--mbit 100] [--pause 0.4] [--policies NAME ...]
 
-For each policy: its commits, what a peer sends in a second, and the share of its time that it waited for
-exchanges (the mean of all peers, and the most), without the first third of its rounds and the last one, at whose end nothing can overlap. A name may have settings of its own behind it:
-"diloco --comm.codec int8".
+For each policy: its commits, what a peer sends in a second, and the share of its time that it waited for exchanges (the mean of all
+peers, and the most), without the first third of its rounds and the last one, at whose end nothing can overlap. A name may have settings
+of its own behind it: "diloco --comm.codec int8".
 """
-import argparse, json, os, re, statistics, sys, tempfile
+import argparse, json, os, statistics, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path += [os.path.join(HERE, "..", "..", "tools"), os.path.join(HERE, "..", "support")]
-from slow_lines import Lab, check_machine, until
-from small_text import words
+sys.path.append(os.path.join(HERE, "..", "support"))
+from slow_lines import Lab, check_machine
 
 # 8.5 million parameters: 34 MB in f32.
 MODEL = ["--model.layers", "10", "--model.width", "264", "--model.heads", "4", "--model.context", "16", "--data.tokenizer", "bytes",
@@ -39,16 +38,8 @@ def share_waited(policy, args, folder):
     lab = Lab(args, folder)
     steps = args.rounds * args.local_steps if name != "every_step" else args.rounds
     try:
-        text = os.path.join(lab.folder, "text.txt")
-        with open(text, "w") as f:
-            f.write(words(20000))
-        founder = lab.machine()
         local = [] if name == "every_step" else ["--comm.local_steps", str(args.local_steps)]
-        founder.start("train", "--peers", str(args.members), "--listen", f"{founder.address}:0", "--data.path", text, "--steps", str(steps),
-                      "--fault.policy", "quorum", "--comm.policy", name, *local, *MODEL, *settings)
-        address = until("the founder listens", lambda: (re.search(r"causeway join (\S+)", founder.said()) or [0, 0])[1])
-        for _ in range(args.members - 1):
-            lab.machine().start("join", address)
+        lab.found_run(args.members, ["--steps", str(steps), "--comm.policy", name, *local, *MODEL, *settings])
         for machine in lab.machines:
             machine.process.wait()
             if machine.process.returncode != 0:

@@ -15,17 +15,16 @@ machine (bytes that a peer sends in a round, its memory, and processor time per 
 import argparse
 import json
 import math
-import os
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "bench/support")]
 from drawing import Picture  # noqa: E402
+from measured_run import measured_run  # noqa: E402
 
 BASE = {"layers": 4, "width": 256, "heads": 4, "context": 256, "vocabulary": 4096, "batch": 4}
 SWEEPS = {
@@ -40,15 +39,10 @@ SIMULATED, REAL = (2, 4, 8, 16, 32, 64), (2, 4, 8, 16)
 
 def run(command, **more):
     """(output, most memory in bytes, processor seconds) of a program that must succeed."""
-    with tempfile.TemporaryFile("w+") as out:
-        child = subprocess.Popen([str(c) for c in command], stdout=out, stderr=subprocess.STDOUT, **more)
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        text = out.read()
-    if child.returncode != 0:
+    status, text, memory, cpu = measured_run(command, **more)
+    if status != 0:
         sys.exit(f"{' '.join(map(str, command))}:\n{text[-2000:]}")
-    return text, used.ru_maxrss * 1024, used.ru_utime + used.ru_stime
+    return text, memory, cpu
 
 
 def number(pattern, text):
@@ -79,14 +73,11 @@ def real(programs, peers):
     with tempfile.TemporaryDirectory() as folder:
         book = Path(folder, "book.txt")
         book.write_text("".join(f"{i} is followed by {i + 1}. " for i in range(40000)))
-        before = os.times()
-        text, memory, _ = run([programs / "causeway", "train", "--data", book, "--data.tokenizer", "bytes", "--peers", peers, "--run.directory", folder, "--steps",
+        _, memory, cpu = run([programs / "causeway", "train", "--data", book, "--data.tokenizer", "bytes", "--peers", peers, "--run.directory", folder, "--steps",
                                steps, "--comm.local_steps", 10, "--net.threads", 1, "--train.evaluate_every", 0, "--train.checkpoint_every", 0, "--batch-size", 2],
                               cwd=folder)
-        after = os.times()
         records = [json.loads(line) for line in Path(folder, "causeway/peer-0/metrics.jsonl").read_text().splitlines()]
     sent = [r["bytes_sent"] for r in records if r.get("bytes_sent")]
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return {"sent": sent[-1] / (steps / 10), "memory": memory, "cpu": cpu / steps / peers}
 
 

@@ -11,10 +11,11 @@ most memory, and the mean time that a simulation took. --each prints a row for e
 import argparse
 import os
 import re
-import subprocess
 import sys
-import tempfile
 import time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from measured_run import measured_run
 
 
 def simulate(program, peers, seed, args):
@@ -22,21 +23,16 @@ def simulate(program, peers, seed, args):
     command = [program, "simulate", "--net.peers", str(peers), "--run.seed", str(seed), "--sim.faults", args.faults,
                "--sim.compute", "model", "--sim.step_seconds", "1", "--comm.local_steps", "20",
                "--train.steps", str(args.steps)] + args.more
-    with tempfile.TemporaryFile("w+") as out:
-        begin = time.monotonic()
-        child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        took = time.monotonic() - begin
-        out.seek(0)
-        text = out.read()
+    begin = time.monotonic()
+    status, text, memory, _ = measured_run(command)
+    took = time.monotonic() - begin
     seconds = re.search(r"virtual time \(([\d.]+) s\)", text)
     goodput = re.search(r"goodput ([\d.]+) %", text)
     rounds = re.search(r"(\d+) rounds", text)
     if not (seconds and goodput and rounds):
         sys.exit(f"{' '.join(command)}:\n{text[-2000:]}")
-    through = child.returncode == 0 and "trained to the end" in text
-    return through, float(seconds[1]), float(goodput[1]), int(rounds[1]), used.ru_maxrss / 2**20, took
+    through = status == 0 and "trained to the end" in text
+    return through, float(seconds[1]), float(goodput[1]), int(rounds[1]), memory / 2**30, took
 
 
 def main():

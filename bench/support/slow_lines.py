@@ -10,7 +10,11 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+from small_text import words
 
 PATIENCE = 300
 
@@ -77,6 +81,18 @@ class Lab:
     def machine(self):
         self.machines.append(Machine(self, len(self.machines)))
         return self.machines[-1]
+
+    def found_run(self, members, settings, joins_with=()):
+        """So many peers of one run under fault::quorum, a machine each; gives the address to join at."""
+        text = os.path.join(self.folder, "text.txt")
+        with open(text, "w") as f:
+            f.write(words(20000))
+        founder = self.machine()
+        founder.start("train", "--peers", str(members), "--listen", f"{founder.address}:0", "--data.path", text, "--fault.policy", "quorum", *settings)
+        address = until("the founder listens", lambda: (re.search(r"causeway join (\S+)", founder.said()) or [0, 0])[1])
+        for _ in range(members - 1):
+            self.machine().start("join", address, *joins_with)
+        return address
 
     def close(self):
         for p in self.processes:

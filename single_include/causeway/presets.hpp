@@ -17705,8 +17705,7 @@ struct mirror {
 /// So updates of n peers add up; the learning rate is to be 1/n of that for their mean.
 ///
 /// - Mirror clock: a peer whose clock is `most_ahead` over the slowest one's that it has heard of waits for that.
-/// - Selective barrier: where a line has not carried an earlier clock's updates yet, `barrier` goes before the next ones,
-/// and
+/// - Selective barrier: where a line has not carried an earlier clock's updates yet, `barrier` goes before the next ones:
 ///   the other does not begin a step until these are there. A step reads all parameters, so it waits for whatever is
 ///   announced, and no places have to be told.
 ///

@@ -22,7 +22,8 @@ TEST_CASE("accepting: without descriptors it pauses, says so, and goes on when t
   int taken = 0;
   int failed = 0;
   const auto door = std::make_shared<net::detail::accepting>(
-      io, std::move(from->port->acceptor), [&](asio::ip::tcp::socket) { ++taken; }, [&](const std::string&) { ++failed; });
+      io, std::move(from->port->acceptor), [&](net::detail::tcp::socket) { ++taken; },
+      [&](const std::string&) { ++failed; });
   door->start();
   const raw_peer waits{at};
   {
@@ -44,7 +45,7 @@ TEST_CASE("accepting: a connection that there is no memory for is dropped, the n
   int asked = 0;
   const auto door = std::make_shared<net::detail::accepting>(
       io, std::move(from->port->acceptor),
-      [&](asio::ip::tcp::socket) {
+      [&](net::detail::tcp::socket) {
         if (++asked == 1) throw std::bad_alloc{};
       },
       [](const std::string&) {});

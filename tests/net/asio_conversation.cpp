@@ -25,7 +25,7 @@ struct talk {
   std::optional<frame_header> heard;
 
   talk() {
-    asio::ip::tcp::acceptor acceptor{io, {asio::ip::address_v4::loopback(), 0}};
+    net::detail::tcp::acceptor acceptor{io, {asio::ip::address_v4::loopback(), 0}};
     other = std::make_unique<raw_peer>(net::detail::to_endpoint(acceptor.local_endpoint()));
     us = std::make_shared<net::detail::conversation>(acceptor.accept());
     us->on_end([this](const error& why) { ended = why; });

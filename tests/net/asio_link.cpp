@@ -218,7 +218,7 @@ TEST_CASE("link: a message that there is no memory for costs the link, not the p
   shared.run_id = test_run;
   shared.owner = &owner;
   raw_peer peer{from->address()};
-  std::vector<asio::ip::tcp::socket> sockets;
+  std::vector<net::detail::tcp::socket> sockets;
   sockets.push_back(from->port->acceptor->accept());
   net::detail::link link{shared, {.sender = 9, .name = "peer 9", .chunk = chunk, .their_chunk = chunk}, std::move(sockets)};
   link.start_reading();
@@ -233,6 +233,34 @@ TEST_CASE("link: a message that there is no memory for costs the link, not the p
   while (!link.lost()) io.run_one();
   CHECK(owner.lost.find("no memory") != std::string::npos);
   peer.read_to_end();
+  io.poll();
+  CHECK(link.at_rest());
+}
+
+TEST_CASE("link: a stream that comes after goodbye says goodbye, too", "[net][fast]") {
+  auto from = open_listener({});
+  asio::io_context& io = *from->port->io;
+  net::detail::link_context shared;
+  shared.run_id = test_run;
+  const net::detail::link_identity who{.sender = 9, .name = "peer 9", .chunk = chunk, .their_chunk = chunk};
+  raw_peer first{from->address()};
+  std::vector<net::detail::tcp::socket> sockets;
+  sockets.push_back(from->port->acceptor->accept());
+  net::detail::link link{shared, who, std::move(sockets)};
+  link.start_reading();
+  link.say_goodbye();
+  raw_peer second{from->address()};
+  link.add_stream(from->port->acceptor->accept());
+  for (raw_peer* peer : {&first, &second}) {
+    const auto said = peer->read();
+    REQUIRE(said.has_value());
+    CHECK(said->kind == frame_kind::goodbye);
+    frame_header answer = data_header({}, 0, 0, 0, 0);
+    answer.kind = frame_kind::goodbye;
+    answer.sender = 9;
+    peer->write(answer);
+  }
+  while (!link.over()) io.run_one();
   io.poll();
   CHECK(link.at_rest());
 }

@@ -36,7 +36,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
   CAUSEWAY_DECL void fail(const std::error_code& failure);
 
   std::unique_ptr<tcp::acceptor> acceptor_;
-  asio::steady_timer pause_;
+  timer pause_;
   taken_handler taken_;
   failed_handler failed_;
   bool over_ = false;

@@ -80,7 +80,7 @@ class conversation : public std::enable_shared_from_this<conversation> {
   CAUSEWAY_DECL void end(const error& why);
 
   tcp::socket socket_;
-  asio::steady_timer timer_;
+  timer timer_;
   header_block header_;
   std::vector<std::byte> body_;
   std::deque<outgoing> queue_;
@@ -126,7 +126,7 @@ class dialer : public std::enable_shared_from_this<dialer> {
  private:
   tcp::resolver resolver_;
   tcp::socket socket_;
-  asio::steady_timer timer_;
+  timer timer_;
   endpoint target_;
   connect_handler connected_;
   failure_handler failed_;

@@ -180,7 +180,7 @@ class fabric_core final : public engine, private link_owner, private handshake_o
   bool telling_ = false;
   bool opened_ = false;
   std::atomic<std::thread::id> inside_;
-  asio::steady_timer wake_timer_;
+  timer wake_timer_;
   time_point wake_time_ = no_deadline;
   std::uint64_t wake_round_ = 0;
   side_thread aside_;  // last: what it runs refers to the rest

@@ -83,7 +83,7 @@ class engine {
 
   CAUSEWAY_DECL static std::string tenths(double s);
 
-  asio::steady_timer timer_;
+  timer timer_;
   time_point last_tick_;
 };
 

@@ -22,8 +22,10 @@
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <system_error>
 
@@ -34,7 +36,24 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
-using tcp = asio::ip::tcp;
+/// asio's names, with the executor of an io_context instead of any: what asio compiles for each kind of handler is a third
+/// of what a program with our network compiles.
+struct tcp {
+  using executor = asio::io_context::executor_type;
+  using socket = asio::basic_stream_socket<asio::ip::tcp, executor>;
+  using acceptor = asio::basic_socket_acceptor<asio::ip::tcp, executor>;
+  using resolver = asio::ip::basic_resolver<asio::ip::tcp, executor>;
+  using endpoint = asio::ip::tcp::endpoint;
+  using no_delay = asio::ip::tcp::no_delay;
+};
+
+using timer =
+    asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>, tcp::executor>;
+
+/// Every handler is of one of these types, so that asio's operations are compiled once. What captures no more than two
+/// pointers needs no memory.
+using completion = std::function<void(std::error_code)>;
+using transfer_completion = std::function<void(std::error_code, std::size_t)>;
 
 /// Asks the kernel for BBR, whose rate does not collapse on a lossy long path as CUBIC's does. False where it refuses.
 CAUSEWAY_DECL bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept;

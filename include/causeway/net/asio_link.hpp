@@ -55,7 +55,7 @@ class link {
 
   CAUSEWAY_DECL void start_reading();
 
-  /// One more stream; from now on it carries its share.
+  /// One more stream; from now on it carries its share. After say_goodbye it only says so, too.
   CAUSEWAY_DECL void add_stream(tcp::socket socket);
 
   CAUSEWAY_DECL void send(slot_index slot);

@@ -32,9 +32,9 @@ inline constexpr std::size_t shared_from_bytes = std::size_t{64} << 10U;
 /// Reads and writes as a non-blocking socket does: what cannot move now gives would_block, the end gives eof.
 class memory_stream {
  public:
-  using wake_socket = asio::local::stream_protocol::socket;
+  using wake_socket = asio::basic_stream_socket<asio::local::stream_protocol, tcp::executor>;
 
-  CAUSEWAY_DECL memory_stream(asio::any_io_executor executor, shared_rings rings, owned_descriptor socket);
+  CAUSEWAY_DECL memory_stream(tcp::executor executor, shared_rings rings, owned_descriptor socket);
 
   CAUSEWAY_DECL std::size_t send(const std::array<asio::const_buffer, 2>& from, std::error_code& failure);
   CAUSEWAY_DECL std::size_t receive(const std::array<asio::mutable_buffer, 2>& to, std::error_code& failure);
@@ -64,13 +64,13 @@ class memory_offer {
 
   /// Makes a memory and hands it to who offered. Fails where that is no process of this user on this machine and in this
   /// network namespace, or the machine has no memory left for it.
-  CAUSEWAY_DECL static result<std::unique_ptr<memory_stream>> take(std::uint64_t number, asio::any_io_executor executor);
+  CAUSEWAY_DECL static result<std::unique_ptr<memory_stream>> take(std::uint64_t number, tcp::executor executor);
 
   /// Tells the other side which name it is.
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
   /// The memory that the other side handed over, which it does before it says so: errc::not_found where none came.
-  CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> accept(asio::any_io_executor executor);
+  CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> accept(tcp::executor executor);
 
  private:
   memory_offer(owned_descriptor listening, std::uint64_t number) noexcept

@@ -82,7 +82,7 @@ class handshake_acceptor {
   /// Makes one more stream of a link that stands. `which.key` names the other side; `ours` is what we call ourselves there.
   CAUSEWAY_DECL void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours);
 
-  /// Nobody is let in any more. The rest is `lock_up`'s.
+  /// Nobody is let in any more, but for streams of links that are up. The rest is `lock_up`'s.
   void shut() noexcept { over_ = true; }
 
   /// Ends everything. Only when nobody runs the event loop any more.
@@ -101,7 +101,7 @@ class handshake_acceptor {
     std::shared_ptr<dialer> dialling;
     conversation_ptr who;
     std::string source;
-    asio::steady_timer deadline;
+    timer deadline;
     introduction us;
     introduction them;
     std::uint64_t serial = 0;  ///< chosen by us and not taken yet
@@ -165,6 +165,10 @@ class handshake_acceptor {
   // ---- one step of a conversation
 
   using step = void (handshake_acceptor::*)(const meeting_ptr&, const frame_header&, frame_body);
+
+  // Once nobody is let in any more, streams that the other side may have already still come to their link, which says
+  // goodbye on them: the other side waits for that on every stream.
+  CAUSEWAY_DECL [[nodiscard]] bool goes_on(const meeting& m) const;
 
   CAUSEWAY_DECL void expect(const meeting_ptr& m, step next);
 

@@ -38,9 +38,9 @@ CAUSEWAY_DECL void accepting::stop() {
 CAUSEWAY_DECL void accepting::fail(const std::error_code& failure) {
   failed_(failure.message());
   pause_.expires_after(pause);
-  pause_.async_wait([self = shared_from_this()](std::error_code stopped) {
+  pause_.async_wait(completion{[self = shared_from_this()](std::error_code stopped) {
     if (!stopped) self->start();
-  });
+  }});
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail

@@ -22,10 +22,10 @@ CAUSEWAY_DECL void conversation::next(std::size_t limit, std::chrono::nanosecond
   framed_ = std::move(handler);
   arm_timer(patience);
   asio::async_read(socket_, asio::buffer(header_),
-                   [self = shared_from_this(), limit](std::error_code failure, std::size_t) {
+                   transfer_completion{[self = shared_from_this(), limit](std::error_code failure, std::size_t) {
                      if (failure) return self->end_with(failure);
                      self->read_body(limit);
-                   });
+                   }});
 }
 
 CAUSEWAY_DECL void conversation::say(frame_kind kind, std::uint64_t run_id, peer_index sender,
@@ -80,9 +80,9 @@ CAUSEWAY_DECL void conversation::arm_timer(std::chrono::nanoseconds patience) {
   timer_.cancel();
   if (patience == std::chrono::nanoseconds::max()) return;
   timer_.expires_after(patience);
-  timer_.async_wait([self = shared_from_this(), round = ++round_](std::error_code failure) {
+  timer_.async_wait(completion{[self = shared_from_this(), round = ++round_](std::error_code failure) {
     if (!failure && round == self->round_) self->end(fail(errc::timeout, self->remote(), "it said nothing in time"));
-  });
+  }});
 }
 
 CAUSEWAY_DECL void conversation::read_body(std::size_t limit) {
@@ -93,10 +93,10 @@ CAUSEWAY_DECL void conversation::read_body(std::size_t limit) {
   if (h->chunk_length > limit) return end(fail(errc::too_large, remote(), "its handshake is longer than allowed"));
   body_.resize(h->chunk_length);
   asio::async_read(socket_, asio::buffer(body_),
-                   [self = shared_from_this(), header = *h](std::error_code failure, std::size_t) {
+                   transfer_completion{[self = shared_from_this(), header = *h](std::error_code failure, std::size_t) {
                      if (failure) return self->end_with(failure);
                      self->deliver(header);
-                   });
+                   }});
 }
 
 CAUSEWAY_DECL void conversation::deliver(const frame_header& h) {
@@ -110,14 +110,14 @@ CAUSEWAY_DECL void conversation::deliver(const frame_header& h) {
 
 CAUSEWAY_DECL void conversation::write_front() {
   asio::async_write(socket_, asio::buffer(queue_.front().bytes),
-                    [self = shared_from_this()](std::error_code failure, std::size_t) {
+                    transfer_completion{[self = shared_from_this()](std::error_code failure, std::size_t) {
                       if (failure) return self->fall_silent(failure);
                       const auto then = std::move(self->queue_.front().then);
                       self->queue_.pop_front();
                       if (!self->queue_.empty()) self->write_front();
                       if (then && !self->over_) then();
                       if (self->queue_.empty() && self->last_words_) self->stop();
-                    });
+                    }});
 }
 
 CAUSEWAY_DECL void conversation::fall_silent(const std::error_code& failure) {
@@ -194,9 +194,9 @@ CAUSEWAY_DECL void dialer::retry(const std::error_code& failure) {
 CAUSEWAY_DECL void dialer::dial_later() {
   timer_.expires_after(pause_);
   pause_ = std::min(pause_ * 2, longest_pause);
-  timer_.async_wait([self = shared_from_this()](std::error_code stopped) {
+  timer_.async_wait(completion{[self = shared_from_this()](std::error_code stopped) {
     if (!stopped && self->connected_) self->dial();
-  });
+  }});
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail

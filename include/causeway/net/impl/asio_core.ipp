@@ -113,10 +113,10 @@ CAUSEWAY_DECL void fabric_core::close() {
 }
 
 CAUSEWAY_DECL void fabric_core::in_loop(std::function<void()> what) {
-  asio::post(loop_.io(), [this, call = std::move(what)] {
-    const std::lock_guard lock{shared_.mutex};
-    if (!closed_) call();
-  });
+  asio::post(loop_.io(), std::function<void()>{[this, call = std::move(what)] {
+               const std::lock_guard lock{shared_.mutex};
+               if (!closed_) call();
+             }});
 }
 
 CAUSEWAY_DECL std::uint64_t fabric_core::make_incarnation() const {
@@ -194,14 +194,14 @@ CAUSEWAY_INLINE void fabric_core::unreachable(const std::string& where, const er
 
 CAUSEWAY_DECL void fabric_core::arm_wake() {
   wake_timer_.expires_at(to_standard(wake_time_, shared_.clock.now()));
-  wake_timer_.async_wait([this, round = wake_round_](std::error_code failure) {
+  wake_timer_.async_wait(completion{[this, round = wake_round_](std::error_code failure) {
     const std::lock_guard lock{shared_.mutex};
     if (failure || closed_ || round != wake_round_) return;
     if (shared_.clock.now() < wake_time_) return arm_wake();
     tell({{}, [this, round](fabric_events& to) {
             if (round == wake_round_) to.on_wake();
           }});
-  });
+  }});
 }
 
 CAUSEWAY_DECL bool fabric_core::stands(const std::string& where) const {
@@ -230,7 +230,7 @@ CAUSEWAY_DECL bool fabric_core::kernel_has_bbr() {
   if (!has_bbr_) {
     tcp::socket probe{loop_.io()};
     std::error_code failure;
-    probe.open(tcp::v4(), failure);
+    probe.open(asio::ip::tcp::v4(), failure);
     has_bbr_ = options_.transport.bbr && !failure && ask_for_bbr(probe);
   }
   return *has_bbr_;

@@ -140,7 +140,7 @@ CAUSEWAY_DECL void engine::time_out(slot_index slot) {
 
 CAUSEWAY_DECL void engine::arm_timer() {
   timer_.expires_after(shared_.options.heartbeat);
-  timer_.async_wait([this](std::error_code failure) {
+  timer_.async_wait(completion{[this](std::error_code failure) {
     if (failure) return;
     const std::lock_guard lock{shared_.mutex};
     if (loop_.stopping()) return;
@@ -151,7 +151,7 @@ CAUSEWAY_DECL void engine::arm_timer() {
     tick(now - last_tick_);
     last_tick_ = now;
     arm_timer();
-  });
+  }});
 }
 
 CAUSEWAY_DECL std::string engine::tenths(double s) {

@@ -32,7 +32,7 @@ CAUSEWAY_DECL void join_session::introduce(const conversation_ptr& who) {
   }
   tcp::socket probe{mesh_.io()};
   std::error_code failure;
-  probe.open(tcp::v4(), failure);
+  probe.open(asio::ip::tcp::v4(), failure);
   const hello said{options_->model_hash, options_->wanted_index.value_or(any_index), options_->announce,
                    announced_port(*options_, own_),
                    static_cast<std::uint8_t>(options_->transport.bbr && !failure && ask_for_bbr(probe))};

@@ -37,10 +37,12 @@ CAUSEWAY_DECL void link::start_reading() {
 }
 
 CAUSEWAY_DECL void link::add_stream(tcp::socket socket) {
-  if (failure_ || reader_.drops()) return;
+  if (failure_) return;
   stream& s = take_socket(std::move(socket));
   read_some(s);
-  if (!failure_) write_some(s);
+  if (failure_) return;
+  // The other side has this stream, too, and takes a goodbye for one only if it comes on all.
+  reader_.drops() ? queue_goodbye(s) : write_some(s);
 }
 
 CAUSEWAY_DECL void link::send(slot_index slot) {
@@ -194,11 +196,11 @@ CAUSEWAY_DECL void link::arm_write(stream& s) {
     if (!s.memory->sleep_until_writable()) look_again(s);
     return;
   }
-  s.socket.async_wait(tcp::socket::wait_write, [this, &s](std::error_code failure) {
-    const std::lock_guard lock{shared_->mutex};
-    s.write_armed = false;
-    if (!failure) guarded([&] { write_some(s); });
-  });
+  s.socket.async_wait(tcp::socket::wait_write, completion{[this, &s](std::error_code failure) {
+                        const std::lock_guard lock{shared_->mutex};
+                        s.write_armed = false;
+                        if (!failure) guarded([&] { write_some(s); });
+                      }});
 }
 
 CAUSEWAY_DECL bool link::next_frame(stream& s) {
@@ -278,11 +280,11 @@ CAUSEWAY_DECL void link::arm_read(stream& s) {
     if (!s.memory->sleep_until_readable()) look_again(s);
     return;
   }
-  s.socket.async_wait(tcp::socket::wait_read, [this, &s](std::error_code failure) {
-    const std::lock_guard lock{shared_->mutex};
-    s.read_armed = false;
-    if (!failure) guarded([&] { read_some(s); });
-  });
+  s.socket.async_wait(tcp::socket::wait_read, completion{[this, &s](std::error_code failure) {
+                        const std::lock_guard lock{shared_->mutex};
+                        s.read_armed = false;
+                        if (!failure) guarded([&] { read_some(s); });
+                      }});
 }
 
 CAUSEWAY_DECL bool link::parse_staged(stream& s) {
@@ -410,23 +412,23 @@ CAUSEWAY_DECL bool link::hear_memory(stream& s, const frame_header& h) {
 
 CAUSEWAY_DECL void link::arm_wake(stream& s) {
   ++s.wakes;
-  s.memory->socket().async_wait(memory_stream::wake_socket::wait_read, [this, &s](std::error_code failure) {
-    const std::lock_guard lock{shared_->mutex};
-    --s.wakes;
-    if (failure || !s.open) return;
-    s.memory->hear();
-    if (!s.memory->gone()) arm_wake(s);
-    look_into_memory(s);
-  });
+  s.memory->socket().async_wait(memory_stream::wake_socket::wait_read, completion{[this, &s](std::error_code failure) {
+                                  const std::lock_guard lock{shared_->mutex};
+                                  --s.wakes;
+                                  if (failure || !s.open) return;
+                                  s.memory->hear();
+                                  if (!s.memory->gone()) arm_wake(s);
+                                  look_into_memory(s);
+                                }});
 }
 
 CAUSEWAY_DECL void link::look_again(stream& s) {
   ++s.wakes;
-  asio::post(s.memory->socket().get_executor(), [this, &s] {
-    const std::lock_guard lock{shared_->mutex};
-    --s.wakes;
-    if (s.open) look_into_memory(s);
-  });
+  asio::post(s.memory->socket().get_executor(), std::function<void()>{[this, &s] {
+               const std::lock_guard lock{shared_->mutex};
+               --s.wakes;
+               if (s.open) look_into_memory(s);
+             }});
 }
 
 CAUSEWAY_DECL void link::look_into_memory(stream& s) {

@@ -23,13 +23,13 @@ CAUSEWAY_DECL void event_loop::start() {
 
 CAUSEWAY_DECL void event_loop::wake() {
   if (!trainer_waits_) return;
-  asio::post(*io_, [] {});
+  asio::post(*io_, std::function<void()>{[] {}});
   trainer_turn_.notify_all();
 }
 
 CAUSEWAY_DECL void event_loop::stop(std::unique_lock<std::mutex>& lock) {
   stopping_ = true;
-  asio::post(*io_, [] {});  // in case it is inside the loop
+  asio::post(*io_, std::function<void()>{[] {}});  // in case it is inside the loop
   background_turn_.notify_all();
   lock.unlock();
   if (background_.joinable()) background_.join();

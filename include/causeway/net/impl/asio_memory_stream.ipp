@@ -19,7 +19,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
-CAUSEWAY_DECL memory_stream::memory_stream(asio::any_io_executor executor, shared_rings rings, owned_descriptor socket)
+CAUSEWAY_DECL memory_stream::memory_stream(tcp::executor executor, shared_rings rings, owned_descriptor socket)
     : rings_{std::move(rings)}, socket_{std::move(executor), asio::local::stream_protocol{}, socket.get()} {
   (void)socket.release();
   rings_.close_descriptor();
@@ -149,8 +149,7 @@ CAUSEWAY_DECL result<memory_offer> memory_offer::make() {
   return memory_offer{std::move(listening), number};
 }
 
-CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> memory_offer::take(std::uint64_t number,
-                                                                        asio::any_io_executor executor) {
+CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> memory_offer::take(std::uint64_t number, tcp::executor executor) {
   owned_descriptor socket = make_socket();
   const auto connect = [&](const sockaddr* name, socklen_t length) { return ::connect(socket.get(), name, length); };
   if (socket.get() < 0 || !with_name(number, connect) || !is_ours(socket)) {
@@ -161,7 +160,7 @@ CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> memory_offer::take(std::uin
   return std::make_unique<memory_stream>(std::move(executor), std::move(rings), std::move(socket));
 }
 
-CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> memory_offer::accept(asio::any_io_executor executor) {
+CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> memory_offer::accept(tcp::executor executor) {
   for (;;) {  // strangers may have connected, too; they end with the offer
     owned_descriptor socket{::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (socket.get() < 0) return fail(errc::not_found, "shared memory", "the other side took it, but handed none over");

@@ -205,7 +205,7 @@ CAUSEWAY_DECL void mesh_builder::start_link(peer_index peer, const conversation_
 CAUSEWAY_DECL bool mesh_builder::kernel_has_bbr() {
   tcp::socket probe{*io_};
   std::error_code failure;
-  probe.open(tcp::v4(), failure);
+  probe.open(asio::ip::tcp::v4(), failure);
   return options_->transport.bbr && !failure && ask_for_bbr(probe);
 }
 

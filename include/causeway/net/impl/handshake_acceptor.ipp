@@ -55,10 +55,10 @@ CAUSEWAY_DECL auto handshake_acceptor::start_meeting() -> meeting_ptr {
   const auto m = std::make_shared<meeting>(*io_);
   meetings_.insert(m);
   m->deadline.expires_after(options_.handshake);
-  m->deadline.async_wait([this, m](std::error_code failure) {
+  m->deadline.async_wait(completion{[this, m](std::error_code failure) {
     const std::lock_guard lock{*mutex_};
     if (!failure) give_up(m, fail(errc::timeout, name_of(*m), "the handshake was not over in time"));
-  });
+  }});
   return m;
 }
 
@@ -248,10 +248,12 @@ CAUSEWAY_DECL void handshake_acceptor::hand_over_stream(const meeting_ptr& m) {
   owner_->take_stream(*m->stream, std::move(socket));
 }
 
+CAUSEWAY_DECL bool handshake_acceptor::goes_on(const meeting& m) const { return !m.over && (!over_ || m.stream); }
+
 CAUSEWAY_DECL void handshake_acceptor::expect(const meeting_ptr& m, step next) {
   m->who->next(options_.first_frames, options_.frame, [this, m, next](const frame_header& h, frame_body body) {
     const std::lock_guard lock{*mutex_};
-    if (!m->over && !over_) (this->*next)(m, h, body);
+    if (goes_on(*m)) (this->*next)(m, h, body);
   });
 }
 
@@ -261,7 +263,7 @@ CAUSEWAY_DECL void handshake_acceptor::say(const meeting_ptr& m, frame_kind kind
   if (then) {
     locked = [this, m, then] {
       const std::lock_guard lock{*mutex_};
-      if (!m->over && !over_) then();
+      if (goes_on(*m)) then();
     };
   }
   m->who->say(kind, options_.run_id, 0, body, std::move(locked));

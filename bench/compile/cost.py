@@ -4,6 +4,8 @@
 CAUSEWAY_COMPILED: what is no template is in another object.
 
     bench/compile/cost.py                    seconds and memory, too: medians of --repeat rounds, one compiler at a time
+    bench/compile/cost.py --torch DIR        also libtorch: an empty program with torch/torch.h, and a small one that trains;
+                                             DIR is .../site-packages/torch/include of PyTorch of PyPI
     bench/compile/cost.py --check            lines and instantiations only, against budgets; ends with 1 where one is exceeded
 
 Lines are what the preprocessor leaves, instantiations what clang counts as specialisations of class templates: neither depends on
@@ -35,6 +37,34 @@ BUDGETS = {
     "plan.hpp": ((81, 21), (77, 6)),
     "causeway.hpp": ((243, 158), (178, 68)),
 }
+TORCH_PROGRAM = """\
+#include <torch/torch.h>
+
+#include <iostream>
+
+struct net_impl : torch::nn::Module {
+  torch::nn::Linear a{nullptr}, b{nullptr};
+  net_impl() {
+    a = register_module("a", torch::nn::Linear(64, 128));
+    b = register_module("b", torch::nn::Linear(128, 10));
+  }
+  torch::Tensor forward(torch::Tensor x) { return b(torch::gelu(a(x))); }
+};
+
+int main() {
+  net_impl net;
+  torch::optim::AdamW opt(net.parameters(), torch::optim::AdamWOptions(1e-3));
+  for (int i = 0; i < 10; ++i) {
+    auto x = torch::randn({8, 64});
+    auto y = torch::randint(10, {8});
+    auto loss = torch::nn::functional::cross_entropy(net.forward(x), y);
+    opt.zero_grad();
+    loss.backward();
+    opt.step();
+    std::cout << loss.item<float>() << "\\n";
+  }
+}
+"""
 MODES = (("", ()), (", compiled", ("-DCAUSEWAY_COMPILED",)))
 
 
@@ -72,14 +102,21 @@ def cost_of(compiler, c, folder):
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6
 
 
-def compilations(folder):
-    def empty(include):
-        path = Path(folder) / (include.replace("/", "_") + ".cpp")
-        path.write_text(f"#include <{include}>\nint main() {{}}\n", encoding="utf-8")
+def compilations(folder, torch):
+    def written(name, text):
+        path = Path(folder) / name
+        path.write_text(text, encoding="utf-8")
         return str(path)
+
+    def empty(include):
+        return written(include.replace("/", "_") + ".cpp", f"#include <{include}>\nint main() {{}}\n")
 
     program = str(ROOT / "examples/02_two_peers.cpp")
     found = [Compilation("asio.hpp", empty("asio.hpp"))]
+    if torch:
+        headers = ("-w", f"-I{torch}", f"-I{torch}/torch/csrc/api/include")
+        found.append(Compilation("torch/torch.h", empty("torch/torch.h"), headers))
+        found.append(Compilation("libtorch training program, -O2", written("torch_program.cpp", TORCH_PROGRAM), ("-O2", *headers)))
     for mode, (name, options) in enumerate(MODES):
         found += [Compilation(tier + name, empty("causeway/" + tier), options, BUDGETS[tier][mode]) for tier in BUDGETS]
         found.append(Compilation("examples/02_two_peers.cpp, -O2" + name, program, ("-O2", *options)))
@@ -96,12 +133,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compiler", default="g++")
     parser.add_argument("--clang", default=shutil.which("clang++-14") or shutil.which("clang++"), help="counts instantiations")
+    parser.add_argument("--torch", metavar="DIR", help="libtorch's headers")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
     findings = []
     with tempfile.TemporaryDirectory() as folder:
-        todo = [c for c in compilations(folder) if not options.check or c.budget[0] is not None]
+        todo = [c for c in compilations(folder, options.torch) if not options.check or c.budget[0] is not None]
         costs = {c: [] for c in todo}
         for _ in range(0 if options.check else options.repeat):  # alternating, so that all meet the same noise
             for c in todo:

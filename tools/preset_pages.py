@@ -17,13 +17,6 @@ PRESETS = ROOT / "include/causeway/presets"
 PAGES = ROOT / "docs/presets"
 TRACES = ROOT / "docs/reference/golden_traces.md"
 PROGRAM = ROOT / "examples/causeway"
-# Why the program does not take a preset by its name.
-NOT_IN_PROGRAM = {
-    "dipaco": "its authors sort documents to paths, by clusters of features and then by a router, and judge a text by the path that it is sent to; a run of the program has one text for all peers, and ends with one model.",
-    "learning_at_home": "experts lie on hosts, which are programs of their own.",
-    "petals_finetune": "it tunes a model that others serve; the program trains whole ones.",
-    "petals_lora": "it tunes a model that others serve; the program trains whole ones.",
-}
 BYTES, LOSSES, CLAIMS = (ROOT / f"docs/benchmarks-{name}.md" for name in ("bytes", "losses", "claims"))
 # Pictures by preset; the others have that of their policy.
 PICTURES = {
@@ -149,14 +142,21 @@ def by_name():
     source = {f.stem: f.read_text() for f in sorted(PROGRAM.glob("*.cpp"))}
     policies = {name for stem, text in source.items() if stem.startswith("policies")
                 for name in re.findall(r"(?:composed|optimizer_preset|preset<[^>]*>)\(\s*\"(\w+)\"", text)}
-    return policies | set(re.findall(r"^\s+\{\"(\w+)\",", source["named_presets"], re.M))
+    return (policies | set(re.findall(r"^\s+\{\"(\w+)\",", source["named_presets"], re.M))) - set(not_trained())
+
+
+def not_trained():
+    """Why the program does not take a preset by its name, as it says itself."""
+    table = re.search(r"not_trained\(\) \{(.*?)\n\}", (PROGRAM / "named_presets.cpp").read_text(encoding="utf-8"), re.S)[1]
+    return {name: re.sub(r'"\s*"', "", why) for name, why in re.findall(r'\{"(\w+)",\s*"((?:[^"]|"\s+")*)"\}', table)}
 
 
 def in_program(p, names):
-    if (p["name"] in names) == (p["name"] in NOT_IN_PROGRAM):
-        sys.exit(f"{p['header']}: {p['name']}: either the program takes it as --preset, or NOT_IN_PROGRAM in tools/preset_pages.py says why not")
-    if p["name"] in NOT_IN_PROGRAM:
-        return [f"The program does not train it by its name: {NOT_IN_PROGRAM[p['name']]}", ""]
+    reasons = not_trained()
+    if (p["name"] in names) == (p["name"] in reasons):
+        sys.exit(f"{p['header']}: {p['name']}: either the program takes it as --preset, or its named_presets.cpp says why not")
+    if p["name"] in reasons:
+        return [f"The program does not train it by its name: {reasons[p['name']]}.", ""]
     return ["In the program, with what it sets by itself in the [settings](../reference/settings.md):", "", "```sh",
             f"causeway train --data book.txt --peers 4 --preset {p['name']}", "```", ""]
 

@@ -110,7 +110,9 @@ causeway::result<void> take_options(const command_line& line, std::vector<settin
 causeway::result<void> check_allowed(const std::vector<setting>& all, const std::string& prefix) {
   for (const setting& s : all) {
     if (is_allowed(s)) continue;
-    return fail(errc::invalid_argument, prefix + s.name, "'" + s.get() + "'; use " + allowed_text(s));
+    return fail(
+        errc::invalid_argument, prefix + s.name,
+        s.allowed.words.empty() ? "'" + s.get() + "'; use " + allowed_text(s) : choose_from(s.allowed.words, s.get()));
   }
   return {};
 }

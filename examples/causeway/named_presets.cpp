@@ -83,6 +83,20 @@ const std::vector<system_of_stages>& systems() {
   return all;
 }
 
+// Presets of the library that the program does not train, and why: the pages of presets say the same
+// (tools/preset_pages.py reads it here).
+const values& not_trained() {
+  static const values all{
+      {"dipaco",
+       "its authors sort documents to paths, by clusters of features and then by a router, and judge a text by the path "
+       "that it is sent to; a run of the program has one text for all peers, and ends with one model"},
+      {"learning_at_home", "experts lie on hosts, which are programs of their own"},
+      {"petals_finetune", "it tunes a model that others serve; the program trains whole ones"},
+      {"petals_lora", "it tunes a model that others serve; the program trains whole ones"},
+  };
+  return all;
+}
+
 const values& settings_of(std::string_view name) {
   static const values none;
   for (const system_of_stages& one : systems()) {
@@ -95,10 +109,15 @@ const values& settings_of(std::string_view name) {
 
 causeway::result<void> check_preset(const settings& s) {
   if (s.run.preset.empty() || find_policy(s.run.preset) != nullptr || !settings_of(s.run.preset).empty()) return {};
-  std::string names;
-  for (const std::string& name : policy_names()) names += name + ", ";
-  for (const system_of_stages& one : systems()) names += one.name + (&one == &systems().back() ? "" : ", ");
-  return causeway::fail(causeway::errc::invalid_argument, "run.preset", "'" + s.run.preset + "'; use one of " + names);
+  for (const auto& [name, why] : not_trained()) {
+    if (name != s.run.preset) continue;
+    return causeway::fail(
+        causeway::errc::unsupported, "run.preset",
+        "'" + name + "' is trained by a program of your own, as docs/presets/" + name + ".md shows: " + why);
+  }
+  std::vector<std::string> names = policy_names();
+  for (const system_of_stages& one : systems()) names.push_back(one.name);
+  return causeway::fail(causeway::errc::invalid_argument, "run.preset", choose_from(names, s.run.preset));
 }
 
 void take_preset(settings& s, origins& from) {

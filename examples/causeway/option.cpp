@@ -62,6 +62,11 @@ std::string allowed_text(const setting& s) {
   return s.allowed.words.empty() ? bounds_text(s.allowed) : words_text(s.allowed.words);
 }
 
+std::string choose_from(const std::vector<std::string>& all, const std::string& wrong) {
+  const std::string guess = nearest(all, wrong);
+  return "'" + wrong + "'; " + (guess.empty() ? "" : "did you mean " + guess + "? If not, ") + "use " + words_text(all);
+}
+
 setting* find(std::vector<setting>& all, std::string_view name) {
   const auto called = [&](const setting& s) {
     return same_word(s.name, name) || (!s.alias.empty() && same_word(s.alias, name));

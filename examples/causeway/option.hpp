@@ -54,6 +54,8 @@ struct setting {
 bool is_allowed(const setting& s);
 /// "gpt or llama", "more than 0, up to 1"; empty if the type says it all.
 std::string allowed_text(const setting& s);
+/// "'dilco'; did you mean diloco? If not, use one of ...": of a word that is none of `all`.
+std::string choose_from(const std::vector<std::string>& all, const std::string& wrong);
 
 namespace detail {
 

@@ -110,6 +110,15 @@ class Training(Program):
                                     where=name + fault)
                     self.assertEqual(r.returncode, 0, r.stderr)
 
+    def test_a_preset_that_the_program_does_not_train_says_why(self):
+        for name in ["dipaco", "learning_at_home", "petals_finetune", "petals_lora"]:
+            self.fails(self.run_it("--preset", name), "unsupported", name, f"docs/presets/{name}.md")
+
+    def test_a_word_that_is_nearly_one_of_the_choices_is_asked_about(self):
+        for flag in ["--preset", "--comm.policy"]:
+            self.fails(self.run_it(flag, "dilco"), "invalid_argument", "did you mean diloco? If not, use one of diloco, ")
+        self.fails(self.run_it("--parallel.policy", "piplne"), "invalid_argument", "did you mean pipeline? If not, use data, pipeline")
+
     def test_systems_of_stages_train_by_their_names(self):
         names = re.search(r"use one of ([a-z0-9_, ]+)", self.run_it("--preset", "telepathy").stderr).group(1).strip().split(", ")
         systems = names[names.index("varuna"):]
@@ -514,7 +523,7 @@ class Schedules(unittest.TestCase):
                     self.assertIn(name, f.read())
 
     def test_what_does_not_fit_is_said_in_one_line(self):
-        for args, part in [(["--schedule", "gpip"], "'gpip'; use gpipe, 1f1b"), (["--stages", "many"], "'many' does not fit"),
+        for args, part in [(["--schedule", "gpip"], "'gpip'; did you mean gpipe? If not, use gpipe, 1f1b"), (["--stages", "many"], "'many' does not fit"),
                            (["--micro-batch", "3"], "--help"), (["--stages"], "needs a value"),
                            (["--schedule", "interleaved", "--chunks", "2", "--micro-batches", "7"], "4 ranks divide, not 7"),
                            (["--forward", "-1"], "seconds from 0")]:

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/axis/fragments.hpp>
 
+#include <algorithm>
+#include <vector>
+
 #include "support/blocky.hpp"
 #include "support/catch.hpp"
 
@@ -60,6 +63,28 @@ TEST_CASE("fragments: strided blocks lie apart, consecutive ones together, the r
   CHECK(consecutive[1].ranges.size() == 1);
   CHECK(consecutive[2].ranges[0].begin == offset(3));
   CHECK(consecutive[3].ranges[0].begin == offset(6));
+}
+
+TEMPLATE_TEST_CASE("fragments: a stage has its part of the whole model's, and of some nothing", "[axis][fast]",
+                   axis::strided, axis::consecutive) {
+  support::blocky model{7};
+  const auto view = model.parameters().view();
+  const auto of_whole = TestType{3}.cut(view.segments, view.values.size()).value();
+  // Two stages: the first blocks with what is in front of them, the others with what is behind.
+  const auto is_first = [](const parameter_segment& s) { return s.block < 2; };
+  const auto border = std::find_if_not(view.segments.begin(), view.segments.end(), is_first);
+  std::vector<parameter_segment> first(view.segments.begin(), border), second(border, view.segments.end());
+  const std::int64_t begin = second.front().offset;
+  for (parameter_segment& s : second) s.offset -= begin;
+  const auto length = static_cast<std::size_t>(begin);
+  const auto front = TestType{3}.cut(first, length, 7).value();
+  const auto behind = TestType{3}.cut(second, view.values.size() - length, 7).value();
+  is_a_partition(front, length);
+  is_a_partition(behind, view.values.size() - length);
+  REQUIRE((front.size() == of_whole.size() && behind.size() == of_whole.size()));
+  for (std::size_t f = 0; f < of_whole.size(); ++f) CHECK(front[f].size + behind[f].size == of_whole[f].size);
+  CHECK(front.back().size == 0);
+  CHECK(front.back().ranges.empty());
 }
 
 TEST_CASE("fragments: balanced ones differ by no more than the largest tensor", "[axis][fast]") {

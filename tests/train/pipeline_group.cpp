@@ -121,7 +121,9 @@ TEST_CASE("pipeline group: what is alike on all peers is neither of their blocks
   shared_state state{{bytes(parameters), bytes(velocity), std::as_writable_bytes(std::span{&rounds, 1}), bytes(factors)},
                      [](std::span<const float>) {}};
   state.of_model = 1;
-  state.rows = [&] { return std::vector<std::span<float>>{velocity}; };
+  state.rows = [&] {
+    return std::vector<parameter_row>{{{std::span{velocity}.first(60), std::span{velocity}.subspan(60)}}};
+  };
   state.divide = [](std::span<const parameter_segment>) { return result<void>{}; };
   state.memory = [&] { return std::vector<std::span<std::byte>>{bytes(factors)}; };
   REQUIRE(group.open(std::move(state), pool));
@@ -135,12 +137,16 @@ TEST_CASE("pipeline group: what is alike on all peers is neither of their blocks
 TEST_CASE("pipeline group: what a round came to may be in the policy's rows, of which nothing is asked then",
           "[train][fast]") {
   group_of_one c;
-  bool through = false;
-  c.group.exchange_by({[] { return parallel::exchange_entry{.kept = true, .last = true}; },
+  bool through = false, ends = false;
+  c.group.exchange_by({[] { return parallel::exchange_entry{.kept = true}; },
                        [&](std::span<const float>) {
                          through = true;
                          return result<void>{};
-                       }});
+                       },
+                       [&] { return ends; }});
+  CHECK(c.group.exchanges_at_once());
+  CHECK_FALSE(c.group.run_ends());
+  ends = true;
   const auto entry = c.group.enter(7, 0);
   REQUIRE(entry);
   CHECK(entry->result_kept);

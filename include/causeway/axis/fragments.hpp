@@ -40,12 +40,19 @@ CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::sp
 CAUSEWAY_DECL void scatter(const fragment& f, std::span<const float> row, std::span<float> all);
 
 /// `cut(segments, length)`: the fragments of a buffer of `length` values; errc::invalid_argument where the options do not
-/// fit the model. `single`: there is always just one.
+/// fit the model. `single`: there is always just one. `by_block`, where there is such a member: `cut` may be told how many
+/// blocks the whole model has, whose part it is given; the fragments are then those of the whole, some of them empty here.
 template <class F>
 concept Fragments = F::decides == part::fragments&& requires(const F& f, std::span<const parameter_segment> segments,
                                                              std::size_t length) {
   { f.cut(segments, length) } -> std::same_as<result<std::vector<fragment>>>;
   {bool{F::single}};
+};
+
+/// Whether every block of the model is in one fragment, whichever blocks are here.
+template <Fragments F>
+inline constexpr bool by_block = requires {
+  F::by_block;
 };
 
 namespace detail {
@@ -78,16 +85,20 @@ struct whole {
 
 /// Whole transformer blocks together; what is not in a block (embeddings, last norm, head) is the first fragment. Strided
 /// fragments hold every n-th block, so that all depths of the network are fresh at all times (Streaming DiLoCo's choice,
-/// with 3 blocks a fragment); consecutive ones hold neighbours.
+/// with 3 blocks a fragment); consecutive ones hold neighbours. Stages of one model have the same fragments, each the part
+/// of them that lies in it.
 template <bool Strided>
 struct blocks {
   static constexpr part decides = part::fragments;
   static constexpr bool single = false;
+  static constexpr bool by_block = true;
 
   std::uint32_t per_fragment = 3;
 
-  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const {
-    const std::size_t count = detail::blocks_of(segments);
+  /// `of_model`: blocks of the whole model; 0: what is here is that.
+  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length,
+                                                  std::size_t of_model = 0) const {
+    const std::size_t count = of_model > 0 ? of_model : detail::blocks_of(segments);
     if (per_fragment == 0 || count == 0) {
       return fail(errc::invalid_argument, "fragments",
                   count == 0 ? "the model has no blocks to cut at; use axis::whole or axis::balanced"

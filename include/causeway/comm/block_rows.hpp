@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -27,15 +28,15 @@ class block_rows {
  public:
   explicit block_rows(Core& core) : core_{core} {}
 
-  /// One value for each parameter, padding included; the shared parameters first: where parameters themselves are
-  /// exchanged, their last means. None where gradients are, since the live parameters are the shared ones.
-  [[nodiscard]] std::vector<std::span<float>> all() const {
-    std::vector<std::span<float>> rows;
+  /// The shared parameters first: where parameters themselves are exchanged, their last means. None where gradients are,
+  /// since the live parameters are the shared ones.
+  [[nodiscard]] std::vector<parameter_row> all() const {
+    std::vector<parameter_row> rows;
     if constexpr (Core::content_type::anchored) {
-      rows.emplace_back(core_.rows.anchor());
-      for (const std::span<float> row : of_outer(core_.rows.anchor().size())) rows.push_back(row);
+      rows.push_back({{core_.rows.anchor()}});
+      for (const std::size_t part : rows_of_outer()) rows.push_back(of_outer(part));
     } else if constexpr (Core::keeps_means) {
-      for (auto& means : core_.rows.means()) rows.emplace_back(means);
+      for (auto& means : core_.rows.means()) rows.push_back({{means}});
     }
     return rows;
   }
@@ -43,17 +44,22 @@ class block_rows {
   /// The model of `ctx` has another part than `before`, and its parameters are there. What was kept of those that stayed
   /// goes with them; of new ones the shared parameters are the live ones, and the optimizer's state is as when it begins.
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) const {
-    if constexpr (!Core::content_type::before_inner_step) divide_rows(ctx, before);
+    std::vector<std::vector<float>> old;
+    if constexpr (!Core::content_type::before_inner_step) {
+      for (const parameter_row& row : all()) old.push_back(copy_of(row));
+      begin_shared(ctx);
+    }
     if constexpr (Core::content_type::sums_updates) {
       core_.rows.updates().assign(ctx.parameters().size(), 0.0F);
       CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
     }
-    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_TRY(core_.cut(ctx));
     for (std::size_t i = 0; i < core_.states.size(); ++i) {
-      core_.states[i].residual.clear();
-      core_.states[i].next_residual.clear();
+      drop_own(core_.states[i]);
       CAUSEWAY_TRY(core_.prepare(ctx, i));
+      if constexpr (Core::content_type::anchored) reset_outer(core_.states[i]);
     }
+    if constexpr (!Core::content_type::before_inner_step) keep_common(old, before, ctx.view().segments);
     return {};
   }
 
@@ -73,51 +79,89 @@ class block_rows {
   }
 
  private:
-  using bytes = std::span<std::byte>;
+  using state = typename Core::state;
 
-  void divide_rows(auto& ctx, std::span<const parameter_segment> before) const {
-    std::vector<std::vector<float>> old;
-    for (const std::span<float> row : all()) old.emplace_back(row.begin(), row.end());
+  void begin_shared(auto& ctx) const {
     if constexpr (Core::content_type::anchored) {
       const auto live = ctx.parameters();
       core_.rows.anchor().assign(live.begin(), live.end());
-      reset_outer(core_.states.front().outer, old.front().size(), live.size());
     } else {
       core_.rows.found_means(ctx);
     }
+  }
+
+  void keep_common(const std::vector<std::vector<float>>& old, std::span<const parameter_segment> before,
+                   std::span<const parameter_segment> now) const {
     const auto rows = all();
-    for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
+    for_common_pieces(before, now, [&](const parameter_segment& from, const parameter_segment& to) {
       for (std::size_t r = 0; r < rows.size(); ++r) {
-        std::copy_n(old[r].begin() + from.offset, from.size(), rows[r].begin() + to.offset);
+        auto value = old[r].begin() + from.offset;
+        rows[r].visit(static_cast<std::size_t>(to.offset), static_cast<std::size_t>(to.size()),
+                      [&](std::span<float> piece) {
+                        std::copy_n(value, piece.size(), piece.begin());
+                        value += static_cast<std::ptrdiff_t>(piece.size());
+                      });
       }
     });
   }
 
-  [[nodiscard]] static bool is_row(const bytes& part, std::size_t length) { return part.size() == length * sizeof(float); }
+  /// What belongs to the rows that this peer sent, or was about to.
+  void drop_own(state& s) const {
+    s.cancel();
+    s.residual.clear();
+    s.next_residual.clear();
+    s.pending = s.begun = false;
+    if constexpr (!Core::keeps_factors && Core::recipe_type::traits.stateful) s.exchange.emplace(core_.recipe.make(s.part));
+  }
 
-  [[nodiscard]] std::vector<std::span<float>> of_outer(std::size_t length) const {
+  [[nodiscard]] static std::vector<float> copy_of(const parameter_row& row) {
+    std::vector<float> values;
+    for (const std::span<float> piece : row.pieces) values.insert(values.end(), piece.begin(), piece.end());
+    return values;
+  }
+
+  /// Which parts of an outer optimizer's state have a value for each parameter: those that are as long as what it is for.
+  [[nodiscard]] std::vector<std::size_t> rows_of_outer() const {
+    constexpr std::size_t length = 1021;  // which no count of steps is
+    outer_type outer = core_.outer;
+    outer.reset(static_cast<std::int64_t>(length));
     membership::image_collector parts;
-    parts(core_.states.front().outer);
-    std::vector<std::span<float>> rows;
-    for (const bytes& part : parts.parts()) {
-      if (is_row(part, length)) rows.emplace_back(reinterpret_cast<float*>(part.data()), length);
+    parts(outer);
+    std::vector<std::size_t> rows;
+    for (std::size_t p = 0; p < parts.parts().size(); ++p) {
+      if (parts.parts()[p].size() == length * sizeof(float)) rows.push_back(p);
     }
     return rows;
   }
 
-  /// Rows as at the beginning; what is no row, such as a count of steps, stays.
-  static void reset_outer(outer_type& outer, std::size_t from, std::size_t to) {
-    membership::image_collector was;
-    was(outer);
-    std::vector<std::vector<std::byte>> kept;
-    for (const bytes& part : was.parts()) kept.emplace_back(part.begin(), part.end());
-    outer.reset(static_cast<std::int64_t>(to));
-    membership::image_collector is;
-    is(outer);
-    for (std::size_t p = 0; p < kept.size(); ++p) {
-      if (kept[p].size() == is.parts()[p].size() && kept[p].size() != from * sizeof(float))
-        std::copy(kept[p].begin(), kept[p].end(), is.parts()[p].begin());
+  /// Of all fragments, in the order of the parameters.
+  [[nodiscard]] parameter_row of_outer(std::size_t part) const {
+    std::map<std::int64_t, std::span<float>> pieces;  // by where they begin
+    for (state& s : core_.states) {
+      membership::image_collector parts;
+      parts(s.outer);
+      auto* values = reinterpret_cast<float*>(parts.parts()[part].data());
+      for (const index_range r : s.cut->ranges) {
+        pieces[r.begin] = {values, static_cast<std::size_t>(r.size())};
+        values += r.size();
+      }
     }
+    parameter_row row;
+    for (const auto& [begin, piece] : pieces) row.pieces.push_back(piece);
+    return row;
+  }
+
+  /// Rows as at the beginning; what is no row, such as a count of steps, stays.
+  void reset_outer(state& s) const {
+    membership::image_collector was;
+    was(s.outer);
+    std::vector<std::vector<std::byte>> kept;
+    for (const std::span<std::byte> part : was.parts()) kept.emplace_back(part.begin(), part.end());
+    for (const std::size_t row : rows_of_outer()) kept[row].clear();
+    s.outer.reset(static_cast<std::int64_t>(s.size()));
+    membership::image_collector is;
+    is(s.outer);
+    for (std::size_t p = 0; p < kept.size(); ++p) std::copy(kept[p].begin(), kept[p].end(), is.parts()[p].begin());
   }
 
   Core& core_;

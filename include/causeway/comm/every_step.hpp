@@ -63,7 +63,7 @@ class every_step {
   }
 
   // Where blocks of the model move between peers: nothing is kept for a parameter.
-  [[nodiscard]] std::vector<std::span<float>> block_rows() requires(traits.moves_with_blocks) { return {}; }
+  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) { return {}; }
   result<void> divide(auto&, std::span<const parameter_segment>) requires(traits.moves_with_blocks) { return {}; }
 
   [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return {}; }

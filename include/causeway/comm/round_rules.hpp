@@ -43,6 +43,7 @@ struct round_mix {
   bool wants_mean_shared = false;  ///< outer optimizer
   bool linear_outer = true;        ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
+  bool by_block = true;            ///< fragments: every block is in one, or all are
   bool trigger_talks = false;      ///< trigger: to all peers, after exchanges
   bool watches_movement = false;   ///< trigger
   bool keeps_local = false;        ///< participation
@@ -122,13 +123,15 @@ constexpr bool prepares_anew(round_mix m) {
 }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
-/// these, of which every exchange is waited for. A residual is of the rows that a peer sent, and stays there, in memory of
-/// its own or in the live parameters. Factors that an exchange remembers are those of a stage: they are forgotten where its
-/// holders have not the same, which gradients can do in any step.
+/// these, in fragments of whole blocks, which are the same ones for all stages. A residual is of the rows that a peer sent,
+/// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
+/// the live parameters. Factors that an exchange remembers are those of a stage: they are forgotten where its holders have
+/// not the same, which gradients can do in any step. The context's mean has no memory of several rows.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || !m.everybody || !m.waits_at_once) return false;
-  if (m.before_inner_step) return m.single && m.bit_parity && !m.accumulates;
-  return !keeps_factors && (m.single || (!m.anchored && !m.by_context));
+  if (!elastic(m) || !m.everybody || m.waits_a_round) return false;
+  if (m.before_inner_step) return m.single && m.waits_at_once && m.bit_parity && !m.accumulates;
+  const bool stays = m.waits_at_once || !m.residual_in_parameters;
+  return !keeps_factors && m.by_block && stays && (m.single || !m.by_context);
 }
 
 }  // namespace rules
@@ -193,6 +196,7 @@ struct round_rules {
                                  .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
                                  .linear_outer = optim::is_linear<outer_axis>,
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
+                                 .by_block = fragments_axis::single || axis::by_block<fragments_axis>,
                                  .trigger_talks = detail::follows_speed<trigger_axis>,
                                  .watches_movement = trigger_axis::watches_movement,
                                  .keeps_local = participation_axis::keeps_local,

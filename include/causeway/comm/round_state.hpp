@@ -150,7 +150,7 @@ struct round_state {
     counts.resize(wants_counts ? row.size() : 0);
     CAUSEWAY_TRY(ctx.rows().zero(counts));
     if constexpr (!axis::by_context<Recipe>) {
-      if (terms.members.size() > 1) {
+      if (talks()) {
         open_group(ctx);
         CAUSEWAY_TRY(failing(ctx, exchange->begin(port(ctx), exchange_row(), message_context(ctx))));
       }
@@ -169,7 +169,7 @@ struct round_state {
   template <class Context>
   result<void> turn(Context& ctx) {
     if constexpr (!axis::by_context<Recipe>) {
-      if (terms.members.size() > 1 && !ctx.result_is_known()) {
+      if (talks() && !ctx.result_is_known()) {
         CAUSEWAY_TRY(failing(ctx, exchange->turn(port(ctx), exchange_row(), message_context(ctx))));
       }
     }
@@ -184,16 +184,19 @@ struct round_state {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
       const bool known = ctx.result_is_known();
-      if (terms.members.size() > 1 && !known) {
+      if (talks() && !known) {
         CAUSEWAY_TRY(failing(ctx, exchange->finish(port(ctx), exchange_row(), message_context(ctx))));
       } else if constexpr (requires { exchange->alone(exchange_row(), message_context(ctx)); }) {
-        if (!known) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
+        if (!known && !row.empty()) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
       }
       return failing(ctx, ctx.left_exchange(row));
     }
   }
 
  private:
+  // Of a fragment of which this stage of the model has nothing there is nothing to say.
+  [[nodiscard]] bool talks() const noexcept { return terms.members.size() > 1 && !row.empty(); }
+
   // Who knew the result left out of its row what it left out then; who did not put nothing in.
   template <class Context>
   result<void> begin_at_result(Context& ctx) {
@@ -212,6 +215,7 @@ struct round_state {
 
   template <class Context>
   result<void> mean_by_context(Context& ctx, const Recipe& recipe) {
+    if (row.empty()) return ctx.left_exchange(row);
     if (!next_residual.empty() && terms.members.size() > 1) {
       auto found = find_residual(ctx, recipe);
       if (!found) found.error().culprit = ctx.self();

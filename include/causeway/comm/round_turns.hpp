@@ -66,6 +66,8 @@ class round_turns {
 
   /// After an inner step, or before it where gradients are exchanged.
   result<void> visit(auto& ctx, Core& c) {
+    if (ctx.exchanges_at_once() && c.at < next(c) && !ctx.run_ends()) return set_aside(ctx, c, c.at);
+    if (ctx.exchanges_at_once()) return exchange(ctx, c);
     const due_list due = turn(c);
     const state& one = *due.front();
     if (applies_late && c.at < one.due_at) return before_apply(ctx, c, due);
@@ -83,7 +85,8 @@ class round_turns {
     return {};
   }
 
-  /// A turn from where it is to its end. The run's last is that of all fragments.
+  /// A turn from where it is to its end. The run's last is that of all fragments. Where nothing may be under way during
+  /// steps, rows that are made before their results are wanted wait until then.
   result<void> exchange(auto& ctx, Core& c) {
     due_list due = turn(c);
     if (!is_under_way(ctx, *due.front())) CAUSEWAY_TRY(send(ctx, c, due));
@@ -95,6 +98,10 @@ class round_turns {
     ctx.in_parts(parts(ctx, due));
     CAUSEWAY_TRY(receive(ctx, c, due));
     CAUSEWAY_TRY(apply(ctx, c, due));
+    if (ctx.exchanges_at_once()) {
+      passed(std::max(c.at, committed_at_));
+      CAUSEWAY_TRY(set_aside(ctx, c, c.at));
+    }
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, *due.front());
   }
 
@@ -211,7 +218,7 @@ class round_turns {
   }
   [[nodiscard]] std::uint64_t committed_at() const noexcept { return committed_at_; }
   [[nodiscard]] std::uint64_t adoptions() const noexcept { return adoptions_; }
-  /// Another policy's turn, due after `step`, was committed with the one record that both have.
+  /// A turn was made after `step`: of another policy with the one record that both have, or of rows that waited.
   void passed(std::uint64_t step) noexcept { committed_at_ = moved_from_ = step; }
 
   /// Whether a turn was applied since this was asked last.

@@ -198,7 +198,7 @@ class rounds : round_rules<Axes...> {
 
   // ---- where blocks of the model move between peers: comm/block_rows.hpp ------------------------------------------------
 
-  [[nodiscard]] std::vector<std::span<float>> block_rows() requires(traits.moves_with_blocks) {
+  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
     return detail::block_rows<core_type>{core_}.all();
   }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {

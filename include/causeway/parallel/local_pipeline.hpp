@@ -59,8 +59,8 @@ struct local_pipeline_options {
   std::optional<io::any_storage> storage{};
   std::string folder = "blocks";
   std::uint64_t store_every = 1;  ///< rounds; the first is saved too
-  /// Of the run, whole rounds; equal on all peers. The last exchange then ends with the same parameters for all holders of
-  /// a block, whatever the policy leaves to each of them. 0: there is no last one.
+  /// Of the run; equal on all peers. After the last of them everything is exchanged, and all holders of a block end with
+  /// the same parameters, whatever the policy leaves to each of them between. 0: there is no last one.
   std::uint64_t steps = 0;
 };
 
@@ -184,8 +184,9 @@ class local_pipeline {
     CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
-    peer_.group->exchange_by(
-        {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
+    peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
+                              [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
+                              [this, &ctx] { return options_.steps > 0 && ctx.step() + 1 >= options_.steps; }});
     return check_untied(ctx.model(), name);
   }
 
@@ -317,17 +318,14 @@ class local_pipeline {
   // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
   result<exchange_entry> enter(auto& ctx) {
     const step_record& record = peer_.record();
-    const bool last = options_.steps > 0 && ctx.step() + 1 >= options_.steps;
     if (mean_of_ != 0 && record.state == mean_of_ && record.state != progress_.now().state) {  // others voted for it
       applied(record);
       known_ = true;
-      return exchange_entry{.known = mean_, .kept = true, .last = last};
+      return exchange_entry{.known = mean_, .kept = true};
     }
     CAUSEWAY_TRY(gather_all(ctx));
     mean_of_ = 0;  // the policy's rows are those of another exchange from here on
-    exchange_entry entry = peer_.entry();
-    entry.last = last;
-    return entry;
+    return peer_.entry();
   }
 
   // Replicas come as they are done. Who is lost ends the wait; who hangs, once it takes longer than rounds did.

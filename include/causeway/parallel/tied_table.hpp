@@ -66,6 +66,15 @@ void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& 
   if (const auto table = table_in(model, flat); last && !table.empty()) f(table);
 }
 
+/// The same of a row that has a value for each of the model's parameters.
+template <class Model, class F>
+void for_pieces_of(Model& model, const parameter_row& row, std::int64_t block, F&& f) {
+  const std::span<float> flat = model.parameters().values();
+  for_pieces_of(model, flat, block, [&](std::span<float> part) {
+    row.visit(static_cast<std::size_t>(part.data() - flat.data()), part.size(), f);
+  });
+}
+
 /// Who holds the table: those who hold the first block, then those who hold only the last.
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
 

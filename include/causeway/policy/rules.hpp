@@ -72,8 +72,9 @@ struct compatible {
                 "pseudo-gradients of all peers, whole and blocking. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
-                "one exchange to the next. Use comm::rounds of pseudo-gradients of all peers, whole and blocking, or of "
-                "parameters, with an exchange that remembers nothing. docs/reference/rules.md#c7");
+                "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters of all peers, whole or in "
+                "fragments of blocks, not a round late, with an exchange that remembers no factors. "
+                "docs/reference/rules.md#c7");
 };
 
 struct unchecked {};

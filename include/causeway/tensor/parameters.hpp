@@ -60,6 +60,22 @@ inline std::vector<index_range> padding_of(std::span<const parameter_segment> se
   return padding;
 }
 
+/// One value for each parameter, padding included, in pieces that may lie apart; in the order of the flat buffer.
+struct parameter_row {
+  std::vector<std::span<float>> pieces;
+
+  /// Calls `f` with what there is of `count` values from `begin` on, piece by piece.
+  template <class F>
+  void visit(std::size_t begin, std::size_t count, F&& f) const {
+    for (const std::span<float> piece : pieces) {
+      const std::size_t from = std::min(begin, piece.size());
+      const std::size_t size = std::min(count, piece.size() - from);
+      if (size > 0) f(piece.subspan(from, size));
+      begin -= from, count -= size;
+    }
+  }
+};
+
 /// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
 /// have one size.
 template <class F>

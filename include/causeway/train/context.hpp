@@ -151,8 +151,7 @@ class training_context {
     group_.emplace(collective::group_view{*world_, std::move(members)});
   }
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
-  /// Differs from peer to peer.
-  [[nodiscard]] rng& random() noexcept { return random_; }
+  [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
   /// The same sequence on all peers, as long as all draw equally often.
   [[nodiscard]] rng& shared_random() noexcept { return shared_random_; }
 
@@ -229,8 +228,9 @@ class training_context {
   [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.
   bool announce_samples() { return attendance_.announce(); }
-  /// Says that this peer is ready for the next exchange. Whether it is time to enter.
-  bool stand_by() { return attendance_.stand_by(); }
+  bool stand_by() { return attendance_.stand_by(); }  ///< says that this peer is ready; whether it is time to enter
+  [[nodiscard]] bool exchanges_at_once() const { return elastic() && env_.group->exchanges_at_once(); }  ///< see there
+  [[nodiscard]] bool run_ends() const { return elastic() && env_.group->run_ends(); }                    ///< likewise
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
   [[nodiscard]] double own_share() const {
     return entry().share > 0 ? entry().share : 1.0 / (elastic() ? env_.group->expected() : peers());

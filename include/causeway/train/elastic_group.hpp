@@ -36,9 +36,9 @@ struct shared_state {
   std::vector<std::span<std::byte>> own{};
   /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready.
   std::uint64_t round_samples = 0;
-  /// What the policy keeps for each parameter, the shared parameters first; where these pieces lie changes with `divide`.
-  /// None: it cannot be divided.
-  std::function<std::vector<std::span<float>>()> rows{};
+  /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
+  /// with `divide`. None: it cannot be divided.
+  std::function<std::vector<parameter_row>()> rows{};
   /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};
   /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
@@ -105,6 +105,11 @@ class elastic_group {
 
   /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
   [[nodiscard]] virtual bool exchange_waits() const { return false; }
+
+  /// Whether an exchange is entered only when its mean is wanted, and nothing is under way during inner steps.
+  [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
+  /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
+  [[nodiscard]] virtual bool run_ends() const { return false; }
 
   /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
   /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.

@@ -50,6 +50,9 @@ class pipeline_group final : public elastic_group, public parallel::step_group {
   /// What the others hold alike is not what the context would share.
   CAUSEWAY_INLINE result<void> open(shared_state, thread_pool& pool) override;
 
+  /// Of replicas that take steps of their own: an attempt of the membership is all that lies between two exchanges.
+  [[nodiscard]] bool exchanges_at_once() const override { return true; }
+  [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
   CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t, std::uint64_t) override;
   CAUSEWAY_INLINE result<void> exchanged(std::span<const float> mean) override;
 

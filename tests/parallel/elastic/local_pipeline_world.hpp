@@ -82,7 +82,22 @@ class local_peer_of final : public elastic_peer {
   std::function<void(Trainer&)> stepped_;
 };
 
-/// With a preset of its options' own values, but for the length of a round.
+/// A preset of its options' own values, but for the length of a round, unless these say that it is their own; or what they
+/// make themselves.
+template <class Options>
+auto policy_of() {
+  Options with;
+  if constexpr (
+      requires { with.local_steps; } && !requires { Options::has_own_rounds; })
+    with.local_steps = steps_of_round;
+  if constexpr (requires { with.policy(); }) {
+    return with.policy();
+  } else {
+    return make(with);  // of the options' own namespace
+  }
+}
+
+/// With the policy of such options.
 template <class Options>
 class local_world : public any_elastic_world {
  public:
@@ -100,11 +115,9 @@ class local_world : public any_elastic_world {
                                             const std::shared_ptr<causeway::pipeline_group>& group,
                                             causeway::environment env, causeway::parallel::local_pipeline_options po,
                                             local_checkpoints* checkpoints) {
-    Options with;
-    if constexpr (requires { with.local_steps; }) with.local_steps = steps_of_round;
     const std::uint64_t id = group->identity();
     const bool saved = checkpoints != nullptr && checkpoints->by_peer.contains(id);
-    auto trainer = local_trainer(o, group, std::move(env), causeway::presets::make(with), std::move(po),
+    auto trainer = local_trainer(o, group, std::move(env), policy_of<Options>(), std::move(po),
                                  saved ? &checkpoints->by_peer.at(id) : nullptr);
     const auto note = [checkpoints, id](auto& t) {
       if (checkpoints == nullptr || t.context().step() != checkpoints->after) return;

@@ -25,7 +25,7 @@ TEST_CASE("saved rounds: a round is there again, block by block, with what the p
   std::uint64_t due = 30;
   parallel::exchange_state state;
   state.alike = {std::as_writable_bytes(std::span{&due, 1})};
-  state.rows = [&] { return std::vector<std::span<float>>{shared}; };
+  state.rows = [&] { return std::vector<parameter_row>{{{shared}}}; };
   parallel::shared_blocks blocks{ctx, state};
 
   const io::memory_storage disk;

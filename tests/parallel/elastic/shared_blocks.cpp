@@ -23,7 +23,10 @@ TEST_CASE("shared blocks: a block takes along the shared parameters, both optimi
   std::vector<float> shared(ctx.parameters().size(), 3.0F), velocity(shared.size(), 4.0F);
   std::vector<std::size_t> divided;
   parallel::exchange_state state;
-  state.rows = [&] { return std::vector<std::span<float>>{shared, velocity}; };
+  state.rows = [&] {
+    const std::size_t half = velocity.size() / 2;
+    return std::vector<parameter_row>{{{shared}}, {{std::span{velocity}.first(half), std::span{velocity}.subspan(half)}}};
+  };
   state.divide = [&](std::span<const parameter_segment> before) -> result<void> {
     divided = {before.size(), ctx.model().parameters().segments().size()};
     return {};
@@ -32,8 +35,8 @@ TEST_CASE("shared blocks: a block takes along the shared parameters, both optimi
   CHECK(blocks.parameters().data() == shared.data());
   const auto moments = blocks.inner().moments();
   REQUIRE(moments.size() == 3);
-  CHECK(moments[0].data() == ctx.inner().moments()[0].data());
-  CHECK(moments[2].data() == velocity.data());
+  CHECK(moments[0].pieces.front().data() == ctx.inner().moments()[0].data());
+  CHECK(moments[2].pieces.front().data() == velocity.data());
   blocks.begin_from_shared();
   CHECK(std::all_of(ctx.parameters().begin(), ctx.parameters().end(), [](float v) { return v == 3.0F; }));
   REQUIRE(blocks.hold(nn::model_part{{0, 2}}, 5));

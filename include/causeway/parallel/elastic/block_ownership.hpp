@@ -144,7 +144,7 @@ class block_ownership {
   template <class F>
   static void for_parts(auto& ctx, std::int64_t block, F&& f) {
     for_pieces_of(ctx.model(), ctx.parameters(), block, f);
-    for (const std::span<float> moment : ctx.inner().moments()) for_pieces_of(ctx.model(), moment, block, f);
+    for (const auto& moment : ctx.inner().moments()) for_pieces_of(ctx.model(), moment, block, f);
   }
 
   std::optional<block_store> store_;

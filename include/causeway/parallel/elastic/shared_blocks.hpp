@@ -30,17 +30,17 @@ class shared_blocks {
   [[nodiscard]] auto& model() { return ctx_.model(); }
   [[nodiscard]] std::span<float> parameters() {
     const auto kept = rows();
-    return kept.empty() ? ctx_.parameters() : kept.front();
+    return kept.empty() ? ctx_.parameters() : kept.front().pieces.front();
   }
   void parameters_changed() { ctx_.parameters_changed(); }
 
   struct optimizers {
-    std::vector<std::span<float>> rows;
-    [[nodiscard]] std::vector<std::span<float>> moments() const { return rows; }
+    std::vector<parameter_row> rows;
+    [[nodiscard]] std::vector<parameter_row> moments() const { return rows; }
   };
   [[nodiscard]] optimizers inner() {
     optimizers all;
-    for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back(moment);
+    for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back({{moment}});
     const auto kept = rows();
     if (!kept.empty()) all.rows.insert(all.rows.end(), kept.begin() + 1, kept.end());
     return all;
@@ -62,8 +62,8 @@ class shared_blocks {
   }
 
  private:
-  [[nodiscard]] std::vector<std::span<float>> rows() const {
-    return state_.rows ? state_.rows() : std::vector<std::span<float>>{};
+  [[nodiscard]] std::vector<parameter_row> rows() const {
+    return state_.rows ? state_.rows() : std::vector<parameter_row>{};
   }
 
   Context& ctx_;

@@ -49,7 +49,6 @@ struct exchange_entry {
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
-  bool last = false;  ///< the run's last round
 };
 
 /// What pipelines do for the exchange of a round, or of a step's gradient.
@@ -58,12 +57,14 @@ struct exchange_hooks {
   std::function<result<exchange_entry>()> enter{};
   /// The mean is here. Success: the run has taken the round, so it may be applied.
   std::function<result<void>(std::span<const float> mean)> exchanged{};
+  /// Whether the step under way is the run's last, so that everything is exchanged after it.
+  std::function<bool()> run_ends{};
 };
 
 /// What the communication policy keeps from round to round.
 struct exchange_state {
-  std::vector<std::span<std::byte>> alike{};              ///< equal on all peers, whatever blocks they hold
-  std::function<std::vector<std::span<float>>()> rows{};  ///< one value for each parameter, the shared parameters first
+  std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
+  std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
   std::function<std::vector<std::span<std::byte>>()> memory{};

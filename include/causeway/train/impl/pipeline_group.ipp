@@ -23,9 +23,13 @@ CAUSEWAY_INLINE std::vector<std::uint64_t> pipeline_group::draw(std::uint64_t sk
 CAUSEWAY_INLINE result<void> pipeline_group::open(shared_state state, thread_pool& pool) {
   if (state.divide) {
     auto of_blocks = state.memory ? state.memory() : std::vector<std::span<std::byte>>{};
-    for (const std::span<float> row : state.rows()) of_blocks.push_back(std::as_writable_bytes(row));
+    for (const parameter_row& row : state.rows()) {
+      for (const std::span<float> piece : row.pieces) of_blocks.push_back(std::as_writable_bytes(piece));
+    }
     for (const std::span<std::byte> part : std::span{state.parts}.subspan(state.of_model)) {
-      const auto lies_there = [&](std::span<std::byte> row) { return row.data() == part.data(); };
+      const auto lies_there = [&](std::span<std::byte> piece) {
+        return piece.data() >= part.data() && piece.data() < part.data() + part.size();
+      };
       if (std::none_of(of_blocks.begin(), of_blocks.end(), lies_there)) state_.alike.push_back(part);
     }
   }
@@ -48,7 +52,7 @@ CAUSEWAY_INLINE result<round_entry> pipeline_group::enter(std::uint64_t, std::ui
     e.result = with.known;
     e.result_kept = with.kept;
   }
-  e.last = with.last;
+  e.last = run_ends();
   if (with.attempt.transport == nullptr) return e;
   exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
   e.transport = &exchange_;

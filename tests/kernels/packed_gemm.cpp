@@ -6,6 +6,7 @@
 #include "support/catch.hpp"
 #include "support/gemm_cases.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,49 @@ std::vector<Out> result(packed_gemm gemm, unsigned threads, cases::shape s, case
   cases::product<In, Out> p{s, end};
   gemm.multiply(pool, memory, p.args());
   return p.c;
+}
+
+/// C of `args`, in parts of `rows` x `columns`.
+template <class T>
+std::vector<float> in_parts(packed_gemm gemm, unsigned threads, gemm_args<T, float> args, std::int64_t rows,
+                            std::int64_t columns) {
+  thread_pool pool{threads};
+  scratch memory;
+  std::vector<float> c(static_cast<std::size_t>(args.m * args.n));
+  for (std::int64_t i = 0; i < args.m; i += rows) {
+    for (std::int64_t j = 0; j < args.n; j += columns) {
+      gemm_args<T, float> part = args;
+      part.m = std::min(rows, args.m - i);
+      part.n = std::min(columns, args.n - j);
+      part.a += args.transpose_a ? i : i * args.lda;
+      part.b += args.transpose_b ? j * args.ldb : j;
+      part.c = c.data() + i * args.ldc + j;
+      gemm.multiply(pool, memory, part);
+    }
+  }
+  return c;
+}
+
+/// Of more than a MiB each, so that they are fetched ahead, and of several blocks in each direction.
+template <class T>
+void check_large(packed_gemm gemm, bool transpose_a, bool transpose_b) {
+  constexpr std::int64_t m = 530, n = 700, k = 1100;
+  std::vector<T> a(m * k), b(n * k);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = T(static_cast<float>(i * 7 % 31) / 17 - 1);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = T(static_cast<float>(i * 5 % 29) / 17 - 1);
+  const gemm_args<T, float> args{.transpose_a = transpose_a,
+                                 .transpose_b = transpose_b,
+                                 .m = m,
+                                 .n = n,
+                                 .k = k,
+                                 .a = a.data(),
+                                 .lda = transpose_a ? m : k,
+                                 .b = b.data(),
+                                 .ldb = transpose_b ? k : n,
+                                 .ldc = n};
+  const auto parts = in_parts(gemm, 1, args, 200, 90);
+  CHECK(in_parts(gemm, 1, args, m, n) == parts);
+  CHECK(in_parts(gemm, 2, args, m, n) == parts);
 }
 
 }  // namespace
@@ -54,6 +98,15 @@ TEST_CASE("packed gemm: the number of threads does not change a bit", "[kernels]
         CHECK(result<bf16, bf16>(packed_gemm{level}, threads, s, cases::ending::residual) == half);
       }
     }
+  }
+}
+
+TEST_CASE("packed gemm: a large product has the bits of its parts", "[kernels][fast]") {
+  for (const simd_level level : simd_levels) {
+    INFO("level " << to_string(level));
+    check_large<float>(packed_gemm{level}, false, true);
+    check_large<float>(packed_gemm{level}, true, false);
+    check_large<bf16>(packed_gemm{level}, false, true);
   }
 }
 

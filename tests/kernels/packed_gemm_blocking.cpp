@@ -43,3 +43,20 @@ TEST_CASE("packed gemm blocking: an operand is addressed by lane and depth, stor
   CHECK(left_operand(args).at(2, 1).data == memory + 1 * 3 + 2);
   CHECK(right_operand(args).at(2, 1).data == memory + 2 * 4 + 1);
 }
+
+TEST_CASE("packed gemm blocking: what is left of a block to fetch is counted in lines", "[kernels][fast]") {
+  const float memory[40 * 100] = {};
+  // 20 lanes of 33 successive values: three lines each.
+  fetch_ahead along_depth{operand<float>{memory, 100, 1}, 20, 33};
+  CHECK(along_depth.lines() == 20 * 3);
+  along_depth.fetch(4);
+  CHECK(along_depth.lines() == 20 * 3 - 4);
+  // 33 values of k, for each of which 20 lanes lie together: two lines each.
+  fetch_ahead along_lanes{operand<float>{memory, 1, 100}, 20, 33};
+  CHECK(along_lanes.lines() == 33 * 2);
+  along_lanes.fetch(1000);
+  CHECK(along_lanes.lines() == 0);
+  along_lanes.fetch(1);
+  CHECK(along_lanes.lines() == 0);
+  CHECK(fetch_ahead{}.lines() == 0);
+}

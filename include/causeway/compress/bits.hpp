@@ -124,21 +124,39 @@ struct encode_bits {
   using f32x16 = kernels::detail::f32x16;
   using i32x16 = kernels::detail::i32x16;
 
+  static constexpr std::int64_t group = 8;
+
+  /// The scales of a group of buckets first, then their codes: a bucket's codes have to wait for its scale, which is a long
+  /// chain of operations that other scales can overlap with.
   CAUSEWAY_ALWAYS_INLINE static void run(bits_task t) {
     const std::int64_t bucket = t.options.bucket;
-    for (std::int64_t b = 0; b * bucket < t.count; ++b) {
-      const float* const x = t.x + b * bucket;
-      const std::int64_t length = std::min(bucket, t.count - b * bucket);
-      const float largest = t.options.scale == bucket_scale::max ? largest_magnitude(x, length)
-                                                                 : root_mean_square(x, length) * levels::best_top[Bits - 1];
-      const float scale = store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
-      std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
-      if (Stochastic || t.options.scale == bucket_scale::rms) {
-        encode_bucket<true>(x, codes, length, scale, t.key);
-      } else {
-        encode_bucket<false>(x, codes, length, scale, t.key);  // rounds to no level beyond the largest value's
+    const std::int64_t buckets = (t.count + bucket - 1) / bucket;
+    for (std::int64_t first = 0; first < buckets; first += group) {
+      const std::int64_t end = std::min(first + group, buckets);
+      float scales[group];
+      for (std::int64_t b = first; b < end; ++b) scales[b - first] = find_scale(t, b);
+      for (std::int64_t b = first; b < end; ++b) {
+        const float* const x = t.x + b * bucket;
+        std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
+        const std::int64_t length = std::min(bucket, t.count - b * bucket);
+        const float scale = scales[b - first];
+        if (Stochastic || t.options.scale == bucket_scale::rms) {
+          encode_bucket<true>(x, codes, length, scale, t.key);
+        } else {
+          encode_bucket<false>(x, codes, length, scale, t.key);  // rounds to no level beyond the largest value's
+        }
       }
     }
+  }
+
+ private:
+  CAUSEWAY_ALWAYS_INLINE static float find_scale(const bits_task& t, std::int64_t b) {
+    const std::int64_t bucket = t.options.bucket;
+    const float* const x = t.x + b * bucket;
+    const std::int64_t length = std::min(bucket, t.count - b * bucket);
+    const float largest = t.options.scale == bucket_scale::max ? largest_magnitude(x, length)
+                                                               : root_mean_square(x, length) * levels::best_top[Bits - 1];
+    return store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
   }
 
   /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.

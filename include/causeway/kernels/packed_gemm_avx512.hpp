@@ -159,7 +159,7 @@ struct avx512_tile_base : tile_defaults {
 struct avx512_tile : avx512_tile_base {
   using packed = float;
   static constexpr int depth_step = 1;
-  static constexpr block_sizes blocks{384, 224, 1536};
+  static constexpr block_sizes blocks{384, 256, 1536};
 
   template <class In>
   static void pack(operand<In> source, int lanes, std::int64_t depth, int width, packed* out) {

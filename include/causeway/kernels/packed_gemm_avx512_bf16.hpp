@@ -50,7 +50,7 @@ struct avx512_pairs {
 struct avx512_bf16_tile : avx512_tile_base {
   using packed = std::uint32_t;
   static constexpr int depth_step = 2;
-  static constexpr block_sizes blocks{768, 224, 1536};
+  static constexpr block_sizes blocks{768, 256, 1536};
 
   static void pack(operand<bf16> source, int lanes, std::int64_t depth, int width, packed* out) {
     using packing = avx512_packing<avx512_pairs, bf16, packed>;

@@ -76,6 +76,41 @@ struct operand {
   }
 };
 
+/// Brings a block of an operand towards the caches, a few lines at a time, while other things are computed. Hardware does
+/// not see such a block coming: it consists of many short pieces that are far apart.
+class fetch_ahead {
+ public:
+  fetch_ahead() = default;
+  template <class In>
+  fetch_ahead(operand<In> source, std::int64_t lanes, std::int64_t depth) noexcept
+      : piece_{reinterpret_cast<const char*>(source.data)},
+        pitch_{std::max(source.lane_stride, source.depth_stride) * static_cast<std::int64_t>(sizeof(In))},
+        length_{(source.lane_stride == 1 ? lanes : depth) * static_cast<std::int64_t>(sizeof(In))},
+        pieces_{source.lane_stride == 1 ? depth : lanes} {}
+
+  /// Left to fetch.
+  [[nodiscard]] std::int64_t lines() const noexcept { return pieces_ * divide_up(length_, line) - at_ / line; }
+
+  void fetch(std::int64_t count) noexcept {
+    for (; count > 0 && pieces_ > 0; --count) {
+      __builtin_prefetch(piece_ + at_, 0, 2);
+      at_ += line;
+      if (at_ < length_) continue;
+      at_ = 0;
+      piece_ += pitch_;
+      --pieces_;
+    }
+  }
+
+ private:
+  static constexpr std::int64_t line = 64;
+  const char* piece_ = nullptr;
+  std::int64_t pitch_ = 0;   ///< bytes between two pieces
+  std::int64_t length_ = 0;  ///< bytes of a piece
+  std::int64_t pieces_ = 0;  ///< left
+  std::int64_t at_ = 0;      ///< in the piece
+};
+
 /// A panel of A for Tile: packed as strips of B are, as wide as it has lanes, unless the tile packs its panels otherwise.
 template <class Tile, class In>
 void pack_panel(operand<In> source, int lanes, std::int64_t depth, typename Tile::packed* out) {

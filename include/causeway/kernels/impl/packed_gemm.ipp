@@ -73,11 +73,16 @@ class packed_product {
   /// Elements between two panels of A. Packing may write up to a vector beyond a panel.
   [[nodiscard]] std::int64_t panel_size() const noexcept { return round_up(Tile::rows * steps(depth_), 16) + 16; }
   [[nodiscard]] std::int64_t strip_size() const noexcept { return Tile::columns * steps(depth_); }
+  /// Of B: all of a block where several blocks of rows need them, else one, which then stays in the first caches.
+  [[nodiscard]] std::int64_t kept_strips() const noexcept { return share_height() <= rows_ ? 1 : strips(columns_); }
+  [[nodiscard]] packed* kept_strip(packed* b, std::int64_t j) const noexcept {
+    return b + (kept_strips() == 1 ? 0 : j) * strip_size();
+  }
   [[nodiscard]] std::size_t a_bytes() const noexcept {
     return round_to_line(static_cast<std::size_t>(panels(rows_) * panel_size()) * sizeof(packed));
   }
   [[nodiscard]] std::size_t b_bytes() const noexcept {
-    return round_to_line(static_cast<std::size_t>(strips(columns_) * strip_size()) * sizeof(packed));
+    return round_to_line(static_cast<std::size_t>(kept_strips() * strip_size()) * sizeof(packed));
   }
   [[nodiscard]] static constexpr std::size_t tile_bytes() noexcept {
     return round_to_line(sizeof(float) * Tile::rows * Tile::columns);
@@ -100,6 +105,7 @@ class packed_product {
     std::int64_t ld_partial;
     std::int64_t column;  ///< of the current block of columns
     std::int64_t width;
+    std::int64_t from;   ///< where the current block of k starts
     std::int64_t depth;  ///< of the current block of k
     bool first;          ///< block of k
     bool last;
@@ -139,58 +145,84 @@ class packed_product {
   }
 
   void column_block(place& at) {
-    std::int64_t from = 0;
+    at.from = 0;
     do {
-      at.depth = std::min(depth_, args_.k - from);
-      at.first = from == 0;
-      at.last = from + at.depth >= args_.k;
-      pack<pieces::strips>(right_operand(args_).at(at.column, from), at.width, strips(at.width), at.depth, strip_size(),
-                           at.b);
+      at.depth = std::min(depth_, args_.k - at.from);
+      at.first = at.from == 0;
+      at.last = at.from + at.depth >= args_.k;
       for (std::int64_t row = at.rows.begin; row < at.rows.end; row += rows_) {
         const std::int64_t height = std::min(rows_, at.rows.end - row);
-        pack<pieces::panels>(left_operand(args_).at(row, from), height, panels(height), at.depth, panel_size(), at.a);
+        pack_panels(left_operand(args_).at(row, at.from), height, at.depth, at.a);
         row_block(at, row, height);
       }
-      from += at.depth;
-    } while (from < args_.k);
+      at.from += at.depth;
+    } while (at.from < args_.k);
   }
-
-  enum class pieces { panels, strips };  ///< of A, of B
 
   /// Values of k that are packed at a time where lanes follow each other in memory.
   static constexpr std::int64_t chunk_depth = Tile::depth_step < 8 ? 8 * Tile::depth_step : Tile::depth_step;
 
-  /// Packs `count` panels, `size` elements apart. Where lanes follow each other in memory, a few steps at a time of all
-  /// panels: memory is then read along rows, not in short pieces from many pages.
-  template <pieces Kind>
-  void pack(operand<In> source, std::int64_t lanes, unsigned count, std::int64_t depth, std::int64_t size, packed* out) {
+  /// Packs a block of A. Where lanes follow each other in memory, a few steps at a time of all panels: memory is then read
+  /// along rows, not in short pieces from many pages.
+  void pack_panels(operand<In> source, std::int64_t lanes, std::int64_t depth, packed* out) {
     const std::int64_t chunk = source.lane_stride == 1 ? chunk_depth : depth;
     for (std::int64_t p = 0; p < depth; p += chunk) {
-      for (unsigned i = 0; i < count; ++i) {
-        const index_range part = Kind == pieces::strips ? strip(lanes, i) : panel(lanes, i);
+      for (unsigned i = 0; i < panels(lanes); ++i) {
+        const index_range part = panel(lanes, i);
         const int used = static_cast<int>(part.size());
-        const std::int64_t now = std::min(chunk, depth - p);
-        if constexpr (Kind == pieces::strips) {
-          Tile::pack(source.at(part.begin, p), used, now, Tile::columns, out + i * size + steps(p) * Tile::columns);
-        } else {
-          pack_panel<Tile>(source.at(part.begin, p), used, now, out + i * size + steps(p) * used);
-        }
+        pack_panel<Tile>(source.at(part.begin, p), used, std::min(chunk, depth - p),
+                         out + i * panel_size() + steps(p) * used);
       }
     }
   }
 
+  /// Strip `j` of the current block of B.
+  [[nodiscard]] operand<In> strip_source(const place& at, unsigned j) const noexcept {
+    return right_operand(args_).at(at.column + j * Tile::columns, at.from);
+  }
+
+  /// Whether an operand with so many lanes is more than a second cache holds. Fetching one that is there already costs 3 %.
+  [[nodiscard]] bool is_far(std::int64_t lanes) const noexcept {
+    return lanes * args_.k * static_cast<std::int64_t>(sizeof(In)) > (std::int64_t{1} << 20);
+  }
+
+  /// The block of A that is packed after the one at `row`: the next rows, or the first ones of the next block of k.
+  [[nodiscard]] fetch_ahead next_panels(const place& at, std::int64_t row) const noexcept {
+    const bool below = row + rows_ < at.rows.end;
+    const std::int64_t from = below ? at.from : at.from + at.depth;
+    if (from >= args_.k || !is_far(args_.m)) return {};
+    row = below ? row + rows_ : at.rows.begin;
+    return {left_operand(args_).at(row, from), std::min(rows_, at.rows.end - row), std::min(depth_, args_.k - from)};
+  }
+
+  /// The first block of rows packs B, strip by strip, each right before it is used. What is packed next is fetched from
+  /// memory a little before every tile, while the multipliers are busy.
   void row_block(const place& at, std::int64_t row, std::int64_t height) {
+    const bool packs = row == at.rows.begin;
+    const std::int64_t tiles = panels(height);
+    fetch_ahead next_a = next_panels(at, row);
+    const std::int64_t lines_of_a = divide_up(next_a.lines(), tiles * strips(at.width));
     for (unsigned j = 0; j < strips(at.width); ++j) {
-      for (unsigned i = 0; i < panels(height); ++i) {
+      packed* const b = kept_strip(at.b, j);
+      fetch_ahead next_b;
+      if (packs) {
+        const index_range part = strip(at.width, j);
+        Tile::pack(strip_source(at, j), static_cast<int>(part.size()), at.depth, Tile::columns, b);
+        if (j + 1 < strips(at.width) && is_far(args_.n))
+          next_b = {strip_source(at, j + 1), strip(at.width, j + 1).size(), at.depth};
+      }
+      const std::int64_t lines_of_b = divide_up(next_b.lines(), tiles);
+      for (unsigned i = 0; i < tiles; ++i) {
+        next_a.fetch(lines_of_a);
+        next_b.fetch(lines_of_b);
         const index_range part = panel(height, i);
-        tile(at, row + part.begin, static_cast<int>(part.size()), j, at.a + i * panel_size());
+        tile(at, row + part.begin, static_cast<int>(part.size()), j, at.a + i * panel_size(), b);
       }
     }
   }
 
   /// One tile: the last block of k finishes C where there is more to do than to sum.
-  void tile(const place& at, std::int64_t row, int height, unsigned index, const packed* a) {
-    const packed* b = at.b + index * strip_size();
+  void tile(const place& at, std::int64_t row, int height, unsigned index, const packed* a, const packed* b) {
     const index_range columns = strip(at.width, index);
     float* sums = at.partial + (row - at.rows.begin) * at.ld_partial + columns.begin;
     if (at.last && !plain_) {

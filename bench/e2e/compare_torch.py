@@ -7,7 +7,7 @@ One step is forward, backward and AdamW on random tokens: learned positions, pre
 head, no dropout. All programs are started anew for every round, in the opposite order in every other round, so none warms the machine
 for another.
 
-    compare_torch.py --install                                          # once: PyTorch of PyPI into build/torch
+    compare_torch.py --install                                          # once: PyTorch into build/torch, unless it is there
     compare_torch.py PATH/TO/train_step [--rounds 3] [--configs tiny,small,gpt2] [--threads 1,2] [--dtypes f32,bf16]
                      [--gemm packed|onednn] [--modes eager,compiled] [--debian] [--prefix COMMAND]
 
@@ -150,20 +150,31 @@ def last_line(text):
     return (text.strip().splitlines() or ["it said nothing"])[-1]
 
 
-def version_of(python, remedy):
-    """Of the PyTorch that an interpreter has, which must be there."""
+def try_version(python):
+    """The version of the PyTorch that an interpreter has, and None; or None, and why there is no such version."""
     try:
         done = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
-        if done.returncode == 0:
-            return last_line(done.stdout)
-        why = last_line(done.stderr)
     except OSError as error:
-        why = error.strerror
-    sys.exit(f"error: {python} has no PyTorch that works ({why}); {remedy}")
+        return None, error.strerror
+    return (last_line(done.stdout), None) if done.returncode == 0 else (None, last_line(done.stderr))
 
 
-def install():
-    """PyTorch in a virtual environment of its own. From PyTorch's own index 0.8 GB; PyPI's needs CUDA's libraries, and 5 GB."""
+def version_of(python, remedy):
+    """Of the PyTorch that an interpreter has, which must be there."""
+    version, why = try_version(python)
+    if version is None:
+        sys.exit(f"error: {python} has no PyTorch that works ({why}); {remedy}")
+    return version
+
+
+def install(python):
+    """PyTorch in a virtual environment of its own, unless `python` has it. From PyTorch's own index 0.8 GB; where that cannot
+    be reached, from PyPI, whose PyTorch needs CUDA's libraries, and 5 GB."""
+    version, _ = try_version(python)
+    if version is not None and version.split("+")[0] == VERSION:
+        return print(f"{python} has torch {version} already")
+    if python != python_of_venv():
+        sys.exit(f"error: {python} has {'torch ' + version if version else 'no torch'}; leave --python out to install {VERSION} into build/torch")
     os.makedirs(os.path.dirname(VENV), exist_ok=True)
     free = shutil.disk_usage(os.path.dirname(VENV)).free / 1e9
     if free < 8:
@@ -262,7 +273,7 @@ def main():
     p.add_argument("--prefix", default="", help="put before each command, such as 'chrt -f 10' where the machine is shared")
     arguments = p.parse_args()
     if arguments.install:
-        install()
+        install(arguments.python or python_of_venv())
     if arguments.program is None:
         return None if arguments.install else p.error("name the train_step benchmark, such as build/release/bin/bench_e2e_train_step")
     others = rivals(arguments)

@@ -26,7 +26,9 @@ causeway::result<session_summary> train_fixed(chosen_model model, training t, ch
 causeway::result<session_summary> run_policy(chosen_model model, training t, chosen_policy comm, pace moves,
                                              std::uint64_t fragments) {
   if (is_swarm(t.in.s)) return train_swarm(std::move(model), std::move(t), std::move(comm));
-  if (is_elastic_pipeline(t.in.s)) return train_elastic_pipeline(std::move(model), std::move(t), std::move(comm));
+  if (is_elastic_pipeline(t.in.s)) {
+    return train_elastic_pipeline(std::move(model), std::move(t), std::move(comm), fragments);
+  }
   if (is_pipeline(t.in.s)) return train_pipeline(std::move(model), std::move(t), std::move(comm));
   if (t.place == nullptr) return train_fixed(std::move(model), std::move(t), std::move(comm), moves);
   const auto train = [&](auto chosen) {

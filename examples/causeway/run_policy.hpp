@@ -22,7 +22,8 @@ causeway::result<session_summary> run_policy(chosen_model model, training t, cho
 /// Of those: where a fixed set of peers hold stages.
 causeway::result<session_summary> train_pipeline(chosen_model model, training t, chosen_policy comm);
 /// The same where they come and go, and gradients are summed in every step, or replicas take steps of their own.
-causeway::result<session_summary> train_elastic_pipeline(chosen_model model, training t, chosen_policy comm);
+causeway::result<session_summary> train_elastic_pipeline(chosen_model model, training t, chosen_policy comm,
+                                                         std::uint64_t fragments);
 /// The same where every micro-batch takes its own way through the peers of the stages.
 causeway::result<session_summary> train_swarm(chosen_model model, training t, chosen_policy comm);
 

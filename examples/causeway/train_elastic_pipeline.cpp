@@ -29,12 +29,13 @@ std::int64_t stages_between(const settings& s) {
   return s.parallel.ranks == 0 ? std::min<std::int64_t>(3, s.model.layers) : s.parallel.ranks;
 }
 
-// Replicas take steps of their own.
-causeway::result<session_summary> train_local_pipeline(chosen_model model, training t, chosen_policy comm) {
+// Replicas take steps of their own. Each of the fragments has its turn within a round, which the pipeline counts.
+causeway::result<session_summary> train_local_pipeline(chosen_model model, training t, chosen_policy comm,
+                                                       std::uint64_t fragments) {
   session_input& in = t.in;
   elastic_place& place = *t.place;
   using regroup = causeway::stage::recovery::regroup;
-  const std::uint64_t every = in.s.train.checkpoint_every / steps_of_round(in.s);
+  const std::uint64_t every = in.s.train.checkpoint_every * fragments / steps_of_round(in.s);
   const causeway::parallel::local_pipeline_options options{
       .micro_batches = in.s.train.micro_batches,
       .storage = place.storage,
@@ -55,8 +56,9 @@ causeway::result<session_summary> train_local_pipeline(chosen_model model, train
 
 }  // namespace
 
-causeway::result<session_summary> train_elastic_pipeline(chosen_model model, training t, chosen_policy comm) {
-  if (steps_alone(t.in.s)) return train_local_pipeline(std::move(model), std::move(t), std::move(comm));
+causeway::result<session_summary> train_elastic_pipeline(chosen_model model, training t, chosen_policy comm,
+                                                         std::uint64_t fragments) {
+  if (steps_alone(t.in.s)) return train_local_pipeline(std::move(model), std::move(t), std::move(comm), fragments);
   session_input& in = t.in;
   elastic_place& place = *t.place;
   const causeway::parallel::elastic_pipeline_options options{.micro_batches = in.s.train.micro_batches,

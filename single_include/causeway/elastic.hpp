@@ -12252,6 +12252,22 @@ inline std::vector<index_range> padding_of(std::span<const parameter_segment> se
   return padding;
 }
 
+/// One value for each parameter, padding included, in pieces that may lie apart; in the order of the flat buffer.
+struct parameter_row {
+  std::vector<std::span<float>> pieces;
+
+  /// Calls `f` with what there is of `count` values from `begin` on, piece by piece.
+  template <class F>
+  void visit(std::size_t begin, std::size_t count, F&& f) const {
+    for (const std::span<float> piece : pieces) {
+      const std::size_t from = std::min(begin, piece.size());
+      const std::size_t size = std::min(count, piece.size() - from);
+      if (size > 0) f(piece.subspan(from, size));
+      begin -= from, count -= size;
+    }
+  }
+};
+
 /// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
 /// have one size.
 template <class F>
@@ -13712,9 +13728,9 @@ struct shared_state {
   std::vector<std::span<std::byte>> own{};
   /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready.
   std::uint64_t round_samples = 0;
-  /// What the policy keeps for each parameter, the shared parameters first; where these pieces lie changes with `divide`.
-  /// None: it cannot be divided.
-  std::function<std::vector<std::span<float>>()> rows{};
+  /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
+  /// with `divide`. None: it cannot be divided.
+  std::function<std::vector<parameter_row>()> rows{};
   /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};
   /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
@@ -13781,6 +13797,11 @@ class elastic_group {
 
   /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
   [[nodiscard]] virtual bool exchange_waits() const { return false; }
+
+  /// Whether an exchange is entered only when its mean is wanted, and nothing is under way during inner steps.
+  [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
+  /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
+  [[nodiscard]] virtual bool run_ends() const { return false; }
 
   /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
   /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
@@ -16780,6 +16801,41 @@ struct operand {
   }
 };
 
+/// Brings a block of an operand towards the caches, a few lines at a time, while other things are computed. Hardware does
+/// not see such a block coming: it consists of many short pieces that are far apart.
+class fetch_ahead {
+ public:
+  fetch_ahead() = default;
+  template <class In>
+  fetch_ahead(operand<In> source, std::int64_t lanes, std::int64_t depth) noexcept
+      : piece_{reinterpret_cast<const char*>(source.data)},
+        pitch_{std::max(source.lane_stride, source.depth_stride) * static_cast<std::int64_t>(sizeof(In))},
+        length_{(source.lane_stride == 1 ? lanes : depth) * static_cast<std::int64_t>(sizeof(In))},
+        pieces_{source.lane_stride == 1 ? depth : lanes} {}
+
+  /// Left to fetch.
+  [[nodiscard]] std::int64_t lines() const noexcept { return pieces_ * divide_up(length_, line) - at_ / line; }
+
+  void fetch(std::int64_t count) noexcept {
+    for (; count > 0 && pieces_ > 0; --count) {
+      __builtin_prefetch(piece_ + at_, 0, 2);
+      at_ += line;
+      if (at_ < length_) continue;
+      at_ = 0;
+      piece_ += pitch_;
+      --pieces_;
+    }
+  }
+
+ private:
+  static constexpr std::int64_t line = 64;
+  const char* piece_ = nullptr;
+  std::int64_t pitch_ = 0;   ///< bytes between two pieces
+  std::int64_t length_ = 0;  ///< bytes of a piece
+  std::int64_t pieces_ = 0;  ///< left
+  std::int64_t at_ = 0;      ///< in the piece
+};
+
 /// A panel of A for Tile: packed as strips of B are, as wide as it has lanes, unless the tile packs its panels otherwise.
 template <class Tile, class In>
 void pack_panel(operand<In> source, int lanes, std::int64_t depth, typename Tile::packed* out) {
@@ -16955,7 +17011,7 @@ struct avx512_tile_base : tile_defaults {
 struct avx512_tile : avx512_tile_base {
   using packed = float;
   static constexpr int depth_step = 1;
-  static constexpr block_sizes blocks{384, 224, 1536};
+  static constexpr block_sizes blocks{384, 256, 1536};
 
   template <class In>
   static void pack(operand<In> source, int lanes, std::int64_t depth, int width, packed* out) {
@@ -17140,7 +17196,7 @@ struct avx512_pairs {
 struct avx512_bf16_tile : avx512_tile_base {
   using packed = std::uint32_t;
   static constexpr int depth_step = 2;
-  static constexpr block_sizes blocks{768, 224, 1536};
+  static constexpr block_sizes blocks{768, 256, 1536};
 
   static void pack(operand<bf16> source, int lanes, std::int64_t depth, int width, packed* out) {
     using packing = avx512_packing<avx512_pairs, bf16, packed>;
@@ -19507,11 +19563,16 @@ class packed_product {
   /// Elements between two panels of A. Packing may write up to a vector beyond a panel.
   [[nodiscard]] std::int64_t panel_size() const noexcept { return round_up(Tile::rows * steps(depth_), 16) + 16; }
   [[nodiscard]] std::int64_t strip_size() const noexcept { return Tile::columns * steps(depth_); }
+  /// Of B: all of a block where several blocks of rows need them, else one, which then stays in the first caches.
+  [[nodiscard]] std::int64_t kept_strips() const noexcept { return share_height() <= rows_ ? 1 : strips(columns_); }
+  [[nodiscard]] packed* kept_strip(packed* b, std::int64_t j) const noexcept {
+    return b + (kept_strips() == 1 ? 0 : j) * strip_size();
+  }
   [[nodiscard]] std::size_t a_bytes() const noexcept {
     return round_to_line(static_cast<std::size_t>(panels(rows_) * panel_size()) * sizeof(packed));
   }
   [[nodiscard]] std::size_t b_bytes() const noexcept {
-    return round_to_line(static_cast<std::size_t>(strips(columns_) * strip_size()) * sizeof(packed));
+    return round_to_line(static_cast<std::size_t>(kept_strips() * strip_size()) * sizeof(packed));
   }
   [[nodiscard]] static constexpr std::size_t tile_bytes() noexcept {
     return round_to_line(sizeof(float) * Tile::rows * Tile::columns);
@@ -19534,6 +19595,7 @@ class packed_product {
     std::int64_t ld_partial;
     std::int64_t column;  ///< of the current block of columns
     std::int64_t width;
+    std::int64_t from;   ///< where the current block of k starts
     std::int64_t depth;  ///< of the current block of k
     bool first;          ///< block of k
     bool last;
@@ -19573,58 +19635,84 @@ class packed_product {
   }
 
   void column_block(place& at) {
-    std::int64_t from = 0;
+    at.from = 0;
     do {
-      at.depth = std::min(depth_, args_.k - from);
-      at.first = from == 0;
-      at.last = from + at.depth >= args_.k;
-      pack<pieces::strips>(right_operand(args_).at(at.column, from), at.width, strips(at.width), at.depth, strip_size(),
-                           at.b);
+      at.depth = std::min(depth_, args_.k - at.from);
+      at.first = at.from == 0;
+      at.last = at.from + at.depth >= args_.k;
       for (std::int64_t row = at.rows.begin; row < at.rows.end; row += rows_) {
         const std::int64_t height = std::min(rows_, at.rows.end - row);
-        pack<pieces::panels>(left_operand(args_).at(row, from), height, panels(height), at.depth, panel_size(), at.a);
+        pack_panels(left_operand(args_).at(row, at.from), height, at.depth, at.a);
         row_block(at, row, height);
       }
-      from += at.depth;
-    } while (from < args_.k);
+      at.from += at.depth;
+    } while (at.from < args_.k);
   }
-
-  enum class pieces { panels, strips };  ///< of A, of B
 
   /// Values of k that are packed at a time where lanes follow each other in memory.
   static constexpr std::int64_t chunk_depth = Tile::depth_step < 8 ? 8 * Tile::depth_step : Tile::depth_step;
 
-  /// Packs `count` panels, `size` elements apart. Where lanes follow each other in memory, a few steps at a time of all
-  /// panels: memory is then read along rows, not in short pieces from many pages.
-  template <pieces Kind>
-  void pack(operand<In> source, std::int64_t lanes, unsigned count, std::int64_t depth, std::int64_t size, packed* out) {
+  /// Packs a block of A. Where lanes follow each other in memory, a few steps at a time of all panels: memory is then read
+  /// along rows, not in short pieces from many pages.
+  void pack_panels(operand<In> source, std::int64_t lanes, std::int64_t depth, packed* out) {
     const std::int64_t chunk = source.lane_stride == 1 ? chunk_depth : depth;
     for (std::int64_t p = 0; p < depth; p += chunk) {
-      for (unsigned i = 0; i < count; ++i) {
-        const index_range part = Kind == pieces::strips ? strip(lanes, i) : panel(lanes, i);
+      for (unsigned i = 0; i < panels(lanes); ++i) {
+        const index_range part = panel(lanes, i);
         const int used = static_cast<int>(part.size());
-        const std::int64_t now = std::min(chunk, depth - p);
-        if constexpr (Kind == pieces::strips) {
-          Tile::pack(source.at(part.begin, p), used, now, Tile::columns, out + i * size + steps(p) * Tile::columns);
-        } else {
-          pack_panel<Tile>(source.at(part.begin, p), used, now, out + i * size + steps(p) * used);
-        }
+        pack_panel<Tile>(source.at(part.begin, p), used, std::min(chunk, depth - p),
+                         out + i * panel_size() + steps(p) * used);
       }
     }
   }
 
+  /// Strip `j` of the current block of B.
+  [[nodiscard]] operand<In> strip_source(const place& at, unsigned j) const noexcept {
+    return right_operand(args_).at(at.column + j * Tile::columns, at.from);
+  }
+
+  /// Whether an operand with so many lanes is more than a second cache holds. Fetching one that is there already costs 3 %.
+  [[nodiscard]] bool is_far(std::int64_t lanes) const noexcept {
+    return lanes * args_.k * static_cast<std::int64_t>(sizeof(In)) > (std::int64_t{1} << 20);
+  }
+
+  /// The block of A that is packed after the one at `row`: the next rows, or the first ones of the next block of k.
+  [[nodiscard]] fetch_ahead next_panels(const place& at, std::int64_t row) const noexcept {
+    const bool below = row + rows_ < at.rows.end;
+    const std::int64_t from = below ? at.from : at.from + at.depth;
+    if (from >= args_.k || !is_far(args_.m)) return {};
+    row = below ? row + rows_ : at.rows.begin;
+    return {left_operand(args_).at(row, from), std::min(rows_, at.rows.end - row), std::min(depth_, args_.k - from)};
+  }
+
+  /// The first block of rows packs B, strip by strip, each right before it is used. What is packed next is fetched from
+  /// memory a little before every tile, while the multipliers are busy.
   void row_block(const place& at, std::int64_t row, std::int64_t height) {
+    const bool packs = row == at.rows.begin;
+    const std::int64_t tiles = panels(height);
+    fetch_ahead next_a = next_panels(at, row);
+    const std::int64_t lines_of_a = divide_up(next_a.lines(), tiles * strips(at.width));
     for (unsigned j = 0; j < strips(at.width); ++j) {
-      for (unsigned i = 0; i < panels(height); ++i) {
+      packed* const b = kept_strip(at.b, j);
+      fetch_ahead next_b;
+      if (packs) {
+        const index_range part = strip(at.width, j);
+        Tile::pack(strip_source(at, j), static_cast<int>(part.size()), at.depth, Tile::columns, b);
+        if (j + 1 < strips(at.width) && is_far(args_.n))
+          next_b = {strip_source(at, j + 1), strip(at.width, j + 1).size(), at.depth};
+      }
+      const std::int64_t lines_of_b = divide_up(next_b.lines(), tiles);
+      for (unsigned i = 0; i < tiles; ++i) {
+        next_a.fetch(lines_of_a);
+        next_b.fetch(lines_of_b);
         const index_range part = panel(height, i);
-        tile(at, row + part.begin, static_cast<int>(part.size()), j, at.a + i * panel_size());
+        tile(at, row + part.begin, static_cast<int>(part.size()), j, at.a + i * panel_size(), b);
       }
     }
   }
 
   /// One tile: the last block of k finishes C where there is more to do than to sum.
-  void tile(const place& at, std::int64_t row, int height, unsigned index, const packed* a) {
-    const packed* b = at.b + index * strip_size();
+  void tile(const place& at, std::int64_t row, int height, unsigned index, const packed* a, const packed* b) {
     const index_range columns = strip(at.width, index);
     float* sums = at.partial + (row - at.rows.begin) * at.ld_partial + columns.begin;
     if (at.last && !plain_) {
@@ -20975,8 +21063,7 @@ class training_context {
     group_.emplace(collective::group_view{*world_, std::move(members)});
   }
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
-  /// Differs from peer to peer.
-  [[nodiscard]] rng& random() noexcept { return random_; }
+  [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
   /// The same sequence on all peers, as long as all draw equally often.
   [[nodiscard]] rng& shared_random() noexcept { return shared_random_; }
 
@@ -21053,8 +21140,9 @@ class training_context {
   [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.
   bool announce_samples() { return attendance_.announce(); }
-  /// Says that this peer is ready for the next exchange. Whether it is time to enter.
-  bool stand_by() { return attendance_.stand_by(); }
+  bool stand_by() { return attendance_.stand_by(); }  ///< says that this peer is ready; whether it is time to enter
+  [[nodiscard]] bool exchanges_at_once() const { return elastic() && env_.group->exchanges_at_once(); }  ///< see there
+  [[nodiscard]] bool run_ends() const { return elastic() && env_.group->run_ends(); }                    ///< likewise
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
   [[nodiscard]] double own_share() const {
     return entry().share > 0 ? entry().share : 1.0 / (elastic() ? env_.group->expected() : peers());
@@ -24577,7 +24665,6 @@ struct exchange_entry {
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
-  bool last = false;  ///< the run's last round
 };
 
 /// What pipelines do for the exchange of a round, or of a step's gradient.
@@ -24586,12 +24673,14 @@ struct exchange_hooks {
   std::function<result<exchange_entry>()> enter{};
   /// The mean is here. Success: the run has taken the round, so it may be applied.
   std::function<result<void>(std::span<const float> mean)> exchanged{};
+  /// Whether the step under way is the run's last, so that everything is exchanged after it.
+  std::function<bool()> run_ends{};
 };
 
 /// What the communication policy keeps from round to round.
 struct exchange_state {
-  std::vector<std::span<std::byte>> alike{};              ///< equal on all peers, whatever blocks they hold
-  std::function<std::vector<std::span<float>>()> rows{};  ///< one value for each parameter, the shared parameters first
+  std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
+  std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
   std::function<std::vector<std::span<std::byte>>()> memory{};
@@ -24664,6 +24753,9 @@ class pipeline_group final : public elastic_group, public parallel::step_group {
   /// What the others hold alike is not what the context would share.
   CAUSEWAY_INLINE result<void> open(shared_state, thread_pool& pool) override;
 
+  /// Of replicas that take steps of their own: an attempt of the membership is all that lies between two exchanges.
+  [[nodiscard]] bool exchanges_at_once() const override { return true; }
+  [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
   CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t, std::uint64_t) override;
   CAUSEWAY_INLINE result<void> exchanged(std::span<const float> mean) override;
 
@@ -24719,9 +24811,13 @@ CAUSEWAY_INLINE std::vector<std::uint64_t> pipeline_group::draw(std::uint64_t sk
 CAUSEWAY_INLINE result<void> pipeline_group::open(shared_state state, thread_pool& pool) {
   if (state.divide) {
     auto of_blocks = state.memory ? state.memory() : std::vector<std::span<std::byte>>{};
-    for (const std::span<float> row : state.rows()) of_blocks.push_back(std::as_writable_bytes(row));
+    for (const parameter_row& row : state.rows()) {
+      for (const std::span<float> piece : row.pieces) of_blocks.push_back(std::as_writable_bytes(piece));
+    }
     for (const std::span<std::byte> part : std::span{state.parts}.subspan(state.of_model)) {
-      const auto lies_there = [&](std::span<std::byte> row) { return row.data() == part.data(); };
+      const auto lies_there = [&](std::span<std::byte> piece) {
+        return piece.data() >= part.data() && piece.data() < part.data() + part.size();
+      };
       if (std::none_of(of_blocks.begin(), of_blocks.end(), lies_there)) state_.alike.push_back(part);
     }
   }
@@ -24744,7 +24840,7 @@ CAUSEWAY_INLINE result<round_entry> pipeline_group::enter(std::uint64_t, std::ui
     e.result = with.known;
     e.result_kept = with.kept;
   }
-  e.last = with.last;
+  e.last = run_ends();
   if (with.attempt.transport == nullptr) return e;
   exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
   e.transport = &exchange_;
@@ -28012,8 +28108,9 @@ struct compatible {
                 "pseudo-gradients of all peers, whole and blocking. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
-                "one exchange to the next. Use comm::rounds of pseudo-gradients of all peers, whole and blocking, or of "
-                "parameters, with an exchange that remembers nothing. docs/reference/rules.md#c7");
+                "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters of all peers, whole or in "
+                "fragments of blocks, not a round late, with an exchange that remembers no factors. "
+                "docs/reference/rules.md#c7");
 };
 
 struct unchecked {};

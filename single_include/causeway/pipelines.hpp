@@ -2152,6 +2152,22 @@ inline std::vector<index_range> padding_of(std::span<const parameter_segment> se
   return padding;
 }
 
+/// One value for each parameter, padding included, in pieces that may lie apart; in the order of the flat buffer.
+struct parameter_row {
+  std::vector<std::span<float>> pieces;
+
+  /// Calls `f` with what there is of `count` values from `begin` on, piece by piece.
+  template <class F>
+  void visit(std::size_t begin, std::size_t count, F&& f) const {
+    for (const std::span<float> piece : pieces) {
+      const std::size_t from = std::min(begin, piece.size());
+      const std::size_t size = std::min(count, piece.size() - from);
+      if (size > 0) f(piece.subspan(from, size));
+      begin -= from, count -= size;
+    }
+  }
+};
+
 /// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
 /// have one size.
 template <class F>
@@ -5217,21 +5233,39 @@ struct encode_bits {
   using f32x16 = kernels::detail::f32x16;
   using i32x16 = kernels::detail::i32x16;
 
+  static constexpr std::int64_t group = 8;
+
+  /// The scales of a group of buckets first, then their codes: a bucket's codes have to wait for its scale, which is a long
+  /// chain of operations that other scales can overlap with.
   CAUSEWAY_ALWAYS_INLINE static void run(bits_task t) {
     const std::int64_t bucket = t.options.bucket;
-    for (std::int64_t b = 0; b * bucket < t.count; ++b) {
-      const float* const x = t.x + b * bucket;
-      const std::int64_t length = std::min(bucket, t.count - b * bucket);
-      const float largest = t.options.scale == bucket_scale::max ? largest_magnitude(x, length)
-                                                                 : root_mean_square(x, length) * levels::best_top[Bits - 1];
-      const float scale = store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
-      std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
-      if (Stochastic || t.options.scale == bucket_scale::rms) {
-        encode_bucket<true>(x, codes, length, scale, t.key);
-      } else {
-        encode_bucket<false>(x, codes, length, scale, t.key);  // rounds to no level beyond the largest value's
+    const std::int64_t buckets = (t.count + bucket - 1) / bucket;
+    for (std::int64_t first = 0; first < buckets; first += group) {
+      const std::int64_t end = std::min(first + group, buckets);
+      float scales[group];
+      for (std::int64_t b = first; b < end; ++b) scales[b - first] = find_scale(t, b);
+      for (std::int64_t b = first; b < end; ++b) {
+        const float* const x = t.x + b * bucket;
+        std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
+        const std::int64_t length = std::min(bucket, t.count - b * bucket);
+        const float scale = scales[b - first];
+        if (Stochastic || t.options.scale == bucket_scale::rms) {
+          encode_bucket<true>(x, codes, length, scale, t.key);
+        } else {
+          encode_bucket<false>(x, codes, length, scale, t.key);  // rounds to no level beyond the largest value's
+        }
       }
     }
+  }
+
+ private:
+  CAUSEWAY_ALWAYS_INLINE static float find_scale(const bits_task& t, std::int64_t b) {
+    const std::int64_t bucket = t.options.bucket;
+    const float* const x = t.x + b * bucket;
+    const std::int64_t length = std::min(bucket, t.count - b * bucket);
+    const float largest = t.options.scale == bucket_scale::max ? largest_magnitude(x, length)
+                                                               : root_mean_square(x, length) * levels::best_top[Bits - 1];
+    return store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
   }
 
   /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.
@@ -7642,6 +7676,41 @@ struct operand {
   }
 };
 
+/// Brings a block of an operand towards the caches, a few lines at a time, while other things are computed. Hardware does
+/// not see such a block coming: it consists of many short pieces that are far apart.
+class fetch_ahead {
+ public:
+  fetch_ahead() = default;
+  template <class In>
+  fetch_ahead(operand<In> source, std::int64_t lanes, std::int64_t depth) noexcept
+      : piece_{reinterpret_cast<const char*>(source.data)},
+        pitch_{std::max(source.lane_stride, source.depth_stride) * static_cast<std::int64_t>(sizeof(In))},
+        length_{(source.lane_stride == 1 ? lanes : depth) * static_cast<std::int64_t>(sizeof(In))},
+        pieces_{source.lane_stride == 1 ? depth : lanes} {}
+
+  /// Left to fetch.
+  [[nodiscard]] std::int64_t lines() const noexcept { return pieces_ * divide_up(length_, line) - at_ / line; }
+
+  void fetch(std::int64_t count) noexcept {
+    for (; count > 0 && pieces_ > 0; --count) {
+      __builtin_prefetch(piece_ + at_, 0, 2);
+      at_ += line;
+      if (at_ < length_) continue;
+      at_ = 0;
+      piece_ += pitch_;
+      --pieces_;
+    }
+  }
+
+ private:
+  static constexpr std::int64_t line = 64;
+  const char* piece_ = nullptr;
+  std::int64_t pitch_ = 0;   ///< bytes between two pieces
+  std::int64_t length_ = 0;  ///< bytes of a piece
+  std::int64_t pieces_ = 0;  ///< left
+  std::int64_t at_ = 0;      ///< in the piece
+};
+
 /// A panel of A for Tile: packed as strips of B are, as wide as it has lanes, unless the tile packs its panels otherwise.
 template <class Tile, class In>
 void pack_panel(operand<In> source, int lanes, std::int64_t depth, typename Tile::packed* out) {
@@ -7817,7 +7886,7 @@ struct avx512_tile_base : tile_defaults {
 struct avx512_tile : avx512_tile_base {
   using packed = float;
   static constexpr int depth_step = 1;
-  static constexpr block_sizes blocks{384, 224, 1536};
+  static constexpr block_sizes blocks{384, 256, 1536};
 
   template <class In>
   static void pack(operand<In> source, int lanes, std::int64_t depth, int width, packed* out) {
@@ -8002,7 +8071,7 @@ struct avx512_pairs {
 struct avx512_bf16_tile : avx512_tile_base {
   using packed = std::uint32_t;
   static constexpr int depth_step = 2;
-  static constexpr block_sizes blocks{768, 224, 1536};
+  static constexpr block_sizes blocks{768, 256, 1536};
 
   static void pack(operand<bf16> source, int lanes, std::int64_t depth, int width, packed* out) {
     using packing = avx512_packing<avx512_pairs, bf16, packed>;
@@ -10369,11 +10438,16 @@ class packed_product {
   /// Elements between two panels of A. Packing may write up to a vector beyond a panel.
   [[nodiscard]] std::int64_t panel_size() const noexcept { return round_up(Tile::rows * steps(depth_), 16) + 16; }
   [[nodiscard]] std::int64_t strip_size() const noexcept { return Tile::columns * steps(depth_); }
+  /// Of B: all of a block where several blocks of rows need them, else one, which then stays in the first caches.
+  [[nodiscard]] std::int64_t kept_strips() const noexcept { return share_height() <= rows_ ? 1 : strips(columns_); }
+  [[nodiscard]] packed* kept_strip(packed* b, std::int64_t j) const noexcept {
+    return b + (kept_strips() == 1 ? 0 : j) * strip_size();
+  }
   [[nodiscard]] std::size_t a_bytes() const noexcept {
     return round_to_line(static_cast<std::size_t>(panels(rows_) * panel_size()) * sizeof(packed));
   }
   [[nodiscard]] std::size_t b_bytes() const noexcept {
-    return round_to_line(static_cast<std::size_t>(strips(columns_) * strip_size()) * sizeof(packed));
+    return round_to_line(static_cast<std::size_t>(kept_strips() * strip_size()) * sizeof(packed));
   }
   [[nodiscard]] static constexpr std::size_t tile_bytes() noexcept {
     return round_to_line(sizeof(float) * Tile::rows * Tile::columns);
@@ -10396,6 +10470,7 @@ class packed_product {
     std::int64_t ld_partial;
     std::int64_t column;  ///< of the current block of columns
     std::int64_t width;
+    std::int64_t from;   ///< where the current block of k starts
     std::int64_t depth;  ///< of the current block of k
     bool first;          ///< block of k
     bool last;
@@ -10435,58 +10510,84 @@ class packed_product {
   }
 
   void column_block(place& at) {
-    std::int64_t from = 0;
+    at.from = 0;
     do {
-      at.depth = std::min(depth_, args_.k - from);
-      at.first = from == 0;
-      at.last = from + at.depth >= args_.k;
-      pack<pieces::strips>(right_operand(args_).at(at.column, from), at.width, strips(at.width), at.depth, strip_size(),
-                           at.b);
+      at.depth = std::min(depth_, args_.k - at.from);
+      at.first = at.from == 0;
+      at.last = at.from + at.depth >= args_.k;
       for (std::int64_t row = at.rows.begin; row < at.rows.end; row += rows_) {
         const std::int64_t height = std::min(rows_, at.rows.end - row);
-        pack<pieces::panels>(left_operand(args_).at(row, from), height, panels(height), at.depth, panel_size(), at.a);
+        pack_panels(left_operand(args_).at(row, at.from), height, at.depth, at.a);
         row_block(at, row, height);
       }
-      from += at.depth;
-    } while (from < args_.k);
+      at.from += at.depth;
+    } while (at.from < args_.k);
   }
-
-  enum class pieces { panels, strips };  ///< of A, of B
 
   /// Values of k that are packed at a time where lanes follow each other in memory.
   static constexpr std::int64_t chunk_depth = Tile::depth_step < 8 ? 8 * Tile::depth_step : Tile::depth_step;
 
-  /// Packs `count` panels, `size` elements apart. Where lanes follow each other in memory, a few steps at a time of all
-  /// panels: memory is then read along rows, not in short pieces from many pages.
-  template <pieces Kind>
-  void pack(operand<In> source, std::int64_t lanes, unsigned count, std::int64_t depth, std::int64_t size, packed* out) {
+  /// Packs a block of A. Where lanes follow each other in memory, a few steps at a time of all panels: memory is then read
+  /// along rows, not in short pieces from many pages.
+  void pack_panels(operand<In> source, std::int64_t lanes, std::int64_t depth, packed* out) {
     const std::int64_t chunk = source.lane_stride == 1 ? chunk_depth : depth;
     for (std::int64_t p = 0; p < depth; p += chunk) {
-      for (unsigned i = 0; i < count; ++i) {
-        const index_range part = Kind == pieces::strips ? strip(lanes, i) : panel(lanes, i);
+      for (unsigned i = 0; i < panels(lanes); ++i) {
+        const index_range part = panel(lanes, i);
         const int used = static_cast<int>(part.size());
-        const std::int64_t now = std::min(chunk, depth - p);
-        if constexpr (Kind == pieces::strips) {
-          Tile::pack(source.at(part.begin, p), used, now, Tile::columns, out + i * size + steps(p) * Tile::columns);
-        } else {
-          pack_panel<Tile>(source.at(part.begin, p), used, now, out + i * size + steps(p) * used);
-        }
+        pack_panel<Tile>(source.at(part.begin, p), used, std::min(chunk, depth - p),
+                         out + i * panel_size() + steps(p) * used);
       }
     }
   }
 
+  /// Strip `j` of the current block of B.
+  [[nodiscard]] operand<In> strip_source(const place& at, unsigned j) const noexcept {
+    return right_operand(args_).at(at.column + j * Tile::columns, at.from);
+  }
+
+  /// Whether an operand with so many lanes is more than a second cache holds. Fetching one that is there already costs 3 %.
+  [[nodiscard]] bool is_far(std::int64_t lanes) const noexcept {
+    return lanes * args_.k * static_cast<std::int64_t>(sizeof(In)) > (std::int64_t{1} << 20);
+  }
+
+  /// The block of A that is packed after the one at `row`: the next rows, or the first ones of the next block of k.
+  [[nodiscard]] fetch_ahead next_panels(const place& at, std::int64_t row) const noexcept {
+    const bool below = row + rows_ < at.rows.end;
+    const std::int64_t from = below ? at.from : at.from + at.depth;
+    if (from >= args_.k || !is_far(args_.m)) return {};
+    row = below ? row + rows_ : at.rows.begin;
+    return {left_operand(args_).at(row, from), std::min(rows_, at.rows.end - row), std::min(depth_, args_.k - from)};
+  }
+
+  /// The first block of rows packs B, strip by strip, each right before it is used. What is packed next is fetched from
+  /// memory a little before every tile, while the multipliers are busy.
   void row_block(const place& at, std::int64_t row, std::int64_t height) {
+    const bool packs = row == at.rows.begin;
+    const std::int64_t tiles = panels(height);
+    fetch_ahead next_a = next_panels(at, row);
+    const std::int64_t lines_of_a = divide_up(next_a.lines(), tiles * strips(at.width));
     for (unsigned j = 0; j < strips(at.width); ++j) {
-      for (unsigned i = 0; i < panels(height); ++i) {
+      packed* const b = kept_strip(at.b, j);
+      fetch_ahead next_b;
+      if (packs) {
+        const index_range part = strip(at.width, j);
+        Tile::pack(strip_source(at, j), static_cast<int>(part.size()), at.depth, Tile::columns, b);
+        if (j + 1 < strips(at.width) && is_far(args_.n))
+          next_b = {strip_source(at, j + 1), strip(at.width, j + 1).size(), at.depth};
+      }
+      const std::int64_t lines_of_b = divide_up(next_b.lines(), tiles);
+      for (unsigned i = 0; i < tiles; ++i) {
+        next_a.fetch(lines_of_a);
+        next_b.fetch(lines_of_b);
         const index_range part = panel(height, i);
-        tile(at, row + part.begin, static_cast<int>(part.size()), j, at.a + i * panel_size());
+        tile(at, row + part.begin, static_cast<int>(part.size()), j, at.a + i * panel_size(), b);
       }
     }
   }
 
   /// One tile: the last block of k finishes C where there is more to do than to sum.
-  void tile(const place& at, std::int64_t row, int height, unsigned index, const packed* a) {
-    const packed* b = at.b + index * strip_size();
+  void tile(const place& at, std::int64_t row, int height, unsigned index, const packed* a, const packed* b) {
     const index_range columns = strip(at.width, index);
     float* sums = at.partial + (row - at.rows.begin) * at.ld_partial + columns.begin;
     if (at.last && !plain_) {
@@ -25184,7 +25285,6 @@ struct exchange_entry {
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;  ///< the same: it is what the policy received last. `known` is empty where that was several rows
-  bool last = false;  ///< the run's last round
 };
 
 /// What pipelines do for the exchange of a round, or of a step's gradient.
@@ -25193,12 +25293,14 @@ struct exchange_hooks {
   std::function<result<exchange_entry>()> enter{};
   /// The mean is here. Success: the run has taken the round, so it may be applied.
   std::function<result<void>(std::span<const float> mean)> exchanged{};
+  /// Whether the step under way is the run's last, so that everything is exchanged after it.
+  std::function<bool()> run_ends{};
 };
 
 /// What the communication policy keeps from round to round.
 struct exchange_state {
-  std::vector<std::span<std::byte>> alike{};              ///< equal on all peers, whatever blocks they hold
-  std::function<std::vector<std::span<float>>()> rows{};  ///< one value for each parameter, the shared parameters first
+  std::vector<std::span<std::byte>> alike{};           ///< equal on all peers, whatever blocks they hold
+  std::function<std::vector<parameter_row>()> rows{};  ///< as shared_state's
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
   std::function<std::vector<std::span<std::byte>>()> memory{};
@@ -25458,6 +25560,15 @@ void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& 
   if (const auto table = table_in(model, flat); last && !table.empty()) f(table);
 }
 
+/// The same of a row that has a value for each of the model's parameters.
+template <class Model, class F>
+void for_pieces_of(Model& model, const parameter_row& row, std::int64_t block, F&& f) {
+  const std::span<float> flat = model.parameters().values();
+  for_pieces_of(model, flat, block, [&](std::span<float> part) {
+    row.visit(static_cast<std::size_t>(part.data() - flat.data()), part.size(), f);
+  });
+}
+
 /// Who holds the table: those who hold the first block, then those who hold only the last.
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
 
@@ -25614,7 +25725,7 @@ class block_ownership {
   template <class F>
   static void for_parts(auto& ctx, std::int64_t block, F&& f) {
     for_pieces_of(ctx.model(), ctx.parameters(), block, f);
-    for (const std::span<float> moment : ctx.inner().moments()) for_pieces_of(ctx.model(), moment, block, f);
+    for (const auto& moment : ctx.inner().moments()) for_pieces_of(ctx.model(), moment, block, f);
   }
 
   std::optional<block_store> store_;
@@ -27879,17 +27990,17 @@ class shared_blocks {
   [[nodiscard]] auto& model() { return ctx_.model(); }
   [[nodiscard]] std::span<float> parameters() {
     const auto kept = rows();
-    return kept.empty() ? ctx_.parameters() : kept.front();
+    return kept.empty() ? ctx_.parameters() : kept.front().pieces.front();
   }
   void parameters_changed() { ctx_.parameters_changed(); }
 
   struct optimizers {
-    std::vector<std::span<float>> rows;
-    [[nodiscard]] std::vector<std::span<float>> moments() const { return rows; }
+    std::vector<parameter_row> rows;
+    [[nodiscard]] std::vector<parameter_row> moments() const { return rows; }
   };
   [[nodiscard]] optimizers inner() {
     optimizers all;
-    for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back(moment);
+    for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back({{moment}});
     const auto kept = rows();
     if (!kept.empty()) all.rows.insert(all.rows.end(), kept.begin() + 1, kept.end());
     return all;
@@ -27911,8 +28022,8 @@ class shared_blocks {
   }
 
  private:
-  [[nodiscard]] std::vector<std::span<float>> rows() const {
-    return state_.rows ? state_.rows() : std::vector<std::span<float>>{};
+  [[nodiscard]] std::vector<parameter_row> rows() const {
+    return state_.rows ? state_.rows() : std::vector<parameter_row>{};
   }
 
   Context& ctx_;
@@ -31119,8 +31230,8 @@ struct local_pipeline_options {
   std::optional<io::any_storage> storage{};
   std::string folder = "blocks";
   std::uint64_t store_every = 1;  ///< rounds; the first is saved too
-  /// Of the run, whole rounds; equal on all peers. The last exchange then ends with the same parameters for all holders of
-  /// a block, whatever the policy leaves to each of them. 0: there is no last one.
+  /// Of the run; equal on all peers. After the last of them everything is exchanged, and all holders of a block end with
+  /// the same parameters, whatever the policy leaves to each of them between. 0: there is no last one.
   std::uint64_t steps = 0;
 };
 
@@ -31244,8 +31355,9 @@ class local_pipeline {
     CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
-    peer_.group->exchange_by(
-        {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
+    peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
+                              [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
+                              [this, &ctx] { return options_.steps > 0 && ctx.step() + 1 >= options_.steps; }});
     return check_untied(ctx.model(), name);
   }
 
@@ -31377,17 +31489,14 @@ class local_pipeline {
   // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
   result<exchange_entry> enter(auto& ctx) {
     const step_record& record = peer_.record();
-    const bool last = options_.steps > 0 && ctx.step() + 1 >= options_.steps;
     if (mean_of_ != 0 && record.state == mean_of_ && record.state != progress_.now().state) {  // others voted for it
       applied(record);
       known_ = true;
-      return exchange_entry{.known = mean_, .kept = true, .last = last};
+      return exchange_entry{.known = mean_, .kept = true};
     }
     CAUSEWAY_TRY(gather_all(ctx));
     mean_of_ = 0;  // the policy's rows are those of another exchange from here on
-    exchange_entry entry = peer_.entry();
-    entry.last = last;
-    return entry;
+    return peer_.entry();
   }
 
   // Replicas come as they are done. Who is lost ends the wait; who hangs, once it takes longer than rounds did.

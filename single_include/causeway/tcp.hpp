@@ -1430,7 +1430,24 @@ CAUSEWAY_DECL error read_refusal(std::string where, std::span<const std::byte> b
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
-using tcp = asio::ip::tcp;
+/// asio's names, with the executor of an io_context instead of any: what asio compiles for each kind of handler is a third
+/// of what a program with our network compiles.
+struct tcp {
+  using executor = asio::io_context::executor_type;
+  using socket = asio::basic_stream_socket<asio::ip::tcp, executor>;
+  using acceptor = asio::basic_socket_acceptor<asio::ip::tcp, executor>;
+  using resolver = asio::ip::basic_resolver<asio::ip::tcp, executor>;
+  using endpoint = asio::ip::tcp::endpoint;
+  using no_delay = asio::ip::tcp::no_delay;
+};
+
+using timer =
+    asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>, tcp::executor>;
+
+/// Every handler is of one of these types, so that asio's operations are compiled once. What captures no more than two
+/// pointers needs no memory.
+using completion = std::function<void(std::error_code)>;
+using transfer_completion = std::function<void(std::error_code, std::size_t)>;
 
 /// Asks the kernel for BBR, whose rate does not collapse on a lossy long path as CUBIC's does. False where it refuses.
 CAUSEWAY_DECL bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept;
@@ -1522,7 +1539,7 @@ class conversation : public std::enable_shared_from_this<conversation> {
   CAUSEWAY_DECL void end(const error& why);
 
   tcp::socket socket_;
-  asio::steady_timer timer_;
+  timer timer_;
   header_block header_;
   std::vector<std::byte> body_;
   std::deque<outgoing> queue_;
@@ -1568,7 +1585,7 @@ class dialer : public std::enable_shared_from_this<dialer> {
  private:
   tcp::resolver resolver_;
   tcp::socket socket_;
-  asio::steady_timer timer_;
+  timer timer_;
   endpoint target_;
   connect_handler connected_;
   failure_handler failed_;
@@ -1788,10 +1805,10 @@ CAUSEWAY_DECL void conversation::next(std::size_t limit, std::chrono::nanosecond
   framed_ = std::move(handler);
   arm_timer(patience);
   asio::async_read(socket_, asio::buffer(header_),
-                   [self = shared_from_this(), limit](std::error_code failure, std::size_t) {
+                   transfer_completion{[self = shared_from_this(), limit](std::error_code failure, std::size_t) {
                      if (failure) return self->end_with(failure);
                      self->read_body(limit);
-                   });
+                   }});
 }
 
 CAUSEWAY_DECL void conversation::say(frame_kind kind, std::uint64_t run_id, peer_index sender,
@@ -1846,9 +1863,9 @@ CAUSEWAY_DECL void conversation::arm_timer(std::chrono::nanoseconds patience) {
   timer_.cancel();
   if (patience == std::chrono::nanoseconds::max()) return;
   timer_.expires_after(patience);
-  timer_.async_wait([self = shared_from_this(), round = ++round_](std::error_code failure) {
+  timer_.async_wait(completion{[self = shared_from_this(), round = ++round_](std::error_code failure) {
     if (!failure && round == self->round_) self->end(fail(errc::timeout, self->remote(), "it said nothing in time"));
-  });
+  }});
 }
 
 CAUSEWAY_DECL void conversation::read_body(std::size_t limit) {
@@ -1859,10 +1876,10 @@ CAUSEWAY_DECL void conversation::read_body(std::size_t limit) {
   if (h->chunk_length > limit) return end(fail(errc::too_large, remote(), "its handshake is longer than allowed"));
   body_.resize(h->chunk_length);
   asio::async_read(socket_, asio::buffer(body_),
-                   [self = shared_from_this(), header = *h](std::error_code failure, std::size_t) {
+                   transfer_completion{[self = shared_from_this(), header = *h](std::error_code failure, std::size_t) {
                      if (failure) return self->end_with(failure);
                      self->deliver(header);
-                   });
+                   }});
 }
 
 CAUSEWAY_DECL void conversation::deliver(const frame_header& h) {
@@ -1876,14 +1893,14 @@ CAUSEWAY_DECL void conversation::deliver(const frame_header& h) {
 
 CAUSEWAY_DECL void conversation::write_front() {
   asio::async_write(socket_, asio::buffer(queue_.front().bytes),
-                    [self = shared_from_this()](std::error_code failure, std::size_t) {
+                    transfer_completion{[self = shared_from_this()](std::error_code failure, std::size_t) {
                       if (failure) return self->fall_silent(failure);
                       const auto then = std::move(self->queue_.front().then);
                       self->queue_.pop_front();
                       if (!self->queue_.empty()) self->write_front();
                       if (then && !self->over_) then();
                       if (self->queue_.empty() && self->last_words_) self->stop();
-                    });
+                    }});
 }
 
 CAUSEWAY_DECL void conversation::fall_silent(const std::error_code& failure) {
@@ -1960,9 +1977,9 @@ CAUSEWAY_DECL void dialer::retry(const std::error_code& failure) {
 CAUSEWAY_DECL void dialer::dial_later() {
   timer_.expires_after(pause_);
   pause_ = std::min(pause_ * 2, longest_pause);
-  timer_.async_wait([self = shared_from_this()](std::error_code stopped) {
+  timer_.async_wait(completion{[self = shared_from_this()](std::error_code stopped) {
     if (!stopped && self->connected_) self->dial();
-  });
+  }});
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
@@ -4070,9 +4087,9 @@ inline constexpr std::size_t shared_from_bytes = std::size_t{64} << 10U;
 /// Reads and writes as a non-blocking socket does: what cannot move now gives would_block, the end gives eof.
 class memory_stream {
  public:
-  using wake_socket = asio::local::stream_protocol::socket;
+  using wake_socket = asio::basic_stream_socket<asio::local::stream_protocol, tcp::executor>;
 
-  CAUSEWAY_DECL memory_stream(asio::any_io_executor executor, shared_rings rings, owned_descriptor socket);
+  CAUSEWAY_DECL memory_stream(tcp::executor executor, shared_rings rings, owned_descriptor socket);
 
   CAUSEWAY_DECL std::size_t send(const std::array<asio::const_buffer, 2>& from, std::error_code& failure);
   CAUSEWAY_DECL std::size_t receive(const std::array<asio::mutable_buffer, 2>& to, std::error_code& failure);
@@ -4102,13 +4119,13 @@ class memory_offer {
 
   /// Makes a memory and hands it to who offered. Fails where that is no process of this user on this machine and in this
   /// network namespace, or the machine has no memory left for it.
-  CAUSEWAY_DECL static result<std::unique_ptr<memory_stream>> take(std::uint64_t number, asio::any_io_executor executor);
+  CAUSEWAY_DECL static result<std::unique_ptr<memory_stream>> take(std::uint64_t number, tcp::executor executor);
 
   /// Tells the other side which name it is.
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
   /// The memory that the other side handed over, which it does before it says so: errc::not_found where none came.
-  CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> accept(asio::any_io_executor executor);
+  CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> accept(tcp::executor executor);
 
  private:
   memory_offer(owned_descriptor listening, std::uint64_t number) noexcept
@@ -4474,7 +4491,7 @@ class link {
 
   CAUSEWAY_DECL void start_reading();
 
-  /// One more stream; from now on it carries its share.
+  /// One more stream; from now on it carries its share. After say_goodbye it only says so, too.
   CAUSEWAY_DECL void add_stream(tcp::socket socket);
 
   CAUSEWAY_DECL void send(slot_index slot);
@@ -4793,7 +4810,7 @@ class engine {
 
   CAUSEWAY_DECL static std::string tenths(double s);
 
-  asio::steady_timer timer_;
+  timer timer_;
   time_point last_tick_;
 };
 
@@ -4833,7 +4850,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
   CAUSEWAY_DECL void fail(const std::error_code& failure);
 
   std::unique_ptr<tcp::acceptor> acceptor_;
-  asio::steady_timer pause_;
+  timer pause_;
   taken_handler taken_;
   failed_handler failed_;
   bool over_ = false;
@@ -4940,7 +4957,7 @@ class handshake_acceptor {
   /// Makes one more stream of a link that stands. `which.key` names the other side; `ours` is what we call ourselves there.
   CAUSEWAY_DECL void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours);
 
-  /// Nobody is let in any more. The rest is `lock_up`'s.
+  /// Nobody is let in any more, but for streams of links that are up. The rest is `lock_up`'s.
   void shut() noexcept { over_ = true; }
 
   /// Ends everything. Only when nobody runs the event loop any more.
@@ -4959,7 +4976,7 @@ class handshake_acceptor {
     std::shared_ptr<dialer> dialling;
     conversation_ptr who;
     std::string source;
-    asio::steady_timer deadline;
+    timer deadline;
     introduction us;
     introduction them;
     std::uint64_t serial = 0;  ///< chosen by us and not taken yet
@@ -5023,6 +5040,10 @@ class handshake_acceptor {
   // ---- one step of a conversation
 
   using step = void (handshake_acceptor::*)(const meeting_ptr&, const frame_header&, frame_body);
+
+  // Once nobody is let in any more, streams that the other side may have already still come to their link, which says
+  // goodbye on them: the other side waits for that on every stream.
+  CAUSEWAY_DECL [[nodiscard]] bool goes_on(const meeting& m) const;
 
   CAUSEWAY_DECL void expect(const meeting_ptr& m, step next);
 
@@ -5222,7 +5243,7 @@ class fabric_core final : public engine, private link_owner, private handshake_o
   bool telling_ = false;
   bool opened_ = false;
   std::atomic<std::thread::id> inside_;
-  asio::steady_timer wake_timer_;
+  timer wake_timer_;
   time_point wake_time_ = no_deadline;
   std::uint64_t wake_round_ = 0;
   side_thread aside_;  // last: what it runs refers to the rest
@@ -5342,7 +5363,7 @@ CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& w
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
-CAUSEWAY_DECL memory_stream::memory_stream(asio::any_io_executor executor, shared_rings rings, owned_descriptor socket)
+CAUSEWAY_DECL memory_stream::memory_stream(tcp::executor executor, shared_rings rings, owned_descriptor socket)
     : rings_{std::move(rings)}, socket_{std::move(executor), asio::local::stream_protocol{}, socket.get()} {
   (void)socket.release();
   rings_.close_descriptor();
@@ -5472,8 +5493,7 @@ CAUSEWAY_DECL result<memory_offer> memory_offer::make() {
   return memory_offer{std::move(listening), number};
 }
 
-CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> memory_offer::take(std::uint64_t number,
-                                                                        asio::any_io_executor executor) {
+CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> memory_offer::take(std::uint64_t number, tcp::executor executor) {
   owned_descriptor socket = make_socket();
   const auto connect = [&](const sockaddr* name, socklen_t length) { return ::connect(socket.get(), name, length); };
   if (socket.get() < 0 || !with_name(number, connect) || !is_ours(socket)) {
@@ -5484,7 +5504,7 @@ CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> memory_offer::take(std::uin
   return std::make_unique<memory_stream>(std::move(executor), std::move(rings), std::move(socket));
 }
 
-CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> memory_offer::accept(asio::any_io_executor executor) {
+CAUSEWAY_DECL result<std::unique_ptr<memory_stream>> memory_offer::accept(tcp::executor executor) {
   for (;;) {  // strangers may have connected, too; they end with the offer
     owned_descriptor socket{::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (socket.get() < 0) return fail(errc::not_found, "shared memory", "the other side took it, but handed none over");
@@ -5918,10 +5938,12 @@ CAUSEWAY_DECL void link::start_reading() {
 }
 
 CAUSEWAY_DECL void link::add_stream(tcp::socket socket) {
-  if (failure_ || reader_.drops()) return;
+  if (failure_) return;
   stream& s = take_socket(std::move(socket));
   read_some(s);
-  if (!failure_) write_some(s);
+  if (failure_) return;
+  // The other side has this stream, too, and takes a goodbye for one only if it comes on all.
+  reader_.drops() ? queue_goodbye(s) : write_some(s);
 }
 
 CAUSEWAY_DECL void link::send(slot_index slot) {
@@ -6075,11 +6097,11 @@ CAUSEWAY_DECL void link::arm_write(stream& s) {
     if (!s.memory->sleep_until_writable()) look_again(s);
     return;
   }
-  s.socket.async_wait(tcp::socket::wait_write, [this, &s](std::error_code failure) {
-    const std::lock_guard lock{shared_->mutex};
-    s.write_armed = false;
-    if (!failure) guarded([&] { write_some(s); });
-  });
+  s.socket.async_wait(tcp::socket::wait_write, completion{[this, &s](std::error_code failure) {
+                        const std::lock_guard lock{shared_->mutex};
+                        s.write_armed = false;
+                        if (!failure) guarded([&] { write_some(s); });
+                      }});
 }
 
 CAUSEWAY_DECL bool link::next_frame(stream& s) {
@@ -6159,11 +6181,11 @@ CAUSEWAY_DECL void link::arm_read(stream& s) {
     if (!s.memory->sleep_until_readable()) look_again(s);
     return;
   }
-  s.socket.async_wait(tcp::socket::wait_read, [this, &s](std::error_code failure) {
-    const std::lock_guard lock{shared_->mutex};
-    s.read_armed = false;
-    if (!failure) guarded([&] { read_some(s); });
-  });
+  s.socket.async_wait(tcp::socket::wait_read, completion{[this, &s](std::error_code failure) {
+                        const std::lock_guard lock{shared_->mutex};
+                        s.read_armed = false;
+                        if (!failure) guarded([&] { read_some(s); });
+                      }});
 }
 
 CAUSEWAY_DECL bool link::parse_staged(stream& s) {
@@ -6291,23 +6313,23 @@ CAUSEWAY_DECL bool link::hear_memory(stream& s, const frame_header& h) {
 
 CAUSEWAY_DECL void link::arm_wake(stream& s) {
   ++s.wakes;
-  s.memory->socket().async_wait(memory_stream::wake_socket::wait_read, [this, &s](std::error_code failure) {
-    const std::lock_guard lock{shared_->mutex};
-    --s.wakes;
-    if (failure || !s.open) return;
-    s.memory->hear();
-    if (!s.memory->gone()) arm_wake(s);
-    look_into_memory(s);
-  });
+  s.memory->socket().async_wait(memory_stream::wake_socket::wait_read, completion{[this, &s](std::error_code failure) {
+                                  const std::lock_guard lock{shared_->mutex};
+                                  --s.wakes;
+                                  if (failure || !s.open) return;
+                                  s.memory->hear();
+                                  if (!s.memory->gone()) arm_wake(s);
+                                  look_into_memory(s);
+                                }});
 }
 
 CAUSEWAY_DECL void link::look_again(stream& s) {
   ++s.wakes;
-  asio::post(s.memory->socket().get_executor(), [this, &s] {
-    const std::lock_guard lock{shared_->mutex};
-    --s.wakes;
-    if (s.open) look_into_memory(s);
-  });
+  asio::post(s.memory->socket().get_executor(), std::function<void()>{[this, &s] {
+               const std::lock_guard lock{shared_->mutex};
+               --s.wakes;
+               if (s.open) look_into_memory(s);
+             }});
 }
 
 CAUSEWAY_DECL void link::look_into_memory(stream& s) {
@@ -6372,13 +6394,13 @@ CAUSEWAY_DECL void event_loop::start() {
 
 CAUSEWAY_DECL void event_loop::wake() {
   if (!trainer_waits_) return;
-  asio::post(*io_, [] {});
+  asio::post(*io_, std::function<void()>{[] {}});
   trainer_turn_.notify_all();
 }
 
 CAUSEWAY_DECL void event_loop::stop(std::unique_lock<std::mutex>& lock) {
   stopping_ = true;
-  asio::post(*io_, [] {});  // in case it is inside the loop
+  asio::post(*io_, std::function<void()>{[] {}});  // in case it is inside the loop
   background_turn_.notify_all();
   lock.unlock();
   if (background_.joinable()) background_.join();
@@ -6544,7 +6566,7 @@ CAUSEWAY_DECL void engine::time_out(slot_index slot) {
 
 CAUSEWAY_DECL void engine::arm_timer() {
   timer_.expires_after(shared_.options.heartbeat);
-  timer_.async_wait([this](std::error_code failure) {
+  timer_.async_wait(completion{[this](std::error_code failure) {
     if (failure) return;
     const std::lock_guard lock{shared_.mutex};
     if (loop_.stopping()) return;
@@ -6555,7 +6577,7 @@ CAUSEWAY_DECL void engine::arm_timer() {
     tick(now - last_tick_);
     last_tick_ = now;
     arm_timer();
-  });
+  }});
 }
 
 CAUSEWAY_DECL std::string engine::tenths(double s) {
@@ -6607,9 +6629,9 @@ CAUSEWAY_DECL void accepting::stop() {
 CAUSEWAY_DECL void accepting::fail(const std::error_code& failure) {
   failed_(failure.message());
   pause_.expires_after(pause);
-  pause_.async_wait([self = shared_from_this()](std::error_code stopped) {
+  pause_.async_wait(completion{[self = shared_from_this()](std::error_code stopped) {
     if (!stopped) self->start();
-  });
+  }});
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
@@ -6725,10 +6747,10 @@ CAUSEWAY_DECL auto handshake_acceptor::start_meeting() -> meeting_ptr {
   const auto m = std::make_shared<meeting>(*io_);
   meetings_.insert(m);
   m->deadline.expires_after(options_.handshake);
-  m->deadline.async_wait([this, m](std::error_code failure) {
+  m->deadline.async_wait(completion{[this, m](std::error_code failure) {
     const std::lock_guard lock{*mutex_};
     if (!failure) give_up(m, fail(errc::timeout, name_of(*m), "the handshake was not over in time"));
-  });
+  }});
   return m;
 }
 
@@ -6918,10 +6940,12 @@ CAUSEWAY_DECL void handshake_acceptor::hand_over_stream(const meeting_ptr& m) {
   owner_->take_stream(*m->stream, std::move(socket));
 }
 
+CAUSEWAY_DECL bool handshake_acceptor::goes_on(const meeting& m) const { return !m.over && (!over_ || m.stream); }
+
 CAUSEWAY_DECL void handshake_acceptor::expect(const meeting_ptr& m, step next) {
   m->who->next(options_.first_frames, options_.frame, [this, m, next](const frame_header& h, frame_body body) {
     const std::lock_guard lock{*mutex_};
-    if (!m->over && !over_) (this->*next)(m, h, body);
+    if (goes_on(*m)) (this->*next)(m, h, body);
   });
 }
 
@@ -6931,7 +6955,7 @@ CAUSEWAY_DECL void handshake_acceptor::say(const meeting_ptr& m, frame_kind kind
   if (then) {
     locked = [this, m, then] {
       const std::lock_guard lock{*mutex_};
-      if (!m->over && !over_) then();
+      if (goes_on(*m)) then();
     };
   }
   m->who->say(kind, options_.run_id, 0, body, std::move(locked));
@@ -7115,10 +7139,10 @@ CAUSEWAY_DECL void fabric_core::close() {
 }
 
 CAUSEWAY_DECL void fabric_core::in_loop(std::function<void()> what) {
-  asio::post(loop_.io(), [this, call = std::move(what)] {
-    const std::lock_guard lock{shared_.mutex};
-    if (!closed_) call();
-  });
+  asio::post(loop_.io(), std::function<void()>{[this, call = std::move(what)] {
+               const std::lock_guard lock{shared_.mutex};
+               if (!closed_) call();
+             }});
 }
 
 CAUSEWAY_DECL std::uint64_t fabric_core::make_incarnation() const {
@@ -7196,14 +7220,14 @@ CAUSEWAY_INLINE void fabric_core::unreachable(const std::string& where, const er
 
 CAUSEWAY_DECL void fabric_core::arm_wake() {
   wake_timer_.expires_at(to_standard(wake_time_, shared_.clock.now()));
-  wake_timer_.async_wait([this, round = wake_round_](std::error_code failure) {
+  wake_timer_.async_wait(completion{[this, round = wake_round_](std::error_code failure) {
     const std::lock_guard lock{shared_.mutex};
     if (failure || closed_ || round != wake_round_) return;
     if (shared_.clock.now() < wake_time_) return arm_wake();
     tell({{}, [this, round](fabric_events& to) {
             if (round == wake_round_) to.on_wake();
           }});
-  });
+  }});
 }
 
 CAUSEWAY_DECL bool fabric_core::stands(const std::string& where) const {
@@ -7232,7 +7256,7 @@ CAUSEWAY_DECL bool fabric_core::kernel_has_bbr() {
   if (!has_bbr_) {
     tcp::socket probe{loop_.io()};
     std::error_code failure;
-    probe.open(tcp::v4(), failure);
+    probe.open(asio::ip::tcp::v4(), failure);
     has_bbr_ = options_.transport.bbr && !failure && ask_for_bbr(probe);
   }
   return *has_bbr_;
@@ -9006,7 +9030,7 @@ CAUSEWAY_DECL void mesh_builder::start_link(peer_index peer, const conversation_
 CAUSEWAY_DECL bool mesh_builder::kernel_has_bbr() {
   tcp::socket probe{*io_};
   std::error_code failure;
-  probe.open(tcp::v4(), failure);
+  probe.open(asio::ip::tcp::v4(), failure);
   return options_->transport.bbr && !failure && ask_for_bbr(probe);
 }
 
@@ -9363,7 +9387,7 @@ CAUSEWAY_DECL void join_session::introduce(const conversation_ptr& who) {
   }
   tcp::socket probe{mesh_.io()};
   std::error_code failure;
-  probe.open(tcp::v4(), failure);
+  probe.open(asio::ip::tcp::v4(), failure);
   const hello said{options_->model_hash, options_->wanted_index.value_or(any_index), options_->announce,
                    announced_port(*options_, own_),
                    static_cast<std::uint8_t>(options_->transport.bbr && !failure && ask_for_bbr(probe))};
@@ -13308,6 +13332,22 @@ inline std::vector<index_range> padding_of(std::span<const parameter_segment> se
   }
   return padding;
 }
+
+/// One value for each parameter, padding included, in pieces that may lie apart; in the order of the flat buffer.
+struct parameter_row {
+  std::vector<std::span<float>> pieces;
+
+  /// Calls `f` with what there is of `count` values from `begin` on, piece by piece.
+  template <class F>
+  void visit(std::size_t begin, std::size_t count, F&& f) const {
+    for (const std::span<float> piece : pieces) {
+      const std::size_t from = std::min(begin, piece.size());
+      const std::size_t size = std::min(count, piece.size() - from);
+      if (size > 0) f(piece.subspan(from, size));
+      begin -= from, count -= size;
+    }
+  }
+};
 
 /// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
 /// have one size.

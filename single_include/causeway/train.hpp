@@ -6827,6 +6827,41 @@ struct operand {
   }
 };
 
+/// Brings a block of an operand towards the caches, a few lines at a time, while other things are computed. Hardware does
+/// not see such a block coming: it consists of many short pieces that are far apart.
+class fetch_ahead {
+ public:
+  fetch_ahead() = default;
+  template <class In>
+  fetch_ahead(operand<In> source, std::int64_t lanes, std::int64_t depth) noexcept
+      : piece_{reinterpret_cast<const char*>(source.data)},
+        pitch_{std::max(source.lane_stride, source.depth_stride) * static_cast<std::int64_t>(sizeof(In))},
+        length_{(source.lane_stride == 1 ? lanes : depth) * static_cast<std::int64_t>(sizeof(In))},
+        pieces_{source.lane_stride == 1 ? depth : lanes} {}
+
+  /// Left to fetch.
+  [[nodiscard]] std::int64_t lines() const noexcept { return pieces_ * divide_up(length_, line) - at_ / line; }
+
+  void fetch(std::int64_t count) noexcept {
+    for (; count > 0 && pieces_ > 0; --count) {
+      __builtin_prefetch(piece_ + at_, 0, 2);
+      at_ += line;
+      if (at_ < length_) continue;
+      at_ = 0;
+      piece_ += pitch_;
+      --pieces_;
+    }
+  }
+
+ private:
+  static constexpr std::int64_t line = 64;
+  const char* piece_ = nullptr;
+  std::int64_t pitch_ = 0;   ///< bytes between two pieces
+  std::int64_t length_ = 0;  ///< bytes of a piece
+  std::int64_t pieces_ = 0;  ///< left
+  std::int64_t at_ = 0;      ///< in the piece
+};
+
 /// A panel of A for Tile: packed as strips of B are, as wide as it has lanes, unless the tile packs its panels otherwise.
 template <class Tile, class In>
 void pack_panel(operand<In> source, int lanes, std::int64_t depth, typename Tile::packed* out) {
@@ -7481,7 +7516,7 @@ struct avx512_tile_base : tile_defaults {
 struct avx512_tile : avx512_tile_base {
   using packed = float;
   static constexpr int depth_step = 1;
-  static constexpr block_sizes blocks{384, 224, 1536};
+  static constexpr block_sizes blocks{384, 256, 1536};
 
   template <class In>
   static void pack(operand<In> source, int lanes, std::int64_t depth, int width, packed* out) {
@@ -7580,7 +7615,7 @@ struct avx512_pairs {
 struct avx512_bf16_tile : avx512_tile_base {
   using packed = std::uint32_t;
   static constexpr int depth_step = 2;
-  static constexpr block_sizes blocks{768, 224, 1536};
+  static constexpr block_sizes blocks{768, 256, 1536};
 
   static void pack(operand<bf16> source, int lanes, std::int64_t depth, int width, packed* out) {
     using packing = avx512_packing<avx512_pairs, bf16, packed>;
@@ -8260,11 +8295,16 @@ class packed_product {
   /// Elements between two panels of A. Packing may write up to a vector beyond a panel.
   [[nodiscard]] std::int64_t panel_size() const noexcept { return round_up(Tile::rows * steps(depth_), 16) + 16; }
   [[nodiscard]] std::int64_t strip_size() const noexcept { return Tile::columns * steps(depth_); }
+  /// Of B: all of a block where several blocks of rows need them, else one, which then stays in the first caches.
+  [[nodiscard]] std::int64_t kept_strips() const noexcept { return share_height() <= rows_ ? 1 : strips(columns_); }
+  [[nodiscard]] packed* kept_strip(packed* b, std::int64_t j) const noexcept {
+    return b + (kept_strips() == 1 ? 0 : j) * strip_size();
+  }
   [[nodiscard]] std::size_t a_bytes() const noexcept {
     return round_to_line(static_cast<std::size_t>(panels(rows_) * panel_size()) * sizeof(packed));
   }
   [[nodiscard]] std::size_t b_bytes() const noexcept {
-    return round_to_line(static_cast<std::size_t>(strips(columns_) * strip_size()) * sizeof(packed));
+    return round_to_line(static_cast<std::size_t>(kept_strips() * strip_size()) * sizeof(packed));
   }
   [[nodiscard]] static constexpr std::size_t tile_bytes() noexcept {
     return round_to_line(sizeof(float) * Tile::rows * Tile::columns);
@@ -8287,6 +8327,7 @@ class packed_product {
     std::int64_t ld_partial;
     std::int64_t column;  ///< of the current block of columns
     std::int64_t width;
+    std::int64_t from;   ///< where the current block of k starts
     std::int64_t depth;  ///< of the current block of k
     bool first;          ///< block of k
     bool last;
@@ -8326,58 +8367,84 @@ class packed_product {
   }
 
   void column_block(place& at) {
-    std::int64_t from = 0;
+    at.from = 0;
     do {
-      at.depth = std::min(depth_, args_.k - from);
-      at.first = from == 0;
-      at.last = from + at.depth >= args_.k;
-      pack<pieces::strips>(right_operand(args_).at(at.column, from), at.width, strips(at.width), at.depth, strip_size(),
-                           at.b);
+      at.depth = std::min(depth_, args_.k - at.from);
+      at.first = at.from == 0;
+      at.last = at.from + at.depth >= args_.k;
       for (std::int64_t row = at.rows.begin; row < at.rows.end; row += rows_) {
         const std::int64_t height = std::min(rows_, at.rows.end - row);
-        pack<pieces::panels>(left_operand(args_).at(row, from), height, panels(height), at.depth, panel_size(), at.a);
+        pack_panels(left_operand(args_).at(row, at.from), height, at.depth, at.a);
         row_block(at, row, height);
       }
-      from += at.depth;
-    } while (from < args_.k);
+      at.from += at.depth;
+    } while (at.from < args_.k);
   }
-
-  enum class pieces { panels, strips };  ///< of A, of B
 
   /// Values of k that are packed at a time where lanes follow each other in memory.
   static constexpr std::int64_t chunk_depth = Tile::depth_step < 8 ? 8 * Tile::depth_step : Tile::depth_step;
 
-  /// Packs `count` panels, `size` elements apart. Where lanes follow each other in memory, a few steps at a time of all
-  /// panels: memory is then read along rows, not in short pieces from many pages.
-  template <pieces Kind>
-  void pack(operand<In> source, std::int64_t lanes, unsigned count, std::int64_t depth, std::int64_t size, packed* out) {
+  /// Packs a block of A. Where lanes follow each other in memory, a few steps at a time of all panels: memory is then read
+  /// along rows, not in short pieces from many pages.
+  void pack_panels(operand<In> source, std::int64_t lanes, std::int64_t depth, packed* out) {
     const std::int64_t chunk = source.lane_stride == 1 ? chunk_depth : depth;
     for (std::int64_t p = 0; p < depth; p += chunk) {
-      for (unsigned i = 0; i < count; ++i) {
-        const index_range part = Kind == pieces::strips ? strip(lanes, i) : panel(lanes, i);
+      for (unsigned i = 0; i < panels(lanes); ++i) {
+        const index_range part = panel(lanes, i);
         const int used = static_cast<int>(part.size());
-        const std::int64_t now = std::min(chunk, depth - p);
-        if constexpr (Kind == pieces::strips) {
-          Tile::pack(source.at(part.begin, p), used, now, Tile::columns, out + i * size + steps(p) * Tile::columns);
-        } else {
-          pack_panel<Tile>(source.at(part.begin, p), used, now, out + i * size + steps(p) * used);
-        }
+        pack_panel<Tile>(source.at(part.begin, p), used, std::min(chunk, depth - p),
+                         out + i * panel_size() + steps(p) * used);
       }
     }
   }
 
+  /// Strip `j` of the current block of B.
+  [[nodiscard]] operand<In> strip_source(const place& at, unsigned j) const noexcept {
+    return right_operand(args_).at(at.column + j * Tile::columns, at.from);
+  }
+
+  /// Whether an operand with so many lanes is more than a second cache holds. Fetching one that is there already costs 3 %.
+  [[nodiscard]] bool is_far(std::int64_t lanes) const noexcept {
+    return lanes * args_.k * static_cast<std::int64_t>(sizeof(In)) > (std::int64_t{1} << 20);
+  }
+
+  /// The block of A that is packed after the one at `row`: the next rows, or the first ones of the next block of k.
+  [[nodiscard]] fetch_ahead next_panels(const place& at, std::int64_t row) const noexcept {
+    const bool below = row + rows_ < at.rows.end;
+    const std::int64_t from = below ? at.from : at.from + at.depth;
+    if (from >= args_.k || !is_far(args_.m)) return {};
+    row = below ? row + rows_ : at.rows.begin;
+    return {left_operand(args_).at(row, from), std::min(rows_, at.rows.end - row), std::min(depth_, args_.k - from)};
+  }
+
+  /// The first block of rows packs B, strip by strip, each right before it is used. What is packed next is fetched from
+  /// memory a little before every tile, while the multipliers are busy.
   void row_block(const place& at, std::int64_t row, std::int64_t height) {
+    const bool packs = row == at.rows.begin;
+    const std::int64_t tiles = panels(height);
+    fetch_ahead next_a = next_panels(at, row);
+    const std::int64_t lines_of_a = divide_up(next_a.lines(), tiles * strips(at.width));
     for (unsigned j = 0; j < strips(at.width); ++j) {
-      for (unsigned i = 0; i < panels(height); ++i) {
+      packed* const b = kept_strip(at.b, j);
+      fetch_ahead next_b;
+      if (packs) {
+        const index_range part = strip(at.width, j);
+        Tile::pack(strip_source(at, j), static_cast<int>(part.size()), at.depth, Tile::columns, b);
+        if (j + 1 < strips(at.width) && is_far(args_.n))
+          next_b = {strip_source(at, j + 1), strip(at.width, j + 1).size(), at.depth};
+      }
+      const std::int64_t lines_of_b = divide_up(next_b.lines(), tiles);
+      for (unsigned i = 0; i < tiles; ++i) {
+        next_a.fetch(lines_of_a);
+        next_b.fetch(lines_of_b);
         const index_range part = panel(height, i);
-        tile(at, row + part.begin, static_cast<int>(part.size()), j, at.a + i * panel_size());
+        tile(at, row + part.begin, static_cast<int>(part.size()), j, at.a + i * panel_size(), b);
       }
     }
   }
 
   /// One tile: the last block of k finishes C where there is more to do than to sum.
-  void tile(const place& at, std::int64_t row, int height, unsigned index, const packed* a) {
-    const packed* b = at.b + index * strip_size();
+  void tile(const place& at, std::int64_t row, int height, unsigned index, const packed* a, const packed* b) {
     const index_range columns = strip(at.width, index);
     float* sums = at.partial + (row - at.rows.begin) * at.ld_partial + columns.begin;
     if (at.last && !plain_) {
@@ -8952,6 +9019,22 @@ inline std::vector<index_range> padding_of(std::span<const parameter_segment> se
   }
   return padding;
 }
+
+/// One value for each parameter, padding included, in pieces that may lie apart; in the order of the flat buffer.
+struct parameter_row {
+  std::vector<std::span<float>> pieces;
+
+  /// Calls `f` with what there is of `count` values from `begin` on, piece by piece.
+  template <class F>
+  void visit(std::size_t begin, std::size_t count, F&& f) const {
+    for (const std::span<float> piece : pieces) {
+      const std::size_t from = std::min(begin, piece.size());
+      const std::size_t size = std::min(count, piece.size() - from);
+      if (size > 0) f(piece.subspan(from, size));
+      begin -= from, count -= size;
+    }
+  }
+};
 
 /// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
 /// have one size.
@@ -11887,21 +11970,39 @@ struct encode_bits {
   using f32x16 = kernels::detail::f32x16;
   using i32x16 = kernels::detail::i32x16;
 
+  static constexpr std::int64_t group = 8;
+
+  /// The scales of a group of buckets first, then their codes: a bucket's codes have to wait for its scale, which is a long
+  /// chain of operations that other scales can overlap with.
   CAUSEWAY_ALWAYS_INLINE static void run(bits_task t) {
     const std::int64_t bucket = t.options.bucket;
-    for (std::int64_t b = 0; b * bucket < t.count; ++b) {
-      const float* const x = t.x + b * bucket;
-      const std::int64_t length = std::min(bucket, t.count - b * bucket);
-      const float largest = t.options.scale == bucket_scale::max ? largest_magnitude(x, length)
-                                                                 : root_mean_square(x, length) * levels::best_top[Bits - 1];
-      const float scale = store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
-      std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
-      if (Stochastic || t.options.scale == bucket_scale::rms) {
-        encode_bucket<true>(x, codes, length, scale, t.key);
-      } else {
-        encode_bucket<false>(x, codes, length, scale, t.key);  // rounds to no level beyond the largest value's
+    const std::int64_t buckets = (t.count + bucket - 1) / bucket;
+    for (std::int64_t first = 0; first < buckets; first += group) {
+      const std::int64_t end = std::min(first + group, buckets);
+      float scales[group];
+      for (std::int64_t b = first; b < end; ++b) scales[b - first] = find_scale(t, b);
+      for (std::int64_t b = first; b < end; ++b) {
+        const float* const x = t.x + b * bucket;
+        std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
+        const std::int64_t length = std::min(bucket, t.count - b * bucket);
+        const float scale = scales[b - first];
+        if (Stochastic || t.options.scale == bucket_scale::rms) {
+          encode_bucket<true>(x, codes, length, scale, t.key);
+        } else {
+          encode_bucket<false>(x, codes, length, scale, t.key);  // rounds to no level beyond the largest value's
+        }
       }
     }
+  }
+
+ private:
+  CAUSEWAY_ALWAYS_INLINE static float find_scale(const bits_task& t, std::int64_t b) {
+    const std::int64_t bucket = t.options.bucket;
+    const float* const x = t.x + b * bucket;
+    const std::int64_t length = std::min(bucket, t.count - b * bucket);
+    const float largest = t.options.scale == bucket_scale::max ? largest_magnitude(x, length)
+                                                               : root_mean_square(x, length) * levels::best_top[Bits - 1];
+    return store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
   }
 
   /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.
@@ -24673,12 +24774,19 @@ CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::sp
 CAUSEWAY_DECL void scatter(const fragment& f, std::span<const float> row, std::span<float> all);
 
 /// `cut(segments, length)`: the fragments of a buffer of `length` values; errc::invalid_argument where the options do not
-/// fit the model. `single`: there is always just one.
+/// fit the model. `single`: there is always just one. `by_block`, where there is such a member: `cut` may be told how many
+/// blocks the whole model has, whose part it is given; the fragments are then those of the whole, some of them empty here.
 template <class F>
 concept Fragments = F::decides == part::fragments&& requires(const F& f, std::span<const parameter_segment> segments,
                                                              std::size_t length) {
   { f.cut(segments, length) } -> std::same_as<result<std::vector<fragment>>>;
   {bool{F::single}};
+};
+
+/// Whether every block of the model is in one fragment, whichever blocks are here.
+template <Fragments F>
+inline constexpr bool by_block = requires {
+  F::by_block;
 };
 
 namespace detail {
@@ -24711,16 +24819,20 @@ struct whole {
 
 /// Whole transformer blocks together; what is not in a block (embeddings, last norm, head) is the first fragment. Strided
 /// fragments hold every n-th block, so that all depths of the network are fresh at all times (Streaming DiLoCo's choice,
-/// with 3 blocks a fragment); consecutive ones hold neighbours.
+/// with 3 blocks a fragment); consecutive ones hold neighbours. Stages of one model have the same fragments, each the part
+/// of them that lies in it.
 template <bool Strided>
 struct blocks {
   static constexpr part decides = part::fragments;
   static constexpr bool single = false;
+  static constexpr bool by_block = true;
 
   std::uint32_t per_fragment = 3;
 
-  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const {
-    const std::size_t count = detail::blocks_of(segments);
+  /// `of_model`: blocks of the whole model; 0: what is here is that.
+  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length,
+                                                  std::size_t of_model = 0) const {
+    const std::size_t count = of_model > 0 ? of_model : detail::blocks_of(segments);
     if (per_fragment == 0 || count == 0) {
       return fail(errc::invalid_argument, "fragments",
                   count == 0 ? "the model has no blocks to cut at; use axis::whole or axis::balanced"
@@ -30809,6 +30921,7 @@ struct round_mix {
   bool wants_mean_shared = false;  ///< outer optimizer
   bool linear_outer = true;        ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
+  bool by_block = true;            ///< fragments: every block is in one, or all are
   bool trigger_talks = false;      ///< trigger: to all peers, after exchanges
   bool watches_movement = false;   ///< trigger
   bool keeps_local = false;        ///< participation
@@ -30888,13 +31001,15 @@ constexpr bool prepares_anew(round_mix m) {
 }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
-/// these, of which every exchange is waited for. A residual is of the rows that a peer sent, and stays there, in memory of
-/// its own or in the live parameters. Factors that an exchange remembers are those of a stage: they are forgotten where its
-/// holders have not the same, which gradients can do in any step.
+/// these, in fragments of whole blocks, which are the same ones for all stages. A residual is of the rows that a peer sent,
+/// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
+/// the live parameters. Factors that an exchange remembers are those of a stage: they are forgotten where its holders have
+/// not the same, which gradients can do in any step. The context's mean has no memory of several rows.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || !m.everybody || !m.waits_at_once) return false;
-  if (m.before_inner_step) return m.single && m.bit_parity && !m.accumulates;
-  return !keeps_factors && (m.single || (!m.anchored && !m.by_context));
+  if (!elastic(m) || !m.everybody || m.waits_a_round) return false;
+  if (m.before_inner_step) return m.single && m.waits_at_once && m.bit_parity && !m.accumulates;
+  const bool stays = m.waits_at_once || !m.residual_in_parameters;
+  return !keeps_factors && m.by_block && stays && (m.single || !m.by_context);
 }
 
 }  // namespace rules
@@ -30959,6 +31074,7 @@ struct round_rules {
                                  .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
                                  .linear_outer = optim::is_linear<outer_axis>,
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
+                                 .by_block = fragments_axis::single || axis::by_block<fragments_axis>,
                                  .trigger_talks = detail::follows_speed<trigger_axis>,
                                  .watches_movement = trigger_axis::watches_movement,
                                  .keeps_local = participation_axis::keeps_local,
@@ -31042,15 +31158,15 @@ class block_rows {
  public:
   explicit block_rows(Core& core) : core_{core} {}
 
-  /// One value for each parameter, padding included; the shared parameters first: where parameters themselves are
-  /// exchanged, their last means. None where gradients are, since the live parameters are the shared ones.
-  [[nodiscard]] std::vector<std::span<float>> all() const {
-    std::vector<std::span<float>> rows;
+  /// The shared parameters first: where parameters themselves are exchanged, their last means. None where gradients are,
+  /// since the live parameters are the shared ones.
+  [[nodiscard]] std::vector<parameter_row> all() const {
+    std::vector<parameter_row> rows;
     if constexpr (Core::content_type::anchored) {
-      rows.emplace_back(core_.rows.anchor());
-      for (const std::span<float> row : of_outer(core_.rows.anchor().size())) rows.push_back(row);
+      rows.push_back({{core_.rows.anchor()}});
+      for (const std::size_t part : rows_of_outer()) rows.push_back(of_outer(part));
     } else if constexpr (Core::keeps_means) {
-      for (auto& means : core_.rows.means()) rows.emplace_back(means);
+      for (auto& means : core_.rows.means()) rows.push_back({{means}});
     }
     return rows;
   }
@@ -31058,17 +31174,22 @@ class block_rows {
   /// The model of `ctx` has another part than `before`, and its parameters are there. What was kept of those that stayed
   /// goes with them; of new ones the shared parameters are the live ones, and the optimizer's state is as when it begins.
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) const {
-    if constexpr (!Core::content_type::before_inner_step) divide_rows(ctx, before);
+    std::vector<std::vector<float>> old;
+    if constexpr (!Core::content_type::before_inner_step) {
+      for (const parameter_row& row : all()) old.push_back(copy_of(row));
+      begin_shared(ctx);
+    }
     if constexpr (Core::content_type::sums_updates) {
       core_.rows.updates().assign(ctx.parameters().size(), 0.0F);
       CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
     }
-    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_TRY(core_.cut(ctx));
     for (std::size_t i = 0; i < core_.states.size(); ++i) {
-      core_.states[i].residual.clear();
-      core_.states[i].next_residual.clear();
+      drop_own(core_.states[i]);
       CAUSEWAY_TRY(core_.prepare(ctx, i));
+      if constexpr (Core::content_type::anchored) reset_outer(core_.states[i]);
     }
+    if constexpr (!Core::content_type::before_inner_step) keep_common(old, before, ctx.view().segments);
     return {};
   }
 
@@ -31088,51 +31209,89 @@ class block_rows {
   }
 
  private:
-  using bytes = std::span<std::byte>;
+  using state = typename Core::state;
 
-  void divide_rows(auto& ctx, std::span<const parameter_segment> before) const {
-    std::vector<std::vector<float>> old;
-    for (const std::span<float> row : all()) old.emplace_back(row.begin(), row.end());
+  void begin_shared(auto& ctx) const {
     if constexpr (Core::content_type::anchored) {
       const auto live = ctx.parameters();
       core_.rows.anchor().assign(live.begin(), live.end());
-      reset_outer(core_.states.front().outer, old.front().size(), live.size());
     } else {
       core_.rows.found_means(ctx);
     }
+  }
+
+  void keep_common(const std::vector<std::vector<float>>& old, std::span<const parameter_segment> before,
+                   std::span<const parameter_segment> now) const {
     const auto rows = all();
-    for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
+    for_common_pieces(before, now, [&](const parameter_segment& from, const parameter_segment& to) {
       for (std::size_t r = 0; r < rows.size(); ++r) {
-        std::copy_n(old[r].begin() + from.offset, from.size(), rows[r].begin() + to.offset);
+        auto value = old[r].begin() + from.offset;
+        rows[r].visit(static_cast<std::size_t>(to.offset), static_cast<std::size_t>(to.size()),
+                      [&](std::span<float> piece) {
+                        std::copy_n(value, piece.size(), piece.begin());
+                        value += static_cast<std::ptrdiff_t>(piece.size());
+                      });
       }
     });
   }
 
-  [[nodiscard]] static bool is_row(const bytes& part, std::size_t length) { return part.size() == length * sizeof(float); }
+  /// What belongs to the rows that this peer sent, or was about to.
+  void drop_own(state& s) const {
+    s.cancel();
+    s.residual.clear();
+    s.next_residual.clear();
+    s.pending = s.begun = false;
+    if constexpr (!Core::keeps_factors && Core::recipe_type::traits.stateful) s.exchange.emplace(core_.recipe.make(s.part));
+  }
 
-  [[nodiscard]] std::vector<std::span<float>> of_outer(std::size_t length) const {
+  [[nodiscard]] static std::vector<float> copy_of(const parameter_row& row) {
+    std::vector<float> values;
+    for (const std::span<float> piece : row.pieces) values.insert(values.end(), piece.begin(), piece.end());
+    return values;
+  }
+
+  /// Which parts of an outer optimizer's state have a value for each parameter: those that are as long as what it is for.
+  [[nodiscard]] std::vector<std::size_t> rows_of_outer() const {
+    constexpr std::size_t length = 1021;  // which no count of steps is
+    outer_type outer = core_.outer;
+    outer.reset(static_cast<std::int64_t>(length));
     membership::image_collector parts;
-    parts(core_.states.front().outer);
-    std::vector<std::span<float>> rows;
-    for (const bytes& part : parts.parts()) {
-      if (is_row(part, length)) rows.emplace_back(reinterpret_cast<float*>(part.data()), length);
+    parts(outer);
+    std::vector<std::size_t> rows;
+    for (std::size_t p = 0; p < parts.parts().size(); ++p) {
+      if (parts.parts()[p].size() == length * sizeof(float)) rows.push_back(p);
     }
     return rows;
   }
 
-  /// Rows as at the beginning; what is no row, such as a count of steps, stays.
-  static void reset_outer(outer_type& outer, std::size_t from, std::size_t to) {
-    membership::image_collector was;
-    was(outer);
-    std::vector<std::vector<std::byte>> kept;
-    for (const bytes& part : was.parts()) kept.emplace_back(part.begin(), part.end());
-    outer.reset(static_cast<std::int64_t>(to));
-    membership::image_collector is;
-    is(outer);
-    for (std::size_t p = 0; p < kept.size(); ++p) {
-      if (kept[p].size() == is.parts()[p].size() && kept[p].size() != from * sizeof(float))
-        std::copy(kept[p].begin(), kept[p].end(), is.parts()[p].begin());
+  /// Of all fragments, in the order of the parameters.
+  [[nodiscard]] parameter_row of_outer(std::size_t part) const {
+    std::map<std::int64_t, std::span<float>> pieces;  // by where they begin
+    for (state& s : core_.states) {
+      membership::image_collector parts;
+      parts(s.outer);
+      auto* values = reinterpret_cast<float*>(parts.parts()[part].data());
+      for (const index_range r : s.cut->ranges) {
+        pieces[r.begin] = {values, static_cast<std::size_t>(r.size())};
+        values += r.size();
+      }
     }
+    parameter_row row;
+    for (const auto& [begin, piece] : pieces) row.pieces.push_back(piece);
+    return row;
+  }
+
+  /// Rows as at the beginning; what is no row, such as a count of steps, stays.
+  void reset_outer(state& s) const {
+    membership::image_collector was;
+    was(s.outer);
+    std::vector<std::vector<std::byte>> kept;
+    for (const std::span<std::byte> part : was.parts()) kept.emplace_back(part.begin(), part.end());
+    for (const std::size_t row : rows_of_outer()) kept[row].clear();
+    s.outer.reset(static_cast<std::int64_t>(s.size()));
+    membership::image_collector is;
+    is(s.outer);
+    for (std::size_t p = 0; p < kept.size(); ++p) std::copy(kept[p].begin(), kept[p].end(), is.parts()[p].begin());
   }
 
   Core& core_;
@@ -32373,7 +32532,7 @@ class every_step {
   }
 
   // Where blocks of the model move between peers: nothing is kept for a parameter.
-  [[nodiscard]] std::vector<std::span<float>> block_rows() requires(traits.moves_with_blocks) { return {}; }
+  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) { return {}; }
   result<void> divide(auto&, std::span<const parameter_segment>) requires(traits.moves_with_blocks) { return {}; }
 
   [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return {}; }
@@ -33244,7 +33403,7 @@ struct round_state {
     counts.resize(wants_counts ? row.size() : 0);
     CAUSEWAY_TRY(ctx.rows().zero(counts));
     if constexpr (!axis::by_context<Recipe>) {
-      if (terms.members.size() > 1) {
+      if (talks()) {
         open_group(ctx);
         CAUSEWAY_TRY(failing(ctx, exchange->begin(port(ctx), exchange_row(), message_context(ctx))));
       }
@@ -33263,7 +33422,7 @@ struct round_state {
   template <class Context>
   result<void> turn(Context& ctx) {
     if constexpr (!axis::by_context<Recipe>) {
-      if (terms.members.size() > 1 && !ctx.result_is_known()) {
+      if (talks() && !ctx.result_is_known()) {
         CAUSEWAY_TRY(failing(ctx, exchange->turn(port(ctx), exchange_row(), message_context(ctx))));
       }
     }
@@ -33278,16 +33437,19 @@ struct round_state {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
       const bool known = ctx.result_is_known();
-      if (terms.members.size() > 1 && !known) {
+      if (talks() && !known) {
         CAUSEWAY_TRY(failing(ctx, exchange->finish(port(ctx), exchange_row(), message_context(ctx))));
       } else if constexpr (requires { exchange->alone(exchange_row(), message_context(ctx)); }) {
-        if (!known) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
+        if (!known && !row.empty()) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
       }
       return failing(ctx, ctx.left_exchange(row));
     }
   }
 
  private:
+  // Of a fragment of which this stage of the model has nothing there is nothing to say.
+  [[nodiscard]] bool talks() const noexcept { return terms.members.size() > 1 && !row.empty(); }
+
   // Who knew the result left out of its row what it left out then; who did not put nothing in.
   template <class Context>
   result<void> begin_at_result(Context& ctx) {
@@ -33306,6 +33468,7 @@ struct round_state {
 
   template <class Context>
   result<void> mean_by_context(Context& ctx, const Recipe& recipe) {
+    if (row.empty()) return ctx.left_exchange(row);
     if (!next_residual.empty() && terms.members.size() > 1) {
       auto found = find_residual(ctx, recipe);
       if (!found) found.error().culprit = ctx.self();
@@ -33423,7 +33586,7 @@ struct round_core {
 
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(check(ctx));
-    CAUSEWAY_ASSIGN(cuts, fragments.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_TRY(cut(ctx));
     CAUSEWAY_TRY(trigger.check(cuts.size()));
     if constexpr (requires { group.check_fragments(cuts.size()); }) {
       CAUSEWAY_TRY(group.check_fragments(cuts.size()));
@@ -33434,6 +33597,18 @@ struct round_core {
     if (states.empty()) found(ctx);
     for (std::size_t i = 0; i < states.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows.updates()));
+    return {};
+  }
+
+  /// Fragments are numbered by the whole model, so that all its stages exchange them after the same steps.
+  result<void> cut(auto& ctx) {
+    const auto view = ctx.view();
+    if constexpr (axis::by_block<fragments_type> && requires { ctx.model().blocks(); }) {
+      const auto blocks = static_cast<std::size_t>(ctx.model().blocks());
+      CAUSEWAY_ASSIGN(cuts, fragments.cut(view.segments, view.values.size(), blocks));
+    } else {
+      CAUSEWAY_ASSIGN(cuts, fragments.cut(view.segments, view.values.size()));
+    }
     return {};
   }
 
@@ -33727,6 +33902,8 @@ class round_turns {
 
   /// After an inner step, or before it where gradients are exchanged.
   result<void> visit(auto& ctx, Core& c) {
+    if (ctx.exchanges_at_once() && c.at < next(c) && !ctx.run_ends()) return set_aside(ctx, c, c.at);
+    if (ctx.exchanges_at_once()) return exchange(ctx, c);
     const due_list due = turn(c);
     const state& one = *due.front();
     if (applies_late && c.at < one.due_at) return before_apply(ctx, c, due);
@@ -33744,7 +33921,8 @@ class round_turns {
     return {};
   }
 
-  /// A turn from where it is to its end. The run's last is that of all fragments.
+  /// A turn from where it is to its end. The run's last is that of all fragments. Where nothing may be under way during
+  /// steps, rows that are made before their results are wanted wait until then.
   result<void> exchange(auto& ctx, Core& c) {
     due_list due = turn(c);
     if (!is_under_way(ctx, *due.front())) CAUSEWAY_TRY(send(ctx, c, due));
@@ -33756,6 +33934,10 @@ class round_turns {
     ctx.in_parts(parts(ctx, due));
     CAUSEWAY_TRY(receive(ctx, c, due));
     CAUSEWAY_TRY(apply(ctx, c, due));
+    if (ctx.exchanges_at_once()) {
+      passed(std::max(c.at, committed_at_));
+      CAUSEWAY_TRY(set_aside(ctx, c, c.at));
+    }
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, *due.front());
   }
 
@@ -33872,7 +34054,7 @@ class round_turns {
   }
   [[nodiscard]] std::uint64_t committed_at() const noexcept { return committed_at_; }
   [[nodiscard]] std::uint64_t adoptions() const noexcept { return adoptions_; }
-  /// Another policy's turn, due after `step`, was committed with the one record that both have.
+  /// A turn was made after `step`: of another policy with the one record that both have, or of rows that waited.
   void passed(std::uint64_t step) noexcept { committed_at_ = moved_from_ = step; }
 
   /// Whether a turn was applied since this was asked last.
@@ -34268,7 +34450,7 @@ class rounds : round_rules<Axes...> {
 
   // ---- where blocks of the model move between peers: comm/block_rows.hpp ------------------------------------------------
 
-  [[nodiscard]] std::vector<std::span<float>> block_rows() requires(traits.moves_with_blocks) {
+  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
     return detail::block_rows<core_type>{core_}.all();
   }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
@@ -35335,8 +35517,9 @@ struct compatible {
                 "pseudo-gradients of all peers, whole and blocking. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
-                "one exchange to the next. Use comm::rounds of pseudo-gradients of all peers, whole and blocking, or of "
-                "parameters, with an exchange that remembers nothing. docs/reference/rules.md#c7");
+                "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters of all peers, whole or in "
+                "fragments of blocks, not a round late, with an exchange that remembers no factors. "
+                "docs/reference/rules.md#c7");
 };
 
 struct unchecked {};
@@ -35511,9 +35694,9 @@ struct shared_state {
   std::vector<std::span<std::byte>> own{};
   /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready.
   std::uint64_t round_samples = 0;
-  /// What the policy keeps for each parameter, the shared parameters first; where these pieces lie changes with `divide`.
-  /// None: it cannot be divided.
-  std::function<std::vector<std::span<float>>()> rows{};
+  /// What the policy keeps for each parameter, the shared parameters first, in one piece; where the pieces lie changes
+  /// with `divide`. None: it cannot be divided.
+  std::function<std::vector<parameter_row>()> rows{};
   /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};
   /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
@@ -35580,6 +35763,11 @@ class elastic_group {
 
   /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
   [[nodiscard]] virtual bool exchange_waits() const { return false; }
+
+  /// Whether an exchange is entered only when its mean is wanted, and nothing is under way during inner steps.
+  [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
+  /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
+  [[nodiscard]] virtual bool run_ends() const { return false; }
 
   /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
   /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
@@ -36237,8 +36425,7 @@ class training_context {
     group_.emplace(collective::group_view{*world_, std::move(members)});
   }
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
-  /// Differs from peer to peer.
-  [[nodiscard]] rng& random() noexcept { return random_; }
+  [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
   /// The same sequence on all peers, as long as all draw equally often.
   [[nodiscard]] rng& shared_random() noexcept { return shared_random_; }
 
@@ -36315,8 +36502,9 @@ class training_context {
   [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.
   bool announce_samples() { return attendance_.announce(); }
-  /// Says that this peer is ready for the next exchange. Whether it is time to enter.
-  bool stand_by() { return attendance_.stand_by(); }
+  bool stand_by() { return attendance_.stand_by(); }  ///< says that this peer is ready; whether it is time to enter
+  [[nodiscard]] bool exchanges_at_once() const { return elastic() && env_.group->exchanges_at_once(); }  ///< see there
+  [[nodiscard]] bool run_ends() const { return elastic() && env_.group->run_ends(); }                    ///< likewise
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
   [[nodiscard]] double own_share() const {
     return entry().share > 0 ? entry().share : 1.0 / (elastic() ? env_.group->expected() : peers());

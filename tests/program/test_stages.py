@@ -184,8 +184,8 @@ class Stages(Elastic):
         p.send_signal(signal.SIGINT)
         self.ends(p, 130)
 
-    def test_pipelines_that_step_alone_learn_whoever_is_killed(self):
-        p = self.start_stages("--steps", "60", *ALONE, "--restart", "true",
+    def alone_learn_whoever_is_killed(self, *by):
+        p = self.start_stages("--steps", "60", *ALONE, *by, "--restart", "true",
                               env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:6@2"))
         self.ends(p)
         self.assertIn("was killed by signal 9; starting it again", self.said(p, "err"))
@@ -197,10 +197,16 @@ class Stages(Elastic):
             self.assertLess(validation, 4.0)  # uniform over bytes is 5.5
             self.assertAlmostEqual(validation, said[0], delta=1e-3)
         self.journals_hold()
-        text = subprocess.run(self.command("--peers", "4", *STAGES, *ALONE, "--fault.policy", "quorum", "--prompt", "the",
+        text = subprocess.run(self.command("--peers", "4", *STAGES, *ALONE, *by, "--fault.policy", "quorum", "--prompt", "the",
                                            command="generate"), capture_output=True, text=True, errors="replace", timeout=60)
         self.assertEqual(text.returncode, 0, text.stderr)
         self.assertTrue(text.stdout.startswith("the"), text.stdout)
+
+    def test_pipelines_that_step_alone_learn_whoever_is_killed(self):
+        self.alone_learn_whoever_is_killed()
+
+    def test_pipelines_exchange_fragments_whoever_is_killed(self):
+        self.alone_learn_whoever_is_killed("--comm.policy", "streaming_diloco", "--comm.local_steps", "6")
 
     def test_pipelines_that_step_alone_go_on_when_all_were_stopped(self):
         stops = self.start_stages(*LONG, *ALONE)
@@ -228,7 +234,7 @@ class Stages(Elastic):
                 self.journals_hold()
 
     def test_what_does_not_go_together_is_refused(self):
-        for args, name in [(["--comm.policy", "streaming_diloco"], "comm.policy"), (["--comm.policy", "demo"], "comm.policy"),
+        for args, name in [(["--comm.policy", "eager_diloco"], "comm.policy"), (["--comm.policy", "demo"], "comm.policy"),
                            ([*ALONE, "--parallel.recovery", "redundant"], "parallel.recovery"),
                            (["--comm.codec", "int8", "--parallel.recovery", "templates"], "parallel.recovery"),
                            ([*ALONE, "--steps", "61"], "train.steps"), (["--train.optimizer", "muon"], "train.optimizer"),

@@ -12422,8 +12422,6 @@ struct round_rules {
 // shared parameters and the outer optimizer's state, which belong to a block and move with it. A residual is a peer's own,
 // of rows that it sent, and is dropped when its part changes: with a newcomer it starts at zero, too.
 
-#include <map>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// Of a policy whose shared parameters and outer optimizer are in memory.
@@ -12542,18 +12540,22 @@ class block_rows {
 
   /// Of all fragments, in the order of the parameters.
   [[nodiscard]] parameter_row of_outer(std::size_t part) const {
-    std::map<std::int64_t, std::span<float>> pieces;  // by where they begin
+    parameter_row row;
+    std::vector<std::size_t> begins;  // of its pieces, rising
     for (state& s : core_.states) {
       membership::image_collector parts;
       parts(s.outer);
       auto* values = reinterpret_cast<float*>(parts.parts()[part].data());
       for (const index_range r : s.cut->ranges) {
-        pieces[r.begin] = {values, static_cast<std::size_t>(r.size())};
+        row.pieces.push_back({values, static_cast<std::size_t>(r.size())});
+        begins.push_back(static_cast<std::size_t>(r.begin));
+        for (std::size_t i = begins.size() - 1; i > 0 && begins[i - 1] > begins[i]; --i) {
+          std::swap(begins[i - 1], begins[i]);
+          std::swap(row.pieces[i - 1], row.pieces[i]);
+        }
         values += r.size();
       }
     }
-    parameter_row row;
-    for (const auto& [begin, piece] : pieces) row.pieces.push_back(piece);
     return row;
   }
 
@@ -21167,6 +21169,7 @@ CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual
 // stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other. What the peers do in
 // it is also an order of work, to be run elsewhere: routed_schedule.hpp.
 
+#include <map>
 #include <queue>
 #include <set>
 

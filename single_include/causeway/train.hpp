@@ -31266,18 +31266,22 @@ class block_rows {
 
   /// Of all fragments, in the order of the parameters.
   [[nodiscard]] parameter_row of_outer(std::size_t part) const {
-    std::map<std::int64_t, std::span<float>> pieces;  // by where they begin
+    parameter_row row;
+    std::vector<std::size_t> begins;  // of its pieces, rising
     for (state& s : core_.states) {
       membership::image_collector parts;
       parts(s.outer);
       auto* values = reinterpret_cast<float*>(parts.parts()[part].data());
       for (const index_range r : s.cut->ranges) {
-        pieces[r.begin] = {values, static_cast<std::size_t>(r.size())};
+        row.pieces.push_back({values, static_cast<std::size_t>(r.size())});
+        begins.push_back(static_cast<std::size_t>(r.begin));
+        for (std::size_t i = begins.size() - 1; i > 0 && begins[i - 1] > begins[i]; --i) {
+          std::swap(begins[i - 1], begins[i]);
+          std::swap(row.pieces[i - 1], row.pieces[i]);
+        }
         values += r.size();
       }
     }
-    parameter_row row;
-    for (const auto& [begin, piece] : pieces) row.pieces.push_back(piece);
     return row;
   }
 

@@ -1452,6 +1452,9 @@ using transfer_completion = std::function<void(std::error_code, std::size_t)>;
 /// Asks the kernel for BBR, whose rate does not collapse on a lossy long path as CUBIC's does. False where it refuses.
 CAUSEWAY_DECL bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept;
 
+/// Whether the kernel would give it: asked with a socket of its own.
+CAUSEWAY_DECL bool kernel_allows_bbr(asio::io_context& io);
+
 /// Whether both ends are on this machine. False for a socket that is not connected.
 CAUSEWAY_DECL bool is_loopback(const tcp::socket& socket);
 
@@ -1747,6 +1750,13 @@ CAUSEWAY_DECL bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept {
 #else
   return false;
 #endif
+}
+
+CAUSEWAY_DECL bool kernel_allows_bbr(asio::io_context& io) {
+  tcp::socket probe{io};
+  std::error_code failure;
+  probe.open(asio::ip::tcp::v4(), failure);
+  return !failure && ask_for_bbr(probe);
 }
 
 CAUSEWAY_DECL bool is_loopback(const tcp::socket& socket) {
@@ -7253,12 +7263,7 @@ CAUSEWAY_INLINE introduction fabric_core::introduce(const tcp::socket& to, std::
 }
 
 CAUSEWAY_DECL bool fabric_core::kernel_has_bbr() {
-  if (!has_bbr_) {
-    tcp::socket probe{loop_.io()};
-    std::error_code failure;
-    probe.open(asio::ip::tcp::v4(), failure);
-    has_bbr_ = options_.transport.bbr && !failure && ask_for_bbr(probe);
-  }
+  if (!has_bbr_) has_bbr_ = options_.transport.bbr && kernel_allows_bbr(loop_.io());
   return *has_bbr_;
 }
 
@@ -8589,8 +8594,6 @@ class mesh_builder {
 
   CAUSEWAY_DECL void start_link(peer_index peer, const conversation_ptr& who);
 
-  CAUSEWAY_DECL bool kernel_has_bbr();
-
   /// A peer of a higher index names itself on a new connection.
   CAUSEWAY_DECL void take_link(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
 
@@ -9021,17 +9024,13 @@ CAUSEWAY_DECL void mesh_builder::dial_peer(peer_index peer, std::size_t stream, 
 CAUSEWAY_DECL void mesh_builder::start_link(peer_index peer, const conversation_ptr& who) {
   if (!sockets_[peer].empty()) return;
   std::size_t streams = options_->streams_per_link != 0 ? options_->streams_per_link : streams_;
-  if (streams == 0) streams = is_loopback(who->socket()) || kernel_has_bbr() ? 1 : 16;
+  const auto one_is_enough = [&] {
+    return is_loopback(who->socket()) || (options_->transport.bbr && kernel_allows_bbr(*io_));
+  };
+  if (streams == 0) streams = one_is_enough() ? 1 : 16;
   const std::size_t spare = spare_descriptors(who->descriptor());
   sockets_[peer].resize(affordable_streams(std::min(streams, most_streams), spare));
   for (std::size_t stream = 1; stream < sockets_[peer].size(); ++stream) dial_peer(peer, stream);
-}
-
-CAUSEWAY_DECL bool mesh_builder::kernel_has_bbr() {
-  tcp::socket probe{*io_};
-  std::error_code failure;
-  probe.open(asio::ip::tcp::v4(), failure);
-  return options_->transport.bbr && !failure && ask_for_bbr(probe);
 }
 
 CAUSEWAY_DECL void mesh_builder::take_link(const conversation_ptr& who, const frame_header& h,
@@ -9385,12 +9384,9 @@ CAUSEWAY_DECL void join_session::introduce(const conversation_ptr& who) {
                                 "the run is on another machine, but the other peers cannot reach us there; listen on an "
                                 "address of this machine, for example --listen 0.0.0.0:0"));
   }
-  tcp::socket probe{mesh_.io()};
-  std::error_code failure;
-  probe.open(asio::ip::tcp::v4(), failure);
   const hello said{options_->model_hash, options_->wanted_index.value_or(any_index), options_->announce,
                    announced_port(*options_, own_),
-                   static_cast<std::uint8_t>(options_->transport.bbr && !failure && ask_for_bbr(probe))};
+                   static_cast<std::uint8_t>(options_->transport.bbr && kernel_allows_bbr(mesh_.io()))};
   who->on_end([this](const error& why) {
     mesh_.fail_with(fail(why.code == errc::peer_lost ? errc::peer_lost : why.code, host_.text(),
                          "the host of the run ended the conversation: " + why.message));

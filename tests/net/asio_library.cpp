@@ -13,6 +13,7 @@ TEST_CASE("sockets: are tuned for streaming, and know when both ends are on this
   CHECK_FALSE(net::detail::is_loopback(socket));
   socket.connect(acceptor.local_endpoint());
   CHECK(net::detail::is_loopback(socket));
+  CHECK(net::detail::kernel_allows_bbr(io) == net::detail::ask_for_bbr(socket));
   net::detail::tune(socket, 65'536, true);
   CHECK(socket.non_blocking());
   asio::ip::tcp::no_delay no_delay;

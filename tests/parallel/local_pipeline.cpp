@@ -27,37 +27,19 @@ using support::undisturbed;
 
 namespace {
 
-/// Two whole models with the halves of each batch, by hand.
+/// DiLoCo of two whole models, by hand.
 parameters by_hand(const elastic_world_options& o) {
-  const auto model = [&] { return *nn::gpt::create(support::small_gpt(o.layers), kernels::cpu_backend{1}); };
-  trainer_options to;
-  to.learning_rate = optim::constant{0.01F};
-  to.clip_norm = o.clip_norm;
-  const auto alone = [&] {
-    return make_trainer(model(), environment{}, to, comm::every_step<>{}, optim::adamw{},
-                        parallel::data_parallel{{.micro_batches = 2}});
-  };
-  auto first = alone(), second = alone();
-  REQUIRE((first.start() && second.start()));
-  auto shared = model();
-  const auto values = shared.parameters().values();
-  std::vector<float> velocity(values.size(), 0.0F);
-  for (std::uint64_t s = 0; s < o.steps; ++s) {
-    const support::token_batch b{0, s, o.micro_batches};
-    REQUIRE((first.step(b.view().slice(0, 2)) && second.step(b.view().slice(2, 2))));
-    if ((s + 1) % support::steps_of_round != 0) continue;
-    const auto one = first.context().parameters(), two = second.context().parameters();
+  std::vector<float> velocity;
+  return support::two_models_by_hand(o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
+    if (steps % support::steps_of_round != 0) return;
+    const auto values = shared.values();
+    velocity.resize(values.size(), 0.0F);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const float moved = values[i] - (one[i] + two[i]) / 2;
+      const float moved = values[i] - (models[0][i] + models[1][i]) / 2;
       velocity[i] = 0.9F * velocity[i] + moved;
-      one[i] = two[i] = values[i] -= 0.7F * (moved + 0.9F * velocity[i]);
+      models[0][i] = models[1][i] = values[i] -= 0.7F * (moved + 0.9F * velocity[i]);
     }
-    first.context().parameters_changed();
-    second.context().parameters_changed();
-  }
-  parameters all;
-  support::detail::collect(shared.parameters(), all);
-  return all;
+  });
 }
 
 }  // namespace
@@ -80,27 +62,10 @@ TEST_CASE("local pipeline: a peer may come in every step", "[parallel][elastic][
 
 TEST_CASE("local pipeline: a peer that rests takes the place of one that is lost, and the round is made whole",
           "[parallel][elastic][fast]") {
-  auto o = two_pipelines();
-  o.hosts = 5;
-  const parameters quiet = undisturbed<presets::diloco_options>(o);
-  std::uint64_t given_up = 0;
-  for (std::uint32_t victim = 0; victim < 5; ++victim) {
-    for (std::uint64_t n = 200; n < 330; n += 17) {
-      INFO("host " << victim << " is killed at call " << n);
-      o.victim = victim;
-      o.dies_at = n;
-      local_world<presets::diloco_options> w{o};
-      w.wanted = 4;
-      w.boot();
-      w.run();
-      CHECK(support::errors_of(w, o.hosts).empty());
-      CHECK(w.finished() >= 4);
-      CHECK(support::off(support::holders_agree(w, o.hosts), quiet, o.layers) < 0.4);  // with other moments
-      for (std::uint32_t h = 0; h < 5; ++h) given_up += w.at(h).resumed;
-      for (const auto& [step, layout] : w.at(victim == 0 ? 1 : 0).layouts) CHECK(layout.replicas.size() == 2);
-    }
-  }
-  CHECK(given_up > 0);
+  const auto o = two_pipelines();
+  support::spare_peers_take_over<presets::diloco_options>(o, 330, 17, [&](const parameters& all, const parameters& quiet) {
+    CHECK(support::off(all, quiet, o.layers) < 0.4);  // with other moments
+  });
 }
 
 TEST_CASE("local pipeline: all peers are stopped within a round, and go on from checkpoints with the same bits",
@@ -136,30 +101,8 @@ TEST_CASE("local pipeline: a run whose peers are all stopped goes on from the bl
 }
 
 TEST_CASE("local pipeline: a stage that nobody has any more is had again from what is saved", "[parallel][elastic][fast]") {
-  auto o = two_pipelines();
-  o.hosts = 3;
-  o.steps = 15;
-  o.store_every = 1;
-  const parameters quiet = undisturbed<presets::diloco_options>(o);
-  std::uint64_t went_back = 0;
-  for (std::uint32_t victim = 0; victim < 3; ++victim) {
-    for (std::uint64_t n = support::founded + (victim == 0 ? 70 : 0);; n += 7) {
-      INFO("host " << victim << " is killed at call " << n);
-      o.victim = victim;
-      o.dies_at = n;
-      local_world<presets::diloco_options> w{o};
-      w.wanted = 2;
-      w.boot();
-      w.run();
-      if (w.at(victim).losses.contains(o.steps - 1)) break;  // others may have ended the run by then, without its blocks
-      CHECK(support::errors_of(w, o.hosts).empty());
-      for (std::uint32_t h = 0; h < 3; ++h) went_back += w.at(h).went_back;
-      CHECK(w.finished() >= 2);
-      // One pipeline makes each step once from each state, whoever is lost: the very same run.
-      CHECK(support::off(support::holders_agree(w, o.hosts), quiet, o.layers) == 0);
-    }
-  }
-  CHECK(went_back > 0);
+  // One pipeline makes each step once from each state, whoever is lost.
+  support::lost_stages_come_back<presets::diloco_options>(7);
 }
 
 TEST_CASE("local pipeline: each replica evaluates its own parameters, and losing a peer ends no evaluation",

@@ -58,6 +58,9 @@ using transfer_completion = std::function<void(std::error_code, std::size_t)>;
 /// Asks the kernel for BBR, whose rate does not collapse on a lossy long path as CUBIC's does. False where it refuses.
 CAUSEWAY_DECL bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept;
 
+/// Whether the kernel would give it: asked with a socket of its own.
+CAUSEWAY_DECL bool kernel_allows_bbr(asio::io_context& io);
+
 /// Whether both ends are on this machine. False for a socket that is not connected.
 CAUSEWAY_DECL bool is_loopback(const tcp::socket& socket);
 

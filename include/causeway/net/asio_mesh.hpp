@@ -138,8 +138,6 @@ class mesh_builder {
 
   CAUSEWAY_DECL void start_link(peer_index peer, const conversation_ptr& who);
 
-  CAUSEWAY_DECL bool kernel_has_bbr();
-
   /// A peer of a higher index names itself on a new connection.
   CAUSEWAY_DECL void take_link(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
 

@@ -51,7 +51,7 @@ struct by_hand {
   float local_share = 0, rate = 0, momentum = 0;
   bool by_norm = false;  // with EDiT's weights
   std::vector<fragment_by_hand> fragments{};
-  std::vector<float> shared{};
+  std::span<float> shared{};
 
   void make(fragment_by_hand& f, const std::array<std::span<float>, 2>& models) {
     for (std::size_t m = 0; m < 2; ++m) {
@@ -115,34 +115,16 @@ std::size_t fragment_of_block(int block) { return block < 0 || block > 3 ? 0U : 
 
 support::parameters trained_by_hand(const support::elastic_world_options& o, by_hand with,
                                     const std::function<std::size_t(int)>& fragment_of) {
-  const auto model = [&] { return *nn::gpt::create(support::small_gpt(o.layers), kernels::cpu_backend{1}); };
-  trainer_options to;
-  to.learning_rate = optim::constant{0.01F};
-  to.clip_norm = o.clip_norm;
-  const auto alone = [&] {
-    return make_trainer(model(), environment{}, to, comm::every_step<>{}, optim::adamw{},
-                        parallel::data_parallel{{.micro_batches = 2}});
-  };
-  auto first = alone(), second = alone();
-  REQUIRE((first.start() && second.start()));
-  auto shared = model();
-  const auto values = shared.parameters().values();
-  with.shared.assign(values.begin(), values.end());
-  for (const parameter_segment& s : shared.parameters().segments()) {
-    auto& lie = with.fragments.at(fragment_of(s.block)).values;
-    for (std::int64_t i = 0; i < s.size(); ++i) lie.push_back(static_cast<std::size_t>(s.offset + i));
-  }
-  for (std::uint64_t s = 0; s < o.steps; ++s) {
-    const support::token_batch b{0, s, o.micro_batches};
-    REQUIRE((first.step(b.view().slice(0, 2)) && second.step(b.view().slice(2, 2))));
-    with.exchange(s + 1, s + 1 == o.steps, {first.context().parameters(), second.context().parameters()});
-    first.context().parameters_changed();
-    second.context().parameters_changed();
-  }
-  std::copy(with.shared.begin(), with.shared.end(), values.begin());
-  support::parameters all;
-  support::detail::collect(shared.parameters(), all);
-  return all;
+  return support::two_models_by_hand(o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
+    if (steps == 1) {
+      for (const parameter_segment& s : shared.segments()) {
+        auto& lie = with.fragments.at(fragment_of(s.block)).values;
+        for (std::int64_t i = 0; i < s.size(); ++i) lie.push_back(static_cast<std::size_t>(s.offset + i));
+      }
+    }
+    with.shared = shared.values();
+    with.exchange(steps, steps == o.steps, models);
+  });
 }
 
 }  // namespace
@@ -188,29 +170,11 @@ TEMPLATE_TEST_CASE("local pipeline: and whoever is lost at every single network 
 template <class Options>
 void spare_peers_take_over(double most_off, double most_loss) {
   auto o = support::two_pipelines();
-  o.hosts = 5;
   o.steps = 15;
-  const support::parameters quiet = support::undisturbed<Options>(o);
-  std::uint64_t given_up = 0;
-  for (std::uint32_t victim = 0; victim < 5; ++victim) {
-    for (std::uint64_t n = 200; n < 400; n += 41) {
-      INFO("host " << victim << " is killed at call " << n);
-      o.victim = victim;
-      o.dies_at = n;
-      support::local_world<Options> w{o};
-      w.wanted = 4;
-      w.boot();
-      w.run();
-      CHECK(support::errors_of(w, o.hosts).empty());
-      CHECK(w.finished() >= 4);
-      const support::parameters all = support::holders_agree(w, o.hosts);
-      CHECK(support::off(all, quiet, o.layers) < most_off);
-      CHECK(std::abs(support::held_out_loss(all, o.layers) / support::held_out_loss(quiet, o.layers) - 1) < most_loss);
-      for (std::uint32_t h = 0; h < 5; ++h) given_up += w.at(h).resumed;
-      for (const auto& [step, layout] : w.at(victim == 0 ? 1 : 0).layouts) CHECK(layout.replicas.size() == 2);
-    }
-  }
-  CHECK(given_up > 0);
+  support::spare_peers_take_over<Options>(o, 400, 41, [&](const auto& all, const auto& quiet) {
+    CHECK(support::off(all, quiet, o.layers) < most_off);
+    CHECK(std::abs(support::held_out_loss(all, o.layers) / support::held_out_loss(quiet, o.layers) - 1) < most_loss);
+  });
 }
 
 TEST_CASE("local pipeline: a spare peer takes up all fragments' momentum", "[parallel][elastic][fast]") {
@@ -220,28 +184,5 @@ TEST_CASE("local pipeline: a spare peer takes up all fragments' momentum", "[par
 
 TEST_CASE("local pipeline: a stage that nobody has any more is had again with its fragments' momentum",
           "[parallel][elastic][fast]") {
-  auto o = support::two_pipelines();
-  o.hosts = 3;
-  o.steps = 15;
-  o.store_every = 1;
-  const support::parameters quiet = support::undisturbed<presets::edit_options>(o);
-  std::uint64_t went_back = 0;
-  for (std::uint32_t victim = 0; victim < 3; ++victim) {
-    for (std::uint64_t n = support::founded + (victim == 0 ? 70 : 0);; n += 23) {
-      INFO("host " << victim << " is killed at call " << n);
-      o.victim = victim;
-      o.dies_at = n;
-      support::local_world<presets::edit_options> w{o};
-      w.wanted = 2;
-      w.boot();
-      w.run();
-      if (w.at(victim).losses.contains(o.steps - 1)) break;  // others may have ended the run by then, without its blocks
-      CHECK(support::errors_of(w, o.hosts).empty());
-      for (std::uint32_t h = 0; h < 3; ++h) went_back += w.at(h).went_back;
-      CHECK(w.finished() >= 2);
-      // All fragments are due together, so a round that begins anew is the very same one.
-      CHECK(support::off(support::holders_agree(w, o.hosts), quiet, o.layers) == 0);
-    }
-  }
-  CHECK(went_back > 0);
+  support::lost_stages_come_back<presets::edit_options>(23);  // all fragments are due together
 }

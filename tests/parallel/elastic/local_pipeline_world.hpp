@@ -9,6 +9,7 @@
 #include <causeway/presets/local_updates.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -272,6 +273,89 @@ void lets_newcomers_in() {
     CHECK(w.at(0).layouts.at(15).replicas.size() == 2);
     CHECK(w.at(3).received > 0);
   }
+}
+
+/// What two whole models come to with the halves of each batch. `exchange(steps, shared, models)` is called after every
+/// step, with how many there were, the shared parameters and those of both, and does what the pipelines are to do.
+template <class Exchange>
+parameters two_models_by_hand(const elastic_world_options& o, Exchange&& exchange) {
+  using namespace causeway;
+  const auto model = [&] { return *nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1}); };
+  trainer_options to;
+  to.learning_rate = optim::constant{0.01F};
+  to.clip_norm = o.clip_norm;
+  const auto alone = [&] {
+    return make_trainer(model(), environment{}, to, comm::every_step<>{}, optim::adamw{},
+                        parallel::data_parallel{{.micro_batches = 2}});
+  };
+  auto first = alone(), second = alone();
+  REQUIRE((first.start() && second.start()));
+  auto shared = model();
+  for (std::uint64_t s = 0; s < o.steps; ++s) {
+    const token_batch b{0, s, o.micro_batches};
+    REQUIRE((first.step(b.view().slice(0, 2)) && second.step(b.view().slice(2, 2))));
+    exchange(s + 1, shared.parameters(), std::array{first.context().parameters(), second.context().parameters()});
+    first.context().parameters_changed();
+    second.context().parameters_changed();
+  }
+  parameters all;
+  detail::collect(shared.parameters(), all);
+  return all;
+}
+
+/// One of five is killed at some calls before the `until`th, every `every`th, and the spare one takes its place.
+/// `judge(all, quiet)` looks at the parameters, and those of a run without faults.
+template <class Options, class Judge>
+void spare_peers_take_over(elastic_world_options o, std::uint64_t until, std::uint64_t every, Judge&& judge) {
+  o.hosts = 5;
+  const parameters quiet = undisturbed<Options>(o);
+  std::uint64_t given_up = 0;
+  for (std::uint32_t victim = 0; victim < 5; ++victim) {
+    for (std::uint64_t n = 200; n < until; n += every) {
+      INFO("host " << victim << " is killed at call " << n);
+      o.victim = victim;
+      o.dies_at = n;
+      local_world<Options> w{o};
+      w.wanted = 4;
+      w.boot();
+      w.run();
+      CHECK(errors_of(w, o.hosts).empty());
+      CHECK(w.finished() >= 4);
+      judge(holders_agree(w, o.hosts), quiet);
+      for (std::uint32_t h = 0; h < 5; ++h) given_up += w.at(h).resumed;
+      for (const auto& [step, layout] : w.at(victim == 0 ? 1 : 0).layouts) CHECK(layout.replicas.size() == 2);
+    }
+  }
+  CHECK(given_up > 0);
+}
+
+/// One of three is killed at every `every`th call: a stage that nobody has any more is had again from what is saved. A
+/// round that begins anew is the very same one, where all parameters are exchanged together.
+template <class Options>
+void lost_stages_come_back(std::uint64_t every) {
+  auto o = two_pipelines();
+  o.hosts = 3;
+  o.steps = 15;
+  o.store_every = 1;
+  const parameters quiet = undisturbed<Options>(o);
+  std::uint64_t went_back = 0;
+  for (std::uint32_t victim = 0; victim < 3; ++victim) {
+    for (std::uint64_t n = founded + (victim == 0 ? 70 : 0);; n += every) {
+      INFO("host " << victim << " is killed at call " << n);
+      o.victim = victim;
+      o.dies_at = n;
+      local_world<Options> w{o};
+      w.wanted = 2;
+      w.boot();
+      w.run();
+      if (w.at(victim).losses.contains(o.steps - 1)) break;  // others may have ended the run by then, without its blocks
+      CHECK(errors_of(w, o.hosts).empty());
+      for (std::uint32_t h = 0; h < 3; ++h) went_back += w.at(h).went_back;
+      CHECK(w.finished() >= 2);
+      CHECK(off(holders_agree(w, o.hosts), quiet, o.layers) == 0);
+    }
+  }
+  CHECK(went_back > 0);
 }
 
 }  // namespace support

@@ -227,12 +227,7 @@ CAUSEWAY_INLINE introduction fabric_core::introduce(const tcp::socket& to, std::
 }
 
 CAUSEWAY_DECL bool fabric_core::kernel_has_bbr() {
-  if (!has_bbr_) {
-    tcp::socket probe{loop_.io()};
-    std::error_code failure;
-    probe.open(asio::ip::tcp::v4(), failure);
-    has_bbr_ = options_.transport.bbr && !failure && ask_for_bbr(probe);
-  }
+  if (!has_bbr_) has_bbr_ = options_.transport.bbr && kernel_allows_bbr(loop_.io());
   return *has_bbr_;
 }
 

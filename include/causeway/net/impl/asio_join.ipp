@@ -30,12 +30,9 @@ CAUSEWAY_DECL void join_session::introduce(const conversation_ptr& who) {
                                 "the run is on another machine, but the other peers cannot reach us there; listen on an "
                                 "address of this machine, for example --listen 0.0.0.0:0"));
   }
-  tcp::socket probe{mesh_.io()};
-  std::error_code failure;
-  probe.open(asio::ip::tcp::v4(), failure);
   const hello said{options_->model_hash, options_->wanted_index.value_or(any_index), options_->announce,
                    announced_port(*options_, own_),
-                   static_cast<std::uint8_t>(options_->transport.bbr && !failure && ask_for_bbr(probe))};
+                   static_cast<std::uint8_t>(options_->transport.bbr && kernel_allows_bbr(mesh_.io()))};
   who->on_end([this](const error& why) {
     mesh_.fail_with(fail(why.code == errc::peer_lost ? errc::peer_lost : why.code, host_.text(),
                          "the host of the run ended the conversation: " + why.message));

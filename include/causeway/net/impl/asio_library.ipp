@@ -17,6 +17,13 @@ CAUSEWAY_DECL bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept {
 #endif
 }
 
+CAUSEWAY_DECL bool kernel_allows_bbr(asio::io_context& io) {
+  tcp::socket probe{io};
+  std::error_code failure;
+  probe.open(asio::ip::tcp::v4(), failure);
+  return !failure && ask_for_bbr(probe);
+}
+
 CAUSEWAY_DECL bool is_loopback(const tcp::socket& socket) {
   std::error_code failure;
   const auto remote = socket.remote_endpoint(failure);

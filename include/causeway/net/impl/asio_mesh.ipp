@@ -196,17 +196,13 @@ CAUSEWAY_DECL void mesh_builder::dial_peer(peer_index peer, std::size_t stream, 
 CAUSEWAY_DECL void mesh_builder::start_link(peer_index peer, const conversation_ptr& who) {
   if (!sockets_[peer].empty()) return;
   std::size_t streams = options_->streams_per_link != 0 ? options_->streams_per_link : streams_;
-  if (streams == 0) streams = is_loopback(who->socket()) || kernel_has_bbr() ? 1 : 16;
+  const auto one_is_enough = [&] {
+    return is_loopback(who->socket()) || (options_->transport.bbr && kernel_allows_bbr(*io_));
+  };
+  if (streams == 0) streams = one_is_enough() ? 1 : 16;
   const std::size_t spare = spare_descriptors(who->descriptor());
   sockets_[peer].resize(affordable_streams(std::min(streams, most_streams), spare));
   for (std::size_t stream = 1; stream < sockets_[peer].size(); ++stream) dial_peer(peer, stream);
-}
-
-CAUSEWAY_DECL bool mesh_builder::kernel_has_bbr() {
-  tcp::socket probe{*io_};
-  std::error_code failure;
-  probe.open(asio::ip::tcp::v4(), failure);
-  return options_->transport.bbr && !failure && ask_for_bbr(probe);
 }
 
 CAUSEWAY_DECL void mesh_builder::take_link(const conversation_ptr& who, const frame_header& h,

@@ -132,6 +132,7 @@
 #include <causeway/kernels/attention_tiles_avx512.hpp>
 #include <causeway/kernels/attention_tiles_bf16.hpp>
 #include <causeway/kernels/backend.hpp>
+#include <causeway/kernels/bf16_kernels.hpp>
 #include <causeway/kernels/bf16_level.hpp>
 #include <causeway/kernels/cblas_gemm.hpp>
 #include <causeway/kernels/column_sum.hpp>

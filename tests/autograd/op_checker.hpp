@@ -114,6 +114,7 @@ class op_checker {
     type_ = dtype::f32;
     run();
     const auto expected = collect();
+    kernels::use_bf16();
     type_ = dtype::bf16;
     run();
     const auto actual = collect();

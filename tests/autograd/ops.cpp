@@ -217,6 +217,7 @@ TEST_CASE("norms in bf16: only the output is rounded", "[autograd][fast]") {
     return std::vector<float>(c.input_gradient(0).begin(), c.input_gradient(0).end());
   };
   const auto expected = run(dtype::f32);
+  kernels::use_bf16();
   const auto actual = run(dtype::bf16);
   double largest = 0.0;
   double difference = 0.0;

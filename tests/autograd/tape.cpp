@@ -102,6 +102,7 @@ TEST_CASE("tape: the first contribution is kept as it is, a shared one is copied
 }
 
 TEST_CASE("tape: contributions in bf16 add too", "[autograd][fast]") {
+  kernels::use_bf16();
   setting s;
   const variable a = s.t.leaf(s.t.make(dtype::bf16, {3}));
   for (int i = 0; i < 2; ++i) {

@@ -177,6 +177,7 @@
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 6
 #include <causeway/kernels/impl/attention.ipp>
+#include <causeway/kernels/impl/bf16_kernels.ipp>
 #include <causeway/kernels/impl/bf16_level.ipp>
 #include <causeway/kernels/impl/optimizer.ipp>
 #include <causeway/kernels/impl/outer_update.ipp>

@@ -10,6 +10,7 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/activation.hpp>
 #include <causeway/kernels/attention.hpp>
+#include <causeway/kernels/bf16_kernels.hpp>
 #include <causeway/kernels/convert.hpp>
 #include <causeway/kernels/cross_entropy.hpp>
 #include <causeway/kernels/default_gemm.hpp>
@@ -72,7 +73,15 @@ class basic_cpu_backend {
 
   template <class In, class Out>
   void multiply(const gemm_args<In, Out>& args) {
-    gemm_.multiply(pool_, memory_, args);
+    if constexpr (std::same_as<In, bf16> && std::same_as<GemmType, packed_gemm>) {
+      if constexpr (std::same_as<Out, bf16>) {
+        bf16_in_use().multiply(gemm_, pool_, memory_, args);
+      } else {
+        bf16_in_use().multiply_to_f32(gemm_, pool_, memory_, args);
+      }
+    } else {
+      gemm_.multiply(pool_, memory_, args);
+    }
   }
   /// C = op(A) op(B) times the slope of GELU at x [m, n]: the way back through a product whose operand GELU made. No bias,
   /// residual or activation; the rows of C are contiguous.
@@ -87,7 +96,11 @@ class basic_cpu_backend {
   }
   template <class T>
   void add(T* y, const T* a, const T* b, std::int64_t count) {
-    kernels::add(pool_, y, a, b, count);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().add(pool_, y, a, b, count);
+    } else {
+      kernels::add(pool_, y, a, b, count);
+    }
   }
   void convert(const float* from, bf16* to, std::int64_t count) { kernels::convert(pool_, from, to, count); }
 
@@ -103,68 +116,125 @@ class basic_cpu_backend {
   template <class Out>
   void layer_norm_forward(const float* x, const float* gain, const float* bias, Out* y, float* mean, float* rstd,
                           std::int64_t rows, std::int64_t columns, float epsilon) {
-    kernels::layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+    if constexpr (std::same_as<Out, bf16>) {
+      bf16_in_use().layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+    } else {
+      kernels::layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+    }
   }
   template <class In>
   void layer_norm_backward(const float* x, const float* gain, const float* mean, const float* rstd, const In* dy, float* dx,
                            bool accumulate, float* dgain, float* dbias, std::int64_t rows, std::int64_t columns) {
-    kernels::layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows, columns);
+    if constexpr (std::same_as<In, bf16>) {
+      bf16_in_use().layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows,
+                                        columns);
+    } else {
+      kernels::layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows, columns);
+    }
   }
   template <class Out>
   void rms_norm_forward(const float* x, const float* gain, Out* y, float* rstd, std::int64_t rows, std::int64_t columns,
                         float epsilon) {
-    kernels::rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+    if constexpr (std::same_as<Out, bf16>) {
+      bf16_in_use().rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+    } else {
+      kernels::rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+    }
   }
   template <class In>
   void rms_norm_backward(const float* x, const float* gain, const float* rstd, const In* dy, float* dx, bool accumulate,
                          float* dgain, std::int64_t rows, std::int64_t columns) {
-    kernels::rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+    if constexpr (std::same_as<In, bf16>) {
+      bf16_in_use().rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+    } else {
+      kernels::rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+    }
   }
 
   template <class T>
   void gelu_forward(const T* x, T* y, std::int64_t count) {
-    kernels::gelu_forward(pool_, x, y, count);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().gelu_forward(pool_, x, y, count);
+    } else {
+      kernels::gelu_forward(pool_, x, y, count);
+    }
   }
   template <class T>
   void gelu_backward(const T* x, const T* dy, T* dx, std::int64_t count) {
-    kernels::gelu_backward(pool_, x, dy, dx, count);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().gelu_backward(pool_, x, dy, dx, count);
+    } else {
+      kernels::gelu_backward(pool_, x, dy, dx, count);
+    }
   }
   template <class T>
   void swiglu_forward(const T* gate_up, T* y, std::int64_t rows, std::int64_t hidden) {
-    kernels::swiglu_forward(pool_, gate_up, y, rows, hidden);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().swiglu_forward(pool_, gate_up, y, rows, hidden);
+    } else {
+      kernels::swiglu_forward(pool_, gate_up, y, rows, hidden);
+    }
   }
   template <class T>
   void swiglu_backward(const T* gate_up, const T* dy, T* dgate_up, std::int64_t rows, std::int64_t hidden) {
-    kernels::swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+    } else {
+      kernels::swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+    }
   }
   template <class T>
   void bias_gradient(const T* dy, float* dbias, std::int64_t rows, std::int64_t columns) {
-    kernels::bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+    } else {
+      kernels::bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+    }
   }
   template <class T>
   void dropout(T* x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream) {
-    kernels::dropout_apply(pool_, x, count, rate, seed, stream);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().dropout_apply(pool_, x, count, rate, seed, stream);
+    } else {
+      kernels::dropout_apply(pool_, x, count, rate, seed, stream);
+    }
   }
   template <class T>
   void rotary(const rotary_table& table, T* qkv, std::int64_t batch, std::int64_t T_, std::int64_t row_stride,
               std::int64_t heads, std::int64_t head_size, bool inverse) {
-    kernels::rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+    } else {
+      kernels::rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+    }
   }
 
   template <class T>
   void attention_forward(const attention_shape& shape, const T* q, const T* k, const T* v, T* o, float* logsumexp) {
-    kernels::attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+    } else {
+      kernels::attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+    }
   }
   template <class T>
   void attention_backward(const attention_shape& shape, const T* q, const T* k, const T* v, const T* o, const T* d_o,
                           const float* logsumexp, T* dq, T* dk, T* dv) {
-    kernels::attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+    } else {
+      kernels::attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+    }
   }
   /// The targets are in memory of the host.
   template <class T>
   [[nodiscard]] double cross_entropy(const T* x, const T* w, const std::int32_t* targets, std::int64_t rows, std::int64_t C,
                                      std::int64_t V, float grad_scale, T* dx, float* dw) {
-    return kernels::cross_entropy(pool_, memory_, gemm_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+    if constexpr (std::same_as<T, bf16> && std::same_as<GemmType, packed_gemm>) {
+      return bf16_in_use().cross_entropy(gemm_, pool_, memory_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+    } else {
+      return kernels::cross_entropy(pool_, memory_, gemm_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+    }
   }
 
  private:

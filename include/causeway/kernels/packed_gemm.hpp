@@ -47,8 +47,8 @@ class packed_gemm {
   [[nodiscard]] simd_level level() const {
     return asked_ ? *asked_ : product_level<In>();
   }
-  /// One line for a person, such as "packed gemm (avx512, avx512_bf16)".
-  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level<bf16>())} + ")"; }
+  /// One line for a person, with what the machine has, such as "packed gemm (avx512, avx512_bf16)".
+  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level())} + ")"; }
 
  private:
   template <class In, class Out>

@@ -244,7 +244,7 @@ class language_model {
     model_sizes s;
     s.rows = batch * o.context, s.width = o.width, s.layers = o.layers, s.vocabulary = o.vocabulary;
     s.parameters = store().length();
-    s.low = o.precision == precision::bf16, s.recompute = o.recompute;
+    s.low = o.precision.type() == dtype::bf16, s.recompute = o.recompute;
     return estimate_memory(s, family().activations(s.rows, s.low ? 2 : 4));
   }
 

@@ -32,7 +32,7 @@ struct model_engine {
   }
 
   aligned_buffer<bf16> copies_of(const parameter_store& all, const typename Family::options_type& options) const {
-    if (options.precision != precision::bf16) return {};  // without data: that is how a pass knows
+    if (options.precision.type() != dtype::bf16) return {};  // without data: that is how a pass knows
     return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
   }
 

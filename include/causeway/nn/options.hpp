@@ -8,8 +8,11 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/kernels/bf16_kernels.hpp>
+#include <causeway/tensor/dtype.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -18,13 +21,30 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
-/// What products are computed in. Parameters, gradients, sums and the residual stream are f32 in both.
-enum class precision : std::uint8_t {
-  f32,
-  bf16,  ///< operands of products and the activations between them in bf16, f32 sums
+/// What products are computed in. Parameters, gradients, sums and the residual stream are f32 in both. A program compiles
+/// the kernels for bf16 only if it names `precision::bf16` (kernels::use_bf16).
+class precision {
+ public:
+  struct f32_name {};
+  struct bf16_name {};
+  static constexpr f32_name f32{};
+  static constexpr bf16_name bf16{};  ///< operands of products and the activations between them in bf16, f32 sums
+
+  constexpr precision(f32_name = {}) noexcept {}
+  template <std::same_as<bf16_name> Name>
+  precision(Name /*asked*/) noexcept : type_{dtype::bf16} {
+    kernels::use_bf16();
+  }
+
+  /// Of the operands of products.
+  [[nodiscard]] constexpr dtype type() const noexcept { return type_; }
+  friend constexpr bool operator==(precision, precision) = default;
+
+ private:
+  dtype type_ = dtype::f32;
 };
 
-constexpr std::string_view to_string(precision p) noexcept { return p == precision::bf16 ? "bf16" : "f32"; }
+constexpr std::string_view to_string(precision p) noexcept { return causeway::to_string(p.type()); }
 
 namespace detail {
 

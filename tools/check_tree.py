@@ -196,12 +196,15 @@ def check_bodies(sources, there, found):
 
 
 def check_virtuals(sources, there, found):
-    """A virtual function whose body is elsewhere says so where it is declared. Were it not `inline` there, GCC and clang would
-    emit the class's table of virtual functions, and all that it reaches, wherever the header is included without CAUSEWAY_COMPILED."""
+    """A virtual function whose body is elsewhere says so where it is declared, unless its class is a template. Were it not `inline`
+    there, GCC and clang would emit the class's table of virtual functions, and all that it reaches, wherever the header is included
+    without CAUSEWAY_COMPILED."""
     for name in map(tree.header_of, there):
         text = without_comments(sources[name].text) if name in sources else ""
         for match in re.finditer(r"[^;{}]*\b(?:virtual|override)\b[^;{}]*;", text):
-            if not re.search(r"\bCAUSEWAY_INLINE\b|= ?(?:0|default|delete);", match[0]):
+            classes = re.findall(r"(?m)^(template <.*>\n)?(?:class|struct) \w+[^;{]*\{", text[:match.start()])
+            in_template = bool(classes) and classes[-1] != ""
+            if not in_template and not re.search(r"\bCAUSEWAY_INLINE\b|= ?(?:0|default|delete);", match[0]):
                 line = text.count("\n", 0, match.end()) + 1
                 found.error(f"include/{name}", line, "a virtual function with its body elsewhere is declared with CAUSEWAY_INLINE")
 

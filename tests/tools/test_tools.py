@@ -210,6 +210,8 @@ class CheckTree(WithTree):
         self.refused(path + ":15", "is declared with CAUSEWAY_INLINE")
         self.tree.write(path, text.replace("CAUSEWAY_DECL int low();", declared.replace("int three", "CAUSEWAY_INLINE int three")))
         self.assertEqual(self.tree.check().returncode, 0)
+        self.tree.write(path, text.replace("CAUSEWAY_DECL int low();", "template <class Whole>\n" + declared))
+        self.assertEqual(self.tree.check().returncode, 0)
 
     def test_bodies_keep_to_the_layers_and_belong_to_one_header(self):
         self.tree.add_bodies("core/low", ["#include <causeway/net/high.hpp>"])

@@ -40,43 +40,48 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
-class fabric_core final : public engine, private link_owner, private handshake_owner {
+template <class Whole>
+class basic_fabric_core;
+using fabric_core = basic_fabric_core<void>;
+
+template <class Whole>
+class basic_fabric_core final : public engine, private link_owner, private handshake_owner {
  public:
-  CAUSEWAY_DECL fabric_core(listener at, fabric_options options);
-  ~fabric_core() { close(); }
+  basic_fabric_core(listener at, fabric_options options);
+  ~basic_fabric_core() { close(); }
 
   [[nodiscard]] const fabric_options& options() const noexcept { return options_; }
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   [[nodiscard]] time_point now() const { return shared_.clock.now(); }
 
-  CAUSEWAY_DECL void attach(fabric_events* events);
+  void attach(fabric_events* events);
 
   // ---- with the lock held: from events, and inside `locked`
 
-  CAUSEWAY_DECL void dial(const std::string& to);
+  void dial(const std::string& to);
 
-  CAUSEWAY_DECL void close(peer_index peer, const std::string& why);
+  void close(peer_index peer, const std::string& why);
 
-  CAUSEWAY_DECL [[nodiscard]] bool is_up(peer_index peer) const;
+  [[nodiscard]] bool is_up(peer_index peer) const;
 
-  CAUSEWAY_DECL void post(peer_index peer, std::vector<std::byte> message, bool bulk);
+  void post(peer_index peer, std::vector<std::byte> message, bool bulk);
 
-  CAUSEWAY_DECL void wake_at(time_point when);
+  void wake_at(time_point when);
 
-  CAUSEWAY_DECL void cancel_before(std::uint32_t epoch);
+  void cancel_before(std::uint32_t epoch);
 
-  CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then);
+  void aside(std::function<void()> work, std::function<void()> then);
 
   // ---- without it
 
-  CAUSEWAY_DECL void locked(const std::function<void()>& what);
+  void locked(const std::function<void()>& what);
 
   /// Also with the lock held: from the question that `block` asks.
-  CAUSEWAY_DECL [[nodiscard]] bool done(operation handle) const;
+  [[nodiscard]] bool done(operation handle) const;
 
-  CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline);
+  result<bool> block(const std::function<bool()>& done, time_point deadline);
 
-  CAUSEWAY_DECL void close();
+  void close();
 
  private:
   struct event {
@@ -87,7 +92,7 @@ class fabric_core final : public engine, private link_owner, private handshake_o
   /// The thread that holds the lock for its owner's sake: where calls marked "from events" may come from.
   class inside_mark {
    public:
-    explicit inside_mark(fabric_core& core) : core_{&core} { core.inside_ = std::this_thread::get_id(); }
+    explicit inside_mark(basic_fabric_core& core) : core_{&core} { core.inside_ = std::this_thread::get_id(); }
     ~inside_mark() { core_->inside_ = std::thread::id{}; }
     inside_mark(const inside_mark&) = delete;
     inside_mark& operator=(const inside_mark&) = delete;
@@ -97,31 +102,31 @@ class fabric_core final : public engine, private link_owner, private handshake_o
   };
   [[nodiscard]] bool is_inside() const { return inside_ == std::this_thread::get_id(); }
 
-  CAUSEWAY_DECL void in_loop(std::function<void()> what);
+  void in_loop(std::function<void()> what);
 
   /// Differs from that of every other program that ever had our id.
-  CAUSEWAY_DECL [[nodiscard]] std::uint64_t make_incarnation() const;
+  [[nodiscard]] std::uint64_t make_incarnation() const;
 
-  CAUSEWAY_DECL static handshake_options handshake_settings(const fabric_options& options);
+  static handshake_options handshake_settings(const fabric_options& options);
 
-  CAUSEWAY_DECL void set_address(const endpoint& bound);
+  void set_address(const endpoint& bound);
 
   // ---- telling
 
-  CAUSEWAY_DECL void tell(event what);
+  void tell(event what);
 
-  CAUSEWAY_DECL void tell_all();
+  void tell_all();
 
   /// A handler could not do its work. Whoever caused it is given up; a timer comes again a little later.
-  CAUSEWAY_DECL void run_out_of_memory(std::optional<peer_index> about);
+  void run_out_of_memory(std::optional<peer_index> about);
 
-  CAUSEWAY_INLINE void hear_lost(peer_index peer, const error& why) override;
+  void hear_lost(peer_index peer, const error& why) override;
 
-  CAUSEWAY_INLINE void hear_control(peer_index peer, control_message message) override;
+  void hear_control(peer_index peer, control_message message) override;
 
-  CAUSEWAY_INLINE void unreachable(const std::string& where, const error& why) override;
+  void unreachable(const std::string& where, const error& why) override;
 
-  CAUSEWAY_DECL void arm_wake();
+  void arm_wake();
 
   // ---- who is who
 
@@ -129,41 +134,41 @@ class fabric_core final : public engine, private link_owner, private handshake_o
 
   [[nodiscard]] bool is_alive(std::optional<peer_index> peer) const { return peer && is_alive(*peer); }
 
-  CAUSEWAY_DECL [[nodiscard]] bool stands(const std::string& where) const;
+  [[nodiscard]] bool stands(const std::string& where) const;
 
-  CAUSEWAY_INLINE introduction introduce(const tcp::socket& to, std::size_t spare) override;
+  introduction introduce(const tcp::socket& to, std::size_t spare) override;
 
-  CAUSEWAY_DECL bool kernel_has_bbr();
+  bool kernel_has_bbr();
 
-  CAUSEWAY_INLINE std::optional<error> objection(const introduction& them) override;
+  std::optional<error> objection(const introduction& them) override;
 
-  CAUSEWAY_INLINE bool is_connected(peer_id id, std::uint64_t incarnation) override;
+  bool is_connected(peer_id id, std::uint64_t incarnation) override;
 
   wish wish_for(const introduction& them) override { return peers_.wish_for(them, is_alive(peers_.find(them.id))); }
 
-  CAUSEWAY_INLINE std::uint64_t choose(const introduction& them, const wish& theirs) override;
+  std::uint64_t choose(const introduction& them, const wish& theirs) override;
 
   void give_back(const introduction& them, std::uint64_t serial) override { peers_.give_back(them.id, serial); }
 
   // ---- links
 
-  CAUSEWAY_INLINE void take(const introduction& us, const introduction& them, std::uint64_t serial,
-                            const std::string& dialled, tcp::socket socket) override;
+  void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
+            tcp::socket socket) override;
 
-  CAUSEWAY_DECL void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket);
+  void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket);
 
   /// Whoever dialled makes the streams for data. Sends wait until the first stands.
-  CAUSEWAY_DECL void dial_streams(peer_index peer, const tcp::endpoint& remote);
+  void dial_streams(peer_index peer, const tcp::endpoint& remote);
 
   bool wants_stream(const stream_request& which) override { return is_alive(peers_.lacking(which)); }
 
-  CAUSEWAY_INLINE void take_stream(const stream_request& which, tcp::socket socket) override;
+  void take_stream(const stream_request& which, tcp::socket socket) override;
 
-  CAUSEWAY_INLINE void lose_stream(const stream_request& which, const error& why) override;
+  void lose_stream(const stream_request& which, const error& why) override;
 
-  CAUSEWAY_INLINE void tick(duration since) override;
+  void tick(duration since) override;
 
-  CAUSEWAY_DECL void clear_graves();
+  void clear_graves();
 
   fabric_options options_;
   endpoint announced_;

@@ -26,8 +26,14 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 namespace detail {
-class fabric_core;  // net/asio_core.hpp
-}
+template <class Whole>
+class basic_fabric_core;  // net/asio_core.hpp
+using fabric_core = basic_fabric_core<void>;
+}  // namespace detail
+
+template <class Whole>
+class basic_asio_fabric;
+using asio_fabric = basic_asio_fabric<void>;
 
 /// TCP to peers that come and go; made by `open_fabric`. docs/design/network.md says why it is as it is,
 /// docs/reference/wire_format.md what it says to the others.
@@ -38,51 +44,52 @@ class fabric_core;  // net/asio_core.hpp
 /// Memory: data that nobody asked for yet is kept as in asio_transport; when reading of it pauses, control messages still
 /// come. Control messages that the other side does not take are kept up to transport_options::control_backlog; then its
 /// connection is given up.
-class asio_fabric final : public fabric {
+template <class Whole>
+class basic_asio_fabric final : public fabric {
  public:
-  CAUSEWAY_DECL asio_fabric(listener at, fabric_options options);
-  asio_fabric(const asio_fabric&) = delete;
-  asio_fabric& operator=(const asio_fabric&) = delete;
-  CAUSEWAY_INLINE ~asio_fabric() override;
+  basic_asio_fabric(listener at, fabric_options options);
+  basic_asio_fabric(const basic_asio_fabric&) = delete;
+  basic_asio_fabric& operator=(const basic_asio_fabric&) = delete;
+  ~basic_asio_fabric() override;
 
-  [[nodiscard]] CAUSEWAY_INLINE peer_id id() const override;
-  [[nodiscard]] CAUSEWAY_INLINE std::string address() const override;
+  [[nodiscard]] peer_id id() const override;
+  [[nodiscard]] std::string address() const override;
 
-  CAUSEWAY_INLINE void attach(fabric_events* events) override;
+  void attach(fabric_events* events) override;
 
-  [[nodiscard]] CAUSEWAY_INLINE time_point now() const override;
-  CAUSEWAY_INLINE void dial(const std::string& to) override;
-  CAUSEWAY_INLINE void close(peer_index link, const std::string& why) override;
-  [[nodiscard]] CAUSEWAY_INLINE bool is_up(peer_index link) const override;
-  CAUSEWAY_INLINE void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
-  CAUSEWAY_INLINE void wake_at(time_point when) override;
-  CAUSEWAY_INLINE void cancel_before(std::uint32_t epoch) override;
-  CAUSEWAY_INLINE void aside(std::function<void()> work, std::function<void()> then) override;
+  [[nodiscard]] time_point now() const override;
+  void dial(const std::string& to) override;
+  void close(peer_index link, const std::string& why) override;
+  [[nodiscard]] bool is_up(peer_index link) const override;
+  void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
+  void wake_at(time_point when) override;
+  void cancel_before(std::uint32_t epoch) override;
+  void aside(std::function<void()> work, std::function<void()> then) override;
 
   /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
-  CAUSEWAY_INLINE operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
-  CAUSEWAY_INLINE operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
-  CAUSEWAY_INLINE result<std::size_t> wait(operation op, time_point deadline) override;
-  [[nodiscard]] CAUSEWAY_INLINE bool done(operation op) const override;
+  operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
+  operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
+  result<std::size_t> wait(operation op, time_point deadline) override;
+  [[nodiscard]] bool done(operation op) const override;
 
-  CAUSEWAY_INLINE void locked(const std::function<void()>& what) override;
-  CAUSEWAY_INLINE result<bool> block(const std::function<bool()>& done, time_point deadline) override;
+  void locked(const std::function<void()>& what) override;
+  result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
-  [[nodiscard]] CAUSEWAY_INLINE traffic stats() const override;
-  [[nodiscard]] CAUSEWAY_INLINE std::string describe_waits() const override;
+  [[nodiscard]] traffic stats() const override;
+  [[nodiscard]] std::string describe_waits() const override;
 
   /// TCP connections for data to a peer that stand.
-  CAUSEWAY_DECL [[nodiscard]] std::size_t streams(peer_index link) const;
+  [[nodiscard]] std::size_t streams(peer_index link) const;
 
   /// A function that ends the trainer's `wait` and `block`, and all later ones, with errc::cancelled: what a signal's
   /// watcher calls. May be called from any thread, also when the fabric is gone. Connections stay, so that `close` can
   /// flush.
-  CAUSEWAY_DECL [[nodiscard]] std::function<void()> interrupter() const;
+  [[nodiscard]] std::function<void()> interrupter() const;
 
   /// Sends what was posted (but not bulk), says goodbye to everybody, waits up to `close_grace` for theirs, and ends the
   /// thread. No more events come. Operations that were not waited for end with errc::cancelled. The destructor does the
   /// same.
-  CAUSEWAY_DECL void close();
+  void close();
 
  private:
   std::shared_ptr<detail::fabric_core> core_;

@@ -29,54 +29,57 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
-class fabric final : public net::fabric,
-                     public detail::endpoint,
-                     private detail::socket_owner,
-                     private detail::acquaintance {
+template <class Whole>
+class basic_fabric;
+using fabric = basic_fabric<void>;
+
+template <class Whole>
+class basic_fabric final : public net::fabric,
+                           public detail::endpoint,
+                           private detail::socket_owner,
+                           private detail::acquaintance {
  public:
   /// At the first free port of the host from `first_port` on.
-  CAUSEWAY_DECL fabric(process& owner, net::peer_id id, std::uint32_t first_port = 1);
-  fabric(const fabric&) = delete;
-  fabric& operator=(const fabric&) = delete;
+  basic_fabric(process& owner, net::peer_id id, std::uint32_t first_port = 1);
+  basic_fabric(const basic_fabric&) = delete;
+  basic_fabric& operator=(const basic_fabric&) = delete;
 
   /// Says goodbye: what was sent before still arrives.
-  CAUSEWAY_INLINE ~fabric() override;
+  ~basic_fabric() override;
 
   [[nodiscard]] net::peer_id id() const override { return id_; }
-  [[nodiscard]] CAUSEWAY_INLINE std::string address() const override;
+  [[nodiscard]] std::string address() const override;
   [[nodiscard]] time_point now() const override { return clock_.now(); }
 
-  CAUSEWAY_INLINE void attach(net::fabric_events* events) override;
+  void attach(net::fabric_events* events) override;
 
-  CAUSEWAY_INLINE void dial(const std::string& address) override;
+  void dial(const std::string& address) override;
 
-  CAUSEWAY_INLINE void close(net::peer_index link, const std::string& why) override;
+  void close(net::peer_index link, const std::string& why) override;
 
-  [[nodiscard]] CAUSEWAY_INLINE bool is_up(net::peer_index link) const override;
+  [[nodiscard]] bool is_up(net::peer_index link) const override;
 
-  CAUSEWAY_INLINE void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override;
+  void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override;
 
-  CAUSEWAY_INLINE void wake_at(time_point when) override;
+  void wake_at(time_point when) override;
 
-  CAUSEWAY_INLINE void cancel_before(std::uint32_t epoch) override;
+  void cancel_before(std::uint32_t epoch) override;
 
   /// All of it happens now; what the disk takes passes before `then`.
-  CAUSEWAY_INLINE void aside(std::function<void()> work, std::function<void()> then) override;
+  void aside(std::function<void()> work, std::function<void()> then) override;
 
-  CAUSEWAY_INLINE net::operation send(net::peer_index link, const net::message_id& id,
-                                      std::span<const std::byte> bytes) override;
+  net::operation send(net::peer_index link, const net::message_id& id, std::span<const std::byte> bytes) override;
 
-  CAUSEWAY_INLINE net::operation receive(net::peer_index link, const net::message_id& id,
-                                         std::span<std::byte> buffer) override;
+  net::operation receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer) override;
 
-  CAUSEWAY_INLINE result<std::size_t> wait(net::operation op, time_point deadline) override;
+  result<std::size_t> wait(net::operation op, time_point deadline) override;
 
   /// Depends on virtual time alone: messages arrive while the process waits or computes, never between two looks.
   [[nodiscard]] bool done(net::operation op) const override { return mailbox_.ended(op); }
 
-  CAUSEWAY_INLINE void locked(const std::function<void()>& what) override;
+  void locked(const std::function<void()>& what) override;
 
-  CAUSEWAY_INLINE result<bool> block(const std::function<bool()>& done, time_point deadline) override;
+  result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
   [[nodiscard]] traffic stats() const override { return counters_; }
   [[nodiscard]] std::string describe_waits() const override { return mailbox_.describe(now()); }
@@ -84,13 +87,13 @@ class fabric final : public net::fabric,
   // ---- beyond the contract ---------------------------------------------------------------------------------------------
 
   /// What errors call the peer of a link; "peer <link>" otherwise.
-  CAUSEWAY_DECL void rename(net::peer_index link, std::string name);
+  void rename(net::peer_index link, std::string name);
   /// Bytes of messages that came before anybody asked for them.
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return mailbox_.kept_bytes(); }
 
-  CAUSEWAY_INLINE void clock_changed() override;
+  void clock_changed() override;
 
-  CAUSEWAY_INLINE void process_ended(bool killed) override;
+  void process_ended(bool killed) override;
 
  private:
   /// While the process holds the lock. Also undone where it is killed meanwhile.
@@ -112,7 +115,7 @@ class fabric final : public net::fabric,
     std::vector<std::pair<time_point, std::vector<std::byte>>> recent;  ///< see world_options::repeat_after_reconnect
   };
 
-  CAUSEWAY_DECL std::string take_port(std::uint32_t port);
+  std::string take_port(std::uint32_t port);
 
   // ---- what the network says -------------------------------------------------------------------------------------------
 
@@ -120,57 +123,57 @@ class fabric final : public net::fabric,
 
   void on_refused(std::uint64_t tag, const error& why) override { dialer_.failed(tag, why); }
 
-  CAUSEWAY_INLINE void on_message(detail::end_ref end, detail::sent_message_ptr message) override;
+  void on_message(detail::end_ref end, detail::sent_message_ptr message) override;
 
-  CAUSEWAY_INLINE void on_closed(detail::end_ref end, const error& why) override;
+  void on_closed(detail::end_ref end, const error& why) override;
 
-  CAUSEWAY_INLINE void on_sent(detail::end_ref, std::uint32_t operation) override;
+  void on_sent(detail::end_ref, std::uint32_t operation) override;
 
   // ---- links -----------------------------------------------------------------------------------------------------------
 
-  CAUSEWAY_INLINE bool connected_to(net::peer_id id) override;
+  bool connected_to(net::peer_id id) override;
 
-  CAUSEWAY_INLINE void met(detail::end_ref end, net::peer_id id, const std::string& address) override;
+  void met(detail::end_ref end, net::peer_id id, const std::string& address) override;
 
-  CAUSEWAY_INLINE void not_met(const std::string& address, const error& why) override;
+  void not_met(const std::string& address, const error& why) override;
 
   /// As many as there are links: the peer has none yet.
-  CAUSEWAY_DECL [[nodiscard]] net::peer_index find_link(net::peer_id id) const;
+  [[nodiscard]] net::peer_index find_link(net::peer_id id) const;
 
-  CAUSEWAY_DECL void take_down(net::peer_index link, const std::string& reason);
+  void take_down(net::peer_index link, const std::string& reason);
 
-  CAUSEWAY_DECL void cannot_dial(const std::string& address, const char* why);
+  void cannot_dial(const std::string& address, const char* why);
 
   // ---- messages --------------------------------------------------------------------------------------------------------
 
-  CAUSEWAY_DECL void hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message);
+  void hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message);
 
   /// Up to `most` later, on whatever connection this link then has to the same process.
-  CAUSEWAY_DECL void hear_later(net::peer_index link, detail::end_ref end, duration most, std::vector<std::byte> message);
+  void hear_later(net::peer_index link, detail::end_ref end, duration most, std::vector<std::byte> message);
 
-  CAUSEWAY_DECL void post_now(const peer& to, std::vector<std::byte> message, bool bulk);
+  void post_now(const peer& to, std::vector<std::byte> message, bool bulk);
 
-  CAUSEWAY_DECL void remember(peer& p, const std::vector<std::byte>& message);
+  void remember(peer& p, const std::vector<std::byte>& message);
 
   /// A sender that cannot know what arrived before the break says it again.
-  CAUSEWAY_DECL void repeat(peer& p);
+  void repeat(peer& p);
 
   /// Tells senders to hold data back while more is kept than may be, but not those of whom something is wanted: it may be
   /// behind what is kept.
-  CAUSEWAY_DECL void look_at_room();
+  void look_at_room();
 
-  CAUSEWAY_DECL void stop_send(detail::slot_index slot);
+  void stop_send(detail::slot_index slot);
 
-  CAUSEWAY_DECL result<std::size_t> give_up(detail::slot_index slot, errc code, const char* why);
+  result<std::size_t> give_up(detail::slot_index slot, errc code, const char* why);
 
   // ---- the process -----------------------------------------------------------------------------------------------------
 
   /// Happens as an event of its own at this very time, and not while the process is stopped.
-  CAUSEWAY_DECL void later(std::function<void()> what);
+  void later(std::function<void()> what);
 
-  CAUSEWAY_DECL void look_at_waiting();
+  void look_at_waiting();
 
-  CAUSEWAY_DECL void after_event();
+  void after_event();
 
   process* process_;  // nullptr once it has ended
   detail::core& core_;

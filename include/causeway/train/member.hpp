@@ -37,6 +37,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
+template <class Whole>
+class basic_member;
+using member = basic_member<void>;
+
 /// Models what training_context asks of a group, over any fabric. One per process and run. Made by `make`, before the
 /// trainer; it must outlive the trainer's use of it, and may outlive the trainer: it then gives the result of the run to
 /// those who come late. Threading: elastic_group's members from the trainer's thread; `describe` and `rejected` from any.
@@ -44,15 +48,16 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// Memory: one staging copy of the shared state while state is fetched; while others fetch it for longer than a round, see
 /// membership::kept_states; another one where it outlives the trainer. Disk: the shared state of two rounds, and a record
 /// of a few hundred bytes.
-class member final : public elastic_group {
+template <class Whole>
+class basic_member final : public elastic_group {
  public:
   using situation = membership::situation;
 
   /// `fabric` must have the identity that `member_identity` gave for this storage.
-  CAUSEWAY_DECL static result<std::shared_ptr<member>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
-                                                            member_options options, log_sink log = {});
+  static result<std::shared_ptr<member>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                              member_options options, log_sink log = {});
 
-  ~member() override { control_->detach(); }
+  ~basic_member() override { control_->detach(); }
 
   [[nodiscard]] std::uint64_t identity() const override { return fabric_->id(); }
   [[nodiscard]] std::uint32_t expected() const override { return std::max<std::uint32_t>(options_.protocol.expected, 1); }
@@ -61,41 +66,46 @@ class member final : public elastic_group {
   [[nodiscard]] std::uint64_t state_hash() const override { return held_.record().state; }
   [[nodiscard]] std::uint64_t contributed() const override { return contributed_; }
 
-  CAUSEWAY_INLINE result<void> open(shared_state state, thread_pool& pool) override;
+  result<void> open(shared_state state, thread_pool& pool) override;
 
-  CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
+  result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
 
-  CAUSEWAY_INLINE bool announce(std::uint64_t samples) override;
+  bool announce(std::uint64_t samples) override;
 
-  CAUSEWAY_INLINE bool stand_by(std::uint64_t samples, std::uint64_t later) override;
+  bool stand_by(std::uint64_t samples, std::uint64_t later) override;
 
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
   [[nodiscard]] net::any_transport lasting() override { return attempt_.lasting(); }
 
-  CAUSEWAY_INLINE result<void> exchanged(std::span<const float> mean) override;
+  result<void> exchanged(std::span<const float> mean) override;
 
-  CAUSEWAY_INLINE result<verdict> decide(const result<void>& outcome, bool candidate) override;
+  result<verdict> decide(const result<void>& outcome, bool candidate) override;
 
   [[nodiscard]] bool can_sit_out() const override { return true; }
 
-  CAUSEWAY_INLINE result<verdict> sit_out(const error& why) override;
+  result<verdict> sit_out(const error& why) override;
 
-  [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
+    if (unusable_.sits_out(held_.round())) return {};
+    return asked([&] { return held_.samples().draw(control_->ledger(), skipped, count); });
+  }
 
   [[nodiscard]] bool budget_used() const override { return held_.samples().complete(); }
 
   /// Tells the others that this peer goes, so that they need not find out.
-  CAUSEWAY_INLINE void leave() override;
+  void leave() override {
+    locked([&] { control_->leave(); });
+  }
 
-  CAUSEWAY_INLINE void close(bool stays) override;
+  void close(bool stays) override;
 
   /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
   [[nodiscard]] std::string describe() const { return waits_.describe(); }
 
  private:
-  CAUSEWAY_DECL member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
-                       std::unique_ptr<member_control> control);
+  basic_member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
+               std::unique_ptr<member_control> control);
 
   /// What it gives with the lock held.
   template <class F>
@@ -108,45 +118,45 @@ class member final : public elastic_group {
   // ---- an exchange --------------------------------------------------------------------------------------------------
 
   // With what this peer has trained on, but for the last samples, `later`.
-  CAUSEWAY_DECL situation say_ready(std::uint64_t later);
+  situation say_ready(std::uint64_t later);
 
-  CAUSEWAY_DECL result<std::optional<round_entry>> entry(const situation& s);
+  result<std::optional<round_entry>> entry(const situation& s);
 
-  CAUSEWAY_DECL result<void> report(const error& why);
+  result<void> report(const error& why);
 
   // ---- a verdict ----------------------------------------------------------------------------------------------------
 
   // The vote promises that this peer holds the round, also after a crash: so it is written first. Where it was taken over,
   // this peer need not have held the one before: it may have been started just now.
-  CAUSEWAY_DECL result<void> vote(std::uint64_t round);
+  result<void> vote(std::uint64_t round);
 
-  CAUSEWAY_DECL result<verdict> judge(bool voted);
+  result<verdict> judge(bool voted);
 
   // Others hold a candidate that may have been chosen: this peer votes for it too, once it has it.
-  CAUSEWAY_DECL result<void> adopt(const situation& now, bool voted);
+  result<void> adopt(const situation& now, bool voted);
 
-  CAUSEWAY_DECL verdict committed(const membership::commit_record& record);
+  verdict committed(const membership::commit_record& record);
 
   // See detail::held_round.
-  CAUSEWAY_DECL void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {});
+  void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {});
 
   // Whether what was trained since the last commit may still be contributed: not if somebody else was given its samples.
-  CAUSEWAY_DECL bool keeps_samples();
+  bool keeps_samples();
 
   // The step under way ends with the state of the others.
-  CAUSEWAY_DECL error lose_progress();
+  error lose_progress();
 
   // ---- state --------------------------------------------------------------------------------------------------------
 
   /// The shared state as it was committed: what is in memory may be spoilt, too.
-  CAUSEWAY_DECL result<verdict> restore();
+  result<verdict> restore();
 
   /// Returns when this peer holds the newest committed state, and nothing else.
-  CAUSEWAY_DECL result<void> take_newest();
+  result<void> take_newest();
 
   /// Replaces the shared state by the one that `now` asks for. `keep`: local progress stays on top of it. False: the
   /// situation moved on before it was whole, and nothing was changed.
-  CAUSEWAY_DECL result<bool> fetch(const situation& asked, bool keep);
+  result<bool> fetch(const situation& asked, bool keep);
 
   // A commit soon after this peer had asked says nothing of how long the transfer takes: once that does not count.
   void excuse() {
@@ -156,10 +166,10 @@ class member final : public elastic_group {
   // ---- rounds that were committed while the state of an earlier one came --------------------------------------------
 
   // Whether what is in memory is a state that others keep for this peer, with the means of the rounds since.
-  CAUSEWAY_DECL [[nodiscard]] bool follows() const;
+  [[nodiscard]] bool follows() const;
 
   // Does those rounds again, from what they exchanged. Ends when the newest is reached, or nobody can help any further.
-  CAUSEWAY_DECL result<void> follow(bool keep, bool late);
+  result<void> follow(bool keep, bool late);
 
   void passing(std::string_view point) const {
     if (options_.passing) options_.passing(point);

@@ -36,6 +36,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
+template <class Whole>
+class basic_member_control;
+using member_control = basic_member_control<void>;
+
 struct member_options {
   membership::options protocol;   ///< run id, expected peers, smallest quorum, samples per round and in all
   std::vector<std::string> dial;  ///< addresses of live peers; none: found a new run, unless the disk knows one
@@ -67,11 +71,11 @@ struct member_options {
   std::function<void(std::string_view point)> passing{};
 };
 
-class member_control final : net::fabric_events, membership::effects, membership::transfer_effects {
+template <class Whole>
+class basic_member_control final : net::fabric_events, membership::effects, membership::transfer_effects {
  public:
-  CAUSEWAY_DECL static result<std::unique_ptr<member_control>> make(std::shared_ptr<net::fabric> fabric,
-                                                                    io::any_storage storage, const member_options& options,
-                                                                    log_sink log);
+  static result<std::unique_ptr<member_control>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                                      const member_options& options, log_sink log);
 
   /// A round and the name of its state.
   struct named_round {
@@ -80,43 +84,43 @@ class member_control final : net::fabric_events, membership::effects, membership
   };
 
   /// What this peer knows to be committed, and what it voted for afterwards, as of its last process.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<named_round> remembered() const;
-  CAUSEWAY_DECL [[nodiscard]] std::optional<named_round> voted_for() const;
+  [[nodiscard]] std::optional<named_round> remembered() const;
+  [[nodiscard]] std::optional<named_round> voted_for() const;
 
   // ---- with the lock held -------------------------------------------------------------------------------------------
 
   /// Begins to take part. `stored`: what the disk had; `initial`: the hash of the state in memory.
-  CAUSEWAY_DECL void begin(const std::optional<named_round>& stored, std::uint64_t initial);
+  void begin(const std::optional<named_round>& stored, std::uint64_t initial);
 
-  CAUSEWAY_DECL void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
+  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
   void gather(std::uint64_t round_samples) noexcept { protocol_.gather(round_samples); }
-  CAUSEWAY_DECL void announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
-  CAUSEWAY_DECL [[nodiscard]] bool completed(membership::ballot at);
-  CAUSEWAY_DECL void voted(membership::ballot at, std::uint64_t round, std::uint64_t hash);
-  CAUSEWAY_DECL void failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects);
-  CAUSEWAY_DECL void unusable(membership::ballot at);
-  CAUSEWAY_DECL void holds(std::uint64_t round, std::uint64_t hash);
-  CAUSEWAY_DECL void leave();
+  void announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
+  [[nodiscard]] bool completed(membership::ballot at);
+  void voted(membership::ballot at, std::uint64_t round, std::uint64_t hash);
+  void failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects);
+  void unusable(membership::ballot at);
+  void holds(std::uint64_t round, std::uint64_t hash);
+  void leave();
 
   /// Whether the record on disk says what this peer knows, or the disk has failed.
   [[nodiscard]] bool written() const noexcept { return behind_.over(); }
   [[nodiscard]] const membership::situation& now_what() const noexcept { return protocol_.now_what(); }
   [[nodiscard]] const membership::ledger& ledger() const noexcept { return protocol_.samples(); }
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t hash) const;
+  [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t hash) const;
   [[nodiscard]] const membership::protocol& decisions() const noexcept { return protocol_; }
   /// Why a peer that has found nobody for `patience` should wait no longer; none while it should, or patience is 0.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<error> alone_too_long(duration patience) const;
+  [[nodiscard]] std::optional<error> alone_too_long(duration patience) const;
 
   /// The links of a view's members in their order. All but our own must have been met.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> links_of(const membership::view& view) const;
+  [[nodiscard]] std::vector<net::peer_index> links_of(const membership::view& view) const;
 
   /// Members of a view without a connection to this peer.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> missing_of(const membership::view& view) const;
+  [[nodiscard]] std::vector<net::peer_id> missing_of(const membership::view& view) const;
 
-  CAUSEWAY_DECL [[nodiscard]] bool meets(net::peer_id id) const;
+  [[nodiscard]] bool meets(net::peer_id id) const;
 
   /// Starts to connect to the members of a view that are missing.
-  CAUSEWAY_DECL void dial_missing(const membership::view& view);
+  void dial_missing(const membership::view& view);
 
   /// Whether a dial since then was in vain.
   [[nodiscard]] bool dialled_in_vain() const noexcept { return !refused_.empty(); }
@@ -124,92 +128,92 @@ class member_control final : net::fabric_events, membership::effects, membership
   // ---- the shared state ---------------------------------------------------------------------------------------------
 
   /// Others may fetch it from now on. `image` must be hashed and stay as it is until withdrawn.
-  CAUSEWAY_DECL void offer(std::uint64_t round, const membership::state_image& image);
+  void offer(std::uint64_t round, const membership::state_image& image);
   /// The memory of what is offered is about to change. What others fetch of it goes on from a copy, if there is one.
-  CAUSEWAY_DECL void withdraw();
+  void withdraw();
   [[nodiscard]] bool offers() const noexcept { return offered_.has_value(); }
   /// What is offered is read from there from now on: its memory is about to go. Precondition: offers().
-  CAUSEWAY_DECL void offer_from(std::shared_ptr<const membership::kept_bytes> copy);
+  void offer_from(std::shared_ptr<const membership::kept_bytes> copy);
   /// Whether a copy must be made before `withdraw`.
   [[nodiscard]] bool needs_copy() const { return offered_ && transfer_.keeping.needs_copy(*offered_); }
-  CAUSEWAY_DECL void copied(std::shared_ptr<const membership::kept_bytes> bytes);
+  void copied(std::shared_ptr<const membership::kept_bytes> bytes);
   /// Whether others will want to know what rounds exchanged.
   [[nodiscard]] bool keeps_means() const noexcept { return transfer_.keeping.any(); }
-  CAUSEWAY_DECL void add_mean(std::uint64_t round, std::shared_ptr<const membership::kept_bytes> mean);
+  void add_mean(std::uint64_t round, std::shared_ptr<const membership::kept_bytes> mean);
   void forget_means() { transfer_.keeping.clear(); }
   /// This peer exchanges data, or no longer.
-  CAUSEWAY_DECL void exchanging(bool yes);
+  void exchanging(bool yes);
   /// Beside the other: a vote of the last process, which may be the only copy there is.
   void offer_spare(std::uint64_t round, const membership::state_image& image) { transfer_.giving.offer(round, image); }
   void withdraw_spare(std::uint64_t round) { transfer_.giving.withdraw(round); }
 
   /// `keep`: the holders are asked to keep it, and what later rounds exchange, until `end_catch_up`.
-  CAUSEWAY_DECL void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image, bool keep);
-  CAUSEWAY_DECL void start_mean(std::uint64_t round, std::uint64_t root, const membership::state_image& image);
+  void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image, bool keep);
+  void start_mean(std::uint64_t round, std::uint64_t root, const membership::state_image& image);
   [[nodiscard]] membership::kept_for_us& kept() noexcept { return transfer_.kept; }
   void stop_fetch() { transfer_.taking.stop(); }
 
   /// Asks the leader to hold the next round back. `time_was_given` says when it does.
-  CAUSEWAY_DECL void ask_for_time(const membership::transfer_need& needs);
+  void ask_for_time(const membership::transfer_need& needs);
   [[nodiscard]] bool time_was_given() const noexcept { return time_given_; }
   [[nodiscard]] membership::fetcher& fetch() noexcept { return transfer_.taking; }
 
   /// For the checker: what the trainer did.
   [[nodiscard]] detail::member_journal& journal() noexcept { return journal_; }
 
-  CAUSEWAY_DECL void post(net::peer_id to, std::vector<std::byte> message, bool bulk);
+  void post(net::peer_id to, std::vector<std::byte> message, bool bulk);
 
-  CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
+  [[nodiscard]] std::string describe() const;
 
   void attach() { fabric_->attach(this); }
   /// In an orderly end what others are to hear is written and said first.
-  CAUSEWAY_DECL void detach();
+  void detach();
 
  private:
-  CAUSEWAY_DECL member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage, const member_options& options,
-                               log_sink log, membership::durable_record record);
+  basic_member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage, const member_options& options,
+                       log_sink log, membership::durable_record record);
 
-  CAUSEWAY_DECL detail::write_behind::outlets outlets();
+  detail::write_behind::outlets outlets();
 
-  CAUSEWAY_DECL [[nodiscard]] membership::options protocol_options() const;
-  CAUSEWAY_DECL [[nodiscard]] membership::transfer_options transfer_options() const;
+  [[nodiscard]] membership::options protocol_options() const;
+  [[nodiscard]] membership::transfer_options transfer_options() const;
 
   // ---- net::fabric_events -------------------------------------------------------------------------------------------
 
-  CAUSEWAY_INLINE void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
-  CAUSEWAY_INLINE void on_down(net::peer_index link, const error& why) override;
-  CAUSEWAY_INLINE void on_unreachable(const std::string& address, const error& why) override;
-  CAUSEWAY_INLINE void on_control(net::peer_index link, std::span<const std::byte> message) override;
-  CAUSEWAY_INLINE void on_wake() override;
+  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  void on_down(net::peer_index link, const error& why) override;
+  void on_unreachable(const std::string& address, const error& why) override;
+  void on_control(net::peer_index link, std::span<const std::byte> message) override;
+  void on_wake() override;
 
   // ---- membership::effects ------------------------------------------------------------------------------------------
 
-  CAUSEWAY_INLINE void send(net::peer_id to, std::vector<std::byte> message) override;
+  void send(net::peer_id to, std::vector<std::byte> message) override;
   void dial(const std::string& address) override { fabric_->dial(address); }
-  CAUSEWAY_INLINE void drop(net::peer_id peer, const std::string& why) override;
-  CAUSEWAY_INLINE bool persist(const membership::durable_record& record) override;
+  void drop(net::peer_id peer, const std::string& why) override;
+  bool persist(const membership::durable_record& record) override;
   /// Without the lock.
-  CAUSEWAY_DECL bool write(const std::vector<std::byte>& record);
+  bool write(const std::vector<std::byte>& record);
   void wake_at(time_point when) override { protocol_wakes_ = when; }
-  CAUSEWAY_INLINE void give_time(net::peer_id peer, duration how_long) override;
-  CAUSEWAY_INLINE void note(const membership::event& e) override;
+  void give_time(net::peer_id peer, duration how_long) override;
+  void note(const membership::event& e) override;
   void log(severity level, std::string_view text) override { log_(level, text); }
 
   // ---- membership::transfer_effects ---------------------------------------------------------------------------------
 
-  CAUSEWAY_INLINE void transfer_send(net::peer_id to, std::vector<std::byte> message) override;
+  void transfer_send(net::peer_id to, std::vector<std::byte> message) override;
   void transfer_wake_at(time_point when) override { transfer_wakes_ = when; }
   void transfer_log(severity level, std::string_view text) override { log_(level, text); }
 
-  CAUSEWAY_DECL result<void> take_transfer(net::peer_id from, std::span<const std::byte> message);
+  result<void> take_transfer(net::peer_id from, std::span<const std::byte> message);
 
   /// Of many peers a newcomer has met only a few, and those who hold the state may be others.
-  CAUSEWAY_DECL void dial_holders();
+  void dial_holders();
 
-  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> holders() const;
+  [[nodiscard]] std::vector<net::peer_id> holders() const;
 
   // After every event: data of attempts that are over is refused, a fetch learns who can help, the next wake-up is set.
-  CAUSEWAY_DECL void after_event();
+  void after_event();
 
   std::shared_ptr<net::fabric> fabric_;
   io::any_storage storage_;

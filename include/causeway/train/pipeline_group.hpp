@@ -23,18 +23,23 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
+template <class Whole>
+class basic_pipeline_group;
+using pipeline_group = basic_pipeline_group<void>;
+
 /// environment::group and the policy's step_group in one. The communication policy sees a peer that is alone, where the
 /// pipelines sum the gradients; where it is to exchange them, or replicas take steps of their own, the holders of the same
 /// blocks. Threading: as elastic_group.
-class pipeline_group final : public elastic_group, public parallel::step_group {
+template <class Whole>
+class basic_pipeline_group final : public elastic_group, public parallel::step_group {
  public:
   /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
   /// member_options::enters_afresh must be set.
-  CAUSEWAY_DECL explicit pipeline_group(std::shared_ptr<elastic_group> below);
+  explicit basic_pipeline_group(std::shared_ptr<elastic_group> below);
   /// What the peers vote on is in here, not in the trainer: so the membership is closed here.
-  CAUSEWAY_INLINE ~pipeline_group() override;
-  pipeline_group(const pipeline_group&) = delete;
-  pipeline_group& operator=(const pipeline_group&) = delete;
+  ~basic_pipeline_group() override;
+  basic_pipeline_group(const basic_pipeline_group&) = delete;
+  basic_pipeline_group& operator=(const basic_pipeline_group&) = delete;
 
   // ---- for the context ------------------------------------------------------------------------------------------------
 
@@ -43,30 +48,30 @@ class pipeline_group final : public elastic_group, public parallel::step_group {
   [[nodiscard]] std::uint64_t parent() const override { return below_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return record_.state; }
   [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
-  [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return below_->budget_used(); }
   void leave() override { below_->leave(); }
 
   /// What the others hold alike is not what the context would share.
-  CAUSEWAY_INLINE result<void> open(shared_state, thread_pool& pool) override;
+  result<void> open(shared_state, thread_pool& pool) override;
 
   /// Of replicas that take steps of their own: an attempt of the membership is all that lies between two exchanges.
   [[nodiscard]] bool exchanges_at_once() const override { return true; }
   [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
-  CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t, std::uint64_t) override;
-  CAUSEWAY_INLINE result<void> exchanged(std::span<const float> mean) override;
+  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  result<void> exchanged(std::span<const float> mean) override;
 
-  CAUSEWAY_INLINE result<verdict> decide(const result<void>& outcome, bool) override;
+  result<verdict> decide(const result<void>& outcome, bool) override;
 
   // ---- for the pipelines ----------------------------------------------------------------------------------------------
 
   [[nodiscard]] const parallel::step_record& record() const override { return record_; }
 
-  CAUSEWAY_INLINE result<parallel::step_attempt> begin_attempt() override;
+  result<parallel::step_attempt> begin_attempt() override;
 
-  CAUSEWAY_INLINE result<void> propose(const parallel::step_record& next) override;
+  result<void> propose(const parallel::step_record& next) override;
 
-  CAUSEWAY_INLINE result<void> failed(const error& why) override;
+  result<void> failed(const error& why) override;
 
   void finished_by_others() override { finished_by_others_ = true; }
   void begin_exchange_again() override { again_ = true; }

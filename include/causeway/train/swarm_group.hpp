@@ -37,35 +37,40 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
+template <class Whole>
+class basic_swarm_group;
+using swarm_group = basic_swarm_group<void>;
+
 /// Threading: as elastic_group.
-class swarm_group final : public elastic_group {
+template <class Whole>
+class basic_swarm_group final : public elastic_group {
  public:
   /// `stage`: the membership of the peers that hold the same stage; a quota and a budget of 0 fit it, since samples are not
   /// handed out by it.
-  CAUSEWAY_DECL swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
+  basic_swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
   /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
   /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
-  CAUSEWAY_DECL swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
-                            io::any_storage disk, const std::string& folder);
+  basic_swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
+                    io::any_storage disk, const std::string& folder);
 
   [[nodiscard]] std::uint64_t identity() const override { return stage_->identity(); }
   [[nodiscard]] std::uint64_t round() const override { return stage_->round(); }
   [[nodiscard]] std::uint64_t parent() const override { return stage_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return stage_->state_hash(); }
   [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
-  [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
   void leave() override { stage_->leave(); }
   void close(bool stays) override { stage_->close(stays || stage_.use_count() > 1); }
   [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
 
-  CAUSEWAY_INLINE result<void> open(shared_state state, thread_pool& pool) override;
+  result<void> open(shared_state state, thread_pool& pool) override;
 
-  CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
 
-  CAUSEWAY_INLINE result<void> exchanged(std::span<const float> sum) override;
+  result<void> exchanged(std::span<const float> sum) override;
 
-  CAUSEWAY_INLINE result<verdict> decide(const result<void>& outcome, bool candidate) override;
+  result<verdict> decide(const result<void>& outcome, bool candidate) override;
 
  private:
   // What a sum was made of, and where it leads from.
@@ -75,33 +80,33 @@ class swarm_group final : public elastic_group {
     std::uint64_t state = 0;
   };
 
-  CAUSEWAY_DECL result<verdict> judge(const result<void>& outcome, bool candidate);
+  result<verdict> judge(const result<void>& outcome, bool candidate);
 
   // This peer alone came to values that are not finite: its share goes to others, and it goes back to the committed state,
   // as if it had been started again. Where that does not help, all would come to the same.
-  CAUSEWAY_DECL result<verdict> mend(const error& why);
+  result<verdict> mend(const error& why);
 
   // Of the shared parameters, which come first.
-  CAUSEWAY_DECL [[nodiscard]] bool is_sound() const;
+  [[nodiscard]] bool is_sound() const;
 
-  CAUSEWAY_DECL result<void> keep_sum(std::span<const float> sum);
+  result<void> keep_sum(std::span<const float> sum);
 
   // A sum on top of the state that this peer has is what it makes the next step with; of one before it others may ask.
   // Without one, or with one that is torn, the micro-batches are computed again, if they can be.
-  CAUSEWAY_DECL void recall_sums(std::size_t parameters);
+  void recall_sums(std::size_t parameters);
   [[nodiscard]] std::uint64_t run_of_sums() const { return mix(swarm_->options().run, swarm_->options().stage); }
 
   // Everybody's holdings go to everybody: M bits each.
-  CAUSEWAY_DECL result<void> divide();
+  result<void> divide();
 
   // Peers of a stage may have heard of other stages at different moments; one word counts, so that they step alike. The
   // exchange's deadline does not hold here, since the other stages take the time that they take; but once this peer has
   // heard of all of them its mates have too, or soon will. Who is lost, or hangs for longer than that ever took, ends the
   // wait.
-  CAUSEWAY_DECL result<void> agree_on_norm(double squares);
-  CAUSEWAY_DECL result<void> exchange_norms(double squares, time_point deadline);
+  result<void> agree_on_norm(double squares);
+  result<void> exchange_norms(double squares, time_point deadline);
 
-  CAUSEWAY_DECL [[nodiscard]] net::message_id name(std::uint32_t part) const;
+  [[nodiscard]] net::message_id name(std::uint32_t part) const;
 
   static constexpr std::uint32_t most_spoilt = 3;
   static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 8) + 64;

@@ -9,7 +9,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
-CAUSEWAY_DECL fabric_core::fabric_core(listener at, fabric_options options)
+CAUSEWAY_LAZY basic_fabric_core<Whole>::basic_fabric_core(listener at, fabric_options options)
     : engine{std::move(at.port->io), options.run_id, static_cast<std::uint32_t>(options.id), options.transport},
       options_{std::move(options)},
       incarnation_{make_incarnation()},
@@ -22,7 +22,7 @@ CAUSEWAY_DECL fabric_core::fabric_core(listener at, fabric_options options)
   run();
 }
 
-CAUSEWAY_DECL void fabric_core::attach(fabric_events* events) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::attach(fabric_events* events) {
   std::unique_lock lock{shared_.mutex};
   events_ = events;
   if (events == nullptr) {
@@ -33,29 +33,29 @@ CAUSEWAY_DECL void fabric_core::attach(fabric_events* events) {
   if (!std::exchange(opened_, true)) in_loop([this] { handshakes_.open(); });
 }
 
-CAUSEWAY_DECL void fabric_core::dial(const std::string& to) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::dial(const std::string& to) {
   CAUSEWAY_EXPECT(is_inside());
   in_loop([this, to] {
     if (!stands(to)) handshakes_.dial(to);
   });
 }
 
-CAUSEWAY_DECL void fabric_core::close(peer_index peer, const std::string& why) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::close(peer_index peer, const std::string& why) {
   CAUSEWAY_EXPECT(is_inside());
   if (is_alive(peer)) links_[peer]->dismiss(fail(errc::peer_lost, links_[peer]->name(), why));
 }
 
-CAUSEWAY_DECL bool fabric_core::is_up(peer_index peer) const {
+CAUSEWAY_LAZY bool basic_fabric_core<Whole>::is_up(peer_index peer) const {
   CAUSEWAY_EXPECT(is_inside());
   return is_alive(peer) && peers_[peer].told;
 }
 
-CAUSEWAY_DECL void fabric_core::post(peer_index peer, std::vector<std::byte> message, bool bulk) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::post(peer_index peer, std::vector<std::byte> message, bool bulk) {
   CAUSEWAY_EXPECT(message.size() <= max_post_bytes);
   if (is_up(peer)) links_[peer]->post(std::move(message), bulk);
 }
 
-CAUSEWAY_DECL void fabric_core::wake_at(time_point when) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::wake_at(time_point when) {
   CAUSEWAY_EXPECT(is_inside());
   ++wake_round_;
   wake_timer_.cancel();
@@ -63,12 +63,12 @@ CAUSEWAY_DECL void fabric_core::wake_at(time_point when) {
   if (when != no_deadline) arm_wake();
 }
 
-CAUSEWAY_DECL void fabric_core::cancel_before(std::uint32_t epoch) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::cancel_before(std::uint32_t epoch) {
   CAUSEWAY_EXPECT(is_inside());
   end_epochs_before(epoch);
 }
 
-CAUSEWAY_DECL void fabric_core::aside(std::function<void()> work, std::function<void()> then) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::aside(std::function<void()> work, std::function<void()> then) {
   CAUSEWAY_EXPECT(is_inside());
   aside_.push([this, work = std::move(work), then = std::move(then)] {
     work();
@@ -77,18 +77,18 @@ CAUSEWAY_DECL void fabric_core::aside(std::function<void()> work, std::function<
   });
 }
 
-CAUSEWAY_DECL void fabric_core::locked(const std::function<void()>& what) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::locked(const std::function<void()>& what) {
   const std::lock_guard lock{shared_.mutex};
   const inside_mark mark{*this};
   what();
   loop_.wake();
 }
 
-CAUSEWAY_DECL bool fabric_core::done(operation handle) const {
+CAUSEWAY_LAZY bool basic_fabric_core<Whole>::done(operation handle) const {
   return is_inside() ? shared_.operations.done(handle) : engine::done(handle);
 }
 
-CAUSEWAY_DECL result<bool> fabric_core::block(const std::function<bool()>& done, time_point deadline) {
+CAUSEWAY_LAZY result<bool> basic_fabric_core<Whole>::block(const std::function<bool()>& done, time_point deadline) {
   std::unique_lock lock{shared_.mutex};
   bool is_done = false;
   loop_.drive(lock, deadline, [&] {
@@ -100,7 +100,7 @@ CAUSEWAY_DECL result<bool> fabric_core::block(const std::function<bool()>& done,
   return is_done;
 }
 
-CAUSEWAY_DECL void fabric_core::close() {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::close() {
   attach(nullptr);
   std::unique_lock lock{shared_.mutex};
   if (closed_) return;
@@ -112,27 +112,27 @@ CAUSEWAY_DECL void fabric_core::close() {
   handshakes_.lock_up();
 }
 
-CAUSEWAY_DECL void fabric_core::in_loop(std::function<void()> what) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::in_loop(std::function<void()> what) {
   asio::post(loop_.io(), std::function<void()>{[this, call = std::move(what)] {
                const std::lock_guard lock{shared_.mutex};
                if (!closed_) call();
              }});
 }
 
-CAUSEWAY_DECL std::uint64_t fabric_core::make_incarnation() const {
+CAUSEWAY_LAZY std::uint64_t basic_fabric_core<Whole>::make_incarnation() const {
   const auto now = shared_.clock.now().since_start.count();
   const std::uint64_t here = reinterpret_cast<std::uintptr_t>(this);
   return hasher{options_.id}.add_value(now).add_value(here).finish() | 1U;
 }
 
-CAUSEWAY_DECL handshake_options fabric_core::handshake_settings(const fabric_options& options) {
+CAUSEWAY_LAZY handshake_options basic_fabric_core<Whole>::handshake_settings(const fabric_options& options) {
   handshake_options settings = options.handshake;
   settings.run_id = options.run_id;
   settings.log = options.transport.log;
   return settings;
 }
 
-CAUSEWAY_DECL void fabric_core::set_address(const endpoint& bound) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::set_address(const endpoint& bound) {
   const auto announced = parse_endpoint(options_.announce);
   if (announced && announced->port != 0) {
     announced_ = *announced;
@@ -145,14 +145,14 @@ CAUSEWAY_DECL void fabric_core::set_address(const endpoint& bound) {
   address_ = endpoint{host, announced_.port}.text();
 }
 
-CAUSEWAY_DECL void fabric_core::tell(event what) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::tell(event what) {
   if (events_ == nullptr) return;
   queue_.push_back(std::move(what));
   if (std::exchange(telling_, true)) return;
   in_loop([this] { tell_all(); });
 }
 
-CAUSEWAY_DECL void fabric_core::tell_all() {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::tell_all() {
   const inside_mark mark{*this};
   while (!queue_.empty() && events_ != nullptr) {
     const event what = std::move(queue_.front());
@@ -166,7 +166,7 @@ CAUSEWAY_DECL void fabric_core::tell_all() {
   telling_ = false;
 }
 
-CAUSEWAY_DECL void fabric_core::run_out_of_memory(std::optional<peer_index> about) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::run_out_of_memory(std::optional<peer_index> about) {
   if (!about) {
     wake_at(shared_.clock.now() + shared_.options.heartbeat);
   } else if (is_alive(*about)) {
@@ -174,7 +174,7 @@ CAUSEWAY_DECL void fabric_core::run_out_of_memory(std::optional<peer_index> abou
   }
 }
 
-CAUSEWAY_INLINE void fabric_core::hear_lost(peer_index peer, const error& why) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::hear_lost(peer_index peer, const error& why) {
   peers_[peer].told = false;  // what is posted before the owner hears of it is lost, as it would be a moment earlier
   tell({peer, [this, peer, why](fabric_events& to) {
           peers_[peer].told = false;
@@ -182,17 +182,17 @@ CAUSEWAY_INLINE void fabric_core::hear_lost(peer_index peer, const error& why) {
         }});
 }
 
-CAUSEWAY_INLINE void fabric_core::hear_control(peer_index peer, control_message message) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::hear_control(peer_index peer, control_message message) {
   tell({peer, [peer, shared = std::make_shared<control_message>(std::move(message))](fabric_events& to) {
           to.on_control(peer, shared->view());
         }});
 }
 
-CAUSEWAY_INLINE void fabric_core::unreachable(const std::string& where, const error& why) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::unreachable(const std::string& where, const error& why) {
   tell({{}, [where, why](fabric_events& to) { to.on_unreachable(where, why); }});
 }
 
-CAUSEWAY_DECL void fabric_core::arm_wake() {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::arm_wake() {
   wake_timer_.expires_at(to_standard(wake_time_, shared_.clock.now()));
   wake_timer_.async_wait(completion{[this, round = wake_round_](std::error_code failure) {
     const std::lock_guard lock{shared_.mutex};
@@ -204,7 +204,7 @@ CAUSEWAY_DECL void fabric_core::arm_wake() {
   }});
 }
 
-CAUSEWAY_DECL bool fabric_core::stands(const std::string& where) const {
+CAUSEWAY_LAZY bool basic_fabric_core<Whole>::stands(const std::string& where) const {
   for (peer_index peer = 0; peer < peers_.size(); ++peer) {
     const roster::place& p = peers_[peer];
     if (is_alive(peer) && (p.address == where || p.aliases.contains(where))) return true;
@@ -212,7 +212,7 @@ CAUSEWAY_DECL bool fabric_core::stands(const std::string& where) const {
   return false;
 }
 
-CAUSEWAY_INLINE introduction fabric_core::introduce(const tcp::socket& to, std::size_t spare) {
+CAUSEWAY_LAZY introduction basic_fabric_core<Whole>::introduce(const tcp::socket& to, std::size_t spare) {
   std::size_t streams = options_.streams_per_link;
   if (streams == 0) streams = is_loopback(to) || kernel_has_bbr() ? 1 : 16;
   streams = affordable_streams(std::min<std::size_t>(streams, most_data_streams), spare);
@@ -226,26 +226,26 @@ CAUSEWAY_INLINE introduction fabric_core::introduce(const tcp::socket& to, std::
   return us;
 }
 
-CAUSEWAY_DECL bool fabric_core::kernel_has_bbr() {
+CAUSEWAY_LAZY bool basic_fabric_core<Whole>::kernel_has_bbr() {
   if (!has_bbr_) has_bbr_ = options_.transport.bbr && kernel_allows_bbr(loop_.io());
   return *has_bbr_;
 }
 
-CAUSEWAY_INLINE std::optional<error> fabric_core::objection(const introduction& them) {
+CAUSEWAY_LAZY std::optional<error> basic_fabric_core<Whole>::objection(const introduction& them) {
   return peers_.objection(them, [this](peer_index peer) { return is_alive(peer); });
 }
 
-CAUSEWAY_INLINE bool fabric_core::is_connected(peer_id id, std::uint64_t incarnation) {
+CAUSEWAY_LAZY bool basic_fabric_core<Whole>::is_connected(peer_id id, std::uint64_t incarnation) {
   const auto peer = peers_.find(id);
   return is_alive(peer) && peers_[*peer].incarnation == incarnation;
 }
 
-CAUSEWAY_INLINE std::uint64_t fabric_core::choose(const introduction& them, const wish& theirs) {
+CAUSEWAY_LAZY std::uint64_t basic_fabric_core<Whole>::choose(const introduction& them, const wish& theirs) {
   return peers_.choose(them, theirs, is_alive(peers_.find(them.id)));
 }
 
-CAUSEWAY_INLINE void fabric_core::take(const introduction& us, const introduction& them, std::uint64_t serial,
-                                       const std::string& dialled, tcp::socket socket) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::take(const introduction& us, const introduction& them, std::uint64_t serial,
+                                                  const std::string& dialled, tcp::socket socket) {
   if (!peers_.claim(them.id, serial)) return;
   const auto place = peers_.place_for(them.id, [this](peer_index p) { return is_alive(p); });
   if (!place) return;  // others were quicker; it dials again
@@ -262,8 +262,8 @@ CAUSEWAY_INLINE void fabric_core::take(const introduction& us, const introductio
   if (!dialled.empty()) dial_streams(peer, remote);
 }
 
-CAUSEWAY_DECL void fabric_core::open_link(peer_index peer, const introduction& us, const introduction& them,
-                                          tcp::socket socket) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::open_link(peer_index peer, const introduction& us, const introduction& them,
+                                                       tcp::socket socket) {
   link_identity who{.peer = peer,
                     .sender = static_cast<std::uint32_t>(them.id),
                     .name = name_of(them.id),
@@ -287,35 +287,39 @@ CAUSEWAY_DECL void fabric_core::open_link(peer_index peer, const introduction& u
   links_[peer]->start_reading();
 }
 
-CAUSEWAY_DECL void fabric_core::dial_streams(peer_index peer, const tcp::endpoint& remote) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::dial_streams(peer_index peer, const tcp::endpoint& remote) {
   const roster::place& p = peers_[peer];
   for (std::uint32_t index = 0; index < p.streams; ++index) {
     handshakes_.dial_stream(remote, {{p.id, p.incarnation, p.serial}, index}, {options_.id, incarnation_, p.serial});
   }
 }
 
-CAUSEWAY_INLINE void fabric_core::take_stream(const stream_request& which, tcp::socket socket) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::take_stream(const stream_request& which, tcp::socket socket) {
   const auto peer = peers_.lacking(which);
   if (!is_alive(peer)) return;
   peers_[*peer].streams_seen |= std::uint64_t{1} << which.index;
   links_[*peer]->add_stream(std::move(socket));
 }
 
-CAUSEWAY_INLINE void fabric_core::lose_stream(const stream_request& which, const error& why) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::lose_stream(const stream_request& which, const error& why) {
   const auto peer = peers_.lacking(which);
   if (!is_alive(peer) || peers_[*peer].streams_seen != 0) return;  // if others stand, they carry its share
   links_[*peer]->lose(fail(errc::peer_lost, name_of(which.key.id), "no connection for data: " + why.text()));
 }
 
-CAUSEWAY_INLINE void fabric_core::tick(duration since) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::tick(duration since) {
   for (const auto& l : graves_) l->tick(since);
   clear_graves();
   handshakes_.tick();
 }
 
-CAUSEWAY_DECL void fabric_core::clear_graves() {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::clear_graves() {
   std::erase_if(graves_, [](const auto& l) { return l->at_rest(); });
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_fabric_core<void>;
+#endif
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 

@@ -8,7 +8,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
-CAUSEWAY_DECL fabric::fabric(process& owner, net::peer_id id, std::uint32_t first_port)
+CAUSEWAY_LAZY basic_fabric<Whole>::basic_fabric(process& owner, net::peer_id id, std::uint32_t first_port)
     : process_{&owner},
       core_{owner.shared()},
       clock_{core_.net.at(owner.host()).clock},
@@ -19,17 +19,19 @@ CAUSEWAY_DECL fabric::fabric(process& owner, net::peer_id id, std::uint32_t firs
   owner.add(this);
 }
 
-CAUSEWAY_INLINE std::string fabric::address() const { return address_; }
+CAUSEWAY_LAZY std::string basic_fabric<Whole>::address() const { return address_; }
 
-CAUSEWAY_DECL void fabric::rename(net::peer_index link, std::string name) { mailbox_.rename(link, std::move(name)); }
+CAUSEWAY_LAZY void basic_fabric<Whole>::rename(net::peer_index link, std::string name) {
+  mailbox_.rename(link, std::move(name));
+}
 
-CAUSEWAY_INLINE fabric::~fabric() {
+CAUSEWAY_LAZY basic_fabric<Whole>::~basic_fabric() {
   if (process_ == nullptr) return;
   process_->remove(this);
   process_ended(false);
 }
 
-CAUSEWAY_INLINE void fabric::attach(net::fabric_events* events) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::attach(net::fabric_events* events) {
   if (process_ == nullptr) return;
   events_ = events;
   if (events_ == nullptr) return dialer_.close_doors();
@@ -38,7 +40,7 @@ CAUSEWAY_INLINE void fabric::attach(net::fabric_events* events) {
   });
 }
 
-CAUSEWAY_INLINE void fabric::dial(const std::string& address) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::dial(const std::string& address) {
   if (process_ == nullptr) return;
   if (address == address_) return cannot_dial(address, "this is our own address");
   const detail::network_address to = detail::parse_address(core_.net, address);
@@ -48,7 +50,7 @@ CAUSEWAY_INLINE void fabric::dial(const std::string& address) {
   if (!stands) dialer_.dial(address, to);
 }
 
-CAUSEWAY_INLINE void fabric::close(net::peer_index link, const std::string& why) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::close(net::peer_index link, const std::string& why) {
   if (!is_up(link)) return;
   links_[link].closing = true;
   later([this, link, end = links_[link].end, why] {
@@ -56,11 +58,11 @@ CAUSEWAY_INLINE void fabric::close(net::peer_index link, const std::string& why)
   });
 }
 
-CAUSEWAY_INLINE bool fabric::is_up(net::peer_index link) const {
+CAUSEWAY_LAZY bool basic_fabric<Whole>::is_up(net::peer_index link) const {
   return link < links_.size() && links_[link].up && !links_[link].closing;
 }
 
-CAUSEWAY_INLINE void fabric::post(net::peer_index link, std::vector<std::byte> message, bool bulk) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::post(net::peer_index link, std::vector<std::byte> message, bool bulk) {
   CAUSEWAY_EXPECT(message.size() <= net::max_post_bytes);
   if (!is_up(link)) return;
   if (core_.options.repeat_after_reconnect > 0) remember(links_[link], message);
@@ -73,7 +75,7 @@ CAUSEWAY_INLINE void fabric::post(net::peer_index link, std::vector<std::byte> m
                   });
 }
 
-CAUSEWAY_INLINE void fabric::wake_at(time_point when) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::wake_at(time_point when) {
   if (process_ == nullptr) return;
   core_.events.cancel(std::exchange(wake_, 0));
   if (when == no_deadline) return;
@@ -87,13 +89,13 @@ CAUSEWAY_INLINE void fabric::wake_at(time_point when) {
   });
 }
 
-CAUSEWAY_INLINE void fabric::cancel_before(std::uint32_t epoch) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::cancel_before(std::uint32_t epoch) {
   mailbox_.cancel_before(epoch, [this](detail::slot_index slot) { stop_send(slot); });
   look_at_room();
   look_at_waiting();
 }
 
-CAUSEWAY_INLINE void fabric::aside(std::function<void()> work, std::function<void()> then) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::aside(std::function<void()> work, std::function<void()> then) {
   if (process_ == nullptr) return;
   detail::machine& m = core_.net.at(host_);
   duration took{0};
@@ -111,8 +113,8 @@ CAUSEWAY_INLINE void fabric::aside(std::function<void()> work, std::function<voi
                   });
 }
 
-CAUSEWAY_INLINE net::operation fabric::send(net::peer_index link, const net::message_id& id,
-                                            std::span<const std::byte> bytes) {
+CAUSEWAY_LAZY net::operation basic_fabric<Whole>::send(net::peer_index link, const net::message_id& id,
+                                                       std::span<const std::byte> bytes) {
   const detail::slot_index slot = mailbox_.start_send(link, id, bytes.size(), now(), is_up(link));
   if (!mailbox_.done(slot)) {
     detail::sent_message_ptr message = core_.net.wires().pool().make(detail::content::data, detail::lane::data);
@@ -124,14 +126,14 @@ CAUSEWAY_INLINE net::operation fabric::send(net::peer_index link, const net::mes
   return mailbox_.handle(slot);
 }
 
-CAUSEWAY_INLINE net::operation fabric::receive(net::peer_index link, const net::message_id& id,
-                                               std::span<std::byte> buffer) {
+CAUSEWAY_LAZY net::operation basic_fabric<Whole>::receive(net::peer_index link, const net::message_id& id,
+                                                          std::span<std::byte> buffer) {
   const detail::slot_index slot = mailbox_.start_receive(link, id, buffer, now(), is_up(link));
   look_at_room();
   return mailbox_.handle(slot);
 }
 
-CAUSEWAY_INLINE result<std::size_t> fabric::wait(net::operation op, time_point deadline) {
+CAUSEWAY_LAZY result<std::size_t> basic_fabric<Whole>::wait(net::operation op, time_point deadline) {
   const detail::slot_index slot = mailbox_.find(op);
   if (slot == net::detail::no_slot) {
     return fail(errc::invalid_argument, "fabric", "waited for an operation that is not under way");
@@ -147,7 +149,7 @@ CAUSEWAY_INLINE result<std::size_t> fabric::wait(net::operation op, time_point d
   return mailbox_.release(slot);
 }
 
-CAUSEWAY_INLINE void fabric::locked(const std::function<void()>& what) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::locked(const std::function<void()>& what) {
   detail::machine& m = core_.net.at(host_);
   {
     const lock_count held{m.locks};
@@ -158,7 +160,7 @@ CAUSEWAY_INLINE void fabric::locked(const std::function<void()>& what) {
                      [net = &core_.net, host = host_] { net->wires().thaw(host, detail::standstill::disk_held); });
 }
 
-CAUSEWAY_INLINE result<bool> fabric::block(const std::function<bool()>& done, time_point deadline) {
+CAUSEWAY_LAZY result<bool> basic_fabric<Whole>::block(const std::function<bool()>& done, time_point deadline) {
   for (;;) {
     if (process_ == nullptr || process_->asked_to_stop()) {
       return fail(errc::cancelled, "fabric", "this peer was asked to stop");
@@ -173,11 +175,11 @@ CAUSEWAY_INLINE result<bool> fabric::block(const std::function<bool()>& done, ti
   }
 }
 
-CAUSEWAY_INLINE void fabric::clock_changed() {
+CAUSEWAY_LAZY void basic_fabric<Whole>::clock_changed() {
   if (wake_ != 0) wake_at(wake_when_);
 }
 
-CAUSEWAY_INLINE void fabric::process_ended(bool killed) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::process_ended(bool killed) {
   core_.events.cancel(std::exchange(wake_, 0));
   here_.reset();
   dialer_.stop();
@@ -190,13 +192,13 @@ CAUSEWAY_INLINE void fabric::process_ended(bool killed) {
   process_ = nullptr;
 }
 
-CAUSEWAY_DECL std::string fabric::take_port(std::uint32_t port) {
+CAUSEWAY_LAZY std::string basic_fabric<Whole>::take_port(std::uint32_t port) {
   while (core_.net.at(host_).listeners.contains(port)) ++port;
   core_.net.listen(host_, port, this);
   return detail::address_text(core_.net, host_, port);
 }
 
-CAUSEWAY_INLINE void fabric::on_message(detail::end_ref end, detail::sent_message_ptr message) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::on_message(detail::end_ref end, detail::sent_message_ptr message) {
   if (dialer_.heard(end, *message)) return;
   const auto link = by_end_.find(end.value);
   if (link == by_end_.end() || links_[link->second].closing) return;
@@ -212,22 +214,22 @@ CAUSEWAY_INLINE void fabric::on_message(detail::end_ref end, detail::sent_messag
   after_event();
 }
 
-CAUSEWAY_INLINE void fabric::on_closed(detail::end_ref end, const error& why) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::on_closed(detail::end_ref end, const error& why) {
   if (dialer_.closed(end, why)) return;
   if (const auto link = by_end_.find(end.value); link != by_end_.end()) take_down(link->second, why.message);
   after_event();
 }
 
-CAUSEWAY_INLINE void fabric::on_sent(detail::end_ref, std::uint32_t operation) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::on_sent(detail::end_ref, std::uint32_t operation) {
   if (mailbox_.sent(operation, core_.options.header_bytes)) look_at_waiting();
 }
 
-CAUSEWAY_INLINE bool fabric::connected_to(net::peer_id id) {
+CAUSEWAY_LAZY bool basic_fabric<Whole>::connected_to(net::peer_id id) {
   const net::peer_index link = find_link(id);
   return link < links_.size() && links_[link].up && core_.net.far_end_open(links_[link].end);
 }
 
-CAUSEWAY_INLINE void fabric::met(detail::end_ref end, net::peer_id id, const std::string& address) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::met(detail::end_ref end, net::peer_id id, const std::string& address) {
   const net::peer_index link = find_link(id);
   if (link == links_.size()) {
     links_.emplace_back().id = id;
@@ -247,17 +249,17 @@ CAUSEWAY_INLINE void fabric::met(detail::end_ref end, net::peer_id id, const std
   after_event();
 }
 
-CAUSEWAY_INLINE void fabric::not_met(const std::string& address, const error& why) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::not_met(const std::string& address, const error& why) {
   if (events_ != nullptr) events_->on_unreachable(address, why);
   after_event();
 }
 
-CAUSEWAY_DECL net::peer_index fabric::find_link(net::peer_id id) const {
+CAUSEWAY_LAZY net::peer_index basic_fabric<Whole>::find_link(net::peer_id id) const {
   const auto known = by_id_.find(id);
   return known == by_id_.end() ? static_cast<net::peer_index>(links_.size()) : known->second;
 }
 
-CAUSEWAY_DECL void fabric::take_down(net::peer_index link, const std::string& reason) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::take_down(net::peer_index link, const std::string& reason) {
   peer& p = links_[link];
   const error why = fail(errc::peer_lost, mailbox_.name(link), reason);
   by_end_.erase(p.end.value);
@@ -268,13 +270,13 @@ CAUSEWAY_DECL void fabric::take_down(net::peer_index link, const std::string& re
   if (events_ != nullptr) events_->on_down(link, why);
 }
 
-CAUSEWAY_DECL void fabric::cannot_dial(const std::string& address, const char* why) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::cannot_dial(const std::string& address, const char* why) {
   later([this, address, why] {
     if (events_ != nullptr) events_->on_unreachable(address, fail(errc::unreachable, address, why));
   });
 }
 
-CAUSEWAY_DECL void fabric::hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message) {
   if (core_.net.befalls(mishap::repeat, end)) hear_later(link, end, std::chrono::seconds{5}, message);
   if (core_.net.befalls(mishap::reorder, end)) {
     return hear_later(link, end, std::chrono::milliseconds{200}, std::move(message));
@@ -282,8 +284,8 @@ CAUSEWAY_DECL void fabric::hear(net::peer_index link, detail::end_ref end, std::
   if (events_ != nullptr) events_->on_control(link, message);
 }
 
-CAUSEWAY_DECL void fabric::hear_later(net::peer_index link, detail::end_ref end, duration most,
-                                      std::vector<std::byte> message) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::hear_later(net::peer_index link, detail::end_ref end, duration most,
+                                                   std::vector<std::byte> message) {
   const std::uint64_t sender = core_.net.far_process(end);
   core_.events.after(core_.net.wires().up_to(most), {event_kind::notify, host_, message.size()},
                      [this, here = std::weak_ptr<char>{here_}, link, sender, m = std::move(message)] {
@@ -296,7 +298,7 @@ CAUSEWAY_DECL void fabric::hear_later(net::peer_index link, detail::end_ref end,
                      });
 }
 
-CAUSEWAY_DECL void fabric::post_now(const peer& to, std::vector<std::byte> message, bool bulk) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::post_now(const peer& to, std::vector<std::byte> message, bool bulk) {
   counters_.bytes_sent += message.size() + core_.options.header_bytes;
   ++counters_.frames_sent;
   const detail::lane way = bulk ? detail::lane::bulk : detail::lane::control;
@@ -309,20 +311,20 @@ CAUSEWAY_DECL void fabric::post_now(const peer& to, std::vector<std::byte> messa
   core_.net.send(to.end, std::move(p));
 }
 
-CAUSEWAY_DECL void fabric::remember(peer& p, const std::vector<std::byte>& message) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::remember(peer& p, const std::vector<std::byte>& message) {
   if (p.recent.size() >= 4) p.recent.erase(p.recent.begin());
   std::erase_if(p.recent, [this](const auto& sent) { return now() - sent.first > std::chrono::seconds{1}; });
   p.recent.emplace_back(now(), message);
 }
 
-CAUSEWAY_DECL void fabric::repeat(peer& p) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::repeat(peer& p) {
   const double chance = core_.options.repeat_after_reconnect;
   for (auto& [when, message] : std::exchange(p.recent, {})) {
     if (static_cast<double>(core_.net.wires().random().uniform()) < chance) post_now(p, std::move(message), false);
   }
 }
 
-CAUSEWAY_DECL void fabric::look_at_room() {
+CAUSEWAY_LAZY void basic_fabric<Whole>::look_at_room() {
   if (process_ == nullptr) return;
   const bool full = mailbox_.kept_bytes() >= core_.options.kept_bytes;
   if (!full && !any_paused_) return;
@@ -335,16 +337,16 @@ CAUSEWAY_DECL void fabric::look_at_room() {
   }
 }
 
-CAUSEWAY_DECL void fabric::stop_send(detail::slot_index slot) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::stop_send(detail::slot_index slot) {
   if (process_ != nullptr) core_.net.wires().abort(links_[mailbox_.at(slot).peer].end, slot);
 }
 
-CAUSEWAY_DECL result<std::size_t> fabric::give_up(detail::slot_index slot, errc code, const char* why) {
+CAUSEWAY_LAZY result<std::size_t> basic_fabric<Whole>::give_up(detail::slot_index slot, errc code, const char* why) {
   if (mailbox_.at(slot).is_send) stop_send(slot);
   return mailbox_.give_up(slot, code, why);
 }
 
-CAUSEWAY_DECL void fabric::later(std::function<void()> what) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::later(std::function<void()> what) {
   core_.events.after(duration{0}, {event_kind::notify, host_, id_},
                      [this, here = std::weak_ptr<char>{here_}, f = std::move(what)] {
                        if (here.expired()) return;
@@ -355,15 +357,19 @@ CAUSEWAY_DECL void fabric::later(std::function<void()> what) {
                      });
 }
 
-CAUSEWAY_DECL void fabric::look_at_waiting() {
+CAUSEWAY_LAZY void basic_fabric<Whole>::look_at_waiting() {
   if (waiting_ != net::detail::no_slot && mailbox_.done(waiting_)) process_->wake();
 }
 
-CAUSEWAY_DECL void fabric::after_event() {
+CAUSEWAY_LAZY void basic_fabric<Whole>::after_event() {
   if (done_ == nullptr || satisfied_ || !(*done_)()) return;
   satisfied_ = true;
   process_->wake();
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_fabric<void>;
+#endif
 
 }}}  // namespace causeway::CAUSEWAY_ABI::sim
 

@@ -8,8 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_DECL member::member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options,
-                             log_sink log, std::unique_ptr<member_control> control)
+CAUSEWAY_LAZY basic_member<Whole>::basic_member(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                                member_options options, log_sink log,
+                                                std::unique_ptr<member_control> control)
     : fabric_{std::move(fabric)},
       options_{std::move(options)},
       log_{std::move(log)},
@@ -19,14 +20,15 @@ CAUSEWAY_DECL member::member(std::shared_ptr<net::fabric> fabric, io::any_storag
       held_{*control_, waits_, options_, log_, std::move(storage), fabric_->id()},
       attempt_{fabric_, *control_, options_.exchange} {}
 
-CAUSEWAY_DECL result<std::shared_ptr<member>> member::make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
-                                                           member_options options, log_sink log) {
+CAUSEWAY_LAZY result<std::shared_ptr<member>> basic_member<Whole>::make(std::shared_ptr<net::fabric> fabric,
+                                                                        io::any_storage storage, member_options options,
+                                                                        log_sink log) {
   CAUSEWAY_ASSIGN(auto control, member_control::make(fabric, storage, options, log));
   return std::shared_ptr<member>{
       new member{std::move(fabric), std::move(storage), std::move(options), std::move(log), std::move(control)}};
 }
 
-CAUSEWAY_INLINE result<void> member::open(shared_state state, thread_pool& pool) {
+CAUSEWAY_LAZY result<void> basic_member<Whole>::open(shared_state state, thread_pool& pool) {
   held_.begin(std::move(state), pool);
   fetch_.into(held_.state(), held_.image(), held_.pool());
   const auto stored = held_.load_stored();
@@ -39,7 +41,7 @@ CAUSEWAY_INLINE result<void> member::open(shared_state state, thread_pool& pool)
   return {};
 }
 
-CAUSEWAY_INLINE result<round_entry> member::enter(std::uint64_t samples, std::uint64_t later) {
+CAUSEWAY_LAZY result<round_entry> basic_member<Whole>::enter(std::uint64_t samples, std::uint64_t later) {
   uncommitted_ = samples;
   for (;;) {
     situation now = waits_.look();
@@ -75,7 +77,7 @@ CAUSEWAY_INLINE result<round_entry> member::enter(std::uint64_t samples, std::ui
   }
 }
 
-CAUSEWAY_DECL auto member::say_ready(std::uint64_t later) -> situation {
+CAUSEWAY_LAZY auto basic_member<Whole>::say_ready(std::uint64_t later) -> situation {
   passing("before_ready");
   situation now;
   locked([&] {
@@ -88,14 +90,14 @@ CAUSEWAY_DECL auto member::say_ready(std::uint64_t later) -> situation {
   return now;
 }
 
-CAUSEWAY_INLINE bool member::stand_by(std::uint64_t samples, std::uint64_t later) {
+CAUSEWAY_LAZY bool basic_member<Whole>::stand_by(std::uint64_t samples, std::uint64_t later) {
   uncommitted_ = samples;
   situation now = waits_.look();
   if (now.is == situation::kind::idle && now.newest.round == held_.round() && !budget_used()) now = say_ready(later);
   return now.is != situation::kind::gathering;
 }
 
-CAUSEWAY_INLINE bool member::announce(std::uint64_t samples) {
+CAUSEWAY_LAZY bool basic_member<Whole>::announce(std::uint64_t samples) {
   uncommitted_ = samples;
   const situation now = waits_.look();
   if (now.is == situation::kind::joining || now.is == situation::kind::no_quorum) return false;
@@ -108,7 +110,7 @@ CAUSEWAY_INLINE bool member::announce(std::uint64_t samples) {
   return waits_.look().enough;
 }
 
-CAUSEWAY_INLINE result<void> member::exchanged(std::span<const float> mean) {
+CAUSEWAY_LAZY result<void> basic_member<Whole>::exchanged(std::span<const float> mean) {
   passing("exchanged");
   fetch_.note_rate(attempt_.entered_at(), attempt_.exchanged());
   const auto copy = held_.copy_for_others();
@@ -127,7 +129,7 @@ CAUSEWAY_INLINE result<void> member::exchanged(std::span<const float> mean) {
   return {};
 }
 
-CAUSEWAY_INLINE result<verdict> member::decide(const result<void>& outcome, bool candidate) {
+CAUSEWAY_LAZY result<verdict> basic_member<Whole>::decide(const result<void>& outcome, bool candidate) {
   contributed_ = 0;
   attempt_.forget_overdue();
   if (!outcome) locked([&] { control_->exchanging(false); });
@@ -139,7 +141,7 @@ CAUSEWAY_INLINE result<verdict> member::decide(const result<void>& outcome, bool
   return judge(outcome.has_value());
 }
 
-CAUSEWAY_INLINE result<verdict> member::sit_out(const error& why) {
+CAUSEWAY_LAZY result<verdict> basic_member<Whole>::sit_out(const error& why) {
   contributed_ = uncommitted_ = 0;
   attempt_.forget_overdue();
   locked([&] {
@@ -151,16 +153,7 @@ CAUSEWAY_INLINE result<verdict> member::sit_out(const error& why) {
   return restore();
 }
 
-CAUSEWAY_INLINE std::vector<std::uint64_t> member::draw(std::uint64_t skipped, std::uint64_t count) {
-  if (unusable_.sits_out(held_.round())) return {};
-  return asked([&] { return held_.samples().draw(control_->ledger(), skipped, count); });
-}
-
-CAUSEWAY_INLINE void member::leave() {
-  locked([&] { control_->leave(); });
-}
-
-CAUSEWAY_INLINE void member::close(bool stays) {
+CAUSEWAY_LAZY void basic_member<Whole>::close(bool stays) {
   const bool wanted = stays && std::uncaught_exceptions() == 0 && asked([&] { return control_->offers(); });
   const auto copy = wanted ? membership::kept_bytes::copy_of(held_.image()) : nullptr;
   locked([&] {
@@ -170,7 +163,7 @@ CAUSEWAY_INLINE void member::close(bool stays) {
   });
 }
 
-CAUSEWAY_DECL result<std::optional<round_entry>> member::entry(const situation& s) {
+CAUSEWAY_LAZY result<std::optional<round_entry>> basic_member<Whole>::entry(const situation& s) {
   in_vain_ = 0;
   excused_ = false;
   waits_.stop_waiting();
@@ -179,7 +172,7 @@ CAUSEWAY_DECL result<std::optional<round_entry>> member::entry(const situation& 
   return attempt_.enter(s, held_.state().parts.front().size());
 }
 
-CAUSEWAY_DECL result<void> member::report(const error& why) {
+CAUSEWAY_LAZY result<void> basic_member<Whole>::report(const error& why) {
   if (!attempt_.may_try_again(why)) return why;
   // Whether the attempt was called off, or this peer was asked to stop: then it must not try again.
   if (why.code == errc::cancelled) CAUSEWAY_TRY(fabric_->block([] { return false; }, waits_.time_now()));
@@ -188,7 +181,7 @@ CAUSEWAY_DECL result<void> member::report(const error& why) {
   return {};
 }
 
-CAUSEWAY_DECL result<void> member::vote(std::uint64_t round) {
+CAUSEWAY_LAZY result<void> basic_member<Whole>::vote(std::uint64_t round) {
   const std::uint64_t root = held_.hash();
   candidate_ = {round, root};
   passing("before_store");
@@ -203,7 +196,7 @@ CAUSEWAY_DECL result<void> member::vote(std::uint64_t round) {
   return {};
 }
 
-CAUSEWAY_DECL result<verdict> member::judge(bool voted) {
+CAUSEWAY_LAZY result<verdict> basic_member<Whole>::judge(bool voted) {
   if (std::exchange(lost_progress_, false)) return verdict::commit;
   for (;;) {
     const situation now = waits_.look();
@@ -252,7 +245,7 @@ CAUSEWAY_DECL result<verdict> member::judge(bool voted) {
   }
 }
 
-CAUSEWAY_DECL result<void> member::adopt(const situation& now, bool voted) {
+CAUSEWAY_LAZY result<void> basic_member<Whole>::adopt(const situation& now, bool voted) {
   if (!voted || now.hash != candidate_.hash) {
     CAUSEWAY_ASSIGN(const bool held, fetch(now, false));
     if (!held) return {};
@@ -262,7 +255,7 @@ CAUSEWAY_DECL result<void> member::adopt(const situation& now, bool voted) {
   return waits_.await_change(now);
 }
 
-CAUSEWAY_DECL verdict member::committed(const membership::commit_record& record) {
+CAUSEWAY_LAZY verdict basic_member<Whole>::committed(const membership::commit_record& record) {
   contributed_ = record.round == candidate_.round ? record.contribution_of(identity()) : uncommitted_;
   hold(record);
   locked([&] { control_->kept().end(); });
@@ -271,25 +264,26 @@ CAUSEWAY_DECL verdict member::committed(const membership::commit_record& record)
   return verdict::commit;
 }
 
-CAUSEWAY_DECL void member::hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples) {
+CAUSEWAY_LAZY void basic_member<Whole>::hold(const membership::commit_record& record,
+                                             const std::optional<membership::ledger>& samples) {
   waits_.stop_waiting();
   in_step_ = true;
   if (contributed_ > 0) unusable_.end();
   held_.hold(record, samples);
 }
 
-CAUSEWAY_DECL bool member::keeps_samples() {
+CAUSEWAY_LAZY bool basic_member<Whole>::keeps_samples() {
   if (!asked([&] { return held_.samples().still_ours(control_->ledger(), uncommitted_); })) uncommitted_ = 0;
   return uncommitted_ > 0;
 }
 
-CAUSEWAY_DECL error member::lose_progress() {
+CAUSEWAY_LAZY error basic_member<Whole>::lose_progress() {
   held_.state().adopted({});
   lost_progress_ = true;
   return fail(errc::cancelled, "round", "others were given the samples that this peer had");
 }
 
-CAUSEWAY_DECL result<verdict> member::restore() {
+CAUSEWAY_LAZY result<verdict> basic_member<Whole>::restore() {
   const std::uint64_t root = held_.hash();
   if (root == held_.record().state) {
     held_.state().adopted({});
@@ -304,7 +298,7 @@ CAUSEWAY_DECL result<verdict> member::restore() {
   return verdict::commit;
 }
 
-CAUSEWAY_DECL result<void> member::take_newest() {
+CAUSEWAY_LAZY result<void> basic_member<Whole>::take_newest() {
   for (;;) {
     CAUSEWAY_ASSIGN(const situation now,
                     waits_.await([](const situation& s) { return detail::member_waits::joined_in(s.is); }));
@@ -320,7 +314,7 @@ CAUSEWAY_DECL result<void> member::take_newest() {
   }
 }
 
-CAUSEWAY_DECL result<bool> member::fetch(const situation& asked, bool keep) {
+CAUSEWAY_LAZY result<bool> basic_member<Whole>::fetch(const situation& asked, bool keep) {
   const bool candidate = asked.is == situation::kind::adopt;
   const bool late = !candidate && in_vain_++ >= quick_tries;
   if (late && !follows()) CAUSEWAY_TRY(fetch_.wait_for_time(in_vain_));
@@ -363,13 +357,13 @@ CAUSEWAY_DECL result<bool> member::fetch(const situation& asked, bool keep) {
   return waits_.look().is != situation::kind::fetch;  // or there are newer rounds by now
 }
 
-CAUSEWAY_DECL bool member::follows() const {
+CAUSEWAY_LAZY bool basic_member<Whole>::follows() const {
   bool can = false;
   locked([&] { can = held_.state().replay && control_->kept().kept() && control_->kept().base().round <= held_.round(); });
   return can && in_step_;
 }
 
-CAUSEWAY_DECL result<void> member::follow(bool keep, bool late) {
+CAUSEWAY_LAZY result<void> basic_member<Whole>::follow(bool keep, bool late) {
   const std::vector<float> previous = keep ? held_.parameters() : std::vector<float>{};
   if (!keep) uncommitted_ = 0;
   locked([&] { control_->withdraw(); });
@@ -393,6 +387,10 @@ CAUSEWAY_DECL result<void> member::follow(bool keep, bool late) {
   locked([&] { control_->kept().end(); });
   return {};
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_member<void>;
+#endif
 
 }}  // namespace causeway::CAUSEWAY_ABI
 

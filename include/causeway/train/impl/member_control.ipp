@@ -8,8 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_DECL member_control::member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
-                                             const member_options& options, log_sink log, membership::durable_record record)
+CAUSEWAY_LAZY basic_member_control<Whole>::basic_member_control(std::shared_ptr<net::fabric> fabric,
+                                                                io::any_storage storage, const member_options& options,
+                                                                log_sink log, membership::durable_record record)
     : fabric_{std::move(fabric)},
       storage_{std::move(storage)},
       options_{options},
@@ -19,17 +20,18 @@ CAUSEWAY_DECL member_control::member_control(std::shared_ptr<net::fabric> fabric
       protocol_{protocol_options(), std::move(record), *this},
       transfer_{*this, transfer_options()} {}
 
-CAUSEWAY_INLINE void member_control::send(net::peer_id to, std::vector<std::byte> message) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::send(net::peer_id to, std::vector<std::byte> message) {
   behind_.send(to, std::move(message));
 }
 
-CAUSEWAY_INLINE void member_control::transfer_send(net::peer_id to, std::vector<std::byte> message) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::transfer_send(net::peer_id to, std::vector<std::byte> message) {
   post(to, std::move(message), true);
 }
 
-CAUSEWAY_DECL result<std::unique_ptr<member_control>> member_control::make(std::shared_ptr<net::fabric> fabric,
-                                                                           io::any_storage storage,
-                                                                           const member_options& options, log_sink log) {
+CAUSEWAY_LAZY result<std::unique_ptr<member_control>> basic_member_control<Whole>::make(std::shared_ptr<net::fabric> fabric,
+                                                                                        io::any_storage storage,
+                                                                                        const member_options& options,
+                                                                                        log_sink log) {
   auto record = membership::fresh_record(options.protocol.run, fabric->id());
   auto found = detail::read_member_record(storage, options.folder);
   if (found && found->run == options.protocol.run && found->self == fabric->id()) record = std::move(found).value();
@@ -37,17 +39,17 @@ CAUSEWAY_DECL result<std::unique_ptr<member_control>> member_control::make(std::
       new member_control{std::move(fabric), std::move(storage), options, std::move(log), std::move(record)}};
 }
 
-CAUSEWAY_DECL auto member_control::remembered() const -> std::optional<named_round> {
+CAUSEWAY_LAZY auto basic_member_control<Whole>::remembered() const -> std::optional<named_round> {
   const auto& newest = protocol_.durable().newest;
   return newest ? std::optional{named_round{newest->round, newest->state}} : std::nullopt;
 }
 
-CAUSEWAY_DECL auto member_control::voted_for() const -> std::optional<named_round> {
+CAUSEWAY_LAZY auto basic_member_control<Whole>::voted_for() const -> std::optional<named_round> {
   const auto& vote = protocol_.durable().accepted;
   return vote ? std::optional{named_round{vote->value.round, vote->value.state}} : std::nullopt;
 }
 
-CAUSEWAY_DECL void member_control::begin(const std::optional<named_round>& stored, std::uint64_t initial) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::begin(const std::optional<named_round>& stored, std::uint64_t initial) {
   const bool known = protocol_.durable().newest.has_value();
   if (options_.dial.empty() && !known) {
     protocol_.found(initial, fabric_->now());
@@ -58,52 +60,53 @@ CAUSEWAY_DECL void member_control::begin(const std::optional<named_round>& store
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
   protocol_.ready(round, parent, samples, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
   protocol_.announce(round, parent, samples, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL bool member_control::completed(membership::ballot at) {
+CAUSEWAY_LAZY bool basic_member_control<Whole>::completed(membership::ballot at) {
   const bool in_time = protocol_.completed(at, fabric_->now());
   after_event();
   return in_time;
 }
 
-CAUSEWAY_DECL void member_control::voted(membership::ballot at, std::uint64_t round, std::uint64_t hash) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::voted(membership::ballot at, std::uint64_t round, std::uint64_t hash) {
   protocol_.voted(at, round, hash, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::failed(membership::ballot at, errc why,
+                                                       const std::vector<net::peer_id>& suspects) {
   protocol_.failed(at, why, suspects, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::unusable(membership::ballot at) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::unusable(membership::ballot at) {
   protocol_.unusable(at, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::holds(std::uint64_t round, std::uint64_t hash) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::holds(std::uint64_t round, std::uint64_t hash) {
   protocol_.holds(round, hash, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::leave() {
+CAUSEWAY_LAZY void basic_member_control<Whole>::leave() {
   protocol_.leave(fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL std::vector<std::byte> member_control::record_of(std::uint64_t round, std::uint64_t hash) const {
+CAUSEWAY_LAZY std::vector<std::byte> basic_member_control<Whole>::record_of(std::uint64_t round, std::uint64_t hash) const {
   return protocol_.record_of(round, hash);
 }
 
-CAUSEWAY_DECL std::optional<error> member_control::alone_too_long(duration patience) const {
+CAUSEWAY_LAZY std::optional<error> basic_member_control<Whole>::alone_too_long(duration patience) const {
   const duration alone = protocol_.alone_for(fabric_->now());
   const bool complete = protocol_.samples().complete();
   const bool is_member = membership::contains(now_what().newest.members, fabric_->id());
@@ -122,13 +125,13 @@ CAUSEWAY_DECL std::optional<error> member_control::alone_too_long(duration patie
                   "the members of its last round again first");
 }
 
-CAUSEWAY_DECL std::vector<net::peer_index> member_control::links_of(const membership::view& view) const {
+CAUSEWAY_LAZY std::vector<net::peer_index> basic_member_control<Whole>::links_of(const membership::view& view) const {
   std::vector<net::peer_index> links;
   for (const auto& m : view.members) links.push_back(m.peer == fabric_->id() ? 0 : links_.at(m.peer));
   return links;
 }
 
-CAUSEWAY_DECL std::vector<net::peer_id> member_control::missing_of(const membership::view& view) const {
+CAUSEWAY_LAZY std::vector<net::peer_id> basic_member_control<Whole>::missing_of(const membership::view& view) const {
   std::vector<net::peer_id> missing;
   for (const auto& m : view.members) {
     if (!meets(m.peer)) missing.push_back(m.peer);
@@ -136,51 +139,52 @@ CAUSEWAY_DECL std::vector<net::peer_id> member_control::missing_of(const members
   return missing;
 }
 
-CAUSEWAY_DECL bool member_control::meets(net::peer_id id) const {
+CAUSEWAY_LAZY bool basic_member_control<Whole>::meets(net::peer_id id) const {
   const auto at = links_.find(id);
   return id == fabric_->id() || (at != links_.end() && fabric_->is_up(at->second));
 }
 
-CAUSEWAY_DECL void member_control::dial_missing(const membership::view& view) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::dial_missing(const membership::view& view) {
   refused_.clear();
   for (const auto& m : view.members) {
     if (!meets(m.peer)) fabric_->dial(m.address);
   }
 }
 
-CAUSEWAY_DECL void member_control::offer(std::uint64_t round, const membership::state_image& image) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::offer(std::uint64_t round, const membership::state_image& image) {
   if (offered_ == round && transfer_.giving.offers({round, image.root()})) return;
   withdraw();
   transfer_.giving.offer(round, image);
   offered_ = round;
 }
 
-CAUSEWAY_DECL void member_control::withdraw() {
+CAUSEWAY_LAZY void basic_member_control<Whole>::withdraw() {
   if (!offered_) return;
   transfer_.keeping.withdrawn(*offered_);
   if (!transfer_.keeping.has_copy(*offered_)) transfer_.giving.withdraw(*offered_);
   offered_.reset();
 }
 
-CAUSEWAY_DECL void member_control::offer_from(std::shared_ptr<const membership::kept_bytes> copy) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::offer_from(std::shared_ptr<const membership::kept_bytes> copy) {
   transfer_.giving.read_from(*offered_, membership::kept_bytes::reader(std::move(copy)));
 }
 
-CAUSEWAY_DECL void member_control::copied(std::shared_ptr<const membership::kept_bytes> bytes) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::copied(std::shared_ptr<const membership::kept_bytes> bytes) {
   if (offered_) transfer_.keeping.copied(*offered_, std::move(bytes));
 }
 
-CAUSEWAY_DECL void member_control::add_mean(std::uint64_t round, std::shared_ptr<const membership::kept_bytes> mean) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::add_mean(std::uint64_t round,
+                                                         std::shared_ptr<const membership::kept_bytes> mean) {
   transfer_.keeping.add_mean(round, std::move(mean));
 }
 
-CAUSEWAY_DECL void member_control::exchanging(bool yes) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::exchanging(bool yes) {
   transfer_.giving.busy(yes, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::start_fetch(std::uint64_t round, std::uint64_t hash,
-                                               const membership::state_image& image, bool keep) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::start_fetch(std::uint64_t round, std::uint64_t hash,
+                                                            const membership::state_image& image, bool keep) {
   dial_holders();
   transfer_.kept.end();
   if (keep) transfer_.kept.begin({round, hash}, holders());
@@ -188,13 +192,13 @@ CAUSEWAY_DECL void member_control::start_fetch(std::uint64_t round, std::uint64_
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::start_mean(std::uint64_t round, std::uint64_t root,
-                                              const membership::state_image& image) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::start_mean(std::uint64_t round, std::uint64_t root,
+                                                           const membership::state_image& image) {
   transfer_.taking.start({round | membership::mean_bit, root}, transfer_.kept.keepers(), image, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::ask_for_time(const membership::transfer_need& needs) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::ask_for_time(const membership::transfer_need& needs) {
   time_given_ = false;
   membership::transfer_message m{.kind = membership::transfer_kind::ask_time};
   m.newest = static_cast<std::uint64_t>(std::max<duration::rep>(needs.takes.count(), 1));
@@ -202,12 +206,12 @@ CAUSEWAY_DECL void member_control::ask_for_time(const membership::transfer_need&
   post(protocol_.leader(), encode(m), false);
 }
 
-CAUSEWAY_DECL void member_control::post(net::peer_id to, std::vector<std::byte> message, bool bulk) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::post(net::peer_id to, std::vector<std::byte> message, bool bulk) {
   const auto at = links_.find(to);
   if (at != links_.end()) fabric_->post(at->second, std::move(message), bulk);
 }
 
-CAUSEWAY_DECL std::string member_control::describe() const {
+CAUSEWAY_LAZY std::string basic_member_control<Whole>::describe() const {
   std::string text = protocol_.describe(fabric_->now());
   if (transfer_.taking.state() == membership::fetcher::status::running) {
     const auto p = transfer_.taking.progress();
@@ -218,13 +222,13 @@ CAUSEWAY_DECL std::string member_control::describe() const {
   return text;
 }
 
-CAUSEWAY_DECL void member_control::detach() {
+CAUSEWAY_LAZY void basic_member_control<Whole>::detach() {
   fabric_->attach(nullptr);
   if (std::uncaught_exceptions() != 0) return;
   behind_.flush([this](const std::function<void()>& what) { fabric_->locked(what); }, [this] { fabric_->attach(nullptr); });
 }
 
-CAUSEWAY_DECL detail::write_behind::outlets member_control::outlets() {
+CAUSEWAY_LAZY detail::write_behind::outlets basic_member_control<Whole>::outlets() {
   return {.aside = [this](auto work, auto then) { fabric_->aside(std::move(work), std::move(then)); },
           .write = [this](const std::vector<std::byte>& record) { return write(record); },
           .send = [this](net::peer_id to, std::vector<std::byte> message) { post(to, std::move(message), false); },
@@ -240,20 +244,20 @@ CAUSEWAY_DECL detail::write_behind::outlets member_control::outlets() {
           .now = [this] { return fabric_->now(); }};
 }
 
-CAUSEWAY_DECL membership::options member_control::protocol_options() const {
+CAUSEWAY_LAZY membership::options basic_member_control<Whole>::protocol_options() const {
   membership::options o = options_.protocol;
   o.address = fabric_->address();
   return o;
 }
 
-CAUSEWAY_DECL membership::transfer_options member_control::transfer_options() const {
+CAUSEWAY_LAZY membership::transfer_options basic_member_control<Whole>::transfer_options() const {
   membership::transfer_options o;
   const auto now = static_cast<std::uint64_t>(fabric_->now().since_start.count());
   o.seed = options_.secret != 0 ? options_.secret : mix(fabric_->id(), now);
   return o;
 }
 
-CAUSEWAY_INLINE void member_control::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
   if (const auto before = peers_.find(link); before != peers_.end() && before->second != id) links_.erase(before->second);
   links_[id] = link;
   peers_[link] = id;
@@ -262,20 +266,20 @@ CAUSEWAY_INLINE void member_control::on_up(net::peer_index link, net::peer_id id
   after_event();
 }
 
-CAUSEWAY_INLINE void member_control::on_down(net::peer_index link, const error& why) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::on_down(net::peer_index link, const error& why) {
   const net::peer_id id = peers_[link];
   protocol_.peer_down(id, why.message, fabric_->now());
   transfer_.peer_down(id, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_INLINE void member_control::on_unreachable(const std::string& address, const error& why) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::on_unreachable(const std::string& address, const error& why) {
   refused_ = address;
   protocol_.unreachable(address, why.message, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_INLINE void member_control::on_control(net::peer_index link, std::span<const std::byte> message) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::on_control(net::peer_index link, std::span<const std::byte> message) {
   const net::peer_id from = peers_[link];
   const bool others = !message.empty() && message.front() >= std::byte{0x90};
   if (membership::is_transfer_message(message)) {
@@ -291,7 +295,7 @@ CAUSEWAY_INLINE void member_control::on_control(net::peer_index link, std::span<
   after_event();
 }
 
-CAUSEWAY_INLINE void member_control::on_wake() {
+CAUSEWAY_LAZY void basic_member_control<Whole>::on_wake() {
   const time_point now = fabric_->now();
   if (protocol_wakes_ <= now) {
     protocol_wakes_ = no_deadline;
@@ -305,32 +309,33 @@ CAUSEWAY_INLINE void member_control::on_wake() {
   after_event();
 }
 
-CAUSEWAY_INLINE void member_control::drop(net::peer_id peer, const std::string& why) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::drop(net::peer_id peer, const std::string& why) {
   const auto at = links_.find(peer);
   if (at != links_.end()) fabric_->close(at->second, why);
 }
 
-CAUSEWAY_INLINE bool member_control::persist(const membership::durable_record& record) {
+CAUSEWAY_LAZY bool basic_member_control<Whole>::persist(const membership::durable_record& record) {
   behind_.persist(record);
   return true;
 }
 
-CAUSEWAY_DECL bool member_control::write(const std::vector<std::byte>& record) {
+CAUSEWAY_LAZY bool basic_member_control<Whole>::write(const std::vector<std::byte>& record) {
   const auto written = detail::write_member_record(storage_, options_.folder, record);
   if (!written) log_(severity::error, "the membership record cannot be written: " + written.error().text());
   return written.has_value();
 }
 
-CAUSEWAY_INLINE void member_control::give_time(net::peer_id peer, duration how_long) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::give_time(net::peer_id peer, duration how_long) {
   const auto ns = static_cast<std::uint64_t>(how_long.count());
   post(peer, encode(membership::transfer_message{.kind = membership::transfer_kind::time_given, .newest = ns}), false);
 }
 
-CAUSEWAY_INLINE void member_control::note(const membership::event& e) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::note(const membership::event& e) {
   if (options_.journal) behind_.note(e);
 }
 
-CAUSEWAY_DECL result<void> member_control::take_transfer(net::peer_id from, std::span<const std::byte> message) {
+CAUSEWAY_LAZY result<void> basic_member_control<Whole>::take_transfer(net::peer_id from,
+                                                                      std::span<const std::byte> message) {
   using kind = membership::transfer_kind;
   if (message.front() == std::byte{static_cast<std::uint8_t>(kind::ask_time)}) {
     CAUSEWAY_ASSIGN(const auto m, membership::decode_transfer(message));
@@ -347,19 +352,19 @@ CAUSEWAY_DECL result<void> member_control::take_transfer(net::peer_id from, std:
   return transfer_.message(from, message, fabric_->now());
 }
 
-CAUSEWAY_DECL void member_control::dial_holders() {
+CAUSEWAY_LAZY void basic_member_control<Whole>::dial_holders() {
   for (const auto& h : protocol_.now_what().holders) {
     if (!meets(h.peer) && !h.address.empty()) fabric_->dial(h.address);
   }
 }
 
-CAUSEWAY_DECL std::vector<net::peer_id> member_control::holders() const {
+CAUSEWAY_LAZY std::vector<net::peer_id> basic_member_control<Whole>::holders() const {
   std::vector<net::peer_id> ids;
   for (const auto& h : protocol_.now_what().holders) ids.push_back(h.peer);
   return ids;
 }
 
-CAUSEWAY_DECL void member_control::after_event() {
+CAUSEWAY_LAZY void basic_member_control<Whole>::after_event() {
   if (behind_.must_resign()) protocol_.resign(fabric_->now());
   const auto& s = protocol_.now_what();
   const bool goal_moved = transfer_.taking.goal().root != s.hash;  // then these hold something else
@@ -378,6 +383,10 @@ CAUSEWAY_DECL void member_control::after_event() {
   }
   fabric_->wake_at(std::min({protocol_wakes_, transfer_wakes_, transfer_.giving.next_wake()}));
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_member_control<void>;
+#endif
 
 }}  // namespace causeway::CAUSEWAY_ABI
 

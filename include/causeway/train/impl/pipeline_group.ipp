@@ -12,15 +12,16 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_DECL pipeline_group::pipeline_group(std::shared_ptr<elastic_group> below) : below_{std::move(below)} {}
+CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<elastic_group> below)
+    : below_{std::move(below)} {}
 
-CAUSEWAY_INLINE pipeline_group::~pipeline_group() { below_->close(below_.use_count() > 1); }
+CAUSEWAY_LAZY basic_pipeline_group<Whole>::~basic_pipeline_group() { below_->close(below_.use_count() > 1); }
 
-CAUSEWAY_INLINE std::vector<std::uint64_t> pipeline_group::draw(std::uint64_t skipped, std::uint64_t count) {
+CAUSEWAY_LAZY std::vector<std::uint64_t> basic_pipeline_group<Whole>::draw(std::uint64_t skipped, std::uint64_t count) {
   return below_->draw(skipped, count);
 }
 
-CAUSEWAY_INLINE result<void> pipeline_group::open(shared_state state, thread_pool& pool) {
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state, thread_pool& pool) {
   if (state.divide) {
     auto of_blocks = state.memory ? state.memory() : std::vector<std::span<std::byte>>{};
     for (const parameter_row& row : state.rows()) {
@@ -41,7 +42,7 @@ CAUSEWAY_INLINE result<void> pipeline_group::open(shared_state state, thread_poo
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }
 
-CAUSEWAY_INLINE result<round_entry> pipeline_group::enter(std::uint64_t, std::uint64_t) {
+CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64_t, std::uint64_t) {
   round_entry e{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
   if (!rounds_.enter) return e;
@@ -64,11 +65,11 @@ CAUSEWAY_INLINE result<round_entry> pipeline_group::enter(std::uint64_t, std::ui
   return e;
 }
 
-CAUSEWAY_INLINE result<void> pipeline_group::exchanged(std::span<const float> mean) {
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::exchanged(std::span<const float> mean) {
   return rounds_.exchanged ? rounds_.exchanged(mean) : result<void>{};
 }
 
-CAUSEWAY_INLINE result<verdict> pipeline_group::decide(const result<void>& outcome, bool) {
+CAUSEWAY_LAZY result<verdict> basic_pipeline_group<Whole>::decide(const result<void>& outcome, bool) {
   if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
   if (outcome) return verdict::commit;                                    // `propose` came before
   if (std::exchange(again_, false)) return verdict::retry;
@@ -76,12 +77,12 @@ CAUSEWAY_INLINE result<verdict> pipeline_group::decide(const result<void>& outco
   return verdict::retry;  // what became of it, the pipelines see in the record
 }
 
-CAUSEWAY_INLINE result<parallel::step_attempt> pipeline_group::begin_attempt() {
+CAUSEWAY_LAZY result<parallel::step_attempt> basic_pipeline_group<Whole>::begin_attempt() {
   CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1, 0));
   return parallel::step_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
 }
 
-CAUSEWAY_INLINE result<void> pipeline_group::propose(const parallel::step_record& next) {
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::propose(const parallel::step_record& next) {
   CAUSEWAY_TRY(below_->exchanged({}));
   record_ = next;
   CAUSEWAY_ASSIGN(const verdict judged, below_->decide({}, true));
@@ -89,10 +90,14 @@ CAUSEWAY_INLINE result<void> pipeline_group::propose(const parallel::step_record
   return fail(errc::cancelled, "step", "the others did not vote for it");
 }
 
-CAUSEWAY_INLINE result<void> pipeline_group::failed(const error& why) {
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::failed(const error& why) {
   CAUSEWAY_TRY(below_->decide(why, false));
   return {};
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_pipeline_group<void>;
+#endif
 
 }}  // namespace causeway::CAUSEWAY_ABI
 

@@ -8,21 +8,23 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_DECL swarm_group::swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm)
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+                                                          std::shared_ptr<parallel::swarm_round> swarm)
     : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
 
-CAUSEWAY_DECL swarm_group::swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
-                                       io::any_storage disk, const std::string& folder)
-    : swarm_group{std::move(stage), std::move(swarm)} {
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+                                                          std::shared_ptr<parallel::swarm_round> swarm,
+                                                          io::any_storage disk, const std::string& folder)
+    : basic_swarm_group{std::move(stage), std::move(swarm)} {
   states_.emplace(disk, folder + "/rounds");
   if (swarm_->options().local_steps == 0) sums_.emplace(std::move(disk), folder + "/sums");
 }
 
-CAUSEWAY_INLINE std::vector<std::uint64_t> swarm_group::draw(std::uint64_t skipped, std::uint64_t count) {
+CAUSEWAY_LAZY std::vector<std::uint64_t> basic_swarm_group<Whole>::draw(std::uint64_t skipped, std::uint64_t count) {
   return stage_->draw(skipped, count);
 }
 
-CAUSEWAY_INLINE result<void> swarm_group::open(shared_state state, thread_pool& pool) {
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, thread_pool& pool) {
   state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
     replaced_ = true;
     swarm_->replaced();
@@ -39,7 +41,7 @@ CAUSEWAY_INLINE result<void> swarm_group::open(shared_state state, thread_pool& 
   return {};
 }
 
-CAUSEWAY_INLINE result<round_entry> swarm_group::enter(std::uint64_t, std::uint64_t) {
+CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t, std::uint64_t) {
   CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
   CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
   if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
@@ -47,14 +49,14 @@ CAUSEWAY_INLINE result<round_entry> swarm_group::enter(std::uint64_t, std::uint6
   return entry_;
 }
 
-CAUSEWAY_INLINE result<void> swarm_group::exchanged(std::span<const float> sum) {
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
   CAUSEWAY_TRY(keep_sum(sum));
   CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
   CAUSEWAY_TRY(agree_on_norm(squares));
   return stage_->exchanged({});
 }
 
-CAUSEWAY_INLINE result<verdict> swarm_group::decide(const result<void>& outcome, bool candidate) {
+CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::decide(const result<void>& outcome, bool candidate) {
   if (!outcome && outcome.error().code == errc::non_finite) return mend(outcome.error());
   if (outcome && candidate && !is_sound()) {
     return mend(fail(errc::non_finite, "this peer", "its parameters are not finite after the step"));
@@ -62,7 +64,7 @@ CAUSEWAY_INLINE result<verdict> swarm_group::decide(const result<void>& outcome,
   return judge(outcome, candidate);
 }
 
-CAUSEWAY_DECL result<verdict> swarm_group::judge(const result<void>& outcome, bool candidate) {
+CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::judge(const result<void>& outcome, bool candidate) {
   CAUSEWAY_ASSIGN(const verdict judged, stage_->decide(outcome, candidate));
   if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
   if (judged == verdict::commit && outcome) spoilt_ = 0;
@@ -73,7 +75,7 @@ CAUSEWAY_DECL result<verdict> swarm_group::judge(const result<void>& outcome, bo
   return verdict::commit;
 }
 
-CAUSEWAY_DECL result<verdict> swarm_group::mend(const error& why) {
+CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::mend(const error& why) {
   if (++spoilt_ > most_spoilt) {
     return fail(errc::non_finite, why.where,
                 why.message + ", " + std::to_string(most_spoilt) +
@@ -95,7 +97,7 @@ CAUSEWAY_DECL result<verdict> swarm_group::mend(const error& why) {
       why.message + ", and the committed state is not on this peer's disk; start it again, and it takes the others'");
 }
 
-CAUSEWAY_DECL bool swarm_group::is_sound() const {
+CAUSEWAY_LAZY bool basic_swarm_group<Whole>::is_sound() const {
   const auto floats = parts_.empty() ? std::span<const std::byte>{} : std::span<const std::byte>{parts_.front()};
   for (std::size_t at = 0; at + sizeof(float) <= floats.size(); at += sizeof(float)) {
     float v = 0;
@@ -105,7 +107,7 @@ CAUSEWAY_DECL bool swarm_group::is_sound() const {
   return true;
 }
 
-CAUSEWAY_DECL result<void> swarm_group::keep_sum(std::span<const float> values) {
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::keep_sum(std::span<const float> values) {
   CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum(values));
   if (!sums_) return {};
   kept_sum head{sum.step, sum.squares, stage_->state_hash()};
@@ -113,7 +115,7 @@ CAUSEWAY_DECL result<void> swarm_group::keep_sum(std::span<const float> values) 
   return sums_->save(run_of_sums(), sum.step, run_of_sums(), parts);
 }
 
-CAUSEWAY_DECL void swarm_group::recall_sums(std::size_t parameters) {
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums(std::size_t parameters) {
   if (!sums_) return;
   const auto steps = sums_->rounds();
   if (!steps) return;
@@ -128,7 +130,7 @@ CAUSEWAY_DECL void swarm_group::recall_sums(std::size_t parameters) {
   }
 }
 
-CAUSEWAY_DECL result<void> swarm_group::divide() {
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
   const parallel::swarm_holding mine = swarm_->holding();
   const auto bytes = parallel::encode(mine);
   const std::size_t peers = entry_.transport->size();
@@ -155,7 +157,7 @@ CAUSEWAY_DECL result<void> swarm_group::divide() {
   return {};
 }
 
-CAUSEWAY_DECL result<void> swarm_group::agree_on_norm(double squares) {
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::agree_on_norm(double squares) {
   const time_point begin = swarm_->now();
   auto outcome = exchange_norms(squares, norm_times_.deadline(begin));
   if (outcome) norm_times_.observe(swarm_->now() - begin);
@@ -163,7 +165,7 @@ CAUSEWAY_DECL result<void> swarm_group::agree_on_norm(double squares) {
   return outcome;
 }
 
-CAUSEWAY_DECL result<void> swarm_group::exchange_norms(double squares, time_point deadline) {
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchange_norms(double squares, time_point deadline) {
   std::vector<double> all(entry_.transport->size(), squares);
   if (all.size() > 1) {
     CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{&squares, 1}),
@@ -174,9 +176,13 @@ CAUSEWAY_DECL result<void> swarm_group::exchange_norms(double squares, time_poin
   return {};
 }
 
-CAUSEWAY_DECL net::message_id swarm_group::name(std::uint32_t part) const {
+CAUSEWAY_LAZY net::message_id basic_swarm_group<Whole>::name(std::uint32_t part) const {
   return {.channel = collective::channels::state + part, .step = entry_.round, .parent = entry_.parent};
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_swarm_group<void>;
+#endif
 
 }}  // namespace causeway::CAUSEWAY_ABI
 

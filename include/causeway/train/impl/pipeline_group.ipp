@@ -51,6 +51,7 @@ CAUSEWAY_INLINE result<round_entry> pipeline_group::enter(std::uint64_t, std::ui
     e.result_at = net::peer_index{0};
     e.result = with.known;
     e.result_kept = with.kept;
+    e.share = 1.0 / expected_;
   }
   e.last = run_ends();
   if (with.attempt.transport == nullptr) return e;

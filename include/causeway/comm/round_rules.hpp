@@ -129,7 +129,7 @@ constexpr bool prepares_anew(round_mix m) {
 /// forgotten where its holders have not the same, which gradients can do in any step. The context's mean has no memory of
 /// several rows.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || !m.everybody) return false;
+  if (!elastic(m)) return false;
   if (m.before_inner_step) return m.single && m.waits_at_once && m.bit_parity && !m.accumulates;
   const bool stays = m.waits_at_once || m.waits_a_round || !m.residual_in_parameters;
   return !keeps_factors && m.by_block && stays && (m.single || !m.by_context);

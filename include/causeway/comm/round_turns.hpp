@@ -215,10 +215,14 @@ class round_turns {
       sent_in_ = 0;
       CAUSEWAY_TRY(late::make(ctx, c, due, true));
     }
-    if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.take(ctx, c, due));
+    if constexpr (Core::own_parameters) {
+      if (!ctx.exchanges_at_once()) CAUSEWAY_TRY(own_.take(ctx, c, due));
+    }
     for (state* s : due) {
       if (applies_late) continue;
-      if constexpr (keeps_means && !Core::own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      if constexpr (!Core::content_type::anchored && keeps_means) {
+        if (!Core::own_parameters || ctx.exchanges_at_once()) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      }
       CAUSEWAY_TRY(c.apply(ctx, *s));
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
@@ -263,7 +267,9 @@ class round_turns {
       ctx.resume_at(c.at);
     }
     moved_from_ = committed_at_;
-    if constexpr (Core::own_parameters) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
+    if constexpr (Core::own_parameters) {
+      if (!ctx.exchanges_at_once()) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
+    }
   }
 
  private:
@@ -346,7 +352,7 @@ class round_turns {
   result<void> end_alike(auto& ctx, Core& c) {
     auto& mean = c.rows.updates();
     CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
-    CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
+    if (!c.rows.means().empty()) CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
     if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
     ended_ = 1;
     mean.clear();

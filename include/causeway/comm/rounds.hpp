@@ -179,7 +179,9 @@ class rounds : round_rules<Axes...> {
       counted_ = false;
     }
     if constexpr (accumulates) ctx.schedule_at(core_.states.front().number);
-    if constexpr (!content_type::before_inner_step && !laws::own_parameters) core_.rows.follow_shared(ctx, previous);
+    if constexpr (!content_type::before_inner_step) {
+      if (!laws::own_parameters || ctx.exchanges_at_once()) core_.rows.follow_shared(ctx, previous);
+    }
     ctx.parameters_changed();
   }
 

@@ -42,7 +42,7 @@ TESTED_THROUGH = [
     (r"config/version\.hpp", "tests/consumers/main.cpp"),
     (r"comm/hub_(clients|pushes)\.hpp", "tests/comm/parameter_server.cpp"),
     (r"comm/(round_(rows|state)|fixed_turns|fragment_rows)\.hpp", "tests/comm/rounds.cpp"),
-    (r"comm/own_(parameters|part)\.hpp", "tests/comm/round_turns.cpp"),
+    (r"comm/(own_(parameters|part)|late_rows)\.hpp", "tests/comm/round_turns.cpp"),
     (r"comm/(push_core|elastic_pushes)\.hpp", "tests/comm/async_parameter_server.cpp"),
     (r"comm/turn_part\.hpp", "tests/comm/stacked_turns.cpp"),
     (r"config/config\.hpp", "tests/core/result.cpp"),

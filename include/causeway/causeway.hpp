@@ -407,6 +407,7 @@
 #include <causeway/comm/hub_record.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/hub_tier.hpp>
+#include <causeway/comm/late_rows.hpp>
 #include <causeway/comm/look_ahead.hpp>
 #include <causeway/comm/memory_as_it_was.hpp>
 #include <causeway/comm/mirrors.hpp>

@@ -208,6 +208,12 @@ class Stages(Elastic):
     def test_pipelines_exchange_fragments_whoever_is_killed(self):
         self.alone_learn_whoever_is_killed("--comm.policy", "streaming_diloco", "--comm.local_steps", "6")
 
+    def test_pipelines_take_results_a_round_late_whoever_is_killed(self):
+        self.alone_learn_whoever_is_killed("--comm.policy", "eager_diloco", "--comm.local_steps", "6", "--comm.outer_momentum", "0.3")
+
+    def test_pipelines_meet_in_pairs_whoever_is_killed(self):
+        self.alone_learn_whoever_is_killed("--comm.policy", "noloco", "--comm.local_steps", "6")
+
     def test_pipelines_that_step_alone_go_on_when_all_were_stopped(self):
         stops = self.start_stages(*LONG, *ALONE)
         self.until(lambda: all(self.round(i) > 3 for i in range(4)), stops)

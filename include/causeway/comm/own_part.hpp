@@ -27,12 +27,23 @@ class own_part {
     s.own_outer->reset(static_cast<std::int64_t>(anchor.size()));
     s.own_late.assign(anchor.size(), 0.0F);
   }
+  /// It begins anew with the next row.
+  void forget() noexcept {
+    own_.clear();
+    base_.clear();
+  }
   [[nodiscard]] bool is_there() const noexcept { return !own_.empty(); }
   /// What this peer's rows are relative to: the shared parameters and its own part.
   [[nodiscard]] source_vector<float>& base() noexcept { return base_; }
   /// The shared parameters were replaced.
   void follow(std::span<const float> shared) {
     for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
+  }
+  void serialize(auto& ar, State& s) {
+    ar(own_, base_);
+    if (!is_there()) return;
+    if (!s.own_outer) s.own_outer.emplace(s.outer);
+    ar(*s.own_outer);
   }
   void keep_in(const memory_source& memory) {
     move_to(memory, own_);

@@ -82,8 +82,9 @@ class round_rows {
     }
     ctx.parameters_changed();
   }
-  /// See comm/own_part.hpp.
-  void found_own(state& s) { own_.found(s, anchor_); }
+  [[nodiscard]] own_part<state>& own() noexcept { return own_; }
+  /// What rows are relative to.
+  [[nodiscard]] source_vector<float>& base() noexcept { return own_.is_there() ? own_.base() : anchor_; }
   /// Before `apply`: means ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s) { return note_mean(ctx, s, means_[s.tensor]); }
   /// After `apply`, where other policies are applied to the live parameters, too: alike ← what all hold alike of these now.
@@ -132,13 +133,16 @@ class round_rows {
 
   /// input ← what this peer has to say.
   result<void> compose(auto& ctx, state& s) {
+    if constexpr (merge_rule_type::own_is_fresh) {
+      if (ctx.elastic() && !own_.is_there()) own_.found(s, anchor_);
+    }
     s.input.resize(s.size() * (content_type::with_anchor ? 2 : 1));
     const auto row = std::span{s.input}.first(s.size());
     const auto rows = ctx.rows();
     if constexpr (content_type::sums_updates) {
       CAUSEWAY_TRY(rows.gather(s.cut->ranges, updates_, row));
     } else if constexpr (content_type::anchored) {
-      CAUSEWAY_TRY(rows.gather(s.cut->ranges, own_.is_there() ? own_.base() : anchor_, row));
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, base(), row));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       CAUSEWAY_TRY(rows.add(row, -1.0F, local));
     } else {

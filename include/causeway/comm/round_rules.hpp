@@ -125,12 +125,13 @@ constexpr bool prepares_anew(round_mix m) {
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these, in fragments of whole blocks, which are the same ones for all stages. A residual is of the rows that a peer sent,
 /// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
-/// the live parameters. Factors that an exchange remembers are those of a stage: they are forgotten where its holders have
-/// not the same, which gradients can do in any step. The context's mean has no memory of several rows.
+/// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
+/// forgotten where its holders have not the same, which gradients can do in any step. The context's mean has no memory of
+/// several rows.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || !m.everybody || m.waits_a_round) return false;
+  if (!elastic(m)) return false;
   if (m.before_inner_step) return m.single && m.waits_at_once && m.bit_parity && !m.accumulates;
-  const bool stays = m.waits_at_once || !m.residual_in_parameters;
+  const bool stays = m.waits_at_once || m.waits_a_round || !m.residual_in_parameters;
   return !keeps_factors && m.by_block && stays && (m.single || !m.by_context);
 }
 

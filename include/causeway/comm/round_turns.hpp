@@ -11,6 +11,7 @@
 
 #include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/parts.hpp>
+#include <causeway/comm/late_rows.hpp>
 #include <causeway/comm/memory_as_it_was.hpp>
 #include <causeway/comm/own_parameters.hpp>
 #include <causeway/compress/none.hpp>
@@ -33,6 +34,7 @@ template <class Core>
 class round_turns {
   using state = typename Core::state;
   using due_list = std::vector<state*>;
+  using late = late_rows<Core>;
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool applies_late = Core::applies_late;
@@ -59,7 +61,6 @@ class round_turns {
   void found(Core& c) {
     for (state& s : c.states) {
       if (applies_late) s.due_at += c.period(s);
-      if constexpr (Core::merge_rule_type::own_is_fresh) c.rows.found_own(s);
     }
     choose_next(c);
   }
@@ -89,6 +90,7 @@ class round_turns {
   /// steps, rows that are made before their results are wanted wait until then.
   result<void> exchange(auto& ctx, Core& c) {
     due_list due = turn(c);
+    if (applies_late && ctx.exchanges_at_once() && ctx.run_ends()) CAUSEWAY_TRY(late::take_progress_along(ctx, c, due));
     if (!is_under_way(ctx, *due.front())) CAUSEWAY_TRY(send(ctx, c, due));
     if (ctx.is_last_exchange() && !keeps_means && due.size() < c.states.size()) {
       due_list later = due_between(c, due.front()->due_at + 1, never);
@@ -124,8 +126,16 @@ class round_turns {
   }
   [[nodiscard]] due_list all(Core& c) const { return due_between(c, 0, never); }
 
-  /// Makes the rows that wait, of what is due after `step`, or was before.
+  /// Makes the rows that wait, of what is due after `step`, or was before. Of results that are a round late that is the
+  /// first row of a run: the others are made when the turn before is applied.
   result<void> set_aside(auto& ctx, Core& c, std::uint64_t step) {
+    if constexpr (applies_late) {
+      const due_list due = turn(c);
+      if (!late::is_first(c, *due.front(), step)) return {};
+      if constexpr (Core::content_type::before_inner_step) ctx.skip_inner_step();
+      sent_in_ = 0;
+      return late::make(ctx, c, due, false);
+    }
     if constexpr (overlaps) {
       for (state& s : c.states) {
         if (s.pending || s.due_at > step) continue;
@@ -201,11 +211,18 @@ class round_turns {
       }
     }
     for (state* s : due) s->taken_out = false;
-    if constexpr (applies_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
-    if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.take(ctx, c, due));
+    if constexpr (applies_late) {
+      sent_in_ = 0;
+      CAUSEWAY_TRY(late::make(ctx, c, due, true));
+    }
+    if constexpr (Core::own_parameters) {
+      if (!ctx.exchanges_at_once()) CAUSEWAY_TRY(own_.take(ctx, c, due));
+    }
     for (state* s : due) {
       if (applies_late) continue;
-      if constexpr (keeps_means && !Core::own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      if constexpr (!Core::content_type::anchored && keeps_means) {
+        if (!Core::own_parameters || ctx.exchanges_at_once()) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      }
       CAUSEWAY_TRY(c.apply(ctx, *s));
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
@@ -237,7 +254,7 @@ class round_turns {
       s.arrived = false;
       s.residual.clear();  // of rows that are gone
       s.taken_out = false;
-      if constexpr (Core::merge_rule_type::own_is_fresh) c.rows.found_own(s);
+      if constexpr (Core::merge_rule_type::own_is_fresh) c.rows.own().forget();
     }
     sent_in_ = 0;
     ++adoptions_;
@@ -250,7 +267,9 @@ class round_turns {
       ctx.resume_at(c.at);
     }
     moved_from_ = committed_at_;
-    if constexpr (Core::own_parameters) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
+    if constexpr (Core::own_parameters) {
+      if (!ctx.exchanges_at_once()) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
+    }
   }
 
  private:
@@ -285,41 +304,14 @@ class round_turns {
     return s.pending && sent_in_ != 0 && sent_in_ == ctx.attempt();
   }
 
-  /// The way to a turn that is applied late: the first row of a run is made a round before, later ones when the turn before
-  /// is applied.
+  /// The way to a turn that is applied late.
   result<void> before_apply(auto& ctx, Core& c, due_list due) {
     const state& one = *due.front();
-    const bool first = c.outer_steps == 0 && c.at + c.period(one) >= one.due_at;
-    if (!one.pending && !first) return {};
-    if (!one.pending) {
-      if constexpr (Core::content_type::before_inner_step) ctx.skip_inner_step();
-      return make_rows(ctx, c, due, false);
-    }
+    if (!one.pending) return set_aside(ctx, c, c.at);
     if (!is_under_way(ctx, one)) return send(ctx, c, due);
     if (c.at + one.since < one.due_at) return {};
     for (state* s : due) {
       if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
-    return {};
-  }
-
-  /// Applies what `came`, and makes the rows of the next turn.
-  result<void> make_rows(auto& ctx, Core& c, const due_list& due, bool came) {
-    for (state* s : due) {
-      if (came) CAUSEWAY_TRY(c.rows.keep_late(ctx, *s));
-      if (came) c.close(ctx, *s);
-      s->arrived = came;
-      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
-      CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
-      s->pending = s->since > 0;  // who made no step for it has nothing to keep
-      s->waited = 0;
-      s->restart();
-    }
-    sent_in_ = 0;
-    if (due.front()->pending) {
-      ctx.contribution().close();
-    } else {
-      ctx.contribution().open();
     }
     return {};
   }
@@ -339,7 +331,7 @@ class round_turns {
   result<void> send(auto& ctx, Core& c, due_list& due) {
     for (;;) {
       const std::uint64_t adopted = adoptions_;
-      if (applies_late && !due.front()->pending) CAUSEWAY_TRY(make_rows(ctx, c, due, false));
+      if (applies_late && !due.front()->pending) CAUSEWAY_TRY(late::make(ctx, c, due, false));
       CAUSEWAY_TRY(prepare(ctx, c, due));
       if (adoptions_ == adopted) return launch(ctx, c, due);
       due = turn(c);
@@ -360,7 +352,7 @@ class round_turns {
   result<void> end_alike(auto& ctx, Core& c) {
     auto& mean = c.rows.updates();
     CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
-    CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
+    if (!c.rows.means().empty()) CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
     if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
     ended_ = 1;
     mean.clear();

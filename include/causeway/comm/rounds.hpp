@@ -66,7 +66,8 @@ class rounds : round_rules<Axes...> {
                                       .own_parameters = laws::own_parameters,
                                       .gathers_samples = accumulates,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
-  static constexpr std::uint32_t state_version = core_type::keeps_means && !content_type::anchored ? 4 : 3;
+  static constexpr std::uint32_t state_version =
+      merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4 : 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
   /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
@@ -157,7 +158,10 @@ class rounds : round_rules<Axes...> {
     std::uint64_t count = core_.states.size();
     ar(count);
     while (core_.states.size() < count) core_.add_state();
-    for (state& s : core_.states) s.serialize(ar);
+    for (state& s : core_.states) {
+      s.serialize(ar);
+      if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, s);
+    }
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at);
   }
 
@@ -175,7 +179,9 @@ class rounds : round_rules<Axes...> {
       counted_ = false;
     }
     if constexpr (accumulates) ctx.schedule_at(core_.states.front().number);
-    if constexpr (!content_type::before_inner_step && !laws::own_parameters) core_.rows.follow_shared(ctx, previous);
+    if constexpr (!content_type::before_inner_step) {
+      if (!laws::own_parameters || ctx.exchanges_at_once()) core_.rows.follow_shared(ctx, previous);
+    }
     ctx.parameters_changed();
   }
 

@@ -255,6 +255,7 @@ class local_pipeline {
     if (!ready && !goes_on) blocks.begin_from_shared();
     CAUSEWAY_TRY(check_untied(ctx.model(), name));
     gathered_ = true;
+    peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
     known_evaluations_ = {};
     if (was_assigned)
       known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_.now());

@@ -44,6 +44,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   // ---- for the context ------------------------------------------------------------------------------------------------
 
   [[nodiscard]] std::uint64_t identity() const override { return below_->identity(); }
+  [[nodiscard]] std::uint32_t expected() const override { return expected_; }
   [[nodiscard]] std::uint64_t round() const override { return below_->round(); }
   [[nodiscard]] std::uint64_t parent() const override { return below_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return record_.state; }
@@ -76,6 +77,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   void finished_by_others() override { finished_by_others_ = true; }
   void begin_exchange_again() override { again_ = true; }
   void exchange_by(parallel::exchange_hooks rounds) override { rounds_ = std::move(rounds); }
+  void expects(std::uint32_t holders) override { expected_ = holders; }
   [[nodiscard]] const parallel::exchange_state& state() const override { return state_; }
 
  private:
@@ -85,6 +87,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   net::any_transport exchange_{};  // what the communication policy began with it may outlive the pipelines
   parallel::exchange_hooks rounds_;
   parallel::exchange_state state_;
+  std::uint32_t expected_ = 1;
   bool finished_by_others_ = false;
   bool again_ = false;  // the exchange, in the attempt under way
 };

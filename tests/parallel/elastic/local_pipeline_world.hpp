@@ -210,8 +210,7 @@ parameters undisturbed(elastic_world_options o) {
 /// rests for the rest of the round, half of whose samples are then left out: `most` says how far the loss may be from that
 /// of a run without faults.
 template <class Options>
-void goes_on_whoever_is_killed(std::uint64_t every, double most) {
-  auto o = two_pipelines();
+void goes_on_whoever_is_killed(std::uint64_t every, double most, elastic_world_options o = two_pipelines()) {
   const parameters quiet = undisturbed<Options>(o);
   const double loss = held_out_loss(quiet, o.layers);
   for (const std::uint32_t victim : {0U, 1U, 2U, 3U}) {
@@ -222,11 +221,11 @@ void goes_on_whoever_is_killed(std::uint64_t every, double most) {
       o.dies_at = n;
       o.back_after = n % 2 == 0 ? causeway::duration{0} : std::chrono::milliseconds{200};
       local_world<Options> w{o};
-      w.wanted = 3;
+      w.wanted = o.hosts - 1;
       w.boot();
       w.run();
       CHECK(errors_of(w, o.hosts).empty());
-      CHECK(w.finished() >= 3);
+      CHECK(w.finished() >= o.hosts - 1);
       const parameters all = holders_agree(w, o.hosts);
       CHECK(std::abs(held_out_loss(all, o.layers) / loss - 1) < most);
       if (w.at(victim).calls <= n) break;  // it has outlived the run
@@ -275,32 +274,39 @@ void lets_newcomers_in() {
   }
 }
 
-/// What two whole models come to with the halves of each batch. `exchange(steps, shared, models)` is called after every
-/// step, with how many there were, the shared parameters and those of both, and does what the pipelines are to do.
-template <class Exchange>
-parameters two_models_by_hand(const elastic_world_options& o, Exchange&& exchange) {
+/// What `count` whole models come to with equal parts of each batch. `exchange(steps, shared, models)` is called after
+/// every step, with how many there were, the shared parameters and those of all, and does what the pipelines are to do.
+template <std::size_t Count, class Exchange>
+parameters models_by_hand(const elastic_world_options& o, Exchange&& exchange) {
   using namespace causeway;
   const auto model = [&] { return *nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1}); };
   trainer_options to;
   to.learning_rate = optim::constant{0.01F};
   to.clip_norm = o.clip_norm;
+  const std::int64_t part = o.micro_batches / static_cast<std::int64_t>(Count);
   const auto alone = [&] {
     return make_trainer(model(), environment{}, to, comm::every_step<>{}, optim::adamw{},
-                        parallel::data_parallel{{.micro_batches = 2}});
+                        parallel::data_parallel{{.micro_batches = part}});
   };
-  auto first = alone(), second = alone();
-  REQUIRE((first.start() && second.start()));
+  std::vector<decltype(alone())> all;
+  std::array<std::span<float>, Count> models;
+  for (std::size_t m = 0; m < Count; ++m) all.push_back(alone());
+  for (auto& one : all) REQUIRE(one.start());
+  for (std::size_t m = 0; m < Count; ++m) models[m] = all[m].context().parameters();
   auto shared = model();
   for (std::uint64_t s = 0; s < o.steps; ++s) {
     const token_batch b{0, s, o.micro_batches};
-    REQUIRE((first.step(b.view().slice(0, 2)) && second.step(b.view().slice(2, 2))));
-    exchange(s + 1, shared.parameters(), std::array{first.context().parameters(), second.context().parameters()});
-    first.context().parameters_changed();
-    second.context().parameters_changed();
+    for (std::size_t m = 0; m < Count; ++m) REQUIRE(all[m].step(b.view().slice(part * static_cast<std::int64_t>(m), part)));
+    exchange(s + 1, shared.parameters(), models);
+    for (auto& one : all) one.context().parameters_changed();
   }
-  parameters all;
-  detail::collect(shared.parameters(), all);
-  return all;
+  parameters named;
+  detail::collect(shared.parameters(), named);
+  return named;
+}
+template <class Exchange>
+parameters two_models_by_hand(const elastic_world_options& o, Exchange&& exchange) {
+  return models_by_hand<2>(o, std::forward<Exchange>(exchange));
 }
 
 /// One of five is killed at some calls before the `until`th, every `every`th, and the spare one takes its place.

@@ -34,6 +34,7 @@ struct lone_group final : parallel::step_group {
   void finished_by_others() override {}
   void begin_exchange_again() override {}
   void exchange_by(parallel::exchange_hooks) override {}
+  void expects(std::uint32_t) override {}
   [[nodiscard]] const parallel::exchange_state& state() const override { return kept; }
 
   net::any_transport transport{};

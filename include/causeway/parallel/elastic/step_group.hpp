@@ -92,6 +92,8 @@ class step_group {
   virtual void begin_exchange_again() = 0;
   /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
   virtual void exchange_by(exchange_hooks rounds) = 0;
+  /// So many peers are expected to exchange with each other.
+  virtual void expects(std::uint32_t holders) = 0;
   /// Once the trainer has started.
   [[nodiscard]] virtual const exchange_state& state() const = 0;
 };

@@ -52,6 +52,7 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
     e.result_at = net::peer_index{0};
     e.result = with.known;
     e.result_kept = with.kept;
+    e.share = 1.0 / expected_;
   }
   e.last = run_ends();
   if (with.attempt.transport == nullptr) return e;

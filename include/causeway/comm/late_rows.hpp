@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_LATE_ROWS_HPP
+#define CAUSEWAY_COMM_LATE_ROWS_HPP
+
+// Rows of comm::rounds whose results are applied a round later, where peers come and go. A row is made when the result of
+// the one before is applied, the first one of a run a round before its own is.
+
+#include <causeway/core/result.hpp>
+
+#include <cstdint>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy, whose `Core` is given to each call.
+template <class Core>
+struct late_rows {
+  using state = typename Core::state;
+
+  /// Whether the first row of a run is to be made after `step`.
+  [[nodiscard]] static bool is_first(const Core& c, const state& s, std::uint64_t step) {
+    return !s.pending && c.outer_steps == 0 && step + c.period(s) >= s.due_at;
+  }
+
+  /// Applies what `came`, and makes the rows of the next turn.
+  static result<void> make(auto& ctx, Core& c, const auto& due, bool came) {
+    for (state* s : due) {
+      if (came) CAUSEWAY_TRY(c.rows.keep_late(ctx, *s));
+      if (came) c.close(ctx, *s);
+      s->arrived = came;
+      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
+      CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
+      s->pending = s->since > 0;  // who made no step for it has nothing to keep
+      s->waited = 0;
+      s->restart();
+    }
+    if (due.front()->pending) {
+      ctx.contribution().close();
+    } else {
+      ctx.contribution().open();
+    }
+    return {};
+  }
+
+  /// What was moved since a row was made goes along with it, in the run's last exchange, which may be begun several times.
+  static result<void> take_progress_along(auto& ctx, Core& c, const auto& due) {
+    for (state* s : due) {
+      if (!s->pending) continue;
+      if constexpr (Core::rows_type::keeps_in_parameters) {
+        CAUSEWAY_TRY(c.rows.compose(ctx, *s));  // the live parameters still have all of it
+      } else if constexpr (Core::content_type::anchored) {
+        const auto live = ctx.parameters();
+        CAUSEWAY_TRY(ctx.rows().blend(live, -1.0F, c.rows.base(), 1.0F));
+        CAUSEWAY_TRY(ctx.rows().add(s->input, 1.0F, live));
+        CAUSEWAY_TRY(ctx.rows().copy(live, c.rows.base()));
+        ctx.parameters_changed();
+      }
+    }
+    return {};
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_LATE_ROWS_HPP

@@ -44,7 +44,7 @@ std::uint64_t hash_with(const std::function<void(gpt_options&)>& change, unsigne
 TEST_CASE("GPT: loss and every gradient equal PyTorch's", "[nn][fast]") {
   const auto g = testing::read_golden("gpt");
   const auto threads = GENERATE(1U, 2U);
-  const auto p = GENERATE(precision::f32, precision::bf16);
+  const auto p = GENERATE(as<precision>{}, precision::f32, precision::bf16);
   CAPTURE(threads, p);
   auto o = golden_options();
   o.precision = p;

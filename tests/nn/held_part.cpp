@@ -51,7 +51,7 @@ TEST_CASE("language model: another part keeps what both have, and begins the res
 }
 
 TEST_CASE("language model: a part that grew to the whole computes as the whole model", "[nn][fast]") {
-  const auto precision = GENERATE(nn::precision::f32, nn::precision::bf16);
+  const auto precision = GENERATE(as<nn::precision>{}, nn::precision::f32, nn::precision::bf16);
   auto whole = nn::gpt::create(small(precision)).value();
   auto m = nn::gpt::create(small(precision), kernels::cpu_backend{}, nn::model_part{{2, 4}}).value();
   REQUIRE(m.hold(nn::model_part{}));

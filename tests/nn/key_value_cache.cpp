@@ -71,7 +71,7 @@ void check_model(Model model, double margin) {
 }  // namespace
 
 TEST_CASE("key-value cache: a text given in pieces has the scores of the whole text", "[nn][fast]") {
-  const auto p = GENERATE(precision::f32, precision::bf16);
+  const auto p = GENERATE(as<precision>{}, precision::f32, precision::bf16);
   const double margin = p == precision::f32 ? 1e-4 : 5e-2;
   check_model(*gpt::create(small_gpt(p)), margin);
   check_model(*llama::create(small_llama(p)), margin);

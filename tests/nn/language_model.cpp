@@ -125,7 +125,7 @@ void check_cuts(typename Model::options_type o) {
 }  // namespace
 
 TEST_CASE("language model: cut into stages, loss and gradients are bit-equal", "[nn][fast]") {
-  const auto p = GENERATE(precision::f32, precision::bf16);
+  const auto p = GENERATE(as<precision>{}, precision::f32, precision::bf16);
   const auto recompute = GENERATE(false, true);
   CAPTURE(p, recompute);
   auto g = small_gpt();
@@ -247,7 +247,7 @@ TEST_CASE("language model: a forgetful pass keeps nothing and gives the bits of 
 TEST_CASE("language model: recomputation changes memory, not a bit of the result", "[nn][fast]") {
   auto o = small_gpt();
   o.dropout = 0.2F;
-  o.precision = GENERATE(precision::f32, precision::bf16);
+  o.precision = GENERATE(as<precision>{}, precision::f32, precision::bf16);
   gpt plain = make<gpt>(o);
   o.recompute = true;
   gpt again = make<gpt>(o);
@@ -257,7 +257,7 @@ TEST_CASE("language model: recomputation changes memory, not a bit of the result
 
 TEST_CASE("language model: a steady training step asks for no memory", "[nn][fast]") {
   auto o = small_gpt();
-  o.precision = GENERATE(precision::f32, precision::bf16);
+  o.precision = GENERATE(as<precision>{}, precision::f32, precision::bf16);
   o.recompute = GENERATE(false, true);
   o.dropout = GENERATE(0.0F, 0.1F);
   gpt m = make<gpt>(o, 2);

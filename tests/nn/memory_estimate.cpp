@@ -40,7 +40,7 @@ void compare(typename Model::options_type options, std::int64_t batch) {
 TEST_CASE("memory estimate: within 1.3 of what GPT training takes", "[nn][fast]") {
   gpt_options o;
   o.layers = 4, o.heads = 4, o.width = 128, o.context = 128, o.vocabulary = 2000;
-  o.precision = GENERATE(precision::f32, precision::bf16);
+  o.precision = GENERATE(as<precision>{}, precision::f32, precision::bf16);
   o.recompute = GENERATE(false, true);
   o.dropout = GENERATE(0.0F, 0.1F);
   CAPTURE(o.precision, o.recompute, o.dropout);
@@ -50,7 +50,7 @@ TEST_CASE("memory estimate: within 1.3 of what GPT training takes", "[nn][fast]"
 TEST_CASE("memory estimate: within 1.3 of what Llama training takes", "[nn][fast]") {
   llama_options o;
   o.layers = 4, o.heads = 4, o.kv_heads = 2, o.width = 128, o.hidden = 352, o.context = 128, o.vocabulary = 2000;
-  o.precision = GENERATE(precision::f32, precision::bf16);
+  o.precision = GENERATE(as<precision>{}, precision::f32, precision::bf16);
   o.recompute = GENERATE(false, true);
   CAPTURE(o.precision, o.recompute);
   compare<llama>(o, 4);

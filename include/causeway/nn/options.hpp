@@ -25,12 +25,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 /// the kernels for bf16 only if it names `precision::bf16` (kernels::use_bf16).
 class precision {
  public:
-  struct f32_name {};
-  struct bf16_name {};
-  static constexpr f32_name f32{};
+  struct bf16_name {
+    explicit constexpr bf16_name() = default;
+  };
+  static const precision f32;
   static constexpr bf16_name bf16{};  ///< operands of products and the activations between them in bf16, f32 sums
 
-  constexpr precision(f32_name = {}) noexcept {}
+  constexpr precision() noexcept = default;
   template <std::same_as<bf16_name> Name>
   precision(Name /*asked*/) noexcept : type_{dtype::bf16} {
     kernels::use_bf16();
@@ -43,6 +44,8 @@ class precision {
  private:
   dtype type_ = dtype::f32;
 };
+
+inline constexpr precision precision::f32{};
 
 constexpr std::string_view to_string(precision p) noexcept { return causeway::to_string(p.type()); }
 

@@ -84,7 +84,7 @@ two_gradients both(nn::precision precision, bool stashing) {
 }  // namespace
 
 TEST_CASE("async stream: with stashing a late backward has the bits of one at once, also in bf16", "[parallel][fast]") {
-  for (const auto precision : {nn::precision::f32, nn::precision::bf16}) {
+  for (const nn::precision precision : {nn::precision::f32, nn::precision{nn::precision::bf16}}) {
     const auto g = both(precision, true);
     CHECK(g.loss_late == g.loss_at_once);
     CHECK(g.restored);

@@ -70,7 +70,7 @@ class noted_round final : public causeway::parallel::swarm_round {
   void end_local_step(std::uint64_t step, causeway::parallel::swarm_computer& round) override {
     over_->end_local_step(step, round);
   }
-  void replaced() override { over_->replaced(); }
+  [[nodiscard]] bool run_ends() override { return over_->run_ends(); }
   [[nodiscard]] causeway::parallel::swarm_wire::batch_set progress() const override { return over_->progress(); }
   [[nodiscard]] double seconds_per_micro_batch() override { return over_->seconds_per_micro_batch(); }
   [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return over_->asked_to_move(); }

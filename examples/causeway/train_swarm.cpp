@@ -72,10 +72,12 @@ class reported : public Swarm {
 
   causeway::result<void> save_blocks(auto& ctx) { return save_blocks(ctx, ctx.step(), ctx.parameters()); }
   /// The stage's blocks after `step`, by the first of its peers: the parameters that all of them hold, and its moments.
+  /// Where parameters themselves are exchanged, `parameters` is empty, and its own are saved.
   causeway::result<void> save_blocks(auto& ctx, std::uint64_t step, std::span<const float> parameters) {
     if (ctx.self() != 0) return {};
     const parallel::step_record now{.step = step};
-    std::vector<float> held{parameters.begin(), parameters.end()};
+    const std::span<const float> all_hold = parameters.empty() ? ctx.parameters() : parameters;
+    std::vector<float> held{all_hold.begin(), all_hold.end()};
     const auto blocks = ctx.model().part().ranges(ctx.model().blocks()).front();
     for (std::int64_t b = blocks.first; b < blocks.last; ++b) {
       parallel::block_contents all;

@@ -46,7 +46,9 @@
 // object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>). As part
 // of the headers they are templates without parameters, so that a compiler instantiates what a body needs only where it is
 // called. CAUSEWAY_INLINE is for those that cannot be templates: virtual functions, destructors, copies, and what is passed
-// as a pointer.
+// as a pointer. A class whose virtual functions reach far is a template itself, basic_NAME<Whole> with NAME for
+// basic_NAME<void>: its bodies say CAUSEWAY_LAZY, and only who makes an object instantiates them.
+#define CAUSEWAY_LAZY template <class Whole>
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
 #define CAUSEWAY_INLINE
@@ -12014,7 +12016,7 @@ struct comm_traits {
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool prepares_anew = false;   ///< what a round exchanges is made of all parameters, anew at every attempt, and is one row
+  bool prepares_anew = false;   ///< what all peers exchange in a round is made when it is due, anew at every attempt
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
@@ -13765,7 +13767,7 @@ struct round_entry {
   /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
   /// goes from there to everybody.
   std::optional<net::peer_index> result_at{};
-  std::span<const float> result{};  ///< that, where this peer has it
+  std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
   bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
 };
 
@@ -13809,6 +13811,9 @@ class elastic_group {
 
   /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
   virtual void leave() {}
+
+  /// A row of the exchange is there, or how many peers each of its values came from: in their order, before `exchanged`.
+  virtual void received(std::span<const float>) {}
 
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
   /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
@@ -16111,7 +16116,10 @@ class round_attendance {
   CAUSEWAY_DECL result<void> enter();
   /// The exchange is of so many, and over with the last.
   void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
-  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean);
+  /// `counts`: how many peers each value came from, where that matters.
+  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {});
+  /// Fills `row` with what comes next in a result that this peer knows.
+  CAUSEWAY_DECL void take_known(std::span<float> row);
 
   /// The shared state is that of a round which is not decided on yet.
   void is_candidate() noexcept { candidate_ = true; }
@@ -16124,6 +16132,7 @@ class round_attendance {
  private:
   elastic_group* group_;
   round_entry entry_;
+  std::size_t known_at_ = 0;  // in its result
   contribution contribution_;
   bool entered_ = false;
   std::size_t parts_ = 1, parts_left_ = 1;
@@ -16149,14 +16158,24 @@ CAUSEWAY_DECL result<void> round_attendance::enter() {
   if (group_ == nullptr || entered_) return {};
   CAUSEWAY_ASSIGN(entry_, group_->enter(contribution_.all() - contribution_.later(), contribution_.later()));
   entered_ = true;
+  known_at_ = 0;
   in_parts(1);
   return {};
 }
 
-CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean) {
-  if (group_ == nullptr || --parts_left_ > 0) return {};
+CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts) {
+  if (group_ == nullptr) return {};
+  group_->received(mean);
+  group_->received(counts);
+  if (--parts_left_ > 0) return {};
   parts_left_ = 1;
   return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
+}
+
+CAUSEWAY_DECL void round_attendance::take_known(std::span<float> row) {
+  const auto next = entry_.result.subspan(known_at_, row.size());
+  std::copy(next.begin(), next.end(), row.begin());
+  known_at_ += row.size();
 }
 
 CAUSEWAY_DECL error round_attendance::unusable(const std::string& what) {
@@ -16246,7 +16265,7 @@ class mean_exchange {
   // Equal shares scale by exactly 1.
   template <class Codec>
   result<void> weighed_mean(auto& ctx, const Codec& codec, std::span<float> data, std::uint64_t part) {
-    if (ctx.result_is_known()) return ctx.take_known_result(data);
+    if (ctx.result_is_known()) return ctx.take_known_result(data, part);
     const float weight = ctx.own_weight();
     if (weight != 1.0F) CAUSEWAY_TRY(ctx.rows().scale(data, weight));
     return ctx.or_device_error(collective::exchange_mean(
@@ -18968,275 +18987,6 @@ template void attention_backward(thread_pool&, scratch&, const attention_shape&,
 #endif  // CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 #endif
 
-// ---- causeway/kernels/cross_entropy.hpp ----
-#ifndef CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-#define CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-
-// The output layer and its loss in one: logits are made for a chunk of rows at a time, turned into their own gradient and
-// used at once, so that the [rows, V] matrix never exists.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-/// Memory for one chunk of logits. Every chunk reads the whole of w twice and reads and writes the whole of dw, so chunks
-/// must be long: with GPT-2's vocabulary a step takes 5 % longer at half of this.
-inline constexpr std::int64_t logits_bytes = std::int64_t{64} << 20U;
-
-/// Rows of a chunk: as many as `logits_bytes` allows, but at least 64, and all chunks nearly equal.
-constexpr std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t V) noexcept {
-  const std::int64_t most = std::max<std::int64_t>(64, logits_bytes / (4 * V));
-  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
-  const std::int64_t equal = (rows + chunks - 1) / chunks;
-  return std::min(std::max<std::int64_t>(1, rows), (equal + 7) / 8 * 8);
-}
-
-struct row_maximum_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
-    f32x16 top[2];
-    broadcast(top[0], -std::numeric_limits<float>::infinity());
-    top[1] = top[0];
-    std::int64_t i = 0;
-    for (; i + 2 * vector_lanes <= count; i += 2 * vector_lanes) {
-      f32x16 a, b;
-      load(a, x + i, whole{});
-      load(b, x + i + vector_lanes, whole{});
-      top[0] = a > top[0] ? a : top[0];
-      top[1] = b > top[1] ? b : top[1];
-    }
-    top[0] = top[0] > top[1] ? top[0] : top[1];
-    float best = top[0][0];
-    for (int lane = 1; lane < vector_lanes; ++lane) best = top[0][lane] > best ? top[0][lane] : best;
-    for (; i < count; ++i) best = x[i] > best ? x[i] : best;
-    return best;
-  }
-};
-
-/// x = e^(x - top); returns the sum. Sums of 512 in f32, those in f64.
-struct row_exponential_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static double run(float* x, std::int64_t count, float top) {
-    double sum = 0.0;
-    for (std::int64_t begin = 0; begin < count; begin += 512) {
-      const std::int64_t end = std::min(count, begin + 512);
-      f32x16 part{};
-      std::int64_t i = begin;
-      for (; i + vector_lanes <= end; i += vector_lanes) {
-        f32x16 v;
-        load(v, x + i, whole{});
-        v = v - top;
-        exponential(v);
-        store(x + i, v, whole{});
-        part += v;
-      }
-      sum += static_cast<double>(horizontal_sum(part));
-      if (i < end) sum += last(x + i, end - i, top);
-    }
-    return sum;
-  }
-
- private:
-  CAUSEWAY_ALWAYS_INLINE static double last(float* x, std::int64_t count, float top) {
-    f32x16 v;
-    load(v, x, tail{count});
-    v = v - top;
-    exponential(v);
-    store(x, v, tail{count});
-    double sum = 0.0;
-    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
-    return sum;
-  }
-};
-
-/// y = factor * x; y may be x.
-template <class Act>
-struct row_scale_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, Act* y, std::int64_t count, float factor) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      load(v, x + i, part);
-      v = v * factor;
-      store(y + i, v, part);
-    });
-  }
-};
-
-/// -log softmax(logits)[target]. Destroys the logits; `gradient`, when not null, receives scale * (softmax - onehot) and
-/// may be the logits themselves.
-template <class Act>
-double cross_entropy_row(float* logits, Act* gradient, std::int64_t V, std::int32_t target, float scale, simd_level level) {
-  if (target < 0) {
-    if (gradient != nullptr) std::fill(gradient, gradient + V, Act(0.0F));
-    return 0.0;
-  }
-  CAUSEWAY_EXPECT(target < V);
-  const auto chosen = static_cast<double>(logits[target]);
-  const float top = dispatch<row_maximum_kernel>(level, static_cast<const float*>(logits), V);
-  const double sum = dispatch<row_exponential_kernel>(level, logits, V, top);
-  if (gradient != nullptr) {
-    const double factor = static_cast<double>(scale) / sum;
-    const double at_target = static_cast<double>(logits[target]) * factor - static_cast<double>(scale);
-    dispatch<row_scale_kernel<Act>>(level, static_cast<const float*>(logits), gradient, V, static_cast<float>(factor));
-    gradient[target] = Act(static_cast<float>(at_target));
-  }
-  return std::log(sum) + static_cast<double>(top) - chosen;
-}
-
-/// One chunk's operands: `rows` rows of x, and the tiles for their logits and gradients.
-template <class Act>
-struct cross_entropy_chunk {
-  const Act* x;
-  const Act* w;
-  const std::int32_t* targets;
-  std::int64_t rows;
-  std::int64_t C;
-  std::int64_t V;
-  float* logits;
-  Act* gradient;  ///< null: only the loss
-  double* losses;
-};
-
-/// The loss of a chunk; leaves the gradient with respect to the logits in `gradient`.
-template <class Act, class G>
-double chunk_loss(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, float scale,
-                  simd_level level) {
-  gemm_args<Act, float> product;
-  product.transpose_b = true;
-  product.m = c.rows, product.n = c.V, product.k = c.C;
-  product.a = c.x, product.lda = c.C;
-  product.b = c.w, product.ldb = c.C;
-  product.c = c.logits, product.ldc = c.V;
-  gemm.multiply(pool, memory, product);
-  for_rows(pool, c.rows, c.V, [&](index_range part) {
-    for (std::int64_t r = part.begin; r < part.end; ++r) {
-      Act* gradient = c.gradient == nullptr ? nullptr : c.gradient + r * c.V;
-      c.losses[r] = cross_entropy_row(c.logits + r * c.V, gradient, c.V, c.targets[r], scale, level);
-    }
-  });
-  double sum = 0.0;
-  for (std::int64_t r = 0; r < c.rows; ++r) sum += c.losses[r];
-  return sum;
-}
-
-/// dx = gradient w (overwritten) and dw += gradientT x; either may be null.
-template <class Act, class G>
-void chunk_gradients(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, Act* dx, float* dw) {
-  if (dx != nullptr) {
-    gemm_args<Act, Act> product;
-    product.m = c.rows, product.n = c.C, product.k = c.V;
-    product.a = c.gradient, product.lda = c.V;
-    product.b = c.w, product.ldb = c.C;
-    product.c = dx, product.ldc = c.C;
-    gemm.multiply(pool, memory, product);
-  }
-  if (dw != nullptr) {
-    gemm_args<Act, float> product;
-    product.transpose_a = true, product.accumulate = true;
-    product.m = c.V, product.n = c.C, product.k = c.rows;
-    product.a = c.gradient, product.lda = c.V;
-    product.b = c.x, product.ldb = c.C;
-    product.c = dw, product.ldc = c.C;
-    gemm.multiply(pool, memory, product);
-  }
-}
-
-}  // namespace detail
-
-/// Sum over rows of -log softmax(x wT)[target]; rows with a negative target are ignored. x is [rows, C], w is [V, C].
-/// dx (overwritten) and dw (added to) receive the gradient of `grad_scale` times that sum; without both only the loss is
-/// computed. Row losses are added in f64, in the order of the rows. Working memory: 64 MiB of logits (at least 64 rows,
-/// at most all), half as much again for their gradient when Act is bf16.
-template <class Act, Gemm G>
-double cross_entropy(thread_pool& pool, scratch& memory, G& gemm, const Act* x, const Act* w, const std::int32_t* targets,
-                     std::int64_t rows, std::int64_t C, std::int64_t V, float grad_scale, Act* dx, float* dw,
-                     simd_level level = detect_simd_level()) {
-  const std::int64_t size = detail::rows_per_chunk(rows, V);
-  auto frame = memory.open();
-  float* logits = frame.template take<float>(static_cast<std::size_t>(size * V));
-  double* losses = frame.template take<double>(static_cast<std::size_t>(size));
-  Act* gradient = nullptr;
-  if (dx != nullptr || dw != nullptr) {
-    if constexpr (std::is_same_v<Act, float>) {
-      gradient = logits;
-    } else {
-      gradient = frame.template take<Act>(static_cast<std::size_t>(size * V));
-    }
-  }
-  double loss = 0.0;
-  for (std::int64_t begin = 0; begin < rows; begin += size) {
-    const detail::cross_entropy_chunk<Act> chunk{
-        x + begin * C, w, targets + begin, std::min(size, rows - begin), C, V, logits, gradient, losses};
-    loss += detail::chunk_loss(pool, memory, gemm, chunk, grad_scale, level);
-    detail::chunk_gradients(pool, memory, gemm, chunk, dx == nullptr ? nullptr : dx + begin * C, dw);
-  }
-  return loss;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_FAST_KERNEL((const float*, std::int64_t), row_maximum_kernel)
-CAUSEWAY_FAST_KERNEL((float*, std::int64_t, float), row_exponential_kernel)
-CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, float), row_scale_kernel<float>)
-CAUSEWAY_FAST_KERNEL((const float*, bf16*, std::int64_t, float), row_scale_kernel<bf16>)
-
-#endif  // CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-
-// ---- causeway/kernels/openmp_guard.hpp ----
-#ifndef CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-#define CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-
-// Keeps the OpenMP threads of a library that we call asleep: OpenMP asks each calling thread how many threads it may use,
-// so each thread of ours says one. Does nothing where no OpenMP is loaded.
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <dlfcn.h>
-#endif
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// The function of that name in what this program has loaded, or null. `F` is a function pointer type.
-template <class F>
-F loaded_function(const char* name) noexcept {
-#if defined(__unix__) || defined(__APPLE__)
-  return reinterpret_cast<F>(dlsym(RTLD_DEFAULT, name));
-#else
-  static_cast<void>(name);
-  return nullptr;
-#endif
-}
-
-/// Makes OpenMP use one thread for what this thread calls, until the end of the scope. Looked up at run time: a program
-/// that links oneDNN need not link OpenMP itself.
-class one_openmp_thread {
- public:
-  one_openmp_thread() noexcept : before_{functions().get != nullptr ? functions().get() : 1} { set(1); }
-  one_openmp_thread(const one_openmp_thread&) = delete;
-  one_openmp_thread& operator=(const one_openmp_thread&) = delete;
-  ~one_openmp_thread() { set(before_); }
-
- private:
-  struct api {
-    int (*get)();
-    void (*set)(int);
-  };
-  static const api& functions() noexcept {
-    static const api found{loaded_function<int (*)()>("omp_get_max_threads"),
-                           loaded_function<void (*)(int)>("omp_set_num_threads")};
-    return found;
-  }
-  static void set(int threads) noexcept {
-    if (functions().set != nullptr) functions().set(threads);
-  }
-
-  int before_;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-
 // ---- causeway/kernels/packed_gemm.hpp ----
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_HPP
@@ -19272,8 +19022,8 @@ class packed_gemm {
   [[nodiscard]] simd_level level() const {
     return asked_ ? *asked_ : product_level<In>();
   }
-  /// One line for a person, such as "packed gemm (avx512, avx512_bf16)".
-  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level<bf16>())} + ")"; }
+  /// One line for a person, with what the machine has, such as "packed gemm (avx512, avx512_bf16)".
+  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level())} + ")"; }
 
  private:
   template <class In, class Out>
@@ -19814,215 +19564,409 @@ template void packed_gemm::multiply(thread_pool&, scratch&, const gemm_args<bf16
 #endif  // CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
 #endif
 
-// ---- causeway/kernels/onednn_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
-#define CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
+// ---- causeway/kernels/rotary.hpp ----
+#ifndef CAUSEWAY_KERNELS_ROTARY_HPP
+#define CAUSEWAY_KERNELS_ROTARY_HPP
 
-// Matrix products by oneDNN, which compiles a kernel for each shape; kernels are kept. Empty unless causeway::onednn is
-// linked, which defines CAUSEWAY_HAS_ONEDNN. oneDNN brings a thread pool (OpenMP's), and two pools that spin share no
-// machine well: so each thread of ours runs a product of its own, for a part of C, and tells OpenMP to use one thread.
+// Rotary position embedding (Su et al. 2021), in the layout of Llama's published weights: element i of a head is paired
+// with element i + head_size/2.
 
-#if defined(CAUSEWAY_HAS_ONEDNN)
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
-#include <oneapi/dnnl/dnnl.hpp>
+/// How Llama 3.1 stretches wavelengths for contexts longer than those that a model was trained with first: frequencies
+/// that turn less than `low` times in the original context are divided by `factor`, those that turn more than `high` times
+/// stay, and between them it is blended.
+struct rotary_scaling {
+  float factor = 1.0F;  ///< 1: nothing is stretched
+  float low = 1.0F;
+  float high = 4.0F;
+  std::int64_t original_context = 8192;
 
-#include <unordered_map>
+  [[nodiscard]] double stretched(double frequency) const noexcept {
+    if (factor == 1.0F) return frequency;
+    constexpr double full_turn = 6.283185307179586;
+    const double turns = static_cast<double>(original_context) * frequency / full_turn;
+    if (turns > static_cast<double>(high)) return frequency;
+    const double slow = frequency / static_cast<double>(factor);
+    if (turns < static_cast<double>(low)) return slow;
+    const double kept = (turns - static_cast<double>(low)) / static_cast<double>(high - low);
+    return (1.0 - kept) * slow + kept * frequency;
+  }
+
+  friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
+};
+
+/// theta^(-2i/head_size): the angle between two positions of a head's pair `i`, before it is stretched.
+inline double rotary_frequency(double theta, std::int64_t i, std::int64_t head_size) {
+  return std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
+}
+
+/// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
+/// stretched. Angles are computed in f64.
+class rotary_table {
+ public:
+  rotary_table() = default;
+  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0, rotary_scaling scaling = {})
+      : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
+        sine_{cosine_.size()},
+        positions_{positions},
+        head_size_{head_size},
+        theta_{theta},
+        scaling_{scaling} {
+    CAUSEWAY_EXPECT(head_size % 2 == 0);
+    const std::int64_t half = head_size / 2;
+    for (std::int64_t t = 0; t < positions; ++t) {
+      for (std::int64_t i = 0; i < half; ++i) {
+        const double angle = static_cast<double>(t) * scaling.stretched(rotary_frequency(theta, i, head_size));
+        cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
+        sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
+      }
+    }
+  }
+
+  [[nodiscard]] const float* cosine() const noexcept { return cosine_.data(); }
+  [[nodiscard]] const float* sine() const noexcept { return sine_.data(); }
+  [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
+  [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
+  [[nodiscard]] double theta() const noexcept { return theta_; }
+  [[nodiscard]] const rotary_scaling& scaling() const noexcept { return scaling_; }
+
+ private:
+  aligned_buffer<float> cosine_;
+  aligned_buffer<float> sine_;
+  std::int64_t positions_ = 0;
+  std::int64_t head_size_ = 0;
+  double theta_ = 0.0;
+  rotary_scaling scaling_;
+};
+
+namespace detail {
+
+struct rotary_kernel {
+  static constexpr bool exact = false;
+
+  /// Rows [begin, end) of [batch·T]; `sign` is -1 for the inverse.
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* cosine, const float* sine, T* x, std::int64_t begin, std::int64_t end,
+                                         std::int64_t positions, std::int64_t stride, std::int64_t heads,
+                                         std::int64_t head_size, float sign) {
+    const std::int64_t half = head_size / 2;
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* c = cosine + row % positions * half;
+      const float* s = sine + row % positions * half;
+      for (T* head = x + row * stride; head < x + row * stride + heads * head_size; head += head_size) {
+        for_lanes(half, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+          f32x16 first, second, cos, sin;
+          load(first, head + i, part);
+          load(second, head + half + i, part);
+          load(cos, c + i, part);
+          load(sin, s + i, part);
+          sin *= sign;
+          store(head + i, first * cos - second * sin, part);
+          store(head + half + i, second * cos + first * sin, part);
+        });
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Rotates `heads` contiguous heads of every row in place; `inverse` rotates back, which is also the gradient. `qkv` points
+/// at the first head of row 0; row b·T+t is `row_stride` elements further for each row and has position t. Moves 8 bytes
+/// an element (f32), 4 (bf16).
+template <Activation Act>
+void rotary_apply(thread_pool& pool, const rotary_table& table, Act* qkv, std::int64_t batch, std::int64_t T,
+                  std::int64_t row_stride, std::int64_t heads, std::int64_t head_size, bool inverse,
+                  simd_level level = detect_simd_level()) {
+  CAUSEWAY_EXPECT(T <= table.positions() && head_size == table.head_size());
+  detail::for_rows(pool, batch * T, heads * head_size, [&](index_range part) {
+    detail::dispatch<detail::rotary_kernel>(level, table.cosine(), table.sine(), qkv, part.begin, part.end, T, row_stride,
+                                            heads, head_size, inverse ? -1.0F : 1.0F);
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, std::int64_t, float),
+                     rotary_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, bf16*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, std::int64_t, float),
+                     rotary_kernel)
+
+#endif  // CAUSEWAY_KERNELS_ROTARY_HPP
+
+// ---- causeway/kernels/bf16_kernels.hpp ----
+#ifndef CAUSEWAY_KERNELS_BF16_KERNELS_HPP
+#define CAUSEWAY_KERNELS_BF16_KERNELS_HPP
+
+// A processor's operations on bf16 activations, behind pointers that are set when a program first asks for bf16. So a
+// program that includes the headers and never does so doesn't compile them, a quarter of its time.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// The functions of this folder that have these names, with `Act` bf16; see there.
+struct bf16_kernels {
+  using size = std::int64_t;
+
+  void (*multiply)(packed_gemm&, thread_pool&, scratch&, const gemm_args<bf16, bf16>&);
+  void (*multiply_to_f32)(packed_gemm&, thread_pool&, scratch&, const gemm_args<bf16, float>&);
+  void (*add)(thread_pool&, bf16* y, const bf16* a, const bf16* b, size count);
+  void (*layer_norm_forward)(thread_pool&, const float* x, const float* gain, const float* bias, bf16* y, float* mean,
+                             float* rstd, size rows, size columns, float epsilon);
+  void (*layer_norm_backward)(thread_pool&, scratch&, const float* x, const float* gain, const float* mean,
+                              const float* rstd, const bf16* dy, float* dx, bool accumulate, float* dgain, float* dbias,
+                              size rows, size columns);
+  void (*rms_norm_forward)(thread_pool&, const float* x, const float* gain, bf16* y, float* rstd, size rows, size columns,
+                           float epsilon);
+  void (*rms_norm_backward)(thread_pool&, scratch&, const float* x, const float* gain, const float* rstd, const bf16* dy,
+                            float* dx, bool accumulate, float* dgain, size rows, size columns);
+  void (*gelu_forward)(thread_pool&, const bf16* x, bf16* y, size count);
+  void (*gelu_backward)(thread_pool&, const bf16* x, const bf16* dy, bf16* dx, size count);
+  void (*swiglu_forward)(thread_pool&, const bf16* gate_up, bf16* y, size rows, size hidden);
+  void (*swiglu_backward)(thread_pool&, const bf16* gate_up, const bf16* dy, bf16* dgate_up, size rows, size hidden);
+  void (*bias_gradient)(thread_pool&, scratch&, const bf16* dy, float* dbias, size rows, size columns);
+  void (*dropout_apply)(thread_pool&, bf16* x, size count, float rate, std::uint64_t seed, std::uint64_t stream);
+  void (*rotary_apply)(thread_pool&, const rotary_table&, bf16* qkv, size batch, size T, size row_stride, size heads,
+                       size head_size, bool inverse);
+  void (*attention_forward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
+                            bf16* o, float* logsumexp);
+  void (*attention_backward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
+                             const bf16* o, const bf16* d_o, const float* logsumexp, bf16* dq, bf16* dk, bf16* dv);
+  double (*cross_entropy)(packed_gemm&, thread_pool&, scratch&, const bf16* x, const bf16* w, const std::int32_t* targets,
+                          size rows, size C, size V, float grad_scale, bf16* dx, float* dw);
+};
+
+namespace detail {
+inline std::atomic<const bf16_kernels*> bf16_table{nullptr};
+}  // namespace detail
+
+/// From now on backends of this process compute in bf16. Asking a model for nn::precision::bf16 calls it; a model of one's
+/// own with bf16 activations calls it before its first pass. Thread-safe, and nothing the second time.
+CAUSEWAY_DECL void use_bf16();
+
+/// What use_bf16 has set. Before that it ends the process with a message that names the remedy.
+CAUSEWAY_DECL const bf16_kernels& bf16_in_use();
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_BF16_KERNELS_HPP
+
+// ---- causeway/kernels/cross_entropy.hpp ----
+#ifndef CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
+#define CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
+
+// The output layer and its loss in one: logits are made for a chunk of rows at a time, turned into their own gradient and
+// used at once, so that the [rows, V] matrix never exists.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 namespace detail {
 
-/// All that a compiled product depends on.
-struct onednn_key {
-  std::array<std::int64_t, 7> sizes;  ///< m, n, k, lda, ldb, ldc, ld_residual
-  bool transpose_a, transpose_b, half_in, half_out, accumulate, bias, residual, gelu;
-  unsigned thread;  ///< each thread has memory objects of its own
-  friend auto operator<=>(const onednn_key&, const onednn_key&) = default;
+/// Memory for one chunk of logits. Every chunk reads the whole of w twice and reads and writes the whole of dw, so chunks
+/// must be long: with GPT-2's vocabulary a step takes 5 % longer at half of this.
+inline constexpr std::int64_t logits_bytes = std::int64_t{64} << 20U;
+
+/// Rows of a chunk: as many as `logits_bytes` allows, but at least 64, and all chunks nearly equal.
+constexpr std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t V) noexcept {
+  const std::int64_t most = std::max<std::int64_t>(64, logits_bytes / (4 * V));
+  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
+  const std::int64_t equal = (rows + chunks - 1) / chunks;
+  return std::min(std::max<std::int64_t>(1, rows), (equal + 7) / 8 * 8);
+}
+
+struct row_maximum_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
+    f32x16 top[2];
+    broadcast(top[0], -std::numeric_limits<float>::infinity());
+    top[1] = top[0];
+    std::int64_t i = 0;
+    for (; i + 2 * vector_lanes <= count; i += 2 * vector_lanes) {
+      f32x16 a, b;
+      load(a, x + i, whole{});
+      load(b, x + i + vector_lanes, whole{});
+      top[0] = a > top[0] ? a : top[0];
+      top[1] = b > top[1] ? b : top[1];
+    }
+    top[0] = top[0] > top[1] ? top[0] : top[1];
+    float best = top[0][0];
+    for (int lane = 1; lane < vector_lanes; ++lane) best = top[0][lane] > best ? top[0][lane] : best;
+    for (; i < count; ++i) best = x[i] > best ? x[i] : best;
+    return best;
+  }
 };
 
-/// A compiled product and the memory objects that it reads and writes through.
-struct onednn_product {
-  dnnl::matmul primitive;
-  std::unordered_map<int, dnnl::memory> arguments;
-  std::size_t scratch_bytes = 0;
+/// x = e^(x - top); returns the sum. Sums of 512 in f32, those in f64.
+struct row_exponential_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static double run(float* x, std::int64_t count, float top) {
+    double sum = 0.0;
+    for (std::int64_t begin = 0; begin < count; begin += 512) {
+      const std::int64_t end = std::min(count, begin + 512);
+      f32x16 part{};
+      std::int64_t i = begin;
+      for (; i + vector_lanes <= end; i += vector_lanes) {
+        f32x16 v;
+        load(v, x + i, whole{});
+        v = v - top;
+        exponential(v);
+        store(x + i, v, whole{});
+        part += v;
+      }
+      sum += static_cast<double>(horizontal_sum(part));
+      if (i < end) sum += last(x + i, end - i, top);
+    }
+    return sum;
+  }
+
+ private:
+  CAUSEWAY_ALWAYS_INLINE static double last(float* x, std::int64_t count, float top) {
+    f32x16 v;
+    load(v, x, tail{count});
+    v = v - top;
+    exponential(v);
+    store(x, v, tail{count});
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
+    return sum;
+  }
 };
 
-template <class T>
-inline constexpr auto onednn_type = std::is_same_v<T, bf16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+/// y = factor * x; y may be x.
+template <class Act>
+struct row_scale_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, Act* y, std::int64_t count, float factor) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      load(v, x + i, part);
+      v = v * factor;
+      store(y + i, v, part);
+    });
+  }
+};
 
-inline dnnl::memory::desc onednn_matrix(std::int64_t rows, std::int64_t columns, std::int64_t ld, bool transposed,
-                                        dnnl::memory::data_type type) {
-  return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
+/// -log softmax(logits)[target]. Destroys the logits; `gradient`, when not null, receives scale * (softmax - onehot) and
+/// may be the logits themselves.
+template <class Act>
+double cross_entropy_row(float* logits, Act* gradient, std::int64_t V, std::int32_t target, float scale, simd_level level) {
+  if (target < 0) {
+    if (gradient != nullptr) std::fill(gradient, gradient + V, Act(0.0F));
+    return 0.0;
+  }
+  CAUSEWAY_EXPECT(target < V);
+  const auto chosen = static_cast<double>(logits[target]);
+  const float top = dispatch<row_maximum_kernel>(level, static_cast<const float*>(logits), V);
+  const double sum = dispatch<row_exponential_kernel>(level, logits, V, top);
+  if (gradient != nullptr) {
+    const double factor = static_cast<double>(scale) / sum;
+    const double at_target = static_cast<double>(logits[target]) * factor - static_cast<double>(scale);
+    dispatch<row_scale_kernel<Act>>(level, static_cast<const float*>(logits), gradient, V, static_cast<float>(factor));
+    gradient[target] = Act(static_cast<float>(at_target));
+  }
+  return std::log(sum) + static_cast<double>(top) - chosen;
+}
+
+/// One chunk's operands: `rows` rows of x, and the tiles for their logits and gradients.
+template <class Act>
+struct cross_entropy_chunk {
+  const Act* x;
+  const Act* w;
+  const std::int32_t* targets;
+  std::int64_t rows;
+  std::int64_t C;
+  std::int64_t V;
+  float* logits;
+  Act* gradient;  ///< null: only the loss
+  double* losses;
+};
+
+/// The loss of a chunk; leaves the gradient with respect to the logits in `gradient`.
+template <class Act, class G>
+double chunk_loss(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, float scale,
+                  simd_level level) {
+  gemm_args<Act, float> product;
+  product.transpose_b = true;
+  product.m = c.rows, product.n = c.V, product.k = c.C;
+  product.a = c.x, product.lda = c.C;
+  product.b = c.w, product.ldb = c.C;
+  product.c = c.logits, product.ldc = c.V;
+  gemm.multiply(pool, memory, product);
+  for_rows(pool, c.rows, c.V, [&](index_range part) {
+    for (std::int64_t r = part.begin; r < part.end; ++r) {
+      Act* gradient = c.gradient == nullptr ? nullptr : c.gradient + r * c.V;
+      c.losses[r] = cross_entropy_row(c.logits + r * c.V, gradient, c.V, c.targets[r], scale, level);
+    }
+  });
+  double sum = 0.0;
+  for (std::int64_t r = 0; r < c.rows; ++r) sum += c.losses[r];
+  return sum;
+}
+
+/// dx = gradient w (overwritten) and dw += gradientT x; either may be null.
+template <class Act, class G>
+void chunk_gradients(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, Act* dx, float* dw) {
+  if (dx != nullptr) {
+    gemm_args<Act, Act> product;
+    product.m = c.rows, product.n = c.C, product.k = c.V;
+    product.a = c.gradient, product.lda = c.V;
+    product.b = c.w, product.ldb = c.C;
+    product.c = dx, product.ldc = c.C;
+    gemm.multiply(pool, memory, product);
+  }
+  if (dw != nullptr) {
+    gemm_args<Act, float> product;
+    product.transpose_a = true, product.accumulate = true;
+    product.m = c.V, product.n = c.C, product.k = c.rows;
+    product.a = c.gradient, product.lda = c.V;
+    product.b = c.x, product.ldb = c.C;
+    product.c = dw, product.ldc = c.C;
+    gemm.multiply(pool, memory, product);
+  }
 }
 
 }  // namespace detail
 
-/// oneDNN's product. One calling thread at a time. Throws dnnl::error where oneDNN cannot allocate. Without AVX-512, where
-/// oneDNN has no bf16 product, and for k = 0, packed_gemm does the work.
-class onednn_gemm {
- public:
-  static constexpr std::string_view name = "onednn";
-
-  template <class In, class Out>
-  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
-    gemm_args<In, Out> args = detail::checked(arguments);
-    if (args.m == 0 || args.n == 0) return;
-    // oneDNN has no second output, so a product whose pre-activation is kept is ours.
-    if (args.k == 0 || args.pre_activation != nullptr || (std::is_same_v<In, bf16> && !half_)) {
-      return fallback_.multiply(pool, memory, args);
-    }
-    const detail::one_openmp_thread caller;
-    const unsigned threads = args.m * args.n * args.k < 200'000 ? 1 : pool.size();
-    const auto grid = detail::choose_grid(args.m, args.n, 16, threads);
-    auto frame = memory.open();
-    prepare(args, grid, frame);
-    if (grid.size() == 1) return run(0);
-    pool.run([&](unsigned index) {
-      if (index >= grid.size()) return;
-      const detail::one_openmp_thread here;
-      run(index);
-    });
-  }
-
-  [[nodiscard]] std::string describe() const {
-    const dnnl_version_t* v = dnnl::version();
-    return "onednn " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) +
-           (half_ ? " (bf16)" : "");
-  }
-
- private:
-  template <class In, class Out>
-  void prepare(const gemm_args<In, Out>& args, detail::thread_grid grid, scratch::frame& frame) {
-    current_.assign(grid.size(), nullptr);
-    for (unsigned i = 0; i < grid.size(); ++i) {
-      const index_range rows = share_of(args.m, i / grid.columns, grid.rows);
-      const index_range columns = share_of(args.n, i % grid.columns, grid.columns, 16);
-      if (rows.size() > 0 && columns.size() > 0) current_[i] = &place(part_of(args, rows, columns), i, frame);
+/// Sum over rows of -log softmax(x wT)[target]; rows with a negative target are ignored. x is [rows, C], w is [V, C].
+/// dx (overwritten) and dw (added to) receive the gradient of `grad_scale` times that sum; without both only the loss is
+/// computed. Row losses are added in f64, in the order of the rows. Working memory: 64 MiB of logits (at least 64 rows,
+/// at most all), half as much again for their gradient when Act is bf16.
+template <class Act, Gemm G>
+double cross_entropy(thread_pool& pool, scratch& memory, G& gemm, const Act* x, const Act* w, const std::int32_t* targets,
+                     std::int64_t rows, std::int64_t C, std::int64_t V, float grad_scale, Act* dx, float* dw,
+                     simd_level level = detect_simd_level()) {
+  const std::int64_t size = detail::rows_per_chunk(rows, V);
+  auto frame = memory.open();
+  float* logits = frame.template take<float>(static_cast<std::size_t>(size * V));
+  double* losses = frame.template take<double>(static_cast<std::size_t>(size));
+  Act* gradient = nullptr;
+  if (dx != nullptr || dw != nullptr) {
+    if constexpr (std::is_same_v<Act, float>) {
+      gradient = logits;
+    } else {
+      gradient = frame.template take<Act>(static_cast<std::size_t>(size * V));
     }
   }
-
-  void run(unsigned index) {
-    if (current_[index] == nullptr) return;
-    dnnl::stream& stream = streams_.at(index);
-    current_[index]->primitive.execute(stream, current_[index]->arguments);
-    stream.wait();
+  double loss = 0.0;
+  for (std::int64_t begin = 0; begin < rows; begin += size) {
+    const detail::cross_entropy_chunk<Act> chunk{
+        x + begin * C, w, targets + begin, std::min(size, rows - begin), C, V, logits, gradient, losses};
+    loss += detail::chunk_loss(pool, memory, gemm, chunk, grad_scale, level);
+    detail::chunk_gradients(pool, memory, gemm, chunk, dx == nullptr ? nullptr : dx + begin * C, dw);
   }
-
-  template <class In, class Out>
-  static gemm_args<In, Out> part_of(gemm_args<In, Out> args, index_range rows, index_range columns) noexcept {
-    args.a += rows.begin * (args.transpose_a ? 1 : args.lda);
-    args.b += columns.begin * (args.transpose_b ? args.ldb : 1);
-    args.c += rows.begin * args.ldc + columns.begin;
-    if (args.bias != nullptr) args.bias += columns.begin;
-    if (args.residual != nullptr) args.residual += rows.begin * args.ld_residual + columns.begin;
-    args.m = rows.size();
-    args.n = columns.size();
-    return args;
-  }
-
-  /// The compiled product for one thread's part, with its memory objects set to this call's pointers.
-  template <class In, class Out>
-  detail::onednn_product& place(const gemm_args<In, Out>& args, unsigned thread, scratch::frame& frame) {
-    while (streams_.size() <= thread) streams_.emplace_back(engine_);
-    const detail::onednn_key key{{args.m, args.n, args.k, args.lda, args.ldb, args.ldc, args.ld_residual},
-                                 args.transpose_a,
-                                 args.transpose_b,
-                                 std::is_same_v<In, bf16>,
-                                 std::is_same_v<Out, bf16>,
-                                 args.accumulate,
-                                 args.bias != nullptr,
-                                 args.residual != nullptr,
-                                 args.act == activation::gelu,
-                                 thread};
-    auto found = products_.find(key);
-    if (found == products_.end()) found = products_.emplace(key, compile(args)).first;
-    detail::onednn_product& p = found->second;
-    set(p, DNNL_ARG_SRC, args.a);
-    set(p, DNNL_ARG_WEIGHTS, args.b);
-    set(p, DNNL_ARG_DST, args.c);
-    if (args.bias != nullptr) set(p, DNNL_ARG_BIAS, args.bias);
-    if (args.residual != nullptr) set(p, residual_argument(args), args.residual);
-    set(p, DNNL_ARG_SCRATCHPAD, frame.take<std::byte>(std::max<std::size_t>(p.scratch_bytes, 1)));
-    return p;
-  }
-
-  static void set(detail::onednn_product& product, int argument, const void* data) {
-    product.arguments.at(argument).set_data_handle(const_cast<void*>(data));
-  }
-
-  /// The residual is added by the last post-operation, after the activation.
-  template <class In, class Out>
-  static int residual_argument(const gemm_args<In, Out>& args) noexcept {
-    const int position = args.act == activation::gelu ? 1 : 0;
-    return DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1;
-  }
-
-  template <class In, class Out>
-  detail::onednn_product compile(const gemm_args<In, Out>& args) {
-    using dnnl::memory;
-    constexpr auto f32 = memory::data_type::f32;
-    const auto a = detail::onednn_matrix(args.m, args.k, args.lda, args.transpose_a, detail::onednn_type<In>);
-    const auto b = detail::onednn_matrix(args.k, args.n, args.ldb, args.transpose_b, detail::onednn_type<In>);
-    const auto c = detail::onednn_matrix(args.m, args.n, args.ldc, false, detail::onednn_type<Out>);
-    const memory::desc bias{{1, args.n}, f32, memory::dims{args.n, 1}};
-    const auto residual = detail::onednn_matrix(args.m, args.n, args.ld_residual, false, f32);
-    dnnl::post_ops after;
-    if (args.accumulate) after.append_sum(1.0F);
-    if (args.act == activation::gelu) after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
-    if (args.residual != nullptr) after.append_binary(dnnl::algorithm::binary_add, residual);
-    dnnl::primitive_attr attributes;
-    attributes.set_post_ops(after);
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::matmul::desc what = args.bias != nullptr ? dnnl::matmul::desc{a, b, bias, c} : dnnl::matmul::desc{a, b, c};
-    const dnnl::matmul::primitive_desc how{what, attributes, engine_};
-
-    detail::onednn_product product;
-    product.primitive = dnnl::matmul{how};
-    product.scratch_bytes = how.scratchpad_desc().get_size();
-    const auto add = [&](int argument, const memory::desc& d) {
-      product.arguments.emplace(argument, memory{d, engine_, DNNL_MEMORY_NONE});
-    };
-    add(DNNL_ARG_SRC, a);
-    add(DNNL_ARG_WEIGHTS, b);
-    add(DNNL_ARG_DST, c);
-    add(DNNL_ARG_SCRATCHPAD, how.scratchpad_desc());
-    if (args.bias != nullptr) add(DNNL_ARG_BIAS, bias);
-    if (args.residual != nullptr) add(residual_argument(args), residual);
-    return product;
-  }
-
-  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
-  bool half_ = detect_simd_level() >= simd_level::avx512;
-  std::vector<dnnl::stream> streams_;
-  std::map<detail::onednn_key, detail::onednn_product> products_;
-  std::vector<detail::onednn_product*> current_;
-  packed_gemm fallback_;
-};
+  return loss;
+}
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
-#endif  // CAUSEWAY_HAS_ONEDNN
+CAUSEWAY_FAST_KERNEL((const float*, std::int64_t), row_maximum_kernel)
+CAUSEWAY_FAST_KERNEL((float*, std::int64_t, float), row_exponential_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, float), row_scale_kernel<float>)
+CAUSEWAY_FAST_KERNEL((const float*, bf16*, std::int64_t, float), row_scale_kernel<bf16>)
 
-#endif  // CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
-
-// ---- causeway/kernels/default_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-#define CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-
-// The matrix product that a backend uses when its user names none: oneDNN's where causeway::onednn is linked, else ours. A
-// program must be linked the same way in all its parts, for the alias is part of the types that contain it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-#if defined(CAUSEWAY_HAS_ONEDNN)
-using default_gemm = onednn_gemm;
-#else
-using default_gemm = packed_gemm;
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
+#endif  // CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
 
 // ---- causeway/kernels/dropout.hpp ----
 #ifndef CAUSEWAY_KERNELS_DROPOUT_HPP
@@ -20150,100 +20094,6 @@ CAUSEWAY_EXACT_KERNEL((bf16*, std::int64_t, std::int64_t, std::uint32_t, float, 
                       dropout_kernel)
 
 #endif  // CAUSEWAY_KERNELS_DROPOUT_HPP
-
-// ---- causeway/kernels/embedding.hpp ----
-#ifndef CAUSEWAY_KERNELS_EMBEDDING_HPP
-#define CAUSEWAY_KERNELS_EMBEDDING_HPP
-
-// Token and position tables: look-up, and the gradient, which is a scatter. The gradient is cut by columns, so every thread
-// adds its own part of each row in token order: deterministic without atomics, and the same for any number of threads.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-struct embedding_forward_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(const std::int32_t* tokens, const float* token_table, const float* position_table,
-                                         float* x, std::int64_t begin, std::int64_t end, std::int64_t positions,
-                                         std::int64_t columns) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      const float* token = token_table + tokens[row] * columns;
-      const float* position = position_table == nullptr ? nullptr : position_table + row % positions * columns;
-      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, p{};
-        load(v, token + i, part);
-        if (position != nullptr) load(p, position + i, part);
-        store(x + row * columns + i, v + p, part);
-      });
-    }
-  }
-};
-
-/// table[row_of(row)] += dx[row] for all rows, columns [0, count) of tables and dx that are `stride` wide.
-struct embedding_backward_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(const std::int32_t* tokens, const float* dx, float* dtoken, float* dposition,
-                                         std::int64_t rows, std::int64_t positions, std::int64_t count,
-                                         std::int64_t stride) {
-    for (std::int64_t row = 0; row < rows; ++row) {
-      add_row(dtoken + tokens[row] * stride, dx + row * stride, count);
-      if (dposition != nullptr) add_row(dposition + row % positions * stride, dx + row * stride, count);
-    }
-  }
-
-  CAUSEWAY_ALWAYS_INLINE static void add_row(float* sum, const float* x, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 s, v;
-      load(s, sum + i, part);
-      load(v, x + i, part);
-      store(sum + i, s + v, part);
-    });
-  }
-};
-
-}  // namespace detail
-
-/// x[b,t] = token_table[tokens[b,t]] + position_table[t], f32 [batch, T, C]; position_table may be null. Tokens must be
-/// rows of the table. Moves 8 bytes an element, and 4 more where positions do not stay in the cache.
-inline void embedding_forward(thread_pool& pool, const std::int32_t* tokens, const float* token_table,
-                              const float* position_table, float* x, std::int64_t batch, std::int64_t T, std::int64_t C,
-                              simd_level level = detect_simd_level()) {
-  detail::for_rows(pool, batch * T, C, [&](index_range part) {
-    detail::dispatch<detail::embedding_forward_kernel>(level, tokens, token_table, position_table, x, part.begin, part.end,
-                                                       T, C);
-  });
-}
-
-/// dtoken[tokens[b,t]] += dx[b,t] and dposition[t] += dx[b,t]; dposition may be null. Moves 12 bytes an element, and 8 more
-/// where positions do not stay in the cache.
-inline void embedding_backward(thread_pool& pool, scratch& memory, const std::int32_t* tokens, const float* dx,
-                               float* dtoken, float* dposition, std::int64_t batch, std::int64_t T, std::int64_t C,
-                               std::int64_t vocabulary, simd_level level = detect_simd_level()) {
-  (void)memory;
-  (void)vocabulary;
-  const auto add_columns = [&](index_range part) {
-    float* positions = dposition == nullptr ? nullptr : dposition + part.begin;
-    detail::dispatch<detail::embedding_backward_kernel>(level, tokens, dx + part.begin, dtoken + part.begin, positions,
-                                                        batch * T, T, part.size(), C);
-  };
-  if (batch * T * C <= detail::smallest_share) {
-    add_columns({0, C});
-  } else {
-    pool.for_range(C, 16, add_columns);
-  }
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t,
-                       std::int64_t),
-                      embedding_forward_kernel)
-CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, float*, float*, std::int64_t, std::int64_t, std::int64_t,
-                       std::int64_t),
-                      embedding_backward_kernel)
-
-#endif  // CAUSEWAY_KERNELS_EMBEDDING_HPP
 
 // ---- causeway/kernels/norm.hpp ----
 #ifndef CAUSEWAY_KERNELS_NORM_HPP
@@ -20460,138 +20310,414 @@ CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, co
 
 #endif  // CAUSEWAY_KERNELS_NORM_HPP
 
-// ---- causeway/kernels/rotary.hpp ----
-#ifndef CAUSEWAY_KERNELS_ROTARY_HPP
-#define CAUSEWAY_KERNELS_ROTARY_HPP
+// ---- causeway/kernels/impl/bf16_kernels.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
+#define CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
 
-// Rotary position embedding (Su et al. 2021), in the layout of Llama's published weights: element i of a head is paired
-// with element i + head_size/2.
+// Bodies of kernels/bf16_kernels.hpp.
+
+#include <cstdio>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
-/// How Llama 3.1 stretches wavelengths for contexts longer than those that a model was trained with first: frequencies
-/// that turn less than `low` times in the original context are divided by `factor`, those that turn more than `high` times
-/// stay, and between them it is blended.
-struct rotary_scaling {
-  float factor = 1.0F;  ///< 1: nothing is stretched
-  float low = 1.0F;
-  float high = 4.0F;
-  std::int64_t original_context = 8192;
-
-  [[nodiscard]] double stretched(double frequency) const noexcept {
-    if (factor == 1.0F) return frequency;
-    constexpr double full_turn = 6.283185307179586;
-    const double turns = static_cast<double>(original_context) * frequency / full_turn;
-    if (turns > static_cast<double>(high)) return frequency;
-    const double slow = frequency / static_cast<double>(factor);
-    if (turns < static_cast<double>(low)) return slow;
-    const double kept = (turns - static_cast<double>(low)) / static_cast<double>(high - low);
-    return (1.0 - kept) * slow + kept * frequency;
-  }
-
-  friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
-};
-
-/// theta^(-2i/head_size): the angle between two positions of a head's pair `i`, before it is stretched.
-inline double rotary_frequency(double theta, std::int64_t i, std::int64_t head_size) {
-  return std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
+CAUSEWAY_DECL void use_bf16() {
+  using pool = thread_pool&;
+  static const bf16_kernels all{
+      .multiply = [](packed_gemm& g, pool p, scratch& m, const gemm_args<bf16, bf16>& a) { g.multiply(p, m, a); },
+      .multiply_to_f32 = [](packed_gemm& g, pool p, scratch& m, const gemm_args<bf16, float>& a) { g.multiply(p, m, a); },
+      .add = [](pool p, auto... a) { kernels::add(p, a...); },
+      .layer_norm_forward = [](pool p, auto... a) { kernels::layer_norm_forward(p, a...); },
+      .layer_norm_backward = [](pool p, scratch& m, auto... a) { kernels::layer_norm_backward(p, m, a...); },
+      .rms_norm_forward = [](pool p, auto... a) { kernels::rms_norm_forward(p, a...); },
+      .rms_norm_backward = [](pool p, scratch& m, auto... a) { kernels::rms_norm_backward(p, m, a...); },
+      .gelu_forward = [](pool p, auto... a) { kernels::gelu_forward(p, a...); },
+      .gelu_backward = [](pool p, auto... a) { kernels::gelu_backward(p, a...); },
+      .swiglu_forward = [](pool p, auto... a) { kernels::swiglu_forward(p, a...); },
+      .swiglu_backward = [](pool p, auto... a) { kernels::swiglu_backward(p, a...); },
+      .bias_gradient = [](pool p, scratch& m, auto... a) { kernels::bias_gradient(p, m, a...); },
+      .dropout_apply = [](pool p, auto... a) { kernels::dropout_apply(p, a...); },
+      .rotary_apply = [](pool p, const rotary_table& t, auto... a) { kernels::rotary_apply(p, t, a...); },
+      .attention_forward = [](pool p, scratch& m, const attention_shape& s,
+                              auto... a) { kernels::attention_forward(p, m, s, a...); },
+      .attention_backward = [](pool p, scratch& m, const attention_shape& s,
+                               auto... a) { kernels::attention_backward(p, m, s, a...); },
+      .cross_entropy = [](packed_gemm& g, pool p, scratch& m, auto... a) { return kernels::cross_entropy(p, m, g, a...); },
+  };
+  detail::bf16_table.store(&all, std::memory_order_release);
 }
 
-/// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
-/// stretched. Angles are computed in f64.
-class rotary_table {
- public:
-  rotary_table() = default;
-  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0, rotary_scaling scaling = {})
-      : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
-        sine_{cosine_.size()},
-        positions_{positions},
-        head_size_{head_size},
-        theta_{theta},
-        scaling_{scaling} {
-    CAUSEWAY_EXPECT(head_size % 2 == 0);
-    const std::int64_t half = head_size / 2;
-    for (std::int64_t t = 0; t < positions; ++t) {
-      for (std::int64_t i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(t) * scaling.stretched(rotary_frequency(theta, i, head_size));
-        cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
-        sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
-      }
-    }
+CAUSEWAY_DECL const bf16_kernels& bf16_in_use() {
+  const bf16_kernels* const all = detail::bf16_table.load(std::memory_order_acquire);
+  if (all == nullptr) {
+    std::fputs("causeway: bf16 activations before causeway::kernels::use_bf16() was called\n", stderr);
+    std::abort();
   }
+  return *all;
+}
 
-  [[nodiscard]] const float* cosine() const noexcept { return cosine_.data(); }
-  [[nodiscard]] const float* sine() const noexcept { return sine_.data(); }
-  [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
-  [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
-  [[nodiscard]] double theta() const noexcept { return theta_; }
-  [[nodiscard]] const rotary_scaling& scaling() const noexcept { return scaling_; }
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
+#endif
+
+// ---- causeway/kernels/openmp_guard.hpp ----
+#ifndef CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
+#define CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
+
+// Keeps the OpenMP threads of a library that we call asleep: OpenMP asks each calling thread how many threads it may use,
+// so each thread of ours says one. Does nothing where no OpenMP is loaded.
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <dlfcn.h>
+#endif
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// The function of that name in what this program has loaded, or null. `F` is a function pointer type.
+template <class F>
+F loaded_function(const char* name) noexcept {
+#if defined(__unix__) || defined(__APPLE__)
+  return reinterpret_cast<F>(dlsym(RTLD_DEFAULT, name));
+#else
+  static_cast<void>(name);
+  return nullptr;
+#endif
+}
+
+/// Makes OpenMP use one thread for what this thread calls, until the end of the scope. Looked up at run time: a program
+/// that links oneDNN need not link OpenMP itself.
+class one_openmp_thread {
+ public:
+  one_openmp_thread() noexcept : before_{functions().get != nullptr ? functions().get() : 1} { set(1); }
+  one_openmp_thread(const one_openmp_thread&) = delete;
+  one_openmp_thread& operator=(const one_openmp_thread&) = delete;
+  ~one_openmp_thread() { set(before_); }
 
  private:
-  aligned_buffer<float> cosine_;
-  aligned_buffer<float> sine_;
-  std::int64_t positions_ = 0;
-  std::int64_t head_size_ = 0;
-  double theta_ = 0.0;
-  rotary_scaling scaling_;
+  struct api {
+    int (*get)();
+    void (*set)(int);
+  };
+  static const api& functions() noexcept {
+    static const api found{loaded_function<int (*)()>("omp_get_max_threads"),
+                           loaded_function<void (*)(int)>("omp_set_num_threads")};
+    return found;
+  }
+  static void set(int threads) noexcept {
+    if (functions().set != nullptr) functions().set(threads);
+  }
+
+  int before_;
 };
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
+
+// ---- causeway/kernels/onednn_gemm.hpp ----
+#ifndef CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
+#define CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
+
+// Matrix products by oneDNN, which compiles a kernel for each shape; kernels are kept. Empty unless causeway::onednn is
+// linked, which defines CAUSEWAY_HAS_ONEDNN. oneDNN brings a thread pool (OpenMP's), and two pools that spin share no
+// machine well: so each thread of ours runs a product of its own, for a part of C, and tells OpenMP to use one thread.
+
+#if defined(CAUSEWAY_HAS_ONEDNN)
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <unordered_map>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 namespace detail {
 
-struct rotary_kernel {
-  static constexpr bool exact = false;
+/// All that a compiled product depends on.
+struct onednn_key {
+  std::array<std::int64_t, 7> sizes;  ///< m, n, k, lda, ldb, ldc, ld_residual
+  bool transpose_a, transpose_b, half_in, half_out, accumulate, bias, residual, gelu;
+  unsigned thread;  ///< each thread has memory objects of its own
+  friend auto operator<=>(const onednn_key&, const onednn_key&) = default;
+};
 
-  /// Rows [begin, end) of [batch·T]; `sign` is -1 for the inverse.
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* cosine, const float* sine, T* x, std::int64_t begin, std::int64_t end,
-                                         std::int64_t positions, std::int64_t stride, std::int64_t heads,
-                                         std::int64_t head_size, float sign) {
-    const std::int64_t half = head_size / 2;
-    for (std::int64_t row = begin; row < end; ++row) {
-      const float* c = cosine + row % positions * half;
-      const float* s = sine + row % positions * half;
-      for (T* head = x + row * stride; head < x + row * stride + heads * head_size; head += head_size) {
-        for_lanes(half, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-          f32x16 first, second, cos, sin;
-          load(first, head + i, part);
-          load(second, head + half + i, part);
-          load(cos, c + i, part);
-          load(sin, s + i, part);
-          sin *= sign;
-          store(head + i, first * cos - second * sin, part);
-          store(head + half + i, second * cos + first * sin, part);
-        });
-      }
+/// A compiled product and the memory objects that it reads and writes through.
+struct onednn_product {
+  dnnl::matmul primitive;
+  std::unordered_map<int, dnnl::memory> arguments;
+  std::size_t scratch_bytes = 0;
+};
+
+template <class T>
+inline constexpr auto onednn_type = std::is_same_v<T, bf16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+
+inline dnnl::memory::desc onednn_matrix(std::int64_t rows, std::int64_t columns, std::int64_t ld, bool transposed,
+                                        dnnl::memory::data_type type) {
+  return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
+}
+
+}  // namespace detail
+
+/// oneDNN's product. One calling thread at a time. Throws dnnl::error where oneDNN cannot allocate. Without AVX-512, where
+/// oneDNN has no bf16 product, and for k = 0, packed_gemm does the work.
+class onednn_gemm {
+ public:
+  static constexpr std::string_view name = "onednn";
+
+  template <class In, class Out>
+  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
+    gemm_args<In, Out> args = detail::checked(arguments);
+    if (args.m == 0 || args.n == 0) return;
+    // oneDNN has no second output, so a product whose pre-activation is kept is ours.
+    if (args.k == 0 || args.pre_activation != nullptr || (std::is_same_v<In, bf16> && !half_)) {
+      return fallback_.multiply(pool, memory, args);
     }
+    const detail::one_openmp_thread caller;
+    const unsigned threads = args.m * args.n * args.k < 200'000 ? 1 : pool.size();
+    const auto grid = detail::choose_grid(args.m, args.n, 16, threads);
+    auto frame = memory.open();
+    prepare(args, grid, frame);
+    if (grid.size() == 1) return run(0);
+    pool.run([&](unsigned index) {
+      if (index >= grid.size()) return;
+      const detail::one_openmp_thread here;
+      run(index);
+    });
+  }
+
+  [[nodiscard]] std::string describe() const {
+    const dnnl_version_t* v = dnnl::version();
+    return "onednn " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) +
+           (half_ ? " (bf16)" : "");
+  }
+
+ private:
+  template <class In, class Out>
+  void prepare(const gemm_args<In, Out>& args, detail::thread_grid grid, scratch::frame& frame) {
+    current_.assign(grid.size(), nullptr);
+    for (unsigned i = 0; i < grid.size(); ++i) {
+      const index_range rows = share_of(args.m, i / grid.columns, grid.rows);
+      const index_range columns = share_of(args.n, i % grid.columns, grid.columns, 16);
+      if (rows.size() > 0 && columns.size() > 0) current_[i] = &place(part_of(args, rows, columns), i, frame);
+    }
+  }
+
+  void run(unsigned index) {
+    if (current_[index] == nullptr) return;
+    dnnl::stream& stream = streams_.at(index);
+    current_[index]->primitive.execute(stream, current_[index]->arguments);
+    stream.wait();
+  }
+
+  template <class In, class Out>
+  static gemm_args<In, Out> part_of(gemm_args<In, Out> args, index_range rows, index_range columns) noexcept {
+    args.a += rows.begin * (args.transpose_a ? 1 : args.lda);
+    args.b += columns.begin * (args.transpose_b ? args.ldb : 1);
+    args.c += rows.begin * args.ldc + columns.begin;
+    if (args.bias != nullptr) args.bias += columns.begin;
+    if (args.residual != nullptr) args.residual += rows.begin * args.ld_residual + columns.begin;
+    args.m = rows.size();
+    args.n = columns.size();
+    return args;
+  }
+
+  /// The compiled product for one thread's part, with its memory objects set to this call's pointers.
+  template <class In, class Out>
+  detail::onednn_product& place(const gemm_args<In, Out>& args, unsigned thread, scratch::frame& frame) {
+    while (streams_.size() <= thread) streams_.emplace_back(engine_);
+    const detail::onednn_key key{{args.m, args.n, args.k, args.lda, args.ldb, args.ldc, args.ld_residual},
+                                 args.transpose_a,
+                                 args.transpose_b,
+                                 std::is_same_v<In, bf16>,
+                                 std::is_same_v<Out, bf16>,
+                                 args.accumulate,
+                                 args.bias != nullptr,
+                                 args.residual != nullptr,
+                                 args.act == activation::gelu,
+                                 thread};
+    auto found = products_.find(key);
+    if (found == products_.end()) found = products_.emplace(key, compile(args)).first;
+    detail::onednn_product& p = found->second;
+    set(p, DNNL_ARG_SRC, args.a);
+    set(p, DNNL_ARG_WEIGHTS, args.b);
+    set(p, DNNL_ARG_DST, args.c);
+    if (args.bias != nullptr) set(p, DNNL_ARG_BIAS, args.bias);
+    if (args.residual != nullptr) set(p, residual_argument(args), args.residual);
+    set(p, DNNL_ARG_SCRATCHPAD, frame.take<std::byte>(std::max<std::size_t>(p.scratch_bytes, 1)));
+    return p;
+  }
+
+  static void set(detail::onednn_product& product, int argument, const void* data) {
+    product.arguments.at(argument).set_data_handle(const_cast<void*>(data));
+  }
+
+  /// The residual is added by the last post-operation, after the activation.
+  template <class In, class Out>
+  static int residual_argument(const gemm_args<In, Out>& args) noexcept {
+    const int position = args.act == activation::gelu ? 1 : 0;
+    return DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1;
+  }
+
+  template <class In, class Out>
+  detail::onednn_product compile(const gemm_args<In, Out>& args) {
+    using dnnl::memory;
+    constexpr auto f32 = memory::data_type::f32;
+    const auto a = detail::onednn_matrix(args.m, args.k, args.lda, args.transpose_a, detail::onednn_type<In>);
+    const auto b = detail::onednn_matrix(args.k, args.n, args.ldb, args.transpose_b, detail::onednn_type<In>);
+    const auto c = detail::onednn_matrix(args.m, args.n, args.ldc, false, detail::onednn_type<Out>);
+    const memory::desc bias{{1, args.n}, f32, memory::dims{args.n, 1}};
+    const auto residual = detail::onednn_matrix(args.m, args.n, args.ld_residual, false, f32);
+    dnnl::post_ops after;
+    if (args.accumulate) after.append_sum(1.0F);
+    if (args.act == activation::gelu) after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
+    if (args.residual != nullptr) after.append_binary(dnnl::algorithm::binary_add, residual);
+    dnnl::primitive_attr attributes;
+    attributes.set_post_ops(after);
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::matmul::desc what = args.bias != nullptr ? dnnl::matmul::desc{a, b, bias, c} : dnnl::matmul::desc{a, b, c};
+    const dnnl::matmul::primitive_desc how{what, attributes, engine_};
+
+    detail::onednn_product product;
+    product.primitive = dnnl::matmul{how};
+    product.scratch_bytes = how.scratchpad_desc().get_size();
+    const auto add = [&](int argument, const memory::desc& d) {
+      product.arguments.emplace(argument, memory{d, engine_, DNNL_MEMORY_NONE});
+    };
+    add(DNNL_ARG_SRC, a);
+    add(DNNL_ARG_WEIGHTS, b);
+    add(DNNL_ARG_DST, c);
+    add(DNNL_ARG_SCRATCHPAD, how.scratchpad_desc());
+    if (args.bias != nullptr) add(DNNL_ARG_BIAS, bias);
+    if (args.residual != nullptr) add(residual_argument(args), residual);
+    return product;
+  }
+
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  bool half_ = detect_simd_level() >= simd_level::avx512;
+  std::vector<dnnl::stream> streams_;
+  std::map<detail::onednn_key, detail::onednn_product> products_;
+  std::vector<detail::onednn_product*> current_;
+  packed_gemm fallback_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_HAS_ONEDNN
+
+#endif  // CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
+
+// ---- causeway/kernels/default_gemm.hpp ----
+#ifndef CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
+#define CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
+
+// The matrix product that a backend uses when its user names none: oneDNN's where causeway::onednn is linked, else ours. A
+// program must be linked the same way in all its parts, for the alias is part of the types that contain it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+#if defined(CAUSEWAY_HAS_ONEDNN)
+using default_gemm = onednn_gemm;
+#else
+using default_gemm = packed_gemm;
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
+
+// ---- causeway/kernels/embedding.hpp ----
+#ifndef CAUSEWAY_KERNELS_EMBEDDING_HPP
+#define CAUSEWAY_KERNELS_EMBEDDING_HPP
+
+// Token and position tables: look-up, and the gradient, which is a scatter. The gradient is cut by columns, so every thread
+// adds its own part of each row in token order: deterministic without atomics, and the same for any number of threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+struct embedding_forward_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::int32_t* tokens, const float* token_table, const float* position_table,
+                                         float* x, std::int64_t begin, std::int64_t end, std::int64_t positions,
+                                         std::int64_t columns) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* token = token_table + tokens[row] * columns;
+      const float* position = position_table == nullptr ? nullptr : position_table + row % positions * columns;
+      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 v, p{};
+        load(v, token + i, part);
+        if (position != nullptr) load(p, position + i, part);
+        store(x + row * columns + i, v + p, part);
+      });
+    }
+  }
+};
+
+/// table[row_of(row)] += dx[row] for all rows, columns [0, count) of tables and dx that are `stride` wide.
+struct embedding_backward_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::int32_t* tokens, const float* dx, float* dtoken, float* dposition,
+                                         std::int64_t rows, std::int64_t positions, std::int64_t count,
+                                         std::int64_t stride) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      add_row(dtoken + tokens[row] * stride, dx + row * stride, count);
+      if (dposition != nullptr) add_row(dposition + row % positions * stride, dx + row * stride, count);
+    }
+  }
+
+  CAUSEWAY_ALWAYS_INLINE static void add_row(float* sum, const float* x, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 s, v;
+      load(s, sum + i, part);
+      load(v, x + i, part);
+      store(sum + i, s + v, part);
+    });
   }
 };
 
 }  // namespace detail
 
-/// Rotates `heads` contiguous heads of every row in place; `inverse` rotates back, which is also the gradient. `qkv` points
-/// at the first head of row 0; row b·T+t is `row_stride` elements further for each row and has position t. Moves 8 bytes
-/// an element (f32), 4 (bf16).
-template <Activation Act>
-void rotary_apply(thread_pool& pool, const rotary_table& table, Act* qkv, std::int64_t batch, std::int64_t T,
-                  std::int64_t row_stride, std::int64_t heads, std::int64_t head_size, bool inverse,
-                  simd_level level = detect_simd_level()) {
-  CAUSEWAY_EXPECT(T <= table.positions() && head_size == table.head_size());
-  detail::for_rows(pool, batch * T, heads * head_size, [&](index_range part) {
-    detail::dispatch<detail::rotary_kernel>(level, table.cosine(), table.sine(), qkv, part.begin, part.end, T, row_stride,
-                                            heads, head_size, inverse ? -1.0F : 1.0F);
+/// x[b,t] = token_table[tokens[b,t]] + position_table[t], f32 [batch, T, C]; position_table may be null. Tokens must be
+/// rows of the table. Moves 8 bytes an element, and 4 more where positions do not stay in the cache.
+inline void embedding_forward(thread_pool& pool, const std::int32_t* tokens, const float* token_table,
+                              const float* position_table, float* x, std::int64_t batch, std::int64_t T, std::int64_t C,
+                              simd_level level = detect_simd_level()) {
+  detail::for_rows(pool, batch * T, C, [&](index_range part) {
+    detail::dispatch<detail::embedding_forward_kernel>(level, tokens, token_table, position_table, x, part.begin, part.end,
+                                                       T, C);
   });
+}
+
+/// dtoken[tokens[b,t]] += dx[b,t] and dposition[t] += dx[b,t]; dposition may be null. Moves 12 bytes an element, and 8 more
+/// where positions do not stay in the cache.
+inline void embedding_backward(thread_pool& pool, scratch& memory, const std::int32_t* tokens, const float* dx,
+                               float* dtoken, float* dposition, std::int64_t batch, std::int64_t T, std::int64_t C,
+                               std::int64_t vocabulary, simd_level level = detect_simd_level()) {
+  (void)memory;
+  (void)vocabulary;
+  const auto add_columns = [&](index_range part) {
+    float* positions = dposition == nullptr ? nullptr : dposition + part.begin;
+    detail::dispatch<detail::embedding_backward_kernel>(level, tokens, dx + part.begin, dtoken + part.begin, positions,
+                                                        batch * T, T, part.size(), C);
+  };
+  if (batch * T * C <= detail::smallest_share) {
+    add_columns({0, C});
+  } else {
+    pool.for_range(C, 16, add_columns);
+  }
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
-CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                      std::int64_t, std::int64_t, float),
-                     rotary_kernel)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, bf16*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                      std::int64_t, std::int64_t, float),
-                     rotary_kernel)
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t),
+                      embedding_forward_kernel)
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, float*, float*, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t),
+                      embedding_backward_kernel)
 
-#endif  // CAUSEWAY_KERNELS_ROTARY_HPP
+#endif  // CAUSEWAY_KERNELS_EMBEDDING_HPP
 
 // ---- causeway/kernels/backend.hpp ----
 #ifndef CAUSEWAY_KERNELS_BACKEND_HPP
@@ -20642,7 +20768,15 @@ class basic_cpu_backend {
 
   template <class In, class Out>
   void multiply(const gemm_args<In, Out>& args) {
-    gemm_.multiply(pool_, memory_, args);
+    if constexpr (std::same_as<In, bf16> && std::same_as<GemmType, packed_gemm>) {
+      if constexpr (std::same_as<Out, bf16>) {
+        bf16_in_use().multiply(gemm_, pool_, memory_, args);
+      } else {
+        bf16_in_use().multiply_to_f32(gemm_, pool_, memory_, args);
+      }
+    } else {
+      gemm_.multiply(pool_, memory_, args);
+    }
   }
   /// C = op(A) op(B) times the slope of GELU at x [m, n]: the way back through a product whose operand GELU made. No bias,
   /// residual or activation; the rows of C are contiguous.
@@ -20657,7 +20791,11 @@ class basic_cpu_backend {
   }
   template <class T>
   void add(T* y, const T* a, const T* b, std::int64_t count) {
-    kernels::add(pool_, y, a, b, count);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().add(pool_, y, a, b, count);
+    } else {
+      kernels::add(pool_, y, a, b, count);
+    }
   }
   void convert(const float* from, bf16* to, std::int64_t count) { kernels::convert(pool_, from, to, count); }
 
@@ -20673,68 +20811,125 @@ class basic_cpu_backend {
   template <class Out>
   void layer_norm_forward(const float* x, const float* gain, const float* bias, Out* y, float* mean, float* rstd,
                           std::int64_t rows, std::int64_t columns, float epsilon) {
-    kernels::layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+    if constexpr (std::same_as<Out, bf16>) {
+      bf16_in_use().layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+    } else {
+      kernels::layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+    }
   }
   template <class In>
   void layer_norm_backward(const float* x, const float* gain, const float* mean, const float* rstd, const In* dy, float* dx,
                            bool accumulate, float* dgain, float* dbias, std::int64_t rows, std::int64_t columns) {
-    kernels::layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows, columns);
+    if constexpr (std::same_as<In, bf16>) {
+      bf16_in_use().layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows,
+                                        columns);
+    } else {
+      kernels::layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows, columns);
+    }
   }
   template <class Out>
   void rms_norm_forward(const float* x, const float* gain, Out* y, float* rstd, std::int64_t rows, std::int64_t columns,
                         float epsilon) {
-    kernels::rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+    if constexpr (std::same_as<Out, bf16>) {
+      bf16_in_use().rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+    } else {
+      kernels::rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+    }
   }
   template <class In>
   void rms_norm_backward(const float* x, const float* gain, const float* rstd, const In* dy, float* dx, bool accumulate,
                          float* dgain, std::int64_t rows, std::int64_t columns) {
-    kernels::rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+    if constexpr (std::same_as<In, bf16>) {
+      bf16_in_use().rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+    } else {
+      kernels::rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+    }
   }
 
   template <class T>
   void gelu_forward(const T* x, T* y, std::int64_t count) {
-    kernels::gelu_forward(pool_, x, y, count);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().gelu_forward(pool_, x, y, count);
+    } else {
+      kernels::gelu_forward(pool_, x, y, count);
+    }
   }
   template <class T>
   void gelu_backward(const T* x, const T* dy, T* dx, std::int64_t count) {
-    kernels::gelu_backward(pool_, x, dy, dx, count);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().gelu_backward(pool_, x, dy, dx, count);
+    } else {
+      kernels::gelu_backward(pool_, x, dy, dx, count);
+    }
   }
   template <class T>
   void swiglu_forward(const T* gate_up, T* y, std::int64_t rows, std::int64_t hidden) {
-    kernels::swiglu_forward(pool_, gate_up, y, rows, hidden);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().swiglu_forward(pool_, gate_up, y, rows, hidden);
+    } else {
+      kernels::swiglu_forward(pool_, gate_up, y, rows, hidden);
+    }
   }
   template <class T>
   void swiglu_backward(const T* gate_up, const T* dy, T* dgate_up, std::int64_t rows, std::int64_t hidden) {
-    kernels::swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+    } else {
+      kernels::swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+    }
   }
   template <class T>
   void bias_gradient(const T* dy, float* dbias, std::int64_t rows, std::int64_t columns) {
-    kernels::bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+    } else {
+      kernels::bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+    }
   }
   template <class T>
   void dropout(T* x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream) {
-    kernels::dropout_apply(pool_, x, count, rate, seed, stream);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().dropout_apply(pool_, x, count, rate, seed, stream);
+    } else {
+      kernels::dropout_apply(pool_, x, count, rate, seed, stream);
+    }
   }
   template <class T>
   void rotary(const rotary_table& table, T* qkv, std::int64_t batch, std::int64_t T_, std::int64_t row_stride,
               std::int64_t heads, std::int64_t head_size, bool inverse) {
-    kernels::rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+    } else {
+      kernels::rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+    }
   }
 
   template <class T>
   void attention_forward(const attention_shape& shape, const T* q, const T* k, const T* v, T* o, float* logsumexp) {
-    kernels::attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+    } else {
+      kernels::attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+    }
   }
   template <class T>
   void attention_backward(const attention_shape& shape, const T* q, const T* k, const T* v, const T* o, const T* d_o,
                           const float* logsumexp, T* dq, T* dk, T* dv) {
-    kernels::attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+    } else {
+      kernels::attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+    }
   }
   /// The targets are in memory of the host.
   template <class T>
   [[nodiscard]] double cross_entropy(const T* x, const T* w, const std::int32_t* targets, std::int64_t rows, std::int64_t C,
                                      std::int64_t V, float grad_scale, T* dx, float* dw) {
-    return kernels::cross_entropy(pool_, memory_, gemm_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+    if constexpr (std::same_as<T, bf16> && std::same_as<GemmType, packed_gemm>) {
+      return bf16_in_use().cross_entropy(gemm_, pool_, memory_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+    } else {
+      return kernels::cross_entropy(pool_, memory_, gemm_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+    }
   }
 
  private:
@@ -21039,8 +21234,7 @@ class training_context {
   [[nodiscard]] auto rows() { return detail::rows_of(model_); }
   /// Where the parameters lie, for rows that are to lie there too.
   [[nodiscard]] memory_source memory() { return detail::memory_of(model_); }
-  /// The outcome of an exchange of rows; or what a device failed with meanwhile, which says more than that its bytes were
-  /// refused.
+  /// The outcome of an exchange of rows; or what a device failed with meanwhile, which says more than that.
   result<void> or_device_error(result<void> outcome) { return detail::or_device_error(model_, std::move(outcome)); }
 
   // ---- doors --------------------------------------------------------------------------------------------------------
@@ -21106,26 +21300,27 @@ class training_context {
   void skip_inner_step() noexcept { inner_.skip(); }
 
   /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
-  /// gives the weight that its row has, the second says that the result is there, in `row`. With fixed peers the weight is
-  /// 1; where they come and go, transport(), self() and peers() are those of the exchange from then on, and the weights
-  /// those of the samples: a peer that has just joined has 0.
+  /// gives the weight of its row, the second says that the result is there. With fixed peers the weight is 1; else it goes
+  /// by samples, 0 for who has just joined, and transport(), self() and peers() are those of the exchange from then on.
   result<float> enter_exchange() {
     CAUSEWAY_TRY(attendance_.enter());
     return own_weight();
   }
   [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
-  result<void> left_exchange(std::span<const float> row) { return attendance_.exchanged(row); }
+  result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {}) {
+    return attendance_.exchanged(row, counts);
+  }
   /// Between them: the round has so many such exchanges, and is over with the last.
   void in_parts(std::size_t count) noexcept { attendance_.in_parts(count); }
   /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
   [[nodiscard]] bool result_is_known() const noexcept { return entry().result_at.has_value(); }
   [[nodiscard]] bool knows_result() const noexcept { return !entry().result.empty(); }  ///< this peer itself
   [[nodiscard]] bool keeps_result() const noexcept { return entry().result_kept; }  ///< and its policy has all of it still
-  /// row ← that. All take part. 4 bytes a value to and from each peer.
-  result<void> take_known_result(std::span<float> row) {
-    if (knows_result()) std::copy(entry().result.begin(), entry().result.end(), row.begin());
-    return collective::broadcast(transport(), exchange_id(collective::channels::updates), *entry().result_at, row,
-                                 exchange_options());
+  /// row ← the next piece of that, as `part`. All take part. 4 bytes a value to and from each peer.
+  result<void> take_known_result(std::span<float> row, std::uint64_t part) {
+    if (knows_result()) attendance_.take_known(row);
+    const auto id = exchange_id(collective::channels::updates, part);
+    return collective::broadcast(transport(), id, *entry().result_at, row, exchange_options());
   }
   /// Names the attempt that this peer was let into, until that is judged; never 0.
   [[nodiscard]] std::uint64_t attempt() const noexcept { return attendance_.attempt(); }
@@ -21745,6 +21940,10 @@ CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::s
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
+template <class Whole>
+class basic_member_control;
+using member_control = basic_member_control<void>;
+
 struct member_options {
   membership::options protocol;   ///< run id, expected peers, smallest quorum, samples per round and in all
   std::vector<std::string> dial;  ///< addresses of live peers; none: found a new run, unless the disk knows one
@@ -21776,11 +21975,11 @@ struct member_options {
   std::function<void(std::string_view point)> passing{};
 };
 
-class member_control final : net::fabric_events, membership::effects, membership::transfer_effects {
+template <class Whole>
+class basic_member_control final : net::fabric_events, membership::effects, membership::transfer_effects {
  public:
-  CAUSEWAY_DECL static result<std::unique_ptr<member_control>> make(std::shared_ptr<net::fabric> fabric,
-                                                                    io::any_storage storage, const member_options& options,
-                                                                    log_sink log);
+  static result<std::unique_ptr<member_control>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                                      const member_options& options, log_sink log);
 
   /// A round and the name of its state.
   struct named_round {
@@ -21789,43 +21988,43 @@ class member_control final : net::fabric_events, membership::effects, membership
   };
 
   /// What this peer knows to be committed, and what it voted for afterwards, as of its last process.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<named_round> remembered() const;
-  CAUSEWAY_DECL [[nodiscard]] std::optional<named_round> voted_for() const;
+  [[nodiscard]] std::optional<named_round> remembered() const;
+  [[nodiscard]] std::optional<named_round> voted_for() const;
 
   // ---- with the lock held -------------------------------------------------------------------------------------------
 
   /// Begins to take part. `stored`: what the disk had; `initial`: the hash of the state in memory.
-  CAUSEWAY_DECL void begin(const std::optional<named_round>& stored, std::uint64_t initial);
+  void begin(const std::optional<named_round>& stored, std::uint64_t initial);
 
-  CAUSEWAY_DECL void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
+  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
   void gather(std::uint64_t round_samples) noexcept { protocol_.gather(round_samples); }
-  CAUSEWAY_DECL void announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
-  CAUSEWAY_DECL [[nodiscard]] bool completed(membership::ballot at);
-  CAUSEWAY_DECL void voted(membership::ballot at, std::uint64_t round, std::uint64_t hash);
-  CAUSEWAY_DECL void failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects);
-  CAUSEWAY_DECL void unusable(membership::ballot at);
-  CAUSEWAY_DECL void holds(std::uint64_t round, std::uint64_t hash);
-  CAUSEWAY_DECL void leave();
+  void announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
+  [[nodiscard]] bool completed(membership::ballot at);
+  void voted(membership::ballot at, std::uint64_t round, std::uint64_t hash);
+  void failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects);
+  void unusable(membership::ballot at);
+  void holds(std::uint64_t round, std::uint64_t hash);
+  void leave();
 
   /// Whether the record on disk says what this peer knows, or the disk has failed.
   [[nodiscard]] bool written() const noexcept { return behind_.over(); }
   [[nodiscard]] const membership::situation& now_what() const noexcept { return protocol_.now_what(); }
   [[nodiscard]] const membership::ledger& ledger() const noexcept { return protocol_.samples(); }
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t hash) const;
+  [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t hash) const;
   [[nodiscard]] const membership::protocol& decisions() const noexcept { return protocol_; }
   /// Why a peer that has found nobody for `patience` should wait no longer; none while it should, or patience is 0.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<error> alone_too_long(duration patience) const;
+  [[nodiscard]] std::optional<error> alone_too_long(duration patience) const;
 
   /// The links of a view's members in their order. All but our own must have been met.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> links_of(const membership::view& view) const;
+  [[nodiscard]] std::vector<net::peer_index> links_of(const membership::view& view) const;
 
   /// Members of a view without a connection to this peer.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> missing_of(const membership::view& view) const;
+  [[nodiscard]] std::vector<net::peer_id> missing_of(const membership::view& view) const;
 
-  CAUSEWAY_DECL [[nodiscard]] bool meets(net::peer_id id) const;
+  [[nodiscard]] bool meets(net::peer_id id) const;
 
   /// Starts to connect to the members of a view that are missing.
-  CAUSEWAY_DECL void dial_missing(const membership::view& view);
+  void dial_missing(const membership::view& view);
 
   /// Whether a dial since then was in vain.
   [[nodiscard]] bool dialled_in_vain() const noexcept { return !refused_.empty(); }
@@ -21833,92 +22032,92 @@ class member_control final : net::fabric_events, membership::effects, membership
   // ---- the shared state ---------------------------------------------------------------------------------------------
 
   /// Others may fetch it from now on. `image` must be hashed and stay as it is until withdrawn.
-  CAUSEWAY_DECL void offer(std::uint64_t round, const membership::state_image& image);
+  void offer(std::uint64_t round, const membership::state_image& image);
   /// The memory of what is offered is about to change. What others fetch of it goes on from a copy, if there is one.
-  CAUSEWAY_DECL void withdraw();
+  void withdraw();
   [[nodiscard]] bool offers() const noexcept { return offered_.has_value(); }
   /// What is offered is read from there from now on: its memory is about to go. Precondition: offers().
-  CAUSEWAY_DECL void offer_from(std::shared_ptr<const membership::kept_bytes> copy);
+  void offer_from(std::shared_ptr<const membership::kept_bytes> copy);
   /// Whether a copy must be made before `withdraw`.
   [[nodiscard]] bool needs_copy() const { return offered_ && transfer_.keeping.needs_copy(*offered_); }
-  CAUSEWAY_DECL void copied(std::shared_ptr<const membership::kept_bytes> bytes);
+  void copied(std::shared_ptr<const membership::kept_bytes> bytes);
   /// Whether others will want to know what rounds exchanged.
   [[nodiscard]] bool keeps_means() const noexcept { return transfer_.keeping.any(); }
-  CAUSEWAY_DECL void add_mean(std::uint64_t round, std::shared_ptr<const membership::kept_bytes> mean);
+  void add_mean(std::uint64_t round, std::shared_ptr<const membership::kept_bytes> mean);
   void forget_means() { transfer_.keeping.clear(); }
   /// This peer exchanges data, or no longer.
-  CAUSEWAY_DECL void exchanging(bool yes);
+  void exchanging(bool yes);
   /// Beside the other: a vote of the last process, which may be the only copy there is.
   void offer_spare(std::uint64_t round, const membership::state_image& image) { transfer_.giving.offer(round, image); }
   void withdraw_spare(std::uint64_t round) { transfer_.giving.withdraw(round); }
 
   /// `keep`: the holders are asked to keep it, and what later rounds exchange, until `end_catch_up`.
-  CAUSEWAY_DECL void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image, bool keep);
-  CAUSEWAY_DECL void start_mean(std::uint64_t round, std::uint64_t root, const membership::state_image& image);
+  void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image, bool keep);
+  void start_mean(std::uint64_t round, std::uint64_t root, const membership::state_image& image);
   [[nodiscard]] membership::kept_for_us& kept() noexcept { return transfer_.kept; }
   void stop_fetch() { transfer_.taking.stop(); }
 
   /// Asks the leader to hold the next round back. `time_was_given` says when it does.
-  CAUSEWAY_DECL void ask_for_time(const membership::transfer_need& needs);
+  void ask_for_time(const membership::transfer_need& needs);
   [[nodiscard]] bool time_was_given() const noexcept { return time_given_; }
   [[nodiscard]] membership::fetcher& fetch() noexcept { return transfer_.taking; }
 
   /// For the checker: what the trainer did.
   [[nodiscard]] detail::member_journal& journal() noexcept { return journal_; }
 
-  CAUSEWAY_DECL void post(net::peer_id to, std::vector<std::byte> message, bool bulk);
+  void post(net::peer_id to, std::vector<std::byte> message, bool bulk);
 
-  CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
+  [[nodiscard]] std::string describe() const;
 
   void attach() { fabric_->attach(this); }
   /// In an orderly end what others are to hear is written and said first.
-  CAUSEWAY_DECL void detach();
+  void detach();
 
  private:
-  CAUSEWAY_DECL member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage, const member_options& options,
-                               log_sink log, membership::durable_record record);
+  basic_member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage, const member_options& options,
+                       log_sink log, membership::durable_record record);
 
-  CAUSEWAY_DECL detail::write_behind::outlets outlets();
+  detail::write_behind::outlets outlets();
 
-  CAUSEWAY_DECL [[nodiscard]] membership::options protocol_options() const;
-  CAUSEWAY_DECL [[nodiscard]] membership::transfer_options transfer_options() const;
+  [[nodiscard]] membership::options protocol_options() const;
+  [[nodiscard]] membership::transfer_options transfer_options() const;
 
   // ---- net::fabric_events -------------------------------------------------------------------------------------------
 
-  CAUSEWAY_INLINE void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
-  CAUSEWAY_INLINE void on_down(net::peer_index link, const error& why) override;
-  CAUSEWAY_INLINE void on_unreachable(const std::string& address, const error& why) override;
-  CAUSEWAY_INLINE void on_control(net::peer_index link, std::span<const std::byte> message) override;
-  CAUSEWAY_INLINE void on_wake() override;
+  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  void on_down(net::peer_index link, const error& why) override;
+  void on_unreachable(const std::string& address, const error& why) override;
+  void on_control(net::peer_index link, std::span<const std::byte> message) override;
+  void on_wake() override;
 
   // ---- membership::effects ------------------------------------------------------------------------------------------
 
-  CAUSEWAY_INLINE void send(net::peer_id to, std::vector<std::byte> message) override;
+  void send(net::peer_id to, std::vector<std::byte> message) override;
   void dial(const std::string& address) override { fabric_->dial(address); }
-  CAUSEWAY_INLINE void drop(net::peer_id peer, const std::string& why) override;
-  CAUSEWAY_INLINE bool persist(const membership::durable_record& record) override;
+  void drop(net::peer_id peer, const std::string& why) override;
+  bool persist(const membership::durable_record& record) override;
   /// Without the lock.
-  CAUSEWAY_DECL bool write(const std::vector<std::byte>& record);
+  bool write(const std::vector<std::byte>& record);
   void wake_at(time_point when) override { protocol_wakes_ = when; }
-  CAUSEWAY_INLINE void give_time(net::peer_id peer, duration how_long) override;
-  CAUSEWAY_INLINE void note(const membership::event& e) override;
+  void give_time(net::peer_id peer, duration how_long) override;
+  void note(const membership::event& e) override;
   void log(severity level, std::string_view text) override { log_(level, text); }
 
   // ---- membership::transfer_effects ---------------------------------------------------------------------------------
 
-  CAUSEWAY_INLINE void transfer_send(net::peer_id to, std::vector<std::byte> message) override;
+  void transfer_send(net::peer_id to, std::vector<std::byte> message) override;
   void transfer_wake_at(time_point when) override { transfer_wakes_ = when; }
   void transfer_log(severity level, std::string_view text) override { log_(level, text); }
 
-  CAUSEWAY_DECL result<void> take_transfer(net::peer_id from, std::span<const std::byte> message);
+  result<void> take_transfer(net::peer_id from, std::span<const std::byte> message);
 
   /// Of many peers a newcomer has met only a few, and those who hold the state may be others.
-  CAUSEWAY_DECL void dial_holders();
+  void dial_holders();
 
-  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> holders() const;
+  [[nodiscard]] std::vector<net::peer_id> holders() const;
 
   // After every event: data of attempts that are over is refused, a fetch learns who can help, the next wake-up is set.
-  CAUSEWAY_DECL void after_event();
+  void after_event();
 
   std::shared_ptr<net::fabric> fabric_;
   io::any_storage storage_;
@@ -21953,8 +22152,9 @@ class member_control final : net::fabric_events, membership::effects, membership
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_DECL member_control::member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
-                                             const member_options& options, log_sink log, membership::durable_record record)
+CAUSEWAY_LAZY basic_member_control<Whole>::basic_member_control(std::shared_ptr<net::fabric> fabric,
+                                                                io::any_storage storage, const member_options& options,
+                                                                log_sink log, membership::durable_record record)
     : fabric_{std::move(fabric)},
       storage_{std::move(storage)},
       options_{options},
@@ -21964,17 +22164,18 @@ CAUSEWAY_DECL member_control::member_control(std::shared_ptr<net::fabric> fabric
       protocol_{protocol_options(), std::move(record), *this},
       transfer_{*this, transfer_options()} {}
 
-CAUSEWAY_INLINE void member_control::send(net::peer_id to, std::vector<std::byte> message) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::send(net::peer_id to, std::vector<std::byte> message) {
   behind_.send(to, std::move(message));
 }
 
-CAUSEWAY_INLINE void member_control::transfer_send(net::peer_id to, std::vector<std::byte> message) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::transfer_send(net::peer_id to, std::vector<std::byte> message) {
   post(to, std::move(message), true);
 }
 
-CAUSEWAY_DECL result<std::unique_ptr<member_control>> member_control::make(std::shared_ptr<net::fabric> fabric,
-                                                                           io::any_storage storage,
-                                                                           const member_options& options, log_sink log) {
+CAUSEWAY_LAZY result<std::unique_ptr<member_control>> basic_member_control<Whole>::make(std::shared_ptr<net::fabric> fabric,
+                                                                                        io::any_storage storage,
+                                                                                        const member_options& options,
+                                                                                        log_sink log) {
   auto record = membership::fresh_record(options.protocol.run, fabric->id());
   auto found = detail::read_member_record(storage, options.folder);
   if (found && found->run == options.protocol.run && found->self == fabric->id()) record = std::move(found).value();
@@ -21982,17 +22183,17 @@ CAUSEWAY_DECL result<std::unique_ptr<member_control>> member_control::make(std::
       new member_control{std::move(fabric), std::move(storage), options, std::move(log), std::move(record)}};
 }
 
-CAUSEWAY_DECL auto member_control::remembered() const -> std::optional<named_round> {
+CAUSEWAY_LAZY auto basic_member_control<Whole>::remembered() const -> std::optional<named_round> {
   const auto& newest = protocol_.durable().newest;
   return newest ? std::optional{named_round{newest->round, newest->state}} : std::nullopt;
 }
 
-CAUSEWAY_DECL auto member_control::voted_for() const -> std::optional<named_round> {
+CAUSEWAY_LAZY auto basic_member_control<Whole>::voted_for() const -> std::optional<named_round> {
   const auto& vote = protocol_.durable().accepted;
   return vote ? std::optional{named_round{vote->value.round, vote->value.state}} : std::nullopt;
 }
 
-CAUSEWAY_DECL void member_control::begin(const std::optional<named_round>& stored, std::uint64_t initial) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::begin(const std::optional<named_round>& stored, std::uint64_t initial) {
   const bool known = protocol_.durable().newest.has_value();
   if (options_.dial.empty() && !known) {
     protocol_.found(initial, fabric_->now());
@@ -22003,52 +22204,53 @@ CAUSEWAY_DECL void member_control::begin(const std::optional<named_round>& store
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
   protocol_.ready(round, parent, samples, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::announce(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
   protocol_.announce(round, parent, samples, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL bool member_control::completed(membership::ballot at) {
+CAUSEWAY_LAZY bool basic_member_control<Whole>::completed(membership::ballot at) {
   const bool in_time = protocol_.completed(at, fabric_->now());
   after_event();
   return in_time;
 }
 
-CAUSEWAY_DECL void member_control::voted(membership::ballot at, std::uint64_t round, std::uint64_t hash) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::voted(membership::ballot at, std::uint64_t round, std::uint64_t hash) {
   protocol_.voted(at, round, hash, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::failed(membership::ballot at, errc why,
+                                                       const std::vector<net::peer_id>& suspects) {
   protocol_.failed(at, why, suspects, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::unusable(membership::ballot at) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::unusable(membership::ballot at) {
   protocol_.unusable(at, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::holds(std::uint64_t round, std::uint64_t hash) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::holds(std::uint64_t round, std::uint64_t hash) {
   protocol_.holds(round, hash, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::leave() {
+CAUSEWAY_LAZY void basic_member_control<Whole>::leave() {
   protocol_.leave(fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL std::vector<std::byte> member_control::record_of(std::uint64_t round, std::uint64_t hash) const {
+CAUSEWAY_LAZY std::vector<std::byte> basic_member_control<Whole>::record_of(std::uint64_t round, std::uint64_t hash) const {
   return protocol_.record_of(round, hash);
 }
 
-CAUSEWAY_DECL std::optional<error> member_control::alone_too_long(duration patience) const {
+CAUSEWAY_LAZY std::optional<error> basic_member_control<Whole>::alone_too_long(duration patience) const {
   const duration alone = protocol_.alone_for(fabric_->now());
   const bool complete = protocol_.samples().complete();
   const bool is_member = membership::contains(now_what().newest.members, fabric_->id());
@@ -22067,13 +22269,13 @@ CAUSEWAY_DECL std::optional<error> member_control::alone_too_long(duration patie
                   "the members of its last round again first");
 }
 
-CAUSEWAY_DECL std::vector<net::peer_index> member_control::links_of(const membership::view& view) const {
+CAUSEWAY_LAZY std::vector<net::peer_index> basic_member_control<Whole>::links_of(const membership::view& view) const {
   std::vector<net::peer_index> links;
   for (const auto& m : view.members) links.push_back(m.peer == fabric_->id() ? 0 : links_.at(m.peer));
   return links;
 }
 
-CAUSEWAY_DECL std::vector<net::peer_id> member_control::missing_of(const membership::view& view) const {
+CAUSEWAY_LAZY std::vector<net::peer_id> basic_member_control<Whole>::missing_of(const membership::view& view) const {
   std::vector<net::peer_id> missing;
   for (const auto& m : view.members) {
     if (!meets(m.peer)) missing.push_back(m.peer);
@@ -22081,51 +22283,52 @@ CAUSEWAY_DECL std::vector<net::peer_id> member_control::missing_of(const members
   return missing;
 }
 
-CAUSEWAY_DECL bool member_control::meets(net::peer_id id) const {
+CAUSEWAY_LAZY bool basic_member_control<Whole>::meets(net::peer_id id) const {
   const auto at = links_.find(id);
   return id == fabric_->id() || (at != links_.end() && fabric_->is_up(at->second));
 }
 
-CAUSEWAY_DECL void member_control::dial_missing(const membership::view& view) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::dial_missing(const membership::view& view) {
   refused_.clear();
   for (const auto& m : view.members) {
     if (!meets(m.peer)) fabric_->dial(m.address);
   }
 }
 
-CAUSEWAY_DECL void member_control::offer(std::uint64_t round, const membership::state_image& image) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::offer(std::uint64_t round, const membership::state_image& image) {
   if (offered_ == round && transfer_.giving.offers({round, image.root()})) return;
   withdraw();
   transfer_.giving.offer(round, image);
   offered_ = round;
 }
 
-CAUSEWAY_DECL void member_control::withdraw() {
+CAUSEWAY_LAZY void basic_member_control<Whole>::withdraw() {
   if (!offered_) return;
   transfer_.keeping.withdrawn(*offered_);
   if (!transfer_.keeping.has_copy(*offered_)) transfer_.giving.withdraw(*offered_);
   offered_.reset();
 }
 
-CAUSEWAY_DECL void member_control::offer_from(std::shared_ptr<const membership::kept_bytes> copy) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::offer_from(std::shared_ptr<const membership::kept_bytes> copy) {
   transfer_.giving.read_from(*offered_, membership::kept_bytes::reader(std::move(copy)));
 }
 
-CAUSEWAY_DECL void member_control::copied(std::shared_ptr<const membership::kept_bytes> bytes) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::copied(std::shared_ptr<const membership::kept_bytes> bytes) {
   if (offered_) transfer_.keeping.copied(*offered_, std::move(bytes));
 }
 
-CAUSEWAY_DECL void member_control::add_mean(std::uint64_t round, std::shared_ptr<const membership::kept_bytes> mean) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::add_mean(std::uint64_t round,
+                                                         std::shared_ptr<const membership::kept_bytes> mean) {
   transfer_.keeping.add_mean(round, std::move(mean));
 }
 
-CAUSEWAY_DECL void member_control::exchanging(bool yes) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::exchanging(bool yes) {
   transfer_.giving.busy(yes, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::start_fetch(std::uint64_t round, std::uint64_t hash,
-                                               const membership::state_image& image, bool keep) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::start_fetch(std::uint64_t round, std::uint64_t hash,
+                                                            const membership::state_image& image, bool keep) {
   dial_holders();
   transfer_.kept.end();
   if (keep) transfer_.kept.begin({round, hash}, holders());
@@ -22133,13 +22336,13 @@ CAUSEWAY_DECL void member_control::start_fetch(std::uint64_t round, std::uint64_
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::start_mean(std::uint64_t round, std::uint64_t root,
-                                              const membership::state_image& image) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::start_mean(std::uint64_t round, std::uint64_t root,
+                                                           const membership::state_image& image) {
   transfer_.taking.start({round | membership::mean_bit, root}, transfer_.kept.keepers(), image, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_DECL void member_control::ask_for_time(const membership::transfer_need& needs) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::ask_for_time(const membership::transfer_need& needs) {
   time_given_ = false;
   membership::transfer_message m{.kind = membership::transfer_kind::ask_time};
   m.newest = static_cast<std::uint64_t>(std::max<duration::rep>(needs.takes.count(), 1));
@@ -22147,12 +22350,12 @@ CAUSEWAY_DECL void member_control::ask_for_time(const membership::transfer_need&
   post(protocol_.leader(), encode(m), false);
 }
 
-CAUSEWAY_DECL void member_control::post(net::peer_id to, std::vector<std::byte> message, bool bulk) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::post(net::peer_id to, std::vector<std::byte> message, bool bulk) {
   const auto at = links_.find(to);
   if (at != links_.end()) fabric_->post(at->second, std::move(message), bulk);
 }
 
-CAUSEWAY_DECL std::string member_control::describe() const {
+CAUSEWAY_LAZY std::string basic_member_control<Whole>::describe() const {
   std::string text = protocol_.describe(fabric_->now());
   if (transfer_.taking.state() == membership::fetcher::status::running) {
     const auto p = transfer_.taking.progress();
@@ -22163,13 +22366,13 @@ CAUSEWAY_DECL std::string member_control::describe() const {
   return text;
 }
 
-CAUSEWAY_DECL void member_control::detach() {
+CAUSEWAY_LAZY void basic_member_control<Whole>::detach() {
   fabric_->attach(nullptr);
   if (std::uncaught_exceptions() != 0) return;
   behind_.flush([this](const std::function<void()>& what) { fabric_->locked(what); }, [this] { fabric_->attach(nullptr); });
 }
 
-CAUSEWAY_DECL detail::write_behind::outlets member_control::outlets() {
+CAUSEWAY_LAZY detail::write_behind::outlets basic_member_control<Whole>::outlets() {
   return {.aside = [this](auto work, auto then) { fabric_->aside(std::move(work), std::move(then)); },
           .write = [this](const std::vector<std::byte>& record) { return write(record); },
           .send = [this](net::peer_id to, std::vector<std::byte> message) { post(to, std::move(message), false); },
@@ -22185,20 +22388,20 @@ CAUSEWAY_DECL detail::write_behind::outlets member_control::outlets() {
           .now = [this] { return fabric_->now(); }};
 }
 
-CAUSEWAY_DECL membership::options member_control::protocol_options() const {
+CAUSEWAY_LAZY membership::options basic_member_control<Whole>::protocol_options() const {
   membership::options o = options_.protocol;
   o.address = fabric_->address();
   return o;
 }
 
-CAUSEWAY_DECL membership::transfer_options member_control::transfer_options() const {
+CAUSEWAY_LAZY membership::transfer_options basic_member_control<Whole>::transfer_options() const {
   membership::transfer_options o;
   const auto now = static_cast<std::uint64_t>(fabric_->now().since_start.count());
   o.seed = options_.secret != 0 ? options_.secret : mix(fabric_->id(), now);
   return o;
 }
 
-CAUSEWAY_INLINE void member_control::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
   if (const auto before = peers_.find(link); before != peers_.end() && before->second != id) links_.erase(before->second);
   links_[id] = link;
   peers_[link] = id;
@@ -22207,20 +22410,20 @@ CAUSEWAY_INLINE void member_control::on_up(net::peer_index link, net::peer_id id
   after_event();
 }
 
-CAUSEWAY_INLINE void member_control::on_down(net::peer_index link, const error& why) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::on_down(net::peer_index link, const error& why) {
   const net::peer_id id = peers_[link];
   protocol_.peer_down(id, why.message, fabric_->now());
   transfer_.peer_down(id, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_INLINE void member_control::on_unreachable(const std::string& address, const error& why) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::on_unreachable(const std::string& address, const error& why) {
   refused_ = address;
   protocol_.unreachable(address, why.message, fabric_->now());
   after_event();
 }
 
-CAUSEWAY_INLINE void member_control::on_control(net::peer_index link, std::span<const std::byte> message) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::on_control(net::peer_index link, std::span<const std::byte> message) {
   const net::peer_id from = peers_[link];
   const bool others = !message.empty() && message.front() >= std::byte{0x90};
   if (membership::is_transfer_message(message)) {
@@ -22236,7 +22439,7 @@ CAUSEWAY_INLINE void member_control::on_control(net::peer_index link, std::span<
   after_event();
 }
 
-CAUSEWAY_INLINE void member_control::on_wake() {
+CAUSEWAY_LAZY void basic_member_control<Whole>::on_wake() {
   const time_point now = fabric_->now();
   if (protocol_wakes_ <= now) {
     protocol_wakes_ = no_deadline;
@@ -22250,32 +22453,33 @@ CAUSEWAY_INLINE void member_control::on_wake() {
   after_event();
 }
 
-CAUSEWAY_INLINE void member_control::drop(net::peer_id peer, const std::string& why) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::drop(net::peer_id peer, const std::string& why) {
   const auto at = links_.find(peer);
   if (at != links_.end()) fabric_->close(at->second, why);
 }
 
-CAUSEWAY_INLINE bool member_control::persist(const membership::durable_record& record) {
+CAUSEWAY_LAZY bool basic_member_control<Whole>::persist(const membership::durable_record& record) {
   behind_.persist(record);
   return true;
 }
 
-CAUSEWAY_DECL bool member_control::write(const std::vector<std::byte>& record) {
+CAUSEWAY_LAZY bool basic_member_control<Whole>::write(const std::vector<std::byte>& record) {
   const auto written = detail::write_member_record(storage_, options_.folder, record);
   if (!written) log_(severity::error, "the membership record cannot be written: " + written.error().text());
   return written.has_value();
 }
 
-CAUSEWAY_INLINE void member_control::give_time(net::peer_id peer, duration how_long) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::give_time(net::peer_id peer, duration how_long) {
   const auto ns = static_cast<std::uint64_t>(how_long.count());
   post(peer, encode(membership::transfer_message{.kind = membership::transfer_kind::time_given, .newest = ns}), false);
 }
 
-CAUSEWAY_INLINE void member_control::note(const membership::event& e) {
+CAUSEWAY_LAZY void basic_member_control<Whole>::note(const membership::event& e) {
   if (options_.journal) behind_.note(e);
 }
 
-CAUSEWAY_DECL result<void> member_control::take_transfer(net::peer_id from, std::span<const std::byte> message) {
+CAUSEWAY_LAZY result<void> basic_member_control<Whole>::take_transfer(net::peer_id from,
+                                                                      std::span<const std::byte> message) {
   using kind = membership::transfer_kind;
   if (message.front() == std::byte{static_cast<std::uint8_t>(kind::ask_time)}) {
     CAUSEWAY_ASSIGN(const auto m, membership::decode_transfer(message));
@@ -22292,19 +22496,19 @@ CAUSEWAY_DECL result<void> member_control::take_transfer(net::peer_id from, std:
   return transfer_.message(from, message, fabric_->now());
 }
 
-CAUSEWAY_DECL void member_control::dial_holders() {
+CAUSEWAY_LAZY void basic_member_control<Whole>::dial_holders() {
   for (const auto& h : protocol_.now_what().holders) {
     if (!meets(h.peer) && !h.address.empty()) fabric_->dial(h.address);
   }
 }
 
-CAUSEWAY_DECL std::vector<net::peer_id> member_control::holders() const {
+CAUSEWAY_LAZY std::vector<net::peer_id> basic_member_control<Whole>::holders() const {
   std::vector<net::peer_id> ids;
   for (const auto& h : protocol_.now_what().holders) ids.push_back(h.peer);
   return ids;
 }
 
-CAUSEWAY_DECL void member_control::after_event() {
+CAUSEWAY_LAZY void basic_member_control<Whole>::after_event() {
   if (behind_.must_resign()) protocol_.resign(fabric_->now());
   const auto& s = protocol_.now_what();
   const bool goal_moved = transfer_.taking.goal().root != s.hash;  // then these hold something else
@@ -22323,6 +22527,10 @@ CAUSEWAY_DECL void member_control::after_event() {
   }
   fabric_->wake_at(std::min({protocol_wakes_, transfer_wakes_, transfer_.giving.next_wake()}));
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_member_control<void>;
+#endif
 
 }}  // namespace causeway::CAUSEWAY_ABI
 
@@ -23741,6 +23949,10 @@ CAUSEWAY_DECL result<void> unusable_rows::add(const error& why, std::uint64_t ro
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
+template <class Whole>
+class basic_member;
+using member = basic_member<void>;
+
 /// Models what training_context asks of a group, over any fabric. One per process and run. Made by `make`, before the
 /// trainer; it must outlive the trainer's use of it, and may outlive the trainer: it then gives the result of the run to
 /// those who come late. Threading: elastic_group's members from the trainer's thread; `describe` and `rejected` from any.
@@ -23748,15 +23960,16 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// Memory: one staging copy of the shared state while state is fetched; while others fetch it for longer than a round, see
 /// membership::kept_states; another one where it outlives the trainer. Disk: the shared state of two rounds, and a record
 /// of a few hundred bytes.
-class member final : public elastic_group {
+template <class Whole>
+class basic_member final : public elastic_group {
  public:
   using situation = membership::situation;
 
   /// `fabric` must have the identity that `member_identity` gave for this storage.
-  CAUSEWAY_DECL static result<std::shared_ptr<member>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
-                                                            member_options options, log_sink log = {});
+  static result<std::shared_ptr<member>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                              member_options options, log_sink log = {});
 
-  ~member() override { control_->detach(); }
+  ~basic_member() override { control_->detach(); }
 
   [[nodiscard]] std::uint64_t identity() const override { return fabric_->id(); }
   [[nodiscard]] std::uint32_t expected() const override { return std::max<std::uint32_t>(options_.protocol.expected, 1); }
@@ -23765,41 +23978,46 @@ class member final : public elastic_group {
   [[nodiscard]] std::uint64_t state_hash() const override { return held_.record().state; }
   [[nodiscard]] std::uint64_t contributed() const override { return contributed_; }
 
-  CAUSEWAY_INLINE result<void> open(shared_state state, thread_pool& pool) override;
+  result<void> open(shared_state state, thread_pool& pool) override;
 
-  CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
+  result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
 
-  CAUSEWAY_INLINE bool announce(std::uint64_t samples) override;
+  bool announce(std::uint64_t samples) override;
 
-  CAUSEWAY_INLINE bool stand_by(std::uint64_t samples, std::uint64_t later) override;
+  bool stand_by(std::uint64_t samples, std::uint64_t later) override;
 
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
   [[nodiscard]] net::any_transport lasting() override { return attempt_.lasting(); }
 
-  CAUSEWAY_INLINE result<void> exchanged(std::span<const float> mean) override;
+  result<void> exchanged(std::span<const float> mean) override;
 
-  CAUSEWAY_INLINE result<verdict> decide(const result<void>& outcome, bool candidate) override;
+  result<verdict> decide(const result<void>& outcome, bool candidate) override;
 
   [[nodiscard]] bool can_sit_out() const override { return true; }
 
-  CAUSEWAY_INLINE result<verdict> sit_out(const error& why) override;
+  result<verdict> sit_out(const error& why) override;
 
-  [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
+    if (unusable_.sits_out(held_.round())) return {};
+    return asked([&] { return held_.samples().draw(control_->ledger(), skipped, count); });
+  }
 
   [[nodiscard]] bool budget_used() const override { return held_.samples().complete(); }
 
   /// Tells the others that this peer goes, so that they need not find out.
-  CAUSEWAY_INLINE void leave() override;
+  void leave() override {
+    locked([&] { control_->leave(); });
+  }
 
-  CAUSEWAY_INLINE void close(bool stays) override;
+  void close(bool stays) override;
 
   /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
   [[nodiscard]] std::string describe() const { return waits_.describe(); }
 
  private:
-  CAUSEWAY_DECL member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
-                       std::unique_ptr<member_control> control);
+  basic_member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
+               std::unique_ptr<member_control> control);
 
   /// What it gives with the lock held.
   template <class F>
@@ -23812,45 +24030,45 @@ class member final : public elastic_group {
   // ---- an exchange --------------------------------------------------------------------------------------------------
 
   // With what this peer has trained on, but for the last samples, `later`.
-  CAUSEWAY_DECL situation say_ready(std::uint64_t later);
+  situation say_ready(std::uint64_t later);
 
-  CAUSEWAY_DECL result<std::optional<round_entry>> entry(const situation& s);
+  result<std::optional<round_entry>> entry(const situation& s);
 
-  CAUSEWAY_DECL result<void> report(const error& why);
+  result<void> report(const error& why);
 
   // ---- a verdict ----------------------------------------------------------------------------------------------------
 
   // The vote promises that this peer holds the round, also after a crash: so it is written first. Where it was taken over,
   // this peer need not have held the one before: it may have been started just now.
-  CAUSEWAY_DECL result<void> vote(std::uint64_t round);
+  result<void> vote(std::uint64_t round);
 
-  CAUSEWAY_DECL result<verdict> judge(bool voted);
+  result<verdict> judge(bool voted);
 
   // Others hold a candidate that may have been chosen: this peer votes for it too, once it has it.
-  CAUSEWAY_DECL result<void> adopt(const situation& now, bool voted);
+  result<void> adopt(const situation& now, bool voted);
 
-  CAUSEWAY_DECL verdict committed(const membership::commit_record& record);
+  verdict committed(const membership::commit_record& record);
 
   // See detail::held_round.
-  CAUSEWAY_DECL void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {});
+  void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {});
 
   // Whether what was trained since the last commit may still be contributed: not if somebody else was given its samples.
-  CAUSEWAY_DECL bool keeps_samples();
+  bool keeps_samples();
 
   // The step under way ends with the state of the others.
-  CAUSEWAY_DECL error lose_progress();
+  error lose_progress();
 
   // ---- state --------------------------------------------------------------------------------------------------------
 
   /// The shared state as it was committed: what is in memory may be spoilt, too.
-  CAUSEWAY_DECL result<verdict> restore();
+  result<verdict> restore();
 
   /// Returns when this peer holds the newest committed state, and nothing else.
-  CAUSEWAY_DECL result<void> take_newest();
+  result<void> take_newest();
 
   /// Replaces the shared state by the one that `now` asks for. `keep`: local progress stays on top of it. False: the
   /// situation moved on before it was whole, and nothing was changed.
-  CAUSEWAY_DECL result<bool> fetch(const situation& asked, bool keep);
+  result<bool> fetch(const situation& asked, bool keep);
 
   // A commit soon after this peer had asked says nothing of how long the transfer takes: once that does not count.
   void excuse() {
@@ -23860,10 +24078,10 @@ class member final : public elastic_group {
   // ---- rounds that were committed while the state of an earlier one came --------------------------------------------
 
   // Whether what is in memory is a state that others keep for this peer, with the means of the rounds since.
-  CAUSEWAY_DECL [[nodiscard]] bool follows() const;
+  [[nodiscard]] bool follows() const;
 
   // Does those rounds again, from what they exchanged. Ends when the newest is reached, or nobody can help any further.
-  CAUSEWAY_DECL result<void> follow(bool keep, bool late);
+  result<void> follow(bool keep, bool late);
 
   void passing(std::string_view point) const {
     if (options_.passing) options_.passing(point);
@@ -23909,8 +24127,9 @@ class member final : public elastic_group {
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_DECL member::member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options,
-                             log_sink log, std::unique_ptr<member_control> control)
+CAUSEWAY_LAZY basic_member<Whole>::basic_member(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                                member_options options, log_sink log,
+                                                std::unique_ptr<member_control> control)
     : fabric_{std::move(fabric)},
       options_{std::move(options)},
       log_{std::move(log)},
@@ -23920,14 +24139,15 @@ CAUSEWAY_DECL member::member(std::shared_ptr<net::fabric> fabric, io::any_storag
       held_{*control_, waits_, options_, log_, std::move(storage), fabric_->id()},
       attempt_{fabric_, *control_, options_.exchange} {}
 
-CAUSEWAY_DECL result<std::shared_ptr<member>> member::make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
-                                                           member_options options, log_sink log) {
+CAUSEWAY_LAZY result<std::shared_ptr<member>> basic_member<Whole>::make(std::shared_ptr<net::fabric> fabric,
+                                                                        io::any_storage storage, member_options options,
+                                                                        log_sink log) {
   CAUSEWAY_ASSIGN(auto control, member_control::make(fabric, storage, options, log));
   return std::shared_ptr<member>{
       new member{std::move(fabric), std::move(storage), std::move(options), std::move(log), std::move(control)}};
 }
 
-CAUSEWAY_INLINE result<void> member::open(shared_state state, thread_pool& pool) {
+CAUSEWAY_LAZY result<void> basic_member<Whole>::open(shared_state state, thread_pool& pool) {
   held_.begin(std::move(state), pool);
   fetch_.into(held_.state(), held_.image(), held_.pool());
   const auto stored = held_.load_stored();
@@ -23940,7 +24160,7 @@ CAUSEWAY_INLINE result<void> member::open(shared_state state, thread_pool& pool)
   return {};
 }
 
-CAUSEWAY_INLINE result<round_entry> member::enter(std::uint64_t samples, std::uint64_t later) {
+CAUSEWAY_LAZY result<round_entry> basic_member<Whole>::enter(std::uint64_t samples, std::uint64_t later) {
   uncommitted_ = samples;
   for (;;) {
     situation now = waits_.look();
@@ -23976,7 +24196,7 @@ CAUSEWAY_INLINE result<round_entry> member::enter(std::uint64_t samples, std::ui
   }
 }
 
-CAUSEWAY_DECL auto member::say_ready(std::uint64_t later) -> situation {
+CAUSEWAY_LAZY auto basic_member<Whole>::say_ready(std::uint64_t later) -> situation {
   passing("before_ready");
   situation now;
   locked([&] {
@@ -23989,14 +24209,14 @@ CAUSEWAY_DECL auto member::say_ready(std::uint64_t later) -> situation {
   return now;
 }
 
-CAUSEWAY_INLINE bool member::stand_by(std::uint64_t samples, std::uint64_t later) {
+CAUSEWAY_LAZY bool basic_member<Whole>::stand_by(std::uint64_t samples, std::uint64_t later) {
   uncommitted_ = samples;
   situation now = waits_.look();
   if (now.is == situation::kind::idle && now.newest.round == held_.round() && !budget_used()) now = say_ready(later);
   return now.is != situation::kind::gathering;
 }
 
-CAUSEWAY_INLINE bool member::announce(std::uint64_t samples) {
+CAUSEWAY_LAZY bool basic_member<Whole>::announce(std::uint64_t samples) {
   uncommitted_ = samples;
   const situation now = waits_.look();
   if (now.is == situation::kind::joining || now.is == situation::kind::no_quorum) return false;
@@ -24009,7 +24229,7 @@ CAUSEWAY_INLINE bool member::announce(std::uint64_t samples) {
   return waits_.look().enough;
 }
 
-CAUSEWAY_INLINE result<void> member::exchanged(std::span<const float> mean) {
+CAUSEWAY_LAZY result<void> basic_member<Whole>::exchanged(std::span<const float> mean) {
   passing("exchanged");
   fetch_.note_rate(attempt_.entered_at(), attempt_.exchanged());
   const auto copy = held_.copy_for_others();
@@ -24028,7 +24248,7 @@ CAUSEWAY_INLINE result<void> member::exchanged(std::span<const float> mean) {
   return {};
 }
 
-CAUSEWAY_INLINE result<verdict> member::decide(const result<void>& outcome, bool candidate) {
+CAUSEWAY_LAZY result<verdict> basic_member<Whole>::decide(const result<void>& outcome, bool candidate) {
   contributed_ = 0;
   attempt_.forget_overdue();
   if (!outcome) locked([&] { control_->exchanging(false); });
@@ -24040,7 +24260,7 @@ CAUSEWAY_INLINE result<verdict> member::decide(const result<void>& outcome, bool
   return judge(outcome.has_value());
 }
 
-CAUSEWAY_INLINE result<verdict> member::sit_out(const error& why) {
+CAUSEWAY_LAZY result<verdict> basic_member<Whole>::sit_out(const error& why) {
   contributed_ = uncommitted_ = 0;
   attempt_.forget_overdue();
   locked([&] {
@@ -24052,16 +24272,7 @@ CAUSEWAY_INLINE result<verdict> member::sit_out(const error& why) {
   return restore();
 }
 
-CAUSEWAY_INLINE std::vector<std::uint64_t> member::draw(std::uint64_t skipped, std::uint64_t count) {
-  if (unusable_.sits_out(held_.round())) return {};
-  return asked([&] { return held_.samples().draw(control_->ledger(), skipped, count); });
-}
-
-CAUSEWAY_INLINE void member::leave() {
-  locked([&] { control_->leave(); });
-}
-
-CAUSEWAY_INLINE void member::close(bool stays) {
+CAUSEWAY_LAZY void basic_member<Whole>::close(bool stays) {
   const bool wanted = stays && std::uncaught_exceptions() == 0 && asked([&] { return control_->offers(); });
   const auto copy = wanted ? membership::kept_bytes::copy_of(held_.image()) : nullptr;
   locked([&] {
@@ -24071,7 +24282,7 @@ CAUSEWAY_INLINE void member::close(bool stays) {
   });
 }
 
-CAUSEWAY_DECL result<std::optional<round_entry>> member::entry(const situation& s) {
+CAUSEWAY_LAZY result<std::optional<round_entry>> basic_member<Whole>::entry(const situation& s) {
   in_vain_ = 0;
   excused_ = false;
   waits_.stop_waiting();
@@ -24080,7 +24291,7 @@ CAUSEWAY_DECL result<std::optional<round_entry>> member::entry(const situation& 
   return attempt_.enter(s, held_.state().parts.front().size());
 }
 
-CAUSEWAY_DECL result<void> member::report(const error& why) {
+CAUSEWAY_LAZY result<void> basic_member<Whole>::report(const error& why) {
   if (!attempt_.may_try_again(why)) return why;
   // Whether the attempt was called off, or this peer was asked to stop: then it must not try again.
   if (why.code == errc::cancelled) CAUSEWAY_TRY(fabric_->block([] { return false; }, waits_.time_now()));
@@ -24089,7 +24300,7 @@ CAUSEWAY_DECL result<void> member::report(const error& why) {
   return {};
 }
 
-CAUSEWAY_DECL result<void> member::vote(std::uint64_t round) {
+CAUSEWAY_LAZY result<void> basic_member<Whole>::vote(std::uint64_t round) {
   const std::uint64_t root = held_.hash();
   candidate_ = {round, root};
   passing("before_store");
@@ -24104,7 +24315,7 @@ CAUSEWAY_DECL result<void> member::vote(std::uint64_t round) {
   return {};
 }
 
-CAUSEWAY_DECL result<verdict> member::judge(bool voted) {
+CAUSEWAY_LAZY result<verdict> basic_member<Whole>::judge(bool voted) {
   if (std::exchange(lost_progress_, false)) return verdict::commit;
   for (;;) {
     const situation now = waits_.look();
@@ -24153,7 +24364,7 @@ CAUSEWAY_DECL result<verdict> member::judge(bool voted) {
   }
 }
 
-CAUSEWAY_DECL result<void> member::adopt(const situation& now, bool voted) {
+CAUSEWAY_LAZY result<void> basic_member<Whole>::adopt(const situation& now, bool voted) {
   if (!voted || now.hash != candidate_.hash) {
     CAUSEWAY_ASSIGN(const bool held, fetch(now, false));
     if (!held) return {};
@@ -24163,7 +24374,7 @@ CAUSEWAY_DECL result<void> member::adopt(const situation& now, bool voted) {
   return waits_.await_change(now);
 }
 
-CAUSEWAY_DECL verdict member::committed(const membership::commit_record& record) {
+CAUSEWAY_LAZY verdict basic_member<Whole>::committed(const membership::commit_record& record) {
   contributed_ = record.round == candidate_.round ? record.contribution_of(identity()) : uncommitted_;
   hold(record);
   locked([&] { control_->kept().end(); });
@@ -24172,25 +24383,26 @@ CAUSEWAY_DECL verdict member::committed(const membership::commit_record& record)
   return verdict::commit;
 }
 
-CAUSEWAY_DECL void member::hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples) {
+CAUSEWAY_LAZY void basic_member<Whole>::hold(const membership::commit_record& record,
+                                             const std::optional<membership::ledger>& samples) {
   waits_.stop_waiting();
   in_step_ = true;
   if (contributed_ > 0) unusable_.end();
   held_.hold(record, samples);
 }
 
-CAUSEWAY_DECL bool member::keeps_samples() {
+CAUSEWAY_LAZY bool basic_member<Whole>::keeps_samples() {
   if (!asked([&] { return held_.samples().still_ours(control_->ledger(), uncommitted_); })) uncommitted_ = 0;
   return uncommitted_ > 0;
 }
 
-CAUSEWAY_DECL error member::lose_progress() {
+CAUSEWAY_LAZY error basic_member<Whole>::lose_progress() {
   held_.state().adopted({});
   lost_progress_ = true;
   return fail(errc::cancelled, "round", "others were given the samples that this peer had");
 }
 
-CAUSEWAY_DECL result<verdict> member::restore() {
+CAUSEWAY_LAZY result<verdict> basic_member<Whole>::restore() {
   const std::uint64_t root = held_.hash();
   if (root == held_.record().state) {
     held_.state().adopted({});
@@ -24205,7 +24417,7 @@ CAUSEWAY_DECL result<verdict> member::restore() {
   return verdict::commit;
 }
 
-CAUSEWAY_DECL result<void> member::take_newest() {
+CAUSEWAY_LAZY result<void> basic_member<Whole>::take_newest() {
   for (;;) {
     CAUSEWAY_ASSIGN(const situation now,
                     waits_.await([](const situation& s) { return detail::member_waits::joined_in(s.is); }));
@@ -24221,7 +24433,7 @@ CAUSEWAY_DECL result<void> member::take_newest() {
   }
 }
 
-CAUSEWAY_DECL result<bool> member::fetch(const situation& asked, bool keep) {
+CAUSEWAY_LAZY result<bool> basic_member<Whole>::fetch(const situation& asked, bool keep) {
   const bool candidate = asked.is == situation::kind::adopt;
   const bool late = !candidate && in_vain_++ >= quick_tries;
   if (late && !follows()) CAUSEWAY_TRY(fetch_.wait_for_time(in_vain_));
@@ -24264,13 +24476,13 @@ CAUSEWAY_DECL result<bool> member::fetch(const situation& asked, bool keep) {
   return waits_.look().is != situation::kind::fetch;  // or there are newer rounds by now
 }
 
-CAUSEWAY_DECL bool member::follows() const {
+CAUSEWAY_LAZY bool basic_member<Whole>::follows() const {
   bool can = false;
   locked([&] { can = held_.state().replay && control_->kept().kept() && control_->kept().base().round <= held_.round(); });
   return can && in_step_;
 }
 
-CAUSEWAY_DECL result<void> member::follow(bool keep, bool late) {
+CAUSEWAY_LAZY result<void> basic_member<Whole>::follow(bool keep, bool late) {
   const std::vector<float> previous = keep ? held_.parameters() : std::vector<float>{};
   if (!keep) uncommitted_ = 0;
   locked([&] { control_->withdraw(); });
@@ -24294,6 +24506,10 @@ CAUSEWAY_DECL result<void> member::follow(bool keep, bool late) {
   locked([&] { control_->kept().end(); });
   return {};
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_member<void>;
+#endif
 
 }}  // namespace causeway::CAUSEWAY_ABI
 
@@ -24708,6 +24924,8 @@ class step_group {
   virtual void begin_exchange_again() = 0;
   /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
   virtual void exchange_by(exchange_hooks rounds) = 0;
+  /// So many peers are expected to exchange with each other.
+  virtual void expects(std::uint32_t holders) = 0;
   /// Once the trainer has started.
   [[nodiscard]] virtual const exchange_state& state() const = 0;
 };
@@ -24726,54 +24944,61 @@ class step_group {
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
+template <class Whole>
+class basic_pipeline_group;
+using pipeline_group = basic_pipeline_group<void>;
+
 /// environment::group and the policy's step_group in one. The communication policy sees a peer that is alone, where the
 /// pipelines sum the gradients; where it is to exchange them, or replicas take steps of their own, the holders of the same
 /// blocks. Threading: as elastic_group.
-class pipeline_group final : public elastic_group, public parallel::step_group {
+template <class Whole>
+class basic_pipeline_group final : public elastic_group, public parallel::step_group {
  public:
   /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
   /// member_options::enters_afresh must be set.
-  CAUSEWAY_DECL explicit pipeline_group(std::shared_ptr<elastic_group> below);
+  explicit basic_pipeline_group(std::shared_ptr<elastic_group> below);
   /// What the peers vote on is in here, not in the trainer: so the membership is closed here.
-  CAUSEWAY_INLINE ~pipeline_group() override;
-  pipeline_group(const pipeline_group&) = delete;
-  pipeline_group& operator=(const pipeline_group&) = delete;
+  ~basic_pipeline_group() override;
+  basic_pipeline_group(const basic_pipeline_group&) = delete;
+  basic_pipeline_group& operator=(const basic_pipeline_group&) = delete;
 
   // ---- for the context ------------------------------------------------------------------------------------------------
 
   [[nodiscard]] std::uint64_t identity() const override { return below_->identity(); }
+  [[nodiscard]] std::uint32_t expected() const override { return expected_; }
   [[nodiscard]] std::uint64_t round() const override { return below_->round(); }
   [[nodiscard]] std::uint64_t parent() const override { return below_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return record_.state; }
   [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
-  [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return below_->budget_used(); }
   void leave() override { below_->leave(); }
 
   /// What the others hold alike is not what the context would share.
-  CAUSEWAY_INLINE result<void> open(shared_state, thread_pool& pool) override;
+  result<void> open(shared_state, thread_pool& pool) override;
 
   /// Of replicas that take steps of their own: an attempt of the membership is all that lies between two exchanges.
   [[nodiscard]] bool exchanges_at_once() const override { return true; }
   [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
-  CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t, std::uint64_t) override;
-  CAUSEWAY_INLINE result<void> exchanged(std::span<const float> mean) override;
+  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  result<void> exchanged(std::span<const float> mean) override;
 
-  CAUSEWAY_INLINE result<verdict> decide(const result<void>& outcome, bool) override;
+  result<verdict> decide(const result<void>& outcome, bool) override;
 
   // ---- for the pipelines ----------------------------------------------------------------------------------------------
 
   [[nodiscard]] const parallel::step_record& record() const override { return record_; }
 
-  CAUSEWAY_INLINE result<parallel::step_attempt> begin_attempt() override;
+  result<parallel::step_attempt> begin_attempt() override;
 
-  CAUSEWAY_INLINE result<void> propose(const parallel::step_record& next) override;
+  result<void> propose(const parallel::step_record& next) override;
 
-  CAUSEWAY_INLINE result<void> failed(const error& why) override;
+  result<void> failed(const error& why) override;
 
   void finished_by_others() override { finished_by_others_ = true; }
   void begin_exchange_again() override { again_ = true; }
   void exchange_by(parallel::exchange_hooks rounds) override { rounds_ = std::move(rounds); }
+  void expects(std::uint32_t holders) override { expected_ = holders; }
   [[nodiscard]] const parallel::exchange_state& state() const override { return state_; }
 
  private:
@@ -24783,6 +25008,7 @@ class pipeline_group final : public elastic_group, public parallel::step_group {
   net::any_transport exchange_{};  // what the communication policy began with it may outlive the pipelines
   parallel::exchange_hooks rounds_;
   parallel::exchange_state state_;
+  std::uint32_t expected_ = 1;
   bool finished_by_others_ = false;
   bool again_ = false;  // the exchange, in the attempt under way
 };
@@ -24800,15 +25026,16 @@ class pipeline_group final : public elastic_group, public parallel::step_group {
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_DECL pipeline_group::pipeline_group(std::shared_ptr<elastic_group> below) : below_{std::move(below)} {}
+CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<elastic_group> below)
+    : below_{std::move(below)} {}
 
-CAUSEWAY_INLINE pipeline_group::~pipeline_group() { below_->close(below_.use_count() > 1); }
+CAUSEWAY_LAZY basic_pipeline_group<Whole>::~basic_pipeline_group() { below_->close(below_.use_count() > 1); }
 
-CAUSEWAY_INLINE std::vector<std::uint64_t> pipeline_group::draw(std::uint64_t skipped, std::uint64_t count) {
+CAUSEWAY_LAZY std::vector<std::uint64_t> basic_pipeline_group<Whole>::draw(std::uint64_t skipped, std::uint64_t count) {
   return below_->draw(skipped, count);
 }
 
-CAUSEWAY_INLINE result<void> pipeline_group::open(shared_state state, thread_pool& pool) {
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state, thread_pool& pool) {
   if (state.divide) {
     auto of_blocks = state.memory ? state.memory() : std::vector<std::span<std::byte>>{};
     for (const parameter_row& row : state.rows()) {
@@ -24829,7 +25056,7 @@ CAUSEWAY_INLINE result<void> pipeline_group::open(shared_state state, thread_poo
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }
 
-CAUSEWAY_INLINE result<round_entry> pipeline_group::enter(std::uint64_t, std::uint64_t) {
+CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64_t, std::uint64_t) {
   round_entry e{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
   if (!rounds_.enter) return e;
@@ -24839,6 +25066,7 @@ CAUSEWAY_INLINE result<round_entry> pipeline_group::enter(std::uint64_t, std::ui
     e.result_at = net::peer_index{0};
     e.result = with.known;
     e.result_kept = with.kept;
+    e.share = 1.0 / expected_;
   }
   e.last = run_ends();
   if (with.attempt.transport == nullptr) return e;
@@ -24852,11 +25080,11 @@ CAUSEWAY_INLINE result<round_entry> pipeline_group::enter(std::uint64_t, std::ui
   return e;
 }
 
-CAUSEWAY_INLINE result<void> pipeline_group::exchanged(std::span<const float> mean) {
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::exchanged(std::span<const float> mean) {
   return rounds_.exchanged ? rounds_.exchanged(mean) : result<void>{};
 }
 
-CAUSEWAY_INLINE result<verdict> pipeline_group::decide(const result<void>& outcome, bool) {
+CAUSEWAY_LAZY result<verdict> basic_pipeline_group<Whole>::decide(const result<void>& outcome, bool) {
   if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
   if (outcome) return verdict::commit;                                    // `propose` came before
   if (std::exchange(again_, false)) return verdict::retry;
@@ -24864,12 +25092,12 @@ CAUSEWAY_INLINE result<verdict> pipeline_group::decide(const result<void>& outco
   return verdict::retry;  // what became of it, the pipelines see in the record
 }
 
-CAUSEWAY_INLINE result<parallel::step_attempt> pipeline_group::begin_attempt() {
+CAUSEWAY_LAZY result<parallel::step_attempt> basic_pipeline_group<Whole>::begin_attempt() {
   CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1, 0));
   return parallel::step_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
 }
 
-CAUSEWAY_INLINE result<void> pipeline_group::propose(const parallel::step_record& next) {
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::propose(const parallel::step_record& next) {
   CAUSEWAY_TRY(below_->exchanged({}));
   record_ = next;
   CAUSEWAY_ASSIGN(const verdict judged, below_->decide({}, true));
@@ -24877,10 +25105,14 @@ CAUSEWAY_INLINE result<void> pipeline_group::propose(const parallel::step_record
   return fail(errc::cancelled, "step", "the others did not vote for it");
 }
 
-CAUSEWAY_INLINE result<void> pipeline_group::failed(const error& why) {
+CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::failed(const error& why) {
   CAUSEWAY_TRY(below_->decide(why, false));
   return {};
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_pipeline_group<void>;
+#endif
 
 }}  // namespace causeway::CAUSEWAY_ABI
 
@@ -26509,9 +26741,13 @@ struct swarm_options {
   std::uint32_t stage = 0;
   std::uint32_t stages = 1;
   std::int64_t micro_batches = 8;  ///< of a global batch; equal on all peers
-  /// Steps that the peers of a stage take on their own between exchanges, equal on all peers: parallel::local_swarm. 0:
-  /// their gradients are summed in every step: parallel::swarm.
+  /// Most steps that the peers of a stage take on their own between two exchanges, equal on all peers:
+  /// parallel::local_swarm. When the exchanges are, the communication policy says. 0: gradients are summed in every step:
+  /// parallel::swarm.
   std::uint32_t local_steps = 0;
+  /// Of the run, where peers take local steps: the last is followed by an exchange of everything, after which the peers of
+  /// a stage are alike. 0: not known.
+  std::uint64_t steps = 0;
   std::uint32_t window = 2;         ///< micro-batches under way, for each peer that serves
   std::vector<std::string> dial{};  ///< addresses of other peers; they tell of the rest
   duration heartbeat = std::chrono::seconds{1};
@@ -26558,8 +26794,6 @@ class swarm_computer {
   virtual void forget(std::uint32_t) {}
   /// An inner step on `scale` times the gradients, which are the sum over a part of the micro-batches.
   virtual result<void> take_step(float) { return {}; }
-  /// The gradients hold what this peer's parameters have moved since the last exchange; they move back.
-  virtual void forget_progress() {}
 };
 
 /// A token table that is the output layer too, as an end of the model holds it.
@@ -26582,6 +26816,8 @@ struct swarm_part_taken {
   std::vector<double> weights;               ///< of every peer's row
   std::optional<std::uint32_t> result_at{};  ///< with local steps: who has what an earlier attempt came to, which counts
   std::span<const float> result{};           ///< that, where this peer has it
+  /// With local steps: others have a part of what this peer has moved, which it gives up. It begins the round anew.
+  bool gives_up = false;
 };
 
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
@@ -26619,9 +26855,9 @@ class swarm_round {
   /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless it takes local steps,
   /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole.
   virtual result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// `sum` is the stage's, in the gradients unless peers take local steps; nobody has been told. What is on disk before
-  /// `all_summed` tells the other stages lets this one take the step, whoever is lost afterwards. `sum` must stay until
-  /// then.
+  /// `sum` is the stage's, in the gradients; where peers take local steps, all rows of the exchange, one after the other.
+  /// Nobody has been told. What is on disk before `all_summed` tells the other stages lets this one take the step, whoever
+  /// is lost afterwards. `sum` must stay until then.
   virtual result<swarm_sum> keep_sum(std::span<const float> sum) = 0;
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
@@ -26636,11 +26872,11 @@ class swarm_round {
   /// Micro-batches in this peer's gradient.
   [[nodiscard]] virtual std::uint64_t contributed() = 0;
 
-  /// With local steps, after `run`: this peer is through with the step, for which its contributions count. `round` computes
-  /// what is missing before the exchange, of all local steps since the last one; it must outlive the exchange.
+  /// With local steps, after `run`: this peer is through with the step, for which its contributions count. If an exchange
+  /// follows, `round` computes what is missing before it, of all steps since the last one; it must outlive the exchange.
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
-  /// The parameters are another committed state's now.
-  virtual void replaced() {}
+  /// With local steps: the one under way is the run's last.
+  [[nodiscard]] virtual bool run_ends() = 0;
   /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
   /// others are given it. It serves again with the next turn that it begins.
   virtual void throw_away() = 0;
@@ -26671,35 +26907,43 @@ class swarm_round {
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
+template <class Whole>
+class basic_swarm_group;
+using swarm_group = basic_swarm_group<void>;
+
 /// Threading: as elastic_group.
-class swarm_group final : public elastic_group {
+template <class Whole>
+class basic_swarm_group final : public elastic_group {
  public:
   /// `stage`: the membership of the peers that hold the same stage; a quota and a budget of 0 fit it, since samples are not
   /// handed out by it.
-  CAUSEWAY_DECL swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
+  basic_swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
   /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
   /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
-  CAUSEWAY_DECL swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
-                            io::any_storage disk, const std::string& folder);
+  basic_swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
+                    io::any_storage disk, const std::string& folder);
 
   [[nodiscard]] std::uint64_t identity() const override { return stage_->identity(); }
   [[nodiscard]] std::uint64_t round() const override { return stage_->round(); }
   [[nodiscard]] std::uint64_t parent() const override { return stage_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return stage_->state_hash(); }
   [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
-  [[nodiscard]] CAUSEWAY_INLINE std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
   void leave() override { stage_->leave(); }
   void close(bool stays) override { stage_->close(stays || stage_.use_count() > 1); }
   [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
+  [[nodiscard]] bool exchanges_at_once() const override { return steps_alone(); }
+  [[nodiscard]] bool run_ends() const override { return steps_alone() && swarm_->run_ends(); }
 
-  CAUSEWAY_INLINE result<void> open(shared_state state, thread_pool& pool) override;
+  result<void> open(shared_state state, thread_pool& pool) override;
 
-  CAUSEWAY_INLINE result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
 
-  CAUSEWAY_INLINE result<void> exchanged(std::span<const float> sum) override;
+  void received(std::span<const float> row) override;
+  result<void> exchanged(std::span<const float> sum) override;
 
-  CAUSEWAY_INLINE result<verdict> decide(const result<void>& outcome, bool candidate) override;
+  result<verdict> decide(const result<void>& outcome, bool candidate) override;
 
  private:
   // What a sum was made of, and where it leads from.
@@ -26709,33 +26953,37 @@ class swarm_group final : public elastic_group {
     std::uint64_t state = 0;
   };
 
-  CAUSEWAY_DECL result<verdict> judge(const result<void>& outcome, bool candidate);
+  result<verdict> judge(const result<void>& outcome, bool candidate);
 
   // This peer alone came to values that are not finite: its share goes to others, and it goes back to the committed state,
   // as if it had been started again. Where that does not help, all would come to the same.
-  CAUSEWAY_DECL result<verdict> mend(const error& why);
+  result<verdict> mend(const error& why);
+
+  // This peer gives up what it has of the round: it is at the committed state, as if it had been started again.
+  void begin_anew();
 
   // Of the shared parameters, which come first.
-  CAUSEWAY_DECL [[nodiscard]] bool is_sound() const;
+  [[nodiscard]] bool is_sound() const;
 
-  CAUSEWAY_DECL result<void> keep_sum(std::span<const float> sum);
+  result<void> keep_sum(std::span<const float> sum);
 
   // A sum on top of the state that this peer has is what it makes the next step with; of one before it others may ask.
   // Without one, or with one that is torn, the micro-batches are computed again, if they can be.
-  CAUSEWAY_DECL void recall_sums(std::size_t parameters);
+  void recall_sums(std::size_t parameters);
+  [[nodiscard]] bool steps_alone() const { return swarm_->options().local_steps > 0; }
   [[nodiscard]] std::uint64_t run_of_sums() const { return mix(swarm_->options().run, swarm_->options().stage); }
 
   // Everybody's holdings go to everybody: M bits each.
-  CAUSEWAY_DECL result<void> divide();
+  result<void> divide();
 
   // Peers of a stage may have heard of other stages at different moments; one word counts, so that they step alike. The
   // exchange's deadline does not hold here, since the other stages take the time that they take; but once this peer has
   // heard of all of them its mates have too, or soon will. Who is lost, or hangs for longer than that ever took, ends the
   // wait.
-  CAUSEWAY_DECL result<void> agree_on_norm(double squares);
-  CAUSEWAY_DECL result<void> exchange_norms(double squares, time_point deadline);
+  result<void> agree_on_norm(double squares);
+  result<void> exchange_norms(double squares, time_point deadline);
 
-  CAUSEWAY_DECL [[nodiscard]] net::message_id name(std::uint32_t part) const;
+  [[nodiscard]] net::message_id name(std::uint32_t part) const;
 
   static constexpr std::uint32_t most_spoilt = 3;
   static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 8) + 64;
@@ -26749,7 +26997,9 @@ class swarm_group final : public elastic_group {
   std::uint32_t spoilt_ = 0;                             // times in a row that this peer came to values that are not finite
   round_entry entry_;
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
+  std::vector<float> rows_;  // of the exchange entered last, where peers take local steps
   bool leaves_ = false;
+  bool gives_up_ = false;  // what this peer has of the round
   bool replaced_ = false;  // the shared state was, since the last `decide`
 };
 
@@ -26766,24 +27016,25 @@ class swarm_group final : public elastic_group {
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_DECL swarm_group::swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm)
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+                                                          std::shared_ptr<parallel::swarm_round> swarm)
     : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
 
-CAUSEWAY_DECL swarm_group::swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
-                                       io::any_storage disk, const std::string& folder)
-    : swarm_group{std::move(stage), std::move(swarm)} {
+CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elastic_group> stage,
+                                                          std::shared_ptr<parallel::swarm_round> swarm,
+                                                          io::any_storage disk, const std::string& folder)
+    : basic_swarm_group{std::move(stage), std::move(swarm)} {
   states_.emplace(disk, folder + "/rounds");
-  if (swarm_->options().local_steps == 0) sums_.emplace(std::move(disk), folder + "/sums");
+  if (!steps_alone()) sums_.emplace(std::move(disk), folder + "/sums");
 }
 
-CAUSEWAY_INLINE std::vector<std::uint64_t> swarm_group::draw(std::uint64_t skipped, std::uint64_t count) {
+CAUSEWAY_LAZY std::vector<std::uint64_t> basic_swarm_group<Whole>::draw(std::uint64_t skipped, std::uint64_t count) {
   return stage_->draw(skipped, count);
 }
 
-CAUSEWAY_INLINE result<void> swarm_group::open(shared_state state, thread_pool& pool) {
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, thread_pool& pool) {
   state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
     replaced_ = true;
-    swarm_->replaced();
     if (inner) inner({});
   };
   state.replay = nullptr;  // a stage's step depends on the other stages
@@ -26797,22 +27048,28 @@ CAUSEWAY_INLINE result<void> swarm_group::open(shared_state state, thread_pool& 
   return {};
 }
 
-CAUSEWAY_INLINE result<round_entry> swarm_group::enter(std::uint64_t, std::uint64_t) {
+CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t, std::uint64_t) {
   CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
   CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
   if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
+  rows_.clear();
+  entry_.last = run_ends();
   CAUSEWAY_TRY(divide());
   return entry_;
 }
 
-CAUSEWAY_INLINE result<void> swarm_group::exchanged(std::span<const float> sum) {
-  CAUSEWAY_TRY(keep_sum(sum));
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row) {
+  if (steps_alone()) rows_.insert(rows_.end(), row.begin(), row.end());
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
+  CAUSEWAY_TRY(keep_sum(steps_alone() ? std::span<const float>{rows_} : sum));
   CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
   CAUSEWAY_TRY(agree_on_norm(squares));
   return stage_->exchanged({});
 }
 
-CAUSEWAY_INLINE result<verdict> swarm_group::decide(const result<void>& outcome, bool candidate) {
+CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::decide(const result<void>& outcome, bool candidate) {
   if (!outcome && outcome.error().code == errc::non_finite) return mend(outcome.error());
   if (outcome && candidate && !is_sound()) {
     return mend(fail(errc::non_finite, "this peer", "its parameters are not finite after the step"));
@@ -26820,18 +27077,20 @@ CAUSEWAY_INLINE result<verdict> swarm_group::decide(const result<void>& outcome,
   return judge(outcome, candidate);
 }
 
-CAUSEWAY_DECL result<verdict> swarm_group::judge(const result<void>& outcome, bool candidate) {
+CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::judge(const result<void>& outcome, bool candidate) {
   CAUSEWAY_ASSIGN(const verdict judged, stage_->decide(outcome, candidate));
   if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
   if (judged == verdict::commit && outcome) spoilt_ = 0;
   // Gradients of a step that others have finished are worth nothing on top of it.
-  const bool adopted = std::exchange(replaced_, false);
-  if (!adopted && judged != verdict::commit) return judged;
-  swarm_->committed(adopted);
+  const bool adopted = std::exchange(replaced_, false), gives_up = std::exchange(gives_up_, false);
+  const bool holds_new_state = adopted || judged == verdict::commit;
+  if (!holds_new_state && !gives_up) return judged;
+  if (!holds_new_state) begin_anew();
+  if (holds_new_state) swarm_->committed(adopted);
   return verdict::commit;
 }
 
-CAUSEWAY_DECL result<verdict> swarm_group::mend(const error& why) {
+CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::mend(const error& why) {
   if (++spoilt_ > most_spoilt) {
     return fail(errc::non_finite, why.where,
                 why.message + ", " + std::to_string(most_spoilt) +
@@ -26843,9 +27102,7 @@ CAUSEWAY_DECL result<verdict> swarm_group::mend(const error& why) {
   if (judged == verdict::commit) return judged;  // the others' state is here
   if (!is_sound() && states_) (void)states_->load(stage_->round(), stage_->state_hash(), parts_);
   if (is_sound()) {
-    adopted_({});
-    replaced_ = false;
-    swarm_->committed(true);
+    begin_anew();
     return verdict::commit;
   }
   return fail(
@@ -26853,7 +27110,13 @@ CAUSEWAY_DECL result<verdict> swarm_group::mend(const error& why) {
       why.message + ", and the committed state is not on this peer's disk; start it again, and it takes the others'");
 }
 
-CAUSEWAY_DECL bool swarm_group::is_sound() const {
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::begin_anew() {
+  adopted_({});
+  replaced_ = false;
+  swarm_->committed(true);
+}
+
+CAUSEWAY_LAZY bool basic_swarm_group<Whole>::is_sound() const {
   const auto floats = parts_.empty() ? std::span<const std::byte>{} : std::span<const std::byte>{parts_.front()};
   for (std::size_t at = 0; at + sizeof(float) <= floats.size(); at += sizeof(float)) {
     float v = 0;
@@ -26863,7 +27126,7 @@ CAUSEWAY_DECL bool swarm_group::is_sound() const {
   return true;
 }
 
-CAUSEWAY_DECL result<void> swarm_group::keep_sum(std::span<const float> values) {
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::keep_sum(std::span<const float> values) {
   CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum(values));
   if (!sums_) return {};
   kept_sum head{sum.step, sum.squares, stage_->state_hash()};
@@ -26871,7 +27134,7 @@ CAUSEWAY_DECL result<void> swarm_group::keep_sum(std::span<const float> values) 
   return sums_->save(run_of_sums(), sum.step, run_of_sums(), parts);
 }
 
-CAUSEWAY_DECL void swarm_group::recall_sums(std::size_t parameters) {
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums(std::size_t parameters) {
   if (!sums_) return;
   const auto steps = sums_->rounds();
   if (!steps) return;
@@ -26886,7 +27149,7 @@ CAUSEWAY_DECL void swarm_group::recall_sums(std::size_t parameters) {
   }
 }
 
-CAUSEWAY_DECL result<void> swarm_group::divide() {
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
   const parallel::swarm_holding mine = swarm_->holding();
   const auto bytes = parallel::encode(mine);
   const std::size_t peers = entry_.transport->size();
@@ -26906,6 +27169,9 @@ CAUSEWAY_DECL result<void> swarm_group::divide() {
   }
   const net::peer_index self = entry_.transport->self();
   CAUSEWAY_ASSIGN(parallel::swarm_part_taken part, swarm_->take_part(holdings, self));
+  gives_up_ = part.gives_up;
+  if (gives_up_)
+    return fail(errc::cancelled, "this peer", "others have a part of what it has moved; it begins the round anew");
   entry_.share = part.weights[self];
   entry_.shares = std::move(part.weights);
   entry_.result_at = part.result_at;
@@ -26913,7 +27179,7 @@ CAUSEWAY_DECL result<void> swarm_group::divide() {
   return {};
 }
 
-CAUSEWAY_DECL result<void> swarm_group::agree_on_norm(double squares) {
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::agree_on_norm(double squares) {
   const time_point begin = swarm_->now();
   auto outcome = exchange_norms(squares, norm_times_.deadline(begin));
   if (outcome) norm_times_.observe(swarm_->now() - begin);
@@ -26921,7 +27187,7 @@ CAUSEWAY_DECL result<void> swarm_group::agree_on_norm(double squares) {
   return outcome;
 }
 
-CAUSEWAY_DECL result<void> swarm_group::exchange_norms(double squares, time_point deadline) {
+CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchange_norms(double squares, time_point deadline) {
   std::vector<double> all(entry_.transport->size(), squares);
   if (all.size() > 1) {
     CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{&squares, 1}),
@@ -26932,9 +27198,13 @@ CAUSEWAY_DECL result<void> swarm_group::exchange_norms(double squares, time_poin
   return {};
 }
 
-CAUSEWAY_DECL net::message_id swarm_group::name(std::uint32_t part) const {
+CAUSEWAY_LAZY net::message_id basic_swarm_group<Whole>::name(std::uint32_t part) const {
   return {.channel = collective::channels::state + part, .step = entry_.round, .parent = entry_.parent};
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_swarm_group<void>;
+#endif
 
 }}  // namespace causeway::CAUSEWAY_ABI
 
@@ -28104,8 +28374,8 @@ struct compatible {
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it; "
-                "what is exchanged must be made after that, of all they have moved. Use comm::periodic, or comm::rounds of "
-                "pseudo-gradients of all peers, whole and blocking. docs/reference/rules.md#c6");
+                "what is exchanged must be made after that. Use comm::periodic, or comm::rounds among all peers, blocking: "
+                "of whole pseudo-gradients, or of parameters. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters of all peers, whole or in "

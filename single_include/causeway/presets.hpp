@@ -46,7 +46,9 @@
 // object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>). As part
 // of the headers they are templates without parameters, so that a compiler instantiates what a body needs only where it is
 // called. CAUSEWAY_INLINE is for those that cannot be templates: virtual functions, destructors, copies, and what is passed
-// as a pointer.
+// as a pointer. A class whose virtual functions reach far is a template itself, basic_NAME<Whole> with NAME for
+// basic_NAME<void>: its bodies say CAUSEWAY_LAZY, and only who makes an object instantiates them.
+#define CAUSEWAY_LAZY template <class Whole>
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
 #define CAUSEWAY_INLINE
@@ -11345,7 +11347,7 @@ struct comm_traits {
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool prepares_anew = false;   ///< what a round exchanges is made of all parameters, anew at every attempt, and is one row
+  bool prepares_anew = false;   ///< what all peers exchange in a round is made when it is due, anew at every attempt
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
@@ -12267,22 +12269,23 @@ constexpr bool elastic(round_mix m) {
   return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
 }
 
-/// Whether a row is made of the live parameters at every attempt, of all of them, for all peers: what a peer of a swarm
-/// steps on when the exchange is due is in it then. Fragments' rows hold steps from before the last exchange, which could
-/// not be computed again.
+/// Whether rows are made of the live values at every attempt, for all peers: what a peer of a swarm steps on when the
+/// exchange is due is in them then. The context's mean has no memory of several rows.
 constexpr bool prepares_anew(round_mix m) {
-  return m.anchored && m.single && m.everybody && m.waits_at_once && !m.sends_anchor && elastic(m);
+  const bool rows = m.single || (!m.anchored && m.by_block && !m.by_context);
+  return elastic(m) && m.everybody && !m.before_inner_step && m.waits_at_once && rows;
 }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these, in fragments of whole blocks, which are the same ones for all stages. A residual is of the rows that a peer sent,
 /// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
-/// the live parameters. Factors that an exchange remembers are those of a stage: they are forgotten where its holders have
-/// not the same, which gradients can do in any step. The context's mean has no memory of several rows.
+/// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
+/// forgotten where its holders have not the same, which gradients can do in any step. The context's mean has no memory of
+/// several rows.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || !m.everybody || m.waits_a_round) return false;
+  if (!elastic(m)) return false;
   if (m.before_inner_step) return m.single && m.waits_at_once && m.bit_parity && !m.accumulates;
-  const bool stays = m.waits_at_once || !m.residual_in_parameters;
+  const bool stays = m.waits_at_once || m.waits_a_round || !m.residual_in_parameters;
   return !keeps_factors && m.by_block && stays && (m.single || !m.by_context);
 }
 
@@ -12515,6 +12518,7 @@ class block_rows {
     s.residual.clear();
     s.next_residual.clear();
     s.pending = s.begun = false;
+    if constexpr (Core::merge_rule_type::own_is_fresh) core_.rows.own().forget();
     if constexpr (!Core::keeps_factors && Core::recipe_type::traits.stateful) s.exchange.emplace(core_.recipe.make(s.part));
   }
 
@@ -12817,12 +12821,23 @@ class own_part {
     s.own_outer->reset(static_cast<std::int64_t>(anchor.size()));
     s.own_late.assign(anchor.size(), 0.0F);
   }
+  /// It begins anew with the next row.
+  void forget() noexcept {
+    own_.clear();
+    base_.clear();
+  }
   [[nodiscard]] bool is_there() const noexcept { return !own_.empty(); }
   /// What this peer's rows are relative to: the shared parameters and its own part.
   [[nodiscard]] source_vector<float>& base() noexcept { return base_; }
   /// The shared parameters were replaced.
   void follow(std::span<const float> shared) {
     for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
+  }
+  void serialize(auto& ar, State& s) {
+    ar(own_, base_);
+    if (!is_there()) return;
+    if (!s.own_outer) s.own_outer.emplace(s.outer);
+    ar(*s.own_outer);
   }
   void keep_in(const memory_source& memory) {
     move_to(memory, own_);
@@ -12915,8 +12930,9 @@ class round_rows {
     }
     ctx.parameters_changed();
   }
-  /// See comm/own_part.hpp.
-  void found_own(state& s) { own_.found(s, anchor_); }
+  [[nodiscard]] own_part<state>& own() noexcept { return own_; }
+  /// What rows are relative to.
+  [[nodiscard]] source_vector<float>& base() noexcept { return own_.is_there() ? own_.base() : anchor_; }
   /// Before `apply`: means ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s) { return note_mean(ctx, s, means_[s.tensor]); }
   /// After `apply`, where other policies are applied to the live parameters, too: alike ← what all hold alike of these now.
@@ -12965,13 +12981,16 @@ class round_rows {
 
   /// input ← what this peer has to say.
   result<void> compose(auto& ctx, state& s) {
+    if constexpr (merge_rule_type::own_is_fresh) {
+      if (ctx.elastic() && !own_.is_there()) own_.found(s, anchor_);
+    }
     s.input.resize(s.size() * (content_type::with_anchor ? 2 : 1));
     const auto row = std::span{s.input}.first(s.size());
     const auto rows = ctx.rows();
     if constexpr (content_type::sums_updates) {
       CAUSEWAY_TRY(rows.gather(s.cut->ranges, updates_, row));
     } else if constexpr (content_type::anchored) {
-      CAUSEWAY_TRY(rows.gather(s.cut->ranges, own_.is_there() ? own_.base() : anchor_, row));
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, base(), row));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       CAUSEWAY_TRY(rows.add(row, -1.0F, local));
     } else {
@@ -13089,7 +13108,7 @@ class round_rows {
   result<void> replace(auto& ctx, state& s) {
     if (participation_type::keeps_local && !s.terms.contributes) return {};
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    if (s.counts.empty() || s.terms.members.size() == 1) {
+    if (s.counts.empty()) {
       CAUSEWAY_TRY(apply_mean(ctx.rows(), s, local));
     } else {
       const auto applied = room(moved_, local.size());
@@ -13170,8 +13189,7 @@ class round_rows {
   /// A fragment of `all` ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s, std::span<float> all) {
     CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, all, local_));
-    const bool alone = s.terms.members.size() == 1;
-    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row) : take_over(ctx.rows(), kept, s.row, s.counts));
+    CAUSEWAY_TRY(s.counts.empty() ? ctx.rows().copy(kept, s.row) : take_over(ctx.rows(), kept, s.row, s.counts));
     return put_back(ctx, s, kept, all);
   }
   result<void> take_out(auto& ctx, state& s) {
@@ -13350,12 +13368,11 @@ struct round_state {
   result<void> begin(Context& ctx, bool wants_residual, bool wants_counts) {
     begun = turned = false;
     row.resize(input.size());
-    if (!axis::by_context<Recipe> && ctx.result_is_known()) return begin_at_result(ctx);
+    if (!axis::by_context<Recipe> && ctx.result_is_known()) return begin_at_result(ctx, wants_counts);
     CAUSEWAY_TRY(ctx.rows().copy(row, input));
     next_residual.resize(wants_residual ? row.size() : 0);
     CAUSEWAY_TRY(ctx.rows().zero(next_residual));
-    counts.resize(wants_counts ? row.size() : 0);
-    CAUSEWAY_TRY(ctx.rows().zero(counts));
+    counts.assign(wants_counts ? row.size() : 0, talks() ? 0.0F : 1.0F);
     if constexpr (!axis::by_context<Recipe>) {
       if (talks()) {
         open_group(ctx);
@@ -13396,7 +13413,7 @@ struct round_state {
       } else if constexpr (requires { exchange->alone(exchange_row(), message_context(ctx)); }) {
         if (!known && !row.empty()) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
       }
-      return failing(ctx, ctx.left_exchange(row));
+      return failing(ctx, ctx.left_exchange(row, counts));
     }
   }
 
@@ -13406,8 +13423,10 @@ struct round_state {
 
   // Who knew the result left out of its row what it left out then; who did not put nothing in.
   template <class Context>
-  result<void> begin_at_result(Context& ctx) {
-    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row)));
+  result<void> begin_at_result(Context& ctx, bool wants_counts) {
+    counts.resize(wants_counts ? row.size() : 0);
+    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row, 2 * terms.part)));
+    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(counts, 2 * terms.part + 1)));
     begun = true;
     if (ctx.knows_result() || next_residual.empty()) return {};
     return residual.empty() ? ctx.rows().zero(next_residual) : ctx.rows().copy(next_residual, residual);
@@ -13613,7 +13632,8 @@ struct round_core {
     if constexpr (content_type::anchored) rows.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
     if constexpr (content_type::sums_updates) rows.updates().assign(rows.anchor().size(), 0.0F);
     if constexpr (keeps_means) {
-      if (ctx.elastic()) rows.found_means(ctx);
+      const bool of_anchor = content_type::anchored && ctx.exchanges_at_once();  // which a block takes along
+      if (ctx.elastic() && !of_anchor) rows.found_means(ctx);
     }
     for (std::size_t i = 0; i < states.size(); ++i) {
       states[i].tensor = i / cuts.size();
@@ -13804,6 +13824,67 @@ struct round_core {
 
 #endif  // CAUSEWAY_COMM_ROUND_CORE_HPP
 
+// ---- causeway/comm/late_rows.hpp ----
+#ifndef CAUSEWAY_COMM_LATE_ROWS_HPP
+#define CAUSEWAY_COMM_LATE_ROWS_HPP
+
+// Rows of comm::rounds whose results are applied a round later, where peers come and go. A row is made when the result of
+// the one before is applied, the first one of a run a round before its own is.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy, whose `Core` is given to each call.
+template <class Core>
+struct late_rows {
+  using state = typename Core::state;
+
+  /// Whether the first row of a run is to be made after `step`.
+  [[nodiscard]] static bool is_first(const Core& c, const state& s, std::uint64_t step) {
+    return !s.pending && c.outer_steps == 0 && step + c.period(s) >= s.due_at;
+  }
+
+  /// Applies what `came`, and makes the rows of the next turn.
+  static result<void> make(auto& ctx, Core& c, const auto& due, bool came) {
+    for (state* s : due) {
+      if (came) CAUSEWAY_TRY(c.rows.keep_late(ctx, *s));
+      if (came) c.close(ctx, *s);
+      s->arrived = came;
+      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
+      CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
+      s->pending = s->since > 0;  // who made no step for it has nothing to keep
+      s->waited = 0;
+      s->restart();
+    }
+    if (due.front()->pending) {
+      ctx.contribution().close();
+    } else {
+      ctx.contribution().open();
+    }
+    return {};
+  }
+
+  /// What was moved since a row was made goes along with it, in the run's last exchange, which may be begun several times.
+  static result<void> take_progress_along(auto& ctx, Core& c, const auto& due) {
+    for (state* s : due) {
+      if (!s->pending) continue;
+      if constexpr (Core::rows_type::keeps_in_parameters) {
+        CAUSEWAY_TRY(c.rows.compose(ctx, *s));  // the live parameters still have all of it
+      } else if constexpr (Core::content_type::anchored) {
+        const auto live = ctx.parameters();
+        CAUSEWAY_TRY(ctx.rows().blend(live, -1.0F, c.rows.base(), 1.0F));
+        CAUSEWAY_TRY(ctx.rows().add(s->input, 1.0F, live));
+        CAUSEWAY_TRY(ctx.rows().copy(live, c.rows.base()));
+        ctx.parameters_changed();
+      }
+    }
+    return {};
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_LATE_ROWS_HPP
+
 // ---- causeway/comm/memory_as_it_was.hpp ----
 #ifndef CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
 #define CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
@@ -13935,6 +14016,7 @@ template <class Core>
 class round_turns {
   using state = typename Core::state;
   using due_list = std::vector<state*>;
+  using late = late_rows<Core>;
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool applies_late = Core::applies_late;
@@ -13961,7 +14043,6 @@ class round_turns {
   void found(Core& c) {
     for (state& s : c.states) {
       if (applies_late) s.due_at += c.period(s);
-      if constexpr (Core::merge_rule_type::own_is_fresh) c.rows.found_own(s);
     }
     choose_next(c);
   }
@@ -13991,6 +14072,7 @@ class round_turns {
   /// steps, rows that are made before their results are wanted wait until then.
   result<void> exchange(auto& ctx, Core& c) {
     due_list due = turn(c);
+    if (applies_late && ctx.exchanges_at_once() && ctx.run_ends()) CAUSEWAY_TRY(late::take_progress_along(ctx, c, due));
     if (!is_under_way(ctx, *due.front())) CAUSEWAY_TRY(send(ctx, c, due));
     if (ctx.is_last_exchange() && !keeps_means && due.size() < c.states.size()) {
       due_list later = due_between(c, due.front()->due_at + 1, never);
@@ -14026,8 +14108,16 @@ class round_turns {
   }
   [[nodiscard]] due_list all(Core& c) const { return due_between(c, 0, never); }
 
-  /// Makes the rows that wait, of what is due after `step`, or was before.
+  /// Makes the rows that wait, of what is due after `step`, or was before. Of results that are a round late that is the
+  /// first row of a run: the others are made when the turn before is applied.
   result<void> set_aside(auto& ctx, Core& c, std::uint64_t step) {
+    if constexpr (applies_late) {
+      const due_list due = turn(c);
+      if (!late::is_first(c, *due.front(), step)) return {};
+      if constexpr (Core::content_type::before_inner_step) ctx.skip_inner_step();
+      sent_in_ = 0;
+      return late::make(ctx, c, due, false);
+    }
     if constexpr (overlaps) {
       for (state& s : c.states) {
         if (s.pending || s.due_at > step) continue;
@@ -14103,11 +14193,18 @@ class round_turns {
       }
     }
     for (state* s : due) s->taken_out = false;
-    if constexpr (applies_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
-    if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.take(ctx, c, due));
+    if constexpr (applies_late) {
+      sent_in_ = 0;
+      CAUSEWAY_TRY(late::make(ctx, c, due, true));
+    }
+    if constexpr (Core::own_parameters) {
+      if (!ctx.exchanges_at_once()) CAUSEWAY_TRY(own_.take(ctx, c, due));
+    }
     for (state* s : due) {
       if (applies_late) continue;
-      if constexpr (keeps_means && !Core::own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      if constexpr (!Core::content_type::anchored && keeps_means) {
+        if (!Core::own_parameters || ctx.exchanges_at_once()) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      }
       CAUSEWAY_TRY(c.apply(ctx, *s));
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
@@ -14139,7 +14236,7 @@ class round_turns {
       s.arrived = false;
       s.residual.clear();  // of rows that are gone
       s.taken_out = false;
-      if constexpr (Core::merge_rule_type::own_is_fresh) c.rows.found_own(s);
+      if constexpr (Core::merge_rule_type::own_is_fresh) c.rows.own().forget();
     }
     sent_in_ = 0;
     ++adoptions_;
@@ -14152,7 +14249,9 @@ class round_turns {
       ctx.resume_at(c.at);
     }
     moved_from_ = committed_at_;
-    if constexpr (Core::own_parameters) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
+    if constexpr (Core::own_parameters) {
+      if (!ctx.exchanges_at_once()) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
+    }
   }
 
  private:
@@ -14187,41 +14286,14 @@ class round_turns {
     return s.pending && sent_in_ != 0 && sent_in_ == ctx.attempt();
   }
 
-  /// The way to a turn that is applied late: the first row of a run is made a round before, later ones when the turn before
-  /// is applied.
+  /// The way to a turn that is applied late.
   result<void> before_apply(auto& ctx, Core& c, due_list due) {
     const state& one = *due.front();
-    const bool first = c.outer_steps == 0 && c.at + c.period(one) >= one.due_at;
-    if (!one.pending && !first) return {};
-    if (!one.pending) {
-      if constexpr (Core::content_type::before_inner_step) ctx.skip_inner_step();
-      return make_rows(ctx, c, due, false);
-    }
+    if (!one.pending) return set_aside(ctx, c, c.at);
     if (!is_under_way(ctx, one)) return send(ctx, c, due);
     if (c.at + one.since < one.due_at) return {};
     for (state* s : due) {
       if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
-    return {};
-  }
-
-  /// Applies what `came`, and makes the rows of the next turn.
-  result<void> make_rows(auto& ctx, Core& c, const due_list& due, bool came) {
-    for (state* s : due) {
-      if (came) CAUSEWAY_TRY(c.rows.keep_late(ctx, *s));
-      if (came) c.close(ctx, *s);
-      s->arrived = came;
-      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
-      CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
-      s->pending = s->since > 0;  // who made no step for it has nothing to keep
-      s->waited = 0;
-      s->restart();
-    }
-    sent_in_ = 0;
-    if (due.front()->pending) {
-      ctx.contribution().close();
-    } else {
-      ctx.contribution().open();
     }
     return {};
   }
@@ -14241,7 +14313,7 @@ class round_turns {
   result<void> send(auto& ctx, Core& c, due_list& due) {
     for (;;) {
       const std::uint64_t adopted = adoptions_;
-      if (applies_late && !due.front()->pending) CAUSEWAY_TRY(make_rows(ctx, c, due, false));
+      if (applies_late && !due.front()->pending) CAUSEWAY_TRY(late::make(ctx, c, due, false));
       CAUSEWAY_TRY(prepare(ctx, c, due));
       if (adoptions_ == adopted) return launch(ctx, c, due);
       due = turn(c);
@@ -14262,7 +14334,7 @@ class round_turns {
   result<void> end_alike(auto& ctx, Core& c) {
     auto& mean = c.rows.updates();
     CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
-    CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
+    if (!c.rows.means().empty()) CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
     if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
     ended_ = 1;
     mean.clear();
@@ -14384,7 +14456,8 @@ class rounds : round_rules<Axes...> {
                                       .own_parameters = laws::own_parameters,
                                       .gathers_samples = accumulates,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
-  static constexpr std::uint32_t state_version = core_type::keeps_means && !content_type::anchored ? 4 : 3;
+  static constexpr std::uint32_t state_version =
+      merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4 : 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
   /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
@@ -14475,7 +14548,10 @@ class rounds : round_rules<Axes...> {
     std::uint64_t count = core_.states.size();
     ar(count);
     while (core_.states.size() < count) core_.add_state();
-    for (state& s : core_.states) s.serialize(ar);
+    for (state& s : core_.states) {
+      s.serialize(ar);
+      if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, s);
+    }
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at);
   }
 
@@ -14493,7 +14569,9 @@ class rounds : round_rules<Axes...> {
       counted_ = false;
     }
     if constexpr (accumulates) ctx.schedule_at(core_.states.front().number);
-    if constexpr (!content_type::before_inner_step && !laws::own_parameters) core_.rows.follow_shared(ctx, previous);
+    if constexpr (!content_type::before_inner_step) {
+      if (!laws::own_parameters || ctx.exchanges_at_once()) core_.rows.follow_shared(ctx, previous);
+    }
     ctx.parameters_changed();
   }
 
@@ -20684,6 +20762,8 @@ class step_group {
   virtual void begin_exchange_again() = 0;
   /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
   virtual void exchange_by(exchange_hooks rounds) = 0;
+  /// So many peers are expected to exchange with each other.
+  virtual void expects(std::uint32_t holders) = 0;
   /// Once the trainer has started.
   [[nodiscard]] virtual const exchange_state& state() const = 0;
 };
@@ -27951,275 +28031,6 @@ template void attention_backward(thread_pool&, scratch&, const attention_shape&,
 #endif  // CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 #endif
 
-// ---- causeway/kernels/cross_entropy.hpp ----
-#ifndef CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-#define CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-
-// The output layer and its loss in one: logits are made for a chunk of rows at a time, turned into their own gradient and
-// used at once, so that the [rows, V] matrix never exists.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-/// Memory for one chunk of logits. Every chunk reads the whole of w twice and reads and writes the whole of dw, so chunks
-/// must be long: with GPT-2's vocabulary a step takes 5 % longer at half of this.
-inline constexpr std::int64_t logits_bytes = std::int64_t{64} << 20U;
-
-/// Rows of a chunk: as many as `logits_bytes` allows, but at least 64, and all chunks nearly equal.
-constexpr std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t V) noexcept {
-  const std::int64_t most = std::max<std::int64_t>(64, logits_bytes / (4 * V));
-  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
-  const std::int64_t equal = (rows + chunks - 1) / chunks;
-  return std::min(std::max<std::int64_t>(1, rows), (equal + 7) / 8 * 8);
-}
-
-struct row_maximum_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
-    f32x16 top[2];
-    broadcast(top[0], -std::numeric_limits<float>::infinity());
-    top[1] = top[0];
-    std::int64_t i = 0;
-    for (; i + 2 * vector_lanes <= count; i += 2 * vector_lanes) {
-      f32x16 a, b;
-      load(a, x + i, whole{});
-      load(b, x + i + vector_lanes, whole{});
-      top[0] = a > top[0] ? a : top[0];
-      top[1] = b > top[1] ? b : top[1];
-    }
-    top[0] = top[0] > top[1] ? top[0] : top[1];
-    float best = top[0][0];
-    for (int lane = 1; lane < vector_lanes; ++lane) best = top[0][lane] > best ? top[0][lane] : best;
-    for (; i < count; ++i) best = x[i] > best ? x[i] : best;
-    return best;
-  }
-};
-
-/// x = e^(x - top); returns the sum. Sums of 512 in f32, those in f64.
-struct row_exponential_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static double run(float* x, std::int64_t count, float top) {
-    double sum = 0.0;
-    for (std::int64_t begin = 0; begin < count; begin += 512) {
-      const std::int64_t end = std::min(count, begin + 512);
-      f32x16 part{};
-      std::int64_t i = begin;
-      for (; i + vector_lanes <= end; i += vector_lanes) {
-        f32x16 v;
-        load(v, x + i, whole{});
-        v = v - top;
-        exponential(v);
-        store(x + i, v, whole{});
-        part += v;
-      }
-      sum += static_cast<double>(horizontal_sum(part));
-      if (i < end) sum += last(x + i, end - i, top);
-    }
-    return sum;
-  }
-
- private:
-  CAUSEWAY_ALWAYS_INLINE static double last(float* x, std::int64_t count, float top) {
-    f32x16 v;
-    load(v, x, tail{count});
-    v = v - top;
-    exponential(v);
-    store(x, v, tail{count});
-    double sum = 0.0;
-    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
-    return sum;
-  }
-};
-
-/// y = factor * x; y may be x.
-template <class Act>
-struct row_scale_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, Act* y, std::int64_t count, float factor) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      load(v, x + i, part);
-      v = v * factor;
-      store(y + i, v, part);
-    });
-  }
-};
-
-/// -log softmax(logits)[target]. Destroys the logits; `gradient`, when not null, receives scale * (softmax - onehot) and
-/// may be the logits themselves.
-template <class Act>
-double cross_entropy_row(float* logits, Act* gradient, std::int64_t V, std::int32_t target, float scale, simd_level level) {
-  if (target < 0) {
-    if (gradient != nullptr) std::fill(gradient, gradient + V, Act(0.0F));
-    return 0.0;
-  }
-  CAUSEWAY_EXPECT(target < V);
-  const auto chosen = static_cast<double>(logits[target]);
-  const float top = dispatch<row_maximum_kernel>(level, static_cast<const float*>(logits), V);
-  const double sum = dispatch<row_exponential_kernel>(level, logits, V, top);
-  if (gradient != nullptr) {
-    const double factor = static_cast<double>(scale) / sum;
-    const double at_target = static_cast<double>(logits[target]) * factor - static_cast<double>(scale);
-    dispatch<row_scale_kernel<Act>>(level, static_cast<const float*>(logits), gradient, V, static_cast<float>(factor));
-    gradient[target] = Act(static_cast<float>(at_target));
-  }
-  return std::log(sum) + static_cast<double>(top) - chosen;
-}
-
-/// One chunk's operands: `rows` rows of x, and the tiles for their logits and gradients.
-template <class Act>
-struct cross_entropy_chunk {
-  const Act* x;
-  const Act* w;
-  const std::int32_t* targets;
-  std::int64_t rows;
-  std::int64_t C;
-  std::int64_t V;
-  float* logits;
-  Act* gradient;  ///< null: only the loss
-  double* losses;
-};
-
-/// The loss of a chunk; leaves the gradient with respect to the logits in `gradient`.
-template <class Act, class G>
-double chunk_loss(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, float scale,
-                  simd_level level) {
-  gemm_args<Act, float> product;
-  product.transpose_b = true;
-  product.m = c.rows, product.n = c.V, product.k = c.C;
-  product.a = c.x, product.lda = c.C;
-  product.b = c.w, product.ldb = c.C;
-  product.c = c.logits, product.ldc = c.V;
-  gemm.multiply(pool, memory, product);
-  for_rows(pool, c.rows, c.V, [&](index_range part) {
-    for (std::int64_t r = part.begin; r < part.end; ++r) {
-      Act* gradient = c.gradient == nullptr ? nullptr : c.gradient + r * c.V;
-      c.losses[r] = cross_entropy_row(c.logits + r * c.V, gradient, c.V, c.targets[r], scale, level);
-    }
-  });
-  double sum = 0.0;
-  for (std::int64_t r = 0; r < c.rows; ++r) sum += c.losses[r];
-  return sum;
-}
-
-/// dx = gradient w (overwritten) and dw += gradientT x; either may be null.
-template <class Act, class G>
-void chunk_gradients(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, Act* dx, float* dw) {
-  if (dx != nullptr) {
-    gemm_args<Act, Act> product;
-    product.m = c.rows, product.n = c.C, product.k = c.V;
-    product.a = c.gradient, product.lda = c.V;
-    product.b = c.w, product.ldb = c.C;
-    product.c = dx, product.ldc = c.C;
-    gemm.multiply(pool, memory, product);
-  }
-  if (dw != nullptr) {
-    gemm_args<Act, float> product;
-    product.transpose_a = true, product.accumulate = true;
-    product.m = c.V, product.n = c.C, product.k = c.rows;
-    product.a = c.gradient, product.lda = c.V;
-    product.b = c.x, product.ldb = c.C;
-    product.c = dw, product.ldc = c.C;
-    gemm.multiply(pool, memory, product);
-  }
-}
-
-}  // namespace detail
-
-/// Sum over rows of -log softmax(x wT)[target]; rows with a negative target are ignored. x is [rows, C], w is [V, C].
-/// dx (overwritten) and dw (added to) receive the gradient of `grad_scale` times that sum; without both only the loss is
-/// computed. Row losses are added in f64, in the order of the rows. Working memory: 64 MiB of logits (at least 64 rows,
-/// at most all), half as much again for their gradient when Act is bf16.
-template <class Act, Gemm G>
-double cross_entropy(thread_pool& pool, scratch& memory, G& gemm, const Act* x, const Act* w, const std::int32_t* targets,
-                     std::int64_t rows, std::int64_t C, std::int64_t V, float grad_scale, Act* dx, float* dw,
-                     simd_level level = detect_simd_level()) {
-  const std::int64_t size = detail::rows_per_chunk(rows, V);
-  auto frame = memory.open();
-  float* logits = frame.template take<float>(static_cast<std::size_t>(size * V));
-  double* losses = frame.template take<double>(static_cast<std::size_t>(size));
-  Act* gradient = nullptr;
-  if (dx != nullptr || dw != nullptr) {
-    if constexpr (std::is_same_v<Act, float>) {
-      gradient = logits;
-    } else {
-      gradient = frame.template take<Act>(static_cast<std::size_t>(size * V));
-    }
-  }
-  double loss = 0.0;
-  for (std::int64_t begin = 0; begin < rows; begin += size) {
-    const detail::cross_entropy_chunk<Act> chunk{
-        x + begin * C, w, targets + begin, std::min(size, rows - begin), C, V, logits, gradient, losses};
-    loss += detail::chunk_loss(pool, memory, gemm, chunk, grad_scale, level);
-    detail::chunk_gradients(pool, memory, gemm, chunk, dx == nullptr ? nullptr : dx + begin * C, dw);
-  }
-  return loss;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_FAST_KERNEL((const float*, std::int64_t), row_maximum_kernel)
-CAUSEWAY_FAST_KERNEL((float*, std::int64_t, float), row_exponential_kernel)
-CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, float), row_scale_kernel<float>)
-CAUSEWAY_FAST_KERNEL((const float*, bf16*, std::int64_t, float), row_scale_kernel<bf16>)
-
-#endif  // CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-
-// ---- causeway/kernels/openmp_guard.hpp ----
-#ifndef CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-#define CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-
-// Keeps the OpenMP threads of a library that we call asleep: OpenMP asks each calling thread how many threads it may use,
-// so each thread of ours says one. Does nothing where no OpenMP is loaded.
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <dlfcn.h>
-#endif
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// The function of that name in what this program has loaded, or null. `F` is a function pointer type.
-template <class F>
-F loaded_function(const char* name) noexcept {
-#if defined(__unix__) || defined(__APPLE__)
-  return reinterpret_cast<F>(dlsym(RTLD_DEFAULT, name));
-#else
-  static_cast<void>(name);
-  return nullptr;
-#endif
-}
-
-/// Makes OpenMP use one thread for what this thread calls, until the end of the scope. Looked up at run time: a program
-/// that links oneDNN need not link OpenMP itself.
-class one_openmp_thread {
- public:
-  one_openmp_thread() noexcept : before_{functions().get != nullptr ? functions().get() : 1} { set(1); }
-  one_openmp_thread(const one_openmp_thread&) = delete;
-  one_openmp_thread& operator=(const one_openmp_thread&) = delete;
-  ~one_openmp_thread() { set(before_); }
-
- private:
-  struct api {
-    int (*get)();
-    void (*set)(int);
-  };
-  static const api& functions() noexcept {
-    static const api found{loaded_function<int (*)()>("omp_get_max_threads"),
-                           loaded_function<void (*)(int)>("omp_set_num_threads")};
-    return found;
-  }
-  static void set(int threads) noexcept {
-    if (functions().set != nullptr) functions().set(threads);
-  }
-
-  int before_;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-
 // ---- causeway/kernels/packed_gemm.hpp ----
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_HPP
@@ -28255,8 +28066,8 @@ class packed_gemm {
   [[nodiscard]] simd_level level() const {
     return asked_ ? *asked_ : product_level<In>();
   }
-  /// One line for a person, such as "packed gemm (avx512, avx512_bf16)".
-  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level<bf16>())} + ")"; }
+  /// One line for a person, with what the machine has, such as "packed gemm (avx512, avx512_bf16)".
+  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level())} + ")"; }
 
  private:
   template <class In, class Out>
@@ -28797,215 +28608,276 @@ template void packed_gemm::multiply(thread_pool&, scratch&, const gemm_args<bf16
 #endif  // CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
 #endif
 
-// ---- causeway/kernels/onednn_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
-#define CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
+// ---- causeway/kernels/bf16_kernels.hpp ----
+#ifndef CAUSEWAY_KERNELS_BF16_KERNELS_HPP
+#define CAUSEWAY_KERNELS_BF16_KERNELS_HPP
 
-// Matrix products by oneDNN, which compiles a kernel for each shape; kernels are kept. Empty unless causeway::onednn is
-// linked, which defines CAUSEWAY_HAS_ONEDNN. oneDNN brings a thread pool (OpenMP's), and two pools that spin share no
-// machine well: so each thread of ours runs a product of its own, for a part of C, and tells OpenMP to use one thread.
+// A processor's operations on bf16 activations, behind pointers that are set when a program first asks for bf16. So a
+// program that includes the headers and never does so doesn't compile them, a quarter of its time.
 
-#if defined(CAUSEWAY_HAS_ONEDNN)
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
-#include <oneapi/dnnl/dnnl.hpp>
+/// The functions of this folder that have these names, with `Act` bf16; see there.
+struct bf16_kernels {
+  using size = std::int64_t;
 
-#include <unordered_map>
+  void (*multiply)(packed_gemm&, thread_pool&, scratch&, const gemm_args<bf16, bf16>&);
+  void (*multiply_to_f32)(packed_gemm&, thread_pool&, scratch&, const gemm_args<bf16, float>&);
+  void (*add)(thread_pool&, bf16* y, const bf16* a, const bf16* b, size count);
+  void (*layer_norm_forward)(thread_pool&, const float* x, const float* gain, const float* bias, bf16* y, float* mean,
+                             float* rstd, size rows, size columns, float epsilon);
+  void (*layer_norm_backward)(thread_pool&, scratch&, const float* x, const float* gain, const float* mean,
+                              const float* rstd, const bf16* dy, float* dx, bool accumulate, float* dgain, float* dbias,
+                              size rows, size columns);
+  void (*rms_norm_forward)(thread_pool&, const float* x, const float* gain, bf16* y, float* rstd, size rows, size columns,
+                           float epsilon);
+  void (*rms_norm_backward)(thread_pool&, scratch&, const float* x, const float* gain, const float* rstd, const bf16* dy,
+                            float* dx, bool accumulate, float* dgain, size rows, size columns);
+  void (*gelu_forward)(thread_pool&, const bf16* x, bf16* y, size count);
+  void (*gelu_backward)(thread_pool&, const bf16* x, const bf16* dy, bf16* dx, size count);
+  void (*swiglu_forward)(thread_pool&, const bf16* gate_up, bf16* y, size rows, size hidden);
+  void (*swiglu_backward)(thread_pool&, const bf16* gate_up, const bf16* dy, bf16* dgate_up, size rows, size hidden);
+  void (*bias_gradient)(thread_pool&, scratch&, const bf16* dy, float* dbias, size rows, size columns);
+  void (*dropout_apply)(thread_pool&, bf16* x, size count, float rate, std::uint64_t seed, std::uint64_t stream);
+  void (*rotary_apply)(thread_pool&, const rotary_table&, bf16* qkv, size batch, size T, size row_stride, size heads,
+                       size head_size, bool inverse);
+  void (*attention_forward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
+                            bf16* o, float* logsumexp);
+  void (*attention_backward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
+                             const bf16* o, const bf16* d_o, const float* logsumexp, bf16* dq, bf16* dk, bf16* dv);
+  double (*cross_entropy)(packed_gemm&, thread_pool&, scratch&, const bf16* x, const bf16* w, const std::int32_t* targets,
+                          size rows, size C, size V, float grad_scale, bf16* dx, float* dw);
+};
+
+namespace detail {
+inline std::atomic<const bf16_kernels*> bf16_table{nullptr};
+}  // namespace detail
+
+/// From now on backends of this process compute in bf16. Asking a model for nn::precision::bf16 calls it; a model of one's
+/// own with bf16 activations calls it before its first pass. Thread-safe, and nothing the second time.
+CAUSEWAY_DECL void use_bf16();
+
+/// What use_bf16 has set. Before that it ends the process with a message that names the remedy.
+CAUSEWAY_DECL const bf16_kernels& bf16_in_use();
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_BF16_KERNELS_HPP
+
+// ---- causeway/kernels/cross_entropy.hpp ----
+#ifndef CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
+#define CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
+
+// The output layer and its loss in one: logits are made for a chunk of rows at a time, turned into their own gradient and
+// used at once, so that the [rows, V] matrix never exists.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 namespace detail {
 
-/// All that a compiled product depends on.
-struct onednn_key {
-  std::array<std::int64_t, 7> sizes;  ///< m, n, k, lda, ldb, ldc, ld_residual
-  bool transpose_a, transpose_b, half_in, half_out, accumulate, bias, residual, gelu;
-  unsigned thread;  ///< each thread has memory objects of its own
-  friend auto operator<=>(const onednn_key&, const onednn_key&) = default;
+/// Memory for one chunk of logits. Every chunk reads the whole of w twice and reads and writes the whole of dw, so chunks
+/// must be long: with GPT-2's vocabulary a step takes 5 % longer at half of this.
+inline constexpr std::int64_t logits_bytes = std::int64_t{64} << 20U;
+
+/// Rows of a chunk: as many as `logits_bytes` allows, but at least 64, and all chunks nearly equal.
+constexpr std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t V) noexcept {
+  const std::int64_t most = std::max<std::int64_t>(64, logits_bytes / (4 * V));
+  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
+  const std::int64_t equal = (rows + chunks - 1) / chunks;
+  return std::min(std::max<std::int64_t>(1, rows), (equal + 7) / 8 * 8);
+}
+
+struct row_maximum_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
+    f32x16 top[2];
+    broadcast(top[0], -std::numeric_limits<float>::infinity());
+    top[1] = top[0];
+    std::int64_t i = 0;
+    for (; i + 2 * vector_lanes <= count; i += 2 * vector_lanes) {
+      f32x16 a, b;
+      load(a, x + i, whole{});
+      load(b, x + i + vector_lanes, whole{});
+      top[0] = a > top[0] ? a : top[0];
+      top[1] = b > top[1] ? b : top[1];
+    }
+    top[0] = top[0] > top[1] ? top[0] : top[1];
+    float best = top[0][0];
+    for (int lane = 1; lane < vector_lanes; ++lane) best = top[0][lane] > best ? top[0][lane] : best;
+    for (; i < count; ++i) best = x[i] > best ? x[i] : best;
+    return best;
+  }
 };
 
-/// A compiled product and the memory objects that it reads and writes through.
-struct onednn_product {
-  dnnl::matmul primitive;
-  std::unordered_map<int, dnnl::memory> arguments;
-  std::size_t scratch_bytes = 0;
+/// x = e^(x - top); returns the sum. Sums of 512 in f32, those in f64.
+struct row_exponential_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static double run(float* x, std::int64_t count, float top) {
+    double sum = 0.0;
+    for (std::int64_t begin = 0; begin < count; begin += 512) {
+      const std::int64_t end = std::min(count, begin + 512);
+      f32x16 part{};
+      std::int64_t i = begin;
+      for (; i + vector_lanes <= end; i += vector_lanes) {
+        f32x16 v;
+        load(v, x + i, whole{});
+        v = v - top;
+        exponential(v);
+        store(x + i, v, whole{});
+        part += v;
+      }
+      sum += static_cast<double>(horizontal_sum(part));
+      if (i < end) sum += last(x + i, end - i, top);
+    }
+    return sum;
+  }
+
+ private:
+  CAUSEWAY_ALWAYS_INLINE static double last(float* x, std::int64_t count, float top) {
+    f32x16 v;
+    load(v, x, tail{count});
+    v = v - top;
+    exponential(v);
+    store(x, v, tail{count});
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
+    return sum;
+  }
 };
 
-template <class T>
-inline constexpr auto onednn_type = std::is_same_v<T, bf16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+/// y = factor * x; y may be x.
+template <class Act>
+struct row_scale_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, Act* y, std::int64_t count, float factor) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      load(v, x + i, part);
+      v = v * factor;
+      store(y + i, v, part);
+    });
+  }
+};
 
-inline dnnl::memory::desc onednn_matrix(std::int64_t rows, std::int64_t columns, std::int64_t ld, bool transposed,
-                                        dnnl::memory::data_type type) {
-  return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
+/// -log softmax(logits)[target]. Destroys the logits; `gradient`, when not null, receives scale * (softmax - onehot) and
+/// may be the logits themselves.
+template <class Act>
+double cross_entropy_row(float* logits, Act* gradient, std::int64_t V, std::int32_t target, float scale, simd_level level) {
+  if (target < 0) {
+    if (gradient != nullptr) std::fill(gradient, gradient + V, Act(0.0F));
+    return 0.0;
+  }
+  CAUSEWAY_EXPECT(target < V);
+  const auto chosen = static_cast<double>(logits[target]);
+  const float top = dispatch<row_maximum_kernel>(level, static_cast<const float*>(logits), V);
+  const double sum = dispatch<row_exponential_kernel>(level, logits, V, top);
+  if (gradient != nullptr) {
+    const double factor = static_cast<double>(scale) / sum;
+    const double at_target = static_cast<double>(logits[target]) * factor - static_cast<double>(scale);
+    dispatch<row_scale_kernel<Act>>(level, static_cast<const float*>(logits), gradient, V, static_cast<float>(factor));
+    gradient[target] = Act(static_cast<float>(at_target));
+  }
+  return std::log(sum) + static_cast<double>(top) - chosen;
+}
+
+/// One chunk's operands: `rows` rows of x, and the tiles for their logits and gradients.
+template <class Act>
+struct cross_entropy_chunk {
+  const Act* x;
+  const Act* w;
+  const std::int32_t* targets;
+  std::int64_t rows;
+  std::int64_t C;
+  std::int64_t V;
+  float* logits;
+  Act* gradient;  ///< null: only the loss
+  double* losses;
+};
+
+/// The loss of a chunk; leaves the gradient with respect to the logits in `gradient`.
+template <class Act, class G>
+double chunk_loss(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, float scale,
+                  simd_level level) {
+  gemm_args<Act, float> product;
+  product.transpose_b = true;
+  product.m = c.rows, product.n = c.V, product.k = c.C;
+  product.a = c.x, product.lda = c.C;
+  product.b = c.w, product.ldb = c.C;
+  product.c = c.logits, product.ldc = c.V;
+  gemm.multiply(pool, memory, product);
+  for_rows(pool, c.rows, c.V, [&](index_range part) {
+    for (std::int64_t r = part.begin; r < part.end; ++r) {
+      Act* gradient = c.gradient == nullptr ? nullptr : c.gradient + r * c.V;
+      c.losses[r] = cross_entropy_row(c.logits + r * c.V, gradient, c.V, c.targets[r], scale, level);
+    }
+  });
+  double sum = 0.0;
+  for (std::int64_t r = 0; r < c.rows; ++r) sum += c.losses[r];
+  return sum;
+}
+
+/// dx = gradient w (overwritten) and dw += gradientT x; either may be null.
+template <class Act, class G>
+void chunk_gradients(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, Act* dx, float* dw) {
+  if (dx != nullptr) {
+    gemm_args<Act, Act> product;
+    product.m = c.rows, product.n = c.C, product.k = c.V;
+    product.a = c.gradient, product.lda = c.V;
+    product.b = c.w, product.ldb = c.C;
+    product.c = dx, product.ldc = c.C;
+    gemm.multiply(pool, memory, product);
+  }
+  if (dw != nullptr) {
+    gemm_args<Act, float> product;
+    product.transpose_a = true, product.accumulate = true;
+    product.m = c.V, product.n = c.C, product.k = c.rows;
+    product.a = c.gradient, product.lda = c.V;
+    product.b = c.x, product.ldb = c.C;
+    product.c = dw, product.ldc = c.C;
+    gemm.multiply(pool, memory, product);
+  }
 }
 
 }  // namespace detail
 
-/// oneDNN's product. One calling thread at a time. Throws dnnl::error where oneDNN cannot allocate. Without AVX-512, where
-/// oneDNN has no bf16 product, and for k = 0, packed_gemm does the work.
-class onednn_gemm {
- public:
-  static constexpr std::string_view name = "onednn";
-
-  template <class In, class Out>
-  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
-    gemm_args<In, Out> args = detail::checked(arguments);
-    if (args.m == 0 || args.n == 0) return;
-    // oneDNN has no second output, so a product whose pre-activation is kept is ours.
-    if (args.k == 0 || args.pre_activation != nullptr || (std::is_same_v<In, bf16> && !half_)) {
-      return fallback_.multiply(pool, memory, args);
-    }
-    const detail::one_openmp_thread caller;
-    const unsigned threads = args.m * args.n * args.k < 200'000 ? 1 : pool.size();
-    const auto grid = detail::choose_grid(args.m, args.n, 16, threads);
-    auto frame = memory.open();
-    prepare(args, grid, frame);
-    if (grid.size() == 1) return run(0);
-    pool.run([&](unsigned index) {
-      if (index >= grid.size()) return;
-      const detail::one_openmp_thread here;
-      run(index);
-    });
-  }
-
-  [[nodiscard]] std::string describe() const {
-    const dnnl_version_t* v = dnnl::version();
-    return "onednn " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) +
-           (half_ ? " (bf16)" : "");
-  }
-
- private:
-  template <class In, class Out>
-  void prepare(const gemm_args<In, Out>& args, detail::thread_grid grid, scratch::frame& frame) {
-    current_.assign(grid.size(), nullptr);
-    for (unsigned i = 0; i < grid.size(); ++i) {
-      const index_range rows = share_of(args.m, i / grid.columns, grid.rows);
-      const index_range columns = share_of(args.n, i % grid.columns, grid.columns, 16);
-      if (rows.size() > 0 && columns.size() > 0) current_[i] = &place(part_of(args, rows, columns), i, frame);
+/// Sum over rows of -log softmax(x wT)[target]; rows with a negative target are ignored. x is [rows, C], w is [V, C].
+/// dx (overwritten) and dw (added to) receive the gradient of `grad_scale` times that sum; without both only the loss is
+/// computed. Row losses are added in f64, in the order of the rows. Working memory: 64 MiB of logits (at least 64 rows,
+/// at most all), half as much again for their gradient when Act is bf16.
+template <class Act, Gemm G>
+double cross_entropy(thread_pool& pool, scratch& memory, G& gemm, const Act* x, const Act* w, const std::int32_t* targets,
+                     std::int64_t rows, std::int64_t C, std::int64_t V, float grad_scale, Act* dx, float* dw,
+                     simd_level level = detect_simd_level()) {
+  const std::int64_t size = detail::rows_per_chunk(rows, V);
+  auto frame = memory.open();
+  float* logits = frame.template take<float>(static_cast<std::size_t>(size * V));
+  double* losses = frame.template take<double>(static_cast<std::size_t>(size));
+  Act* gradient = nullptr;
+  if (dx != nullptr || dw != nullptr) {
+    if constexpr (std::is_same_v<Act, float>) {
+      gradient = logits;
+    } else {
+      gradient = frame.template take<Act>(static_cast<std::size_t>(size * V));
     }
   }
-
-  void run(unsigned index) {
-    if (current_[index] == nullptr) return;
-    dnnl::stream& stream = streams_.at(index);
-    current_[index]->primitive.execute(stream, current_[index]->arguments);
-    stream.wait();
+  double loss = 0.0;
+  for (std::int64_t begin = 0; begin < rows; begin += size) {
+    const detail::cross_entropy_chunk<Act> chunk{
+        x + begin * C, w, targets + begin, std::min(size, rows - begin), C, V, logits, gradient, losses};
+    loss += detail::chunk_loss(pool, memory, gemm, chunk, grad_scale, level);
+    detail::chunk_gradients(pool, memory, gemm, chunk, dx == nullptr ? nullptr : dx + begin * C, dw);
   }
-
-  template <class In, class Out>
-  static gemm_args<In, Out> part_of(gemm_args<In, Out> args, index_range rows, index_range columns) noexcept {
-    args.a += rows.begin * (args.transpose_a ? 1 : args.lda);
-    args.b += columns.begin * (args.transpose_b ? args.ldb : 1);
-    args.c += rows.begin * args.ldc + columns.begin;
-    if (args.bias != nullptr) args.bias += columns.begin;
-    if (args.residual != nullptr) args.residual += rows.begin * args.ld_residual + columns.begin;
-    args.m = rows.size();
-    args.n = columns.size();
-    return args;
-  }
-
-  /// The compiled product for one thread's part, with its memory objects set to this call's pointers.
-  template <class In, class Out>
-  detail::onednn_product& place(const gemm_args<In, Out>& args, unsigned thread, scratch::frame& frame) {
-    while (streams_.size() <= thread) streams_.emplace_back(engine_);
-    const detail::onednn_key key{{args.m, args.n, args.k, args.lda, args.ldb, args.ldc, args.ld_residual},
-                                 args.transpose_a,
-                                 args.transpose_b,
-                                 std::is_same_v<In, bf16>,
-                                 std::is_same_v<Out, bf16>,
-                                 args.accumulate,
-                                 args.bias != nullptr,
-                                 args.residual != nullptr,
-                                 args.act == activation::gelu,
-                                 thread};
-    auto found = products_.find(key);
-    if (found == products_.end()) found = products_.emplace(key, compile(args)).first;
-    detail::onednn_product& p = found->second;
-    set(p, DNNL_ARG_SRC, args.a);
-    set(p, DNNL_ARG_WEIGHTS, args.b);
-    set(p, DNNL_ARG_DST, args.c);
-    if (args.bias != nullptr) set(p, DNNL_ARG_BIAS, args.bias);
-    if (args.residual != nullptr) set(p, residual_argument(args), args.residual);
-    set(p, DNNL_ARG_SCRATCHPAD, frame.take<std::byte>(std::max<std::size_t>(p.scratch_bytes, 1)));
-    return p;
-  }
-
-  static void set(detail::onednn_product& product, int argument, const void* data) {
-    product.arguments.at(argument).set_data_handle(const_cast<void*>(data));
-  }
-
-  /// The residual is added by the last post-operation, after the activation.
-  template <class In, class Out>
-  static int residual_argument(const gemm_args<In, Out>& args) noexcept {
-    const int position = args.act == activation::gelu ? 1 : 0;
-    return DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1;
-  }
-
-  template <class In, class Out>
-  detail::onednn_product compile(const gemm_args<In, Out>& args) {
-    using dnnl::memory;
-    constexpr auto f32 = memory::data_type::f32;
-    const auto a = detail::onednn_matrix(args.m, args.k, args.lda, args.transpose_a, detail::onednn_type<In>);
-    const auto b = detail::onednn_matrix(args.k, args.n, args.ldb, args.transpose_b, detail::onednn_type<In>);
-    const auto c = detail::onednn_matrix(args.m, args.n, args.ldc, false, detail::onednn_type<Out>);
-    const memory::desc bias{{1, args.n}, f32, memory::dims{args.n, 1}};
-    const auto residual = detail::onednn_matrix(args.m, args.n, args.ld_residual, false, f32);
-    dnnl::post_ops after;
-    if (args.accumulate) after.append_sum(1.0F);
-    if (args.act == activation::gelu) after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
-    if (args.residual != nullptr) after.append_binary(dnnl::algorithm::binary_add, residual);
-    dnnl::primitive_attr attributes;
-    attributes.set_post_ops(after);
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::matmul::desc what = args.bias != nullptr ? dnnl::matmul::desc{a, b, bias, c} : dnnl::matmul::desc{a, b, c};
-    const dnnl::matmul::primitive_desc how{what, attributes, engine_};
-
-    detail::onednn_product product;
-    product.primitive = dnnl::matmul{how};
-    product.scratch_bytes = how.scratchpad_desc().get_size();
-    const auto add = [&](int argument, const memory::desc& d) {
-      product.arguments.emplace(argument, memory{d, engine_, DNNL_MEMORY_NONE});
-    };
-    add(DNNL_ARG_SRC, a);
-    add(DNNL_ARG_WEIGHTS, b);
-    add(DNNL_ARG_DST, c);
-    add(DNNL_ARG_SCRATCHPAD, how.scratchpad_desc());
-    if (args.bias != nullptr) add(DNNL_ARG_BIAS, bias);
-    if (args.residual != nullptr) add(residual_argument(args), residual);
-    return product;
-  }
-
-  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
-  bool half_ = detect_simd_level() >= simd_level::avx512;
-  std::vector<dnnl::stream> streams_;
-  std::map<detail::onednn_key, detail::onednn_product> products_;
-  std::vector<detail::onednn_product*> current_;
-  packed_gemm fallback_;
-};
+  return loss;
+}
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
-#endif  // CAUSEWAY_HAS_ONEDNN
+CAUSEWAY_FAST_KERNEL((const float*, std::int64_t), row_maximum_kernel)
+CAUSEWAY_FAST_KERNEL((float*, std::int64_t, float), row_exponential_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, float), row_scale_kernel<float>)
+CAUSEWAY_FAST_KERNEL((const float*, bf16*, std::int64_t, float), row_scale_kernel<bf16>)
 
-#endif  // CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
-
-// ---- causeway/kernels/default_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-#define CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-
-// The matrix product that a backend uses when its user names none: oneDNN's where causeway::onednn is linked, else ours. A
-// program must be linked the same way in all its parts, for the alias is part of the types that contain it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-#if defined(CAUSEWAY_HAS_ONEDNN)
-using default_gemm = onednn_gemm;
-#else
-using default_gemm = packed_gemm;
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
+#endif  // CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
 
 // ---- causeway/kernels/dropout.hpp ----
 #ifndef CAUSEWAY_KERNELS_DROPOUT_HPP
@@ -29349,6 +29221,321 @@ CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, co
 
 #endif  // CAUSEWAY_KERNELS_NORM_HPP
 
+// ---- causeway/kernels/impl/bf16_kernels.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
+#define CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
+
+// Bodies of kernels/bf16_kernels.hpp.
+
+#include <cstdio>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+CAUSEWAY_DECL void use_bf16() {
+  using pool = thread_pool&;
+  static const bf16_kernels all{
+      .multiply = [](packed_gemm& g, pool p, scratch& m, const gemm_args<bf16, bf16>& a) { g.multiply(p, m, a); },
+      .multiply_to_f32 = [](packed_gemm& g, pool p, scratch& m, const gemm_args<bf16, float>& a) { g.multiply(p, m, a); },
+      .add = [](pool p, auto... a) { kernels::add(p, a...); },
+      .layer_norm_forward = [](pool p, auto... a) { kernels::layer_norm_forward(p, a...); },
+      .layer_norm_backward = [](pool p, scratch& m, auto... a) { kernels::layer_norm_backward(p, m, a...); },
+      .rms_norm_forward = [](pool p, auto... a) { kernels::rms_norm_forward(p, a...); },
+      .rms_norm_backward = [](pool p, scratch& m, auto... a) { kernels::rms_norm_backward(p, m, a...); },
+      .gelu_forward = [](pool p, auto... a) { kernels::gelu_forward(p, a...); },
+      .gelu_backward = [](pool p, auto... a) { kernels::gelu_backward(p, a...); },
+      .swiglu_forward = [](pool p, auto... a) { kernels::swiglu_forward(p, a...); },
+      .swiglu_backward = [](pool p, auto... a) { kernels::swiglu_backward(p, a...); },
+      .bias_gradient = [](pool p, scratch& m, auto... a) { kernels::bias_gradient(p, m, a...); },
+      .dropout_apply = [](pool p, auto... a) { kernels::dropout_apply(p, a...); },
+      .rotary_apply = [](pool p, const rotary_table& t, auto... a) { kernels::rotary_apply(p, t, a...); },
+      .attention_forward = [](pool p, scratch& m, const attention_shape& s,
+                              auto... a) { kernels::attention_forward(p, m, s, a...); },
+      .attention_backward = [](pool p, scratch& m, const attention_shape& s,
+                               auto... a) { kernels::attention_backward(p, m, s, a...); },
+      .cross_entropy = [](packed_gemm& g, pool p, scratch& m, auto... a) { return kernels::cross_entropy(p, m, g, a...); },
+  };
+  detail::bf16_table.store(&all, std::memory_order_release);
+}
+
+CAUSEWAY_DECL const bf16_kernels& bf16_in_use() {
+  const bf16_kernels* const all = detail::bf16_table.load(std::memory_order_acquire);
+  if (all == nullptr) {
+    std::fputs("causeway: bf16 activations before causeway::kernels::use_bf16() was called\n", stderr);
+    std::abort();
+  }
+  return *all;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
+#endif
+
+// ---- causeway/kernels/openmp_guard.hpp ----
+#ifndef CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
+#define CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
+
+// Keeps the OpenMP threads of a library that we call asleep: OpenMP asks each calling thread how many threads it may use,
+// so each thread of ours says one. Does nothing where no OpenMP is loaded.
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <dlfcn.h>
+#endif
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// The function of that name in what this program has loaded, or null. `F` is a function pointer type.
+template <class F>
+F loaded_function(const char* name) noexcept {
+#if defined(__unix__) || defined(__APPLE__)
+  return reinterpret_cast<F>(dlsym(RTLD_DEFAULT, name));
+#else
+  static_cast<void>(name);
+  return nullptr;
+#endif
+}
+
+/// Makes OpenMP use one thread for what this thread calls, until the end of the scope. Looked up at run time: a program
+/// that links oneDNN need not link OpenMP itself.
+class one_openmp_thread {
+ public:
+  one_openmp_thread() noexcept : before_{functions().get != nullptr ? functions().get() : 1} { set(1); }
+  one_openmp_thread(const one_openmp_thread&) = delete;
+  one_openmp_thread& operator=(const one_openmp_thread&) = delete;
+  ~one_openmp_thread() { set(before_); }
+
+ private:
+  struct api {
+    int (*get)();
+    void (*set)(int);
+  };
+  static const api& functions() noexcept {
+    static const api found{loaded_function<int (*)()>("omp_get_max_threads"),
+                           loaded_function<void (*)(int)>("omp_set_num_threads")};
+    return found;
+  }
+  static void set(int threads) noexcept {
+    if (functions().set != nullptr) functions().set(threads);
+  }
+
+  int before_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
+
+// ---- causeway/kernels/onednn_gemm.hpp ----
+#ifndef CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
+#define CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
+
+// Matrix products by oneDNN, which compiles a kernel for each shape; kernels are kept. Empty unless causeway::onednn is
+// linked, which defines CAUSEWAY_HAS_ONEDNN. oneDNN brings a thread pool (OpenMP's), and two pools that spin share no
+// machine well: so each thread of ours runs a product of its own, for a part of C, and tells OpenMP to use one thread.
+
+#if defined(CAUSEWAY_HAS_ONEDNN)
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <unordered_map>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+/// All that a compiled product depends on.
+struct onednn_key {
+  std::array<std::int64_t, 7> sizes;  ///< m, n, k, lda, ldb, ldc, ld_residual
+  bool transpose_a, transpose_b, half_in, half_out, accumulate, bias, residual, gelu;
+  unsigned thread;  ///< each thread has memory objects of its own
+  friend auto operator<=>(const onednn_key&, const onednn_key&) = default;
+};
+
+/// A compiled product and the memory objects that it reads and writes through.
+struct onednn_product {
+  dnnl::matmul primitive;
+  std::unordered_map<int, dnnl::memory> arguments;
+  std::size_t scratch_bytes = 0;
+};
+
+template <class T>
+inline constexpr auto onednn_type = std::is_same_v<T, bf16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+
+inline dnnl::memory::desc onednn_matrix(std::int64_t rows, std::int64_t columns, std::int64_t ld, bool transposed,
+                                        dnnl::memory::data_type type) {
+  return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
+}
+
+}  // namespace detail
+
+/// oneDNN's product. One calling thread at a time. Throws dnnl::error where oneDNN cannot allocate. Without AVX-512, where
+/// oneDNN has no bf16 product, and for k = 0, packed_gemm does the work.
+class onednn_gemm {
+ public:
+  static constexpr std::string_view name = "onednn";
+
+  template <class In, class Out>
+  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
+    gemm_args<In, Out> args = detail::checked(arguments);
+    if (args.m == 0 || args.n == 0) return;
+    // oneDNN has no second output, so a product whose pre-activation is kept is ours.
+    if (args.k == 0 || args.pre_activation != nullptr || (std::is_same_v<In, bf16> && !half_)) {
+      return fallback_.multiply(pool, memory, args);
+    }
+    const detail::one_openmp_thread caller;
+    const unsigned threads = args.m * args.n * args.k < 200'000 ? 1 : pool.size();
+    const auto grid = detail::choose_grid(args.m, args.n, 16, threads);
+    auto frame = memory.open();
+    prepare(args, grid, frame);
+    if (grid.size() == 1) return run(0);
+    pool.run([&](unsigned index) {
+      if (index >= grid.size()) return;
+      const detail::one_openmp_thread here;
+      run(index);
+    });
+  }
+
+  [[nodiscard]] std::string describe() const {
+    const dnnl_version_t* v = dnnl::version();
+    return "onednn " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) +
+           (half_ ? " (bf16)" : "");
+  }
+
+ private:
+  template <class In, class Out>
+  void prepare(const gemm_args<In, Out>& args, detail::thread_grid grid, scratch::frame& frame) {
+    current_.assign(grid.size(), nullptr);
+    for (unsigned i = 0; i < grid.size(); ++i) {
+      const index_range rows = share_of(args.m, i / grid.columns, grid.rows);
+      const index_range columns = share_of(args.n, i % grid.columns, grid.columns, 16);
+      if (rows.size() > 0 && columns.size() > 0) current_[i] = &place(part_of(args, rows, columns), i, frame);
+    }
+  }
+
+  void run(unsigned index) {
+    if (current_[index] == nullptr) return;
+    dnnl::stream& stream = streams_.at(index);
+    current_[index]->primitive.execute(stream, current_[index]->arguments);
+    stream.wait();
+  }
+
+  template <class In, class Out>
+  static gemm_args<In, Out> part_of(gemm_args<In, Out> args, index_range rows, index_range columns) noexcept {
+    args.a += rows.begin * (args.transpose_a ? 1 : args.lda);
+    args.b += columns.begin * (args.transpose_b ? args.ldb : 1);
+    args.c += rows.begin * args.ldc + columns.begin;
+    if (args.bias != nullptr) args.bias += columns.begin;
+    if (args.residual != nullptr) args.residual += rows.begin * args.ld_residual + columns.begin;
+    args.m = rows.size();
+    args.n = columns.size();
+    return args;
+  }
+
+  /// The compiled product for one thread's part, with its memory objects set to this call's pointers.
+  template <class In, class Out>
+  detail::onednn_product& place(const gemm_args<In, Out>& args, unsigned thread, scratch::frame& frame) {
+    while (streams_.size() <= thread) streams_.emplace_back(engine_);
+    const detail::onednn_key key{{args.m, args.n, args.k, args.lda, args.ldb, args.ldc, args.ld_residual},
+                                 args.transpose_a,
+                                 args.transpose_b,
+                                 std::is_same_v<In, bf16>,
+                                 std::is_same_v<Out, bf16>,
+                                 args.accumulate,
+                                 args.bias != nullptr,
+                                 args.residual != nullptr,
+                                 args.act == activation::gelu,
+                                 thread};
+    auto found = products_.find(key);
+    if (found == products_.end()) found = products_.emplace(key, compile(args)).first;
+    detail::onednn_product& p = found->second;
+    set(p, DNNL_ARG_SRC, args.a);
+    set(p, DNNL_ARG_WEIGHTS, args.b);
+    set(p, DNNL_ARG_DST, args.c);
+    if (args.bias != nullptr) set(p, DNNL_ARG_BIAS, args.bias);
+    if (args.residual != nullptr) set(p, residual_argument(args), args.residual);
+    set(p, DNNL_ARG_SCRATCHPAD, frame.take<std::byte>(std::max<std::size_t>(p.scratch_bytes, 1)));
+    return p;
+  }
+
+  static void set(detail::onednn_product& product, int argument, const void* data) {
+    product.arguments.at(argument).set_data_handle(const_cast<void*>(data));
+  }
+
+  /// The residual is added by the last post-operation, after the activation.
+  template <class In, class Out>
+  static int residual_argument(const gemm_args<In, Out>& args) noexcept {
+    const int position = args.act == activation::gelu ? 1 : 0;
+    return DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1;
+  }
+
+  template <class In, class Out>
+  detail::onednn_product compile(const gemm_args<In, Out>& args) {
+    using dnnl::memory;
+    constexpr auto f32 = memory::data_type::f32;
+    const auto a = detail::onednn_matrix(args.m, args.k, args.lda, args.transpose_a, detail::onednn_type<In>);
+    const auto b = detail::onednn_matrix(args.k, args.n, args.ldb, args.transpose_b, detail::onednn_type<In>);
+    const auto c = detail::onednn_matrix(args.m, args.n, args.ldc, false, detail::onednn_type<Out>);
+    const memory::desc bias{{1, args.n}, f32, memory::dims{args.n, 1}};
+    const auto residual = detail::onednn_matrix(args.m, args.n, args.ld_residual, false, f32);
+    dnnl::post_ops after;
+    if (args.accumulate) after.append_sum(1.0F);
+    if (args.act == activation::gelu) after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
+    if (args.residual != nullptr) after.append_binary(dnnl::algorithm::binary_add, residual);
+    dnnl::primitive_attr attributes;
+    attributes.set_post_ops(after);
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::matmul::desc what = args.bias != nullptr ? dnnl::matmul::desc{a, b, bias, c} : dnnl::matmul::desc{a, b, c};
+    const dnnl::matmul::primitive_desc how{what, attributes, engine_};
+
+    detail::onednn_product product;
+    product.primitive = dnnl::matmul{how};
+    product.scratch_bytes = how.scratchpad_desc().get_size();
+    const auto add = [&](int argument, const memory::desc& d) {
+      product.arguments.emplace(argument, memory{d, engine_, DNNL_MEMORY_NONE});
+    };
+    add(DNNL_ARG_SRC, a);
+    add(DNNL_ARG_WEIGHTS, b);
+    add(DNNL_ARG_DST, c);
+    add(DNNL_ARG_SCRATCHPAD, how.scratchpad_desc());
+    if (args.bias != nullptr) add(DNNL_ARG_BIAS, bias);
+    if (args.residual != nullptr) add(residual_argument(args), residual);
+    return product;
+  }
+
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  bool half_ = detect_simd_level() >= simd_level::avx512;
+  std::vector<dnnl::stream> streams_;
+  std::map<detail::onednn_key, detail::onednn_product> products_;
+  std::vector<detail::onednn_product*> current_;
+  packed_gemm fallback_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_HAS_ONEDNN
+
+#endif  // CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
+
+// ---- causeway/kernels/default_gemm.hpp ----
+#ifndef CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
+#define CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
+
+// The matrix product that a backend uses when its user names none: oneDNN's where causeway::onednn is linked, else ours. A
+// program must be linked the same way in all its parts, for the alias is part of the types that contain it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+#if defined(CAUSEWAY_HAS_ONEDNN)
+using default_gemm = onednn_gemm;
+#else
+using default_gemm = packed_gemm;
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
+
 // ---- causeway/kernels/backend.hpp ----
 #ifndef CAUSEWAY_KERNELS_BACKEND_HPP
 #define CAUSEWAY_KERNELS_BACKEND_HPP
@@ -29398,7 +29585,15 @@ class basic_cpu_backend {
 
   template <class In, class Out>
   void multiply(const gemm_args<In, Out>& args) {
-    gemm_.multiply(pool_, memory_, args);
+    if constexpr (std::same_as<In, bf16> && std::same_as<GemmType, packed_gemm>) {
+      if constexpr (std::same_as<Out, bf16>) {
+        bf16_in_use().multiply(gemm_, pool_, memory_, args);
+      } else {
+        bf16_in_use().multiply_to_f32(gemm_, pool_, memory_, args);
+      }
+    } else {
+      gemm_.multiply(pool_, memory_, args);
+    }
   }
   /// C = op(A) op(B) times the slope of GELU at x [m, n]: the way back through a product whose operand GELU made. No bias,
   /// residual or activation; the rows of C are contiguous.
@@ -29413,7 +29608,11 @@ class basic_cpu_backend {
   }
   template <class T>
   void add(T* y, const T* a, const T* b, std::int64_t count) {
-    kernels::add(pool_, y, a, b, count);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().add(pool_, y, a, b, count);
+    } else {
+      kernels::add(pool_, y, a, b, count);
+    }
   }
   void convert(const float* from, bf16* to, std::int64_t count) { kernels::convert(pool_, from, to, count); }
 
@@ -29429,68 +29628,125 @@ class basic_cpu_backend {
   template <class Out>
   void layer_norm_forward(const float* x, const float* gain, const float* bias, Out* y, float* mean, float* rstd,
                           std::int64_t rows, std::int64_t columns, float epsilon) {
-    kernels::layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+    if constexpr (std::same_as<Out, bf16>) {
+      bf16_in_use().layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+    } else {
+      kernels::layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+    }
   }
   template <class In>
   void layer_norm_backward(const float* x, const float* gain, const float* mean, const float* rstd, const In* dy, float* dx,
                            bool accumulate, float* dgain, float* dbias, std::int64_t rows, std::int64_t columns) {
-    kernels::layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows, columns);
+    if constexpr (std::same_as<In, bf16>) {
+      bf16_in_use().layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows,
+                                        columns);
+    } else {
+      kernels::layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows, columns);
+    }
   }
   template <class Out>
   void rms_norm_forward(const float* x, const float* gain, Out* y, float* rstd, std::int64_t rows, std::int64_t columns,
                         float epsilon) {
-    kernels::rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+    if constexpr (std::same_as<Out, bf16>) {
+      bf16_in_use().rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+    } else {
+      kernels::rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+    }
   }
   template <class In>
   void rms_norm_backward(const float* x, const float* gain, const float* rstd, const In* dy, float* dx, bool accumulate,
                          float* dgain, std::int64_t rows, std::int64_t columns) {
-    kernels::rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+    if constexpr (std::same_as<In, bf16>) {
+      bf16_in_use().rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+    } else {
+      kernels::rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+    }
   }
 
   template <class T>
   void gelu_forward(const T* x, T* y, std::int64_t count) {
-    kernels::gelu_forward(pool_, x, y, count);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().gelu_forward(pool_, x, y, count);
+    } else {
+      kernels::gelu_forward(pool_, x, y, count);
+    }
   }
   template <class T>
   void gelu_backward(const T* x, const T* dy, T* dx, std::int64_t count) {
-    kernels::gelu_backward(pool_, x, dy, dx, count);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().gelu_backward(pool_, x, dy, dx, count);
+    } else {
+      kernels::gelu_backward(pool_, x, dy, dx, count);
+    }
   }
   template <class T>
   void swiglu_forward(const T* gate_up, T* y, std::int64_t rows, std::int64_t hidden) {
-    kernels::swiglu_forward(pool_, gate_up, y, rows, hidden);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().swiglu_forward(pool_, gate_up, y, rows, hidden);
+    } else {
+      kernels::swiglu_forward(pool_, gate_up, y, rows, hidden);
+    }
   }
   template <class T>
   void swiglu_backward(const T* gate_up, const T* dy, T* dgate_up, std::int64_t rows, std::int64_t hidden) {
-    kernels::swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+    } else {
+      kernels::swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+    }
   }
   template <class T>
   void bias_gradient(const T* dy, float* dbias, std::int64_t rows, std::int64_t columns) {
-    kernels::bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+    } else {
+      kernels::bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+    }
   }
   template <class T>
   void dropout(T* x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream) {
-    kernels::dropout_apply(pool_, x, count, rate, seed, stream);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().dropout_apply(pool_, x, count, rate, seed, stream);
+    } else {
+      kernels::dropout_apply(pool_, x, count, rate, seed, stream);
+    }
   }
   template <class T>
   void rotary(const rotary_table& table, T* qkv, std::int64_t batch, std::int64_t T_, std::int64_t row_stride,
               std::int64_t heads, std::int64_t head_size, bool inverse) {
-    kernels::rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+    } else {
+      kernels::rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+    }
   }
 
   template <class T>
   void attention_forward(const attention_shape& shape, const T* q, const T* k, const T* v, T* o, float* logsumexp) {
-    kernels::attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+    } else {
+      kernels::attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+    }
   }
   template <class T>
   void attention_backward(const attention_shape& shape, const T* q, const T* k, const T* v, const T* o, const T* d_o,
                           const float* logsumexp, T* dq, T* dk, T* dv) {
-    kernels::attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+    } else {
+      kernels::attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+    }
   }
   /// The targets are in memory of the host.
   template <class T>
   [[nodiscard]] double cross_entropy(const T* x, const T* w, const std::int32_t* targets, std::int64_t rows, std::int64_t C,
                                      std::int64_t V, float grad_scale, T* dx, float* dw) {
-    return kernels::cross_entropy(pool_, memory_, gemm_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+    if constexpr (std::same_as<T, bf16> && std::same_as<GemmType, packed_gemm>) {
+      return bf16_in_use().cross_entropy(gemm_, pool_, memory_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+    } else {
+      return kernels::cross_entropy(pool_, memory_, gemm_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+    }
   }
 
  private:
@@ -30115,13 +30371,33 @@ CAUSEWAY_DECL memory_estimate estimate_memory(const model_sizes& s, const activa
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
-/// What products are computed in. Parameters, gradients, sums and the residual stream are f32 in both.
-enum class precision : std::uint8_t {
-  f32,
-  bf16,  ///< operands of products and the activations between them in bf16, f32 sums
+/// What products are computed in. Parameters, gradients, sums and the residual stream are f32 in both. A program compiles
+/// the kernels for bf16 only if it names `precision::bf16` (kernels::use_bf16).
+class precision {
+ public:
+  struct bf16_name {
+    explicit constexpr bf16_name() = default;
+  };
+  static const precision f32;
+  static constexpr bf16_name bf16{};  ///< operands of products and the activations between them in bf16, f32 sums
+
+  constexpr precision() noexcept = default;
+  template <std::same_as<bf16_name> Name>
+  precision(Name /*asked*/) noexcept : type_{dtype::bf16} {
+    kernels::use_bf16();
+  }
+
+  /// Of the operands of products.
+  [[nodiscard]] constexpr dtype type() const noexcept { return type_; }
+  friend constexpr bool operator==(precision, precision) = default;
+
+ private:
+  dtype type_ = dtype::f32;
 };
 
-constexpr std::string_view to_string(precision p) noexcept { return p == precision::bf16 ? "bf16" : "f32"; }
+inline constexpr precision precision::f32{};
+
+constexpr std::string_view to_string(precision p) noexcept { return causeway::to_string(p.type()); }
 
 namespace detail {
 
@@ -30393,7 +30669,7 @@ struct model_engine {
   }
 
   aligned_buffer<bf16> copies_of(const parameter_store& all, const typename Family::options_type& options) const {
-    if (options.precision != precision::bf16) return {};  // without data: that is how a pass knows
+    if (options.precision.type() != dtype::bf16) return {};  // without data: that is how a pass knows
     return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
   }
 
@@ -30644,7 +30920,7 @@ class language_model {
     model_sizes s;
     s.rows = batch * o.context, s.width = o.width, s.layers = o.layers, s.vocabulary = o.vocabulary;
     s.parameters = store().length();
-    s.low = o.precision == precision::bf16, s.recompute = o.recompute;
+    s.low = o.precision.type() == dtype::bf16, s.recompute = o.recompute;
     return estimate_memory(s, family().activations(s.rows, s.low ? 2 : 4));
   }
 
@@ -50399,9 +50675,13 @@ struct swarm_options {
   std::uint32_t stage = 0;
   std::uint32_t stages = 1;
   std::int64_t micro_batches = 8;  ///< of a global batch; equal on all peers
-  /// Steps that the peers of a stage take on their own between exchanges, equal on all peers: parallel::local_swarm. 0:
-  /// their gradients are summed in every step: parallel::swarm.
+  /// Most steps that the peers of a stage take on their own between two exchanges, equal on all peers:
+  /// parallel::local_swarm. When the exchanges are, the communication policy says. 0: gradients are summed in every step:
+  /// parallel::swarm.
   std::uint32_t local_steps = 0;
+  /// Of the run, where peers take local steps: the last is followed by an exchange of everything, after which the peers of
+  /// a stage are alike. 0: not known.
+  std::uint64_t steps = 0;
   std::uint32_t window = 2;         ///< micro-batches under way, for each peer that serves
   std::vector<std::string> dial{};  ///< addresses of other peers; they tell of the rest
   duration heartbeat = std::chrono::seconds{1};
@@ -50448,8 +50728,6 @@ class swarm_computer {
   virtual void forget(std::uint32_t) {}
   /// An inner step on `scale` times the gradients, which are the sum over a part of the micro-batches.
   virtual result<void> take_step(float) { return {}; }
-  /// The gradients hold what this peer's parameters have moved since the last exchange; they move back.
-  virtual void forget_progress() {}
 };
 
 /// A token table that is the output layer too, as an end of the model holds it.
@@ -50472,6 +50750,8 @@ struct swarm_part_taken {
   std::vector<double> weights;               ///< of every peer's row
   std::optional<std::uint32_t> result_at{};  ///< with local steps: who has what an earlier attempt came to, which counts
   std::span<const float> result{};           ///< that, where this peer has it
+  /// With local steps: others have a part of what this peer has moved, which it gives up. It begins the round anew.
+  bool gives_up = false;
 };
 
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
@@ -50509,9 +50789,9 @@ class swarm_round {
   /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless it takes local steps,
   /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole.
   virtual result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// `sum` is the stage's, in the gradients unless peers take local steps; nobody has been told. What is on disk before
-  /// `all_summed` tells the other stages lets this one take the step, whoever is lost afterwards. `sum` must stay until
-  /// then.
+  /// `sum` is the stage's, in the gradients; where peers take local steps, all rows of the exchange, one after the other.
+  /// Nobody has been told. What is on disk before `all_summed` tells the other stages lets this one take the step, whoever
+  /// is lost afterwards. `sum` must stay until then.
   virtual result<swarm_sum> keep_sum(std::span<const float> sum) = 0;
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
@@ -50526,11 +50806,11 @@ class swarm_round {
   /// Micro-batches in this peer's gradient.
   [[nodiscard]] virtual std::uint64_t contributed() = 0;
 
-  /// With local steps, after `run`: this peer is through with the step, for which its contributions count. `round` computes
-  /// what is missing before the exchange, of all local steps since the last one; it must outlive the exchange.
+  /// With local steps, after `run`: this peer is through with the step, for which its contributions count. If an exchange
+  /// follows, `round` computes what is missing before it, of all steps since the last one; it must outlive the exchange.
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
-  /// The parameters are another committed state's now.
-  virtual void replaced() {}
+  /// With local steps: the one under way is the run's last.
+  [[nodiscard]] virtual bool run_ends() = 0;
   /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
   /// others are given it. It serves again with the next turn that it begins.
   virtual void throw_away() = 0;
@@ -50628,11 +50908,6 @@ class stage_computer final : public swarm_computer {
     const auto g = gradients();
     kernels::scale(ctx_.pool(), g.data(), scale, static_cast<std::int64_t>(g.size()));
     return ctx_.inner_step();
-  }
-  void forget_progress() override {
-    const auto g = gradients();
-    kernels::axpy(ctx_.pool(), ctx_.parameters().data(), 1.0F, g.data(), static_cast<std::int64_t>(g.size()));
-    ctx_.parameters_changed();
   }
 
  private:
@@ -50853,9 +51128,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 ///   θ_i ← inner(θ_i, 1/|S_i(k)| Σ_{m ∈ S_i(k)} ∇_m),  k = 1 ... H;    Δ_i = θ − θ_i;
 ///   Δ = Σ_i n_i Δ_i / Σ_i n_i (as the policy's exchange makes a weighted mean),  n_i = Σ_k |S_i(k)|;    θ ← outer(θ, Δ);
 ///   θ_i ← θ.
-/// Needs a policy that moves all parameters in one exchange (rule C6: comm::periodic, or comm::rounds with every{H}, whole
-/// and blocking) with H = swarm_options::local_steps and contents that are a difference, fault::quorum, and an
-/// environment whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
+/// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them. Needs a policy whose rows are made
+/// when they are due (rule C6: comm::periodic, or comm::rounds among all peers, blocking, of whole pseudo-gradients or of
+/// parameters), with no more than swarm_options::local_steps steps between two exchanges, fault::quorum, and an environment
+/// whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
 /// global batch, as a function of trainer.context().step(); the schedule of the learning rate goes by that step, so by
 /// global samples.
 ///
@@ -50898,7 +51174,7 @@ class local_swarm {
   result<double> forward_backward(auto& ctx, const batch& b) {
     const swarm_options& o = peer_->options();
     CAUSEWAY_TRY(check_batch(name, b, o.micro_batches));
-    CAUSEWAY_TRY(keep(b, ctx.step() % o.local_steps));
+    CAUSEWAY_TRY(keep(b, peer_->progress().size() / static_cast<std::uint32_t>(o.micro_batches)));
     using computer_type = detail::stage_computer<std::remove_cvref_t<decltype(ctx)>, Codec>;
     step_ = {{inputs_.data() + inputs_.size() - b.inputs.size(), b.inputs.size()},
              {targets_.data() + targets_.size() - b.targets.size(), b.targets.size()},
@@ -50934,11 +51210,15 @@ class local_swarm {
   }
 
   // The batches of a round are kept until its exchange.
-  result<void> keep(const batch& b, std::uint64_t step) {
-    const std::size_t before = b.inputs.size() * step;
-    if (inputs_.size() < before) {
+  result<void> keep(const batch& b, std::uint32_t step) {
+    if (step == peer_->options().local_steps) {
       return fail(errc::invalid_argument, std::string{name},
-                  "global batches of one round differ in size, or local_steps is not the communication policy's");
+                  "after swarm_options::local_steps steps, " + std::to_string(step) +
+                      ", the communication policy has no exchange; give as many as are between two of its exchanges");
+    }
+    const std::size_t before = b.inputs.size() * step;
+    if (step > 0 && inputs_.size() != before) {
+      return fail(errc::invalid_argument, std::string{name}, "global batches of one round differ in size");
     }
     inputs_.resize(before);
     targets_.resize(before);
@@ -53137,16 +53417,12 @@ class swarm_work : protected swarm_message_handler<Router> {
 
   // ---- gradients -----------------------------------------------------------------------------------------------------
 
-  /// The peer's gradient is thrown away: others have a part of it.
+  /// The peer's gradient is thrown away, or with local steps all that it has of the turn: others have a part of it.
   void drop_everything() {
     log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
-    if (this->steps_alone()) computer_->forget_progress();
+    if (this->steps_alone()) return leave_with_nothing();
     std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
-    locked([this] {
-      if (this->steps_alone()) micro_batches_.set_applied(false);
-      micro_batches_.drop_contributions();
-      progress_ = micro_batches_.done();
-    });
+    locked([this] { micro_batches_.drop_contributions(); });
   }
 
   /// What this peer has of the turn came to values that are not finite, or to no purpose.
@@ -53154,13 +53430,16 @@ class swarm_work : protected swarm_message_handler<Router> {
     log_(severity::warning, "this peer came to values that are not finite: what it has of step " +
                                 std::to_string(this->step() + 1) +
                                 " is thrown away, and computed again by others or from the last state that was committed");
+    locked([this] { this->count_offence(); });
+    leave_with_nothing();
+  }
+  void leave_with_nothing() {
     if (computer_ != nullptr) std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
     locked([this] {
       if (this->steps_alone()) micro_batches_.set_applied(false);
       progress_ = {};
       clobbered_ = false;
       added_ = 0;
-      this->count_offence();
       this->leave_turn();
     });
   }
@@ -53376,6 +53655,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   result<void> complete(const std::function<bool()>& summoned) override {
     if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
+    if (swarm_wire::is_local(micro_batches_.turn())) begin_closing_turn();
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
     CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
@@ -53385,19 +53665,22 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void end_local_step(std::uint64_t step, swarm_computer& round) override {
     const auto per_step = static_cast<std::uint32_t>(options_.micro_batches);
-    const auto at = static_cast<std::uint32_t>(step % options_.local_steps);
-    const std::uint32_t all = per_step * options_.local_steps;
-    if (at == 0 || progress_.size() != all) progress_ = swarm_wire::batch_set{all};
+    const std::uint32_t before = progress_.size();
+    swarm_wire::batch_set all{before + per_step};
+    for (std::uint32_t m = 0; m < before; ++m) {
+      if (progress_.has(m)) all.add(m);
+    }
     locked([&] {
       for (std::uint32_t m = 0; m < per_step; ++m) {
-        if (micro_batches_.done().has(m)) progress_.add(at * per_step + m);
+        if (micro_batches_.done().has(m)) all.add(before + m);
       }
     });
-    const bool closes = at + 1 == options_.local_steps;
-    this->begin(swarm_wire::training_turn(step), closes ? all : 0, round, closes ? progress_ : swarm_wire::batch_set{});
+    progress_ = std::move(all);
+    closing_ = {swarm_wire::training_turn(step), &round};
   }
-
-  void replaced() override { progress_ = {}; }
+  [[nodiscard]] bool run_ends() override {
+    return options_.steps > 0 && with_lock([this] { return this->step(); }) + 1 >= options_.steps;
+  }
   void throw_away() override { this->throw_work_away(); }
   [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
 
@@ -53424,7 +53707,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
     const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
-    if (plan.parts[self] == swarm_part::dropped) this->drop_everything();
+    if (plan.parts[self] == swarm_part::dropped) {
+      this->drop_everything();
+      if (this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
+    }
     if (!plan.complete) {
       const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
       locked([this, asks = lacks_part && self == 0] {
@@ -53474,6 +53760,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   void committed(bool adopted) override {
+    progress_ = {};
     locked([&] {
       if (this->holds_committed(adopted)) this->after_event();
     });
@@ -53565,6 +53852,12 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     });
   }
 
+  // All micro-batches of the steps since the last exchange, most of which are done.
+  void begin_closing_turn() {
+    const auto [turn, round] = closing_;
+    this->begin(turn, progress_.size(), *round, progress_);
+  }
+
   // ---- waiting --------------------------------------------------------------------------------------------------------
 
   template <class Done>
@@ -53615,6 +53908,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   swarm_wire::stage_sum kept_;     // of this stage, which the others hear of next
   std::span<const float> summed_;  // what that is of
   double norm_ = 0;
+  std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
   bool open_ = false;
   time_point again_from_;  // another attempt at the exchange
   duration waited_{0};

@@ -46,7 +46,9 @@
 // object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>). As part
 // of the headers they are templates without parameters, so that a compiler instantiates what a body needs only where it is
 // called. CAUSEWAY_INLINE is for those that cannot be templates: virtual functions, destructors, copies, and what is passed
-// as a pointer.
+// as a pointer. A class whose virtual functions reach far is a template itself, basic_NAME<Whole> with NAME for
+// basic_NAME<void>: its bodies say CAUSEWAY_LAZY, and only who makes an object instantiates them.
+#define CAUSEWAY_LAZY template <class Whole>
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
 #define CAUSEWAY_INLINE
@@ -5315,54 +5317,57 @@ CAUSEWAY_DECL core::core(const world_options& o) : options{o}, net{options, even
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
-class fabric final : public net::fabric,
-                     public detail::endpoint,
-                     private detail::socket_owner,
-                     private detail::acquaintance {
+template <class Whole>
+class basic_fabric;
+using fabric = basic_fabric<void>;
+
+template <class Whole>
+class basic_fabric final : public net::fabric,
+                           public detail::endpoint,
+                           private detail::socket_owner,
+                           private detail::acquaintance {
  public:
   /// At the first free port of the host from `first_port` on.
-  CAUSEWAY_DECL fabric(process& owner, net::peer_id id, std::uint32_t first_port = 1);
-  fabric(const fabric&) = delete;
-  fabric& operator=(const fabric&) = delete;
+  basic_fabric(process& owner, net::peer_id id, std::uint32_t first_port = 1);
+  basic_fabric(const basic_fabric&) = delete;
+  basic_fabric& operator=(const basic_fabric&) = delete;
 
   /// Says goodbye: what was sent before still arrives.
-  CAUSEWAY_INLINE ~fabric() override;
+  ~basic_fabric() override;
 
   [[nodiscard]] net::peer_id id() const override { return id_; }
-  [[nodiscard]] CAUSEWAY_INLINE std::string address() const override;
+  [[nodiscard]] std::string address() const override;
   [[nodiscard]] time_point now() const override { return clock_.now(); }
 
-  CAUSEWAY_INLINE void attach(net::fabric_events* events) override;
+  void attach(net::fabric_events* events) override;
 
-  CAUSEWAY_INLINE void dial(const std::string& address) override;
+  void dial(const std::string& address) override;
 
-  CAUSEWAY_INLINE void close(net::peer_index link, const std::string& why) override;
+  void close(net::peer_index link, const std::string& why) override;
 
-  [[nodiscard]] CAUSEWAY_INLINE bool is_up(net::peer_index link) const override;
+  [[nodiscard]] bool is_up(net::peer_index link) const override;
 
-  CAUSEWAY_INLINE void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override;
+  void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override;
 
-  CAUSEWAY_INLINE void wake_at(time_point when) override;
+  void wake_at(time_point when) override;
 
-  CAUSEWAY_INLINE void cancel_before(std::uint32_t epoch) override;
+  void cancel_before(std::uint32_t epoch) override;
 
   /// All of it happens now; what the disk takes passes before `then`.
-  CAUSEWAY_INLINE void aside(std::function<void()> work, std::function<void()> then) override;
+  void aside(std::function<void()> work, std::function<void()> then) override;
 
-  CAUSEWAY_INLINE net::operation send(net::peer_index link, const net::message_id& id,
-                                      std::span<const std::byte> bytes) override;
+  net::operation send(net::peer_index link, const net::message_id& id, std::span<const std::byte> bytes) override;
 
-  CAUSEWAY_INLINE net::operation receive(net::peer_index link, const net::message_id& id,
-                                         std::span<std::byte> buffer) override;
+  net::operation receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer) override;
 
-  CAUSEWAY_INLINE result<std::size_t> wait(net::operation op, time_point deadline) override;
+  result<std::size_t> wait(net::operation op, time_point deadline) override;
 
   /// Depends on virtual time alone: messages arrive while the process waits or computes, never between two looks.
   [[nodiscard]] bool done(net::operation op) const override { return mailbox_.ended(op); }
 
-  CAUSEWAY_INLINE void locked(const std::function<void()>& what) override;
+  void locked(const std::function<void()>& what) override;
 
-  CAUSEWAY_INLINE result<bool> block(const std::function<bool()>& done, time_point deadline) override;
+  result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
   [[nodiscard]] traffic stats() const override { return counters_; }
   [[nodiscard]] std::string describe_waits() const override { return mailbox_.describe(now()); }
@@ -5370,13 +5375,13 @@ class fabric final : public net::fabric,
   // ---- beyond the contract ---------------------------------------------------------------------------------------------
 
   /// What errors call the peer of a link; "peer <link>" otherwise.
-  CAUSEWAY_DECL void rename(net::peer_index link, std::string name);
+  void rename(net::peer_index link, std::string name);
   /// Bytes of messages that came before anybody asked for them.
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return mailbox_.kept_bytes(); }
 
-  CAUSEWAY_INLINE void clock_changed() override;
+  void clock_changed() override;
 
-  CAUSEWAY_INLINE void process_ended(bool killed) override;
+  void process_ended(bool killed) override;
 
  private:
   /// While the process holds the lock. Also undone where it is killed meanwhile.
@@ -5398,7 +5403,7 @@ class fabric final : public net::fabric,
     std::vector<std::pair<time_point, std::vector<std::byte>>> recent;  ///< see world_options::repeat_after_reconnect
   };
 
-  CAUSEWAY_DECL std::string take_port(std::uint32_t port);
+  std::string take_port(std::uint32_t port);
 
   // ---- what the network says -------------------------------------------------------------------------------------------
 
@@ -5406,57 +5411,57 @@ class fabric final : public net::fabric,
 
   void on_refused(std::uint64_t tag, const error& why) override { dialer_.failed(tag, why); }
 
-  CAUSEWAY_INLINE void on_message(detail::end_ref end, detail::sent_message_ptr message) override;
+  void on_message(detail::end_ref end, detail::sent_message_ptr message) override;
 
-  CAUSEWAY_INLINE void on_closed(detail::end_ref end, const error& why) override;
+  void on_closed(detail::end_ref end, const error& why) override;
 
-  CAUSEWAY_INLINE void on_sent(detail::end_ref, std::uint32_t operation) override;
+  void on_sent(detail::end_ref, std::uint32_t operation) override;
 
   // ---- links -----------------------------------------------------------------------------------------------------------
 
-  CAUSEWAY_INLINE bool connected_to(net::peer_id id) override;
+  bool connected_to(net::peer_id id) override;
 
-  CAUSEWAY_INLINE void met(detail::end_ref end, net::peer_id id, const std::string& address) override;
+  void met(detail::end_ref end, net::peer_id id, const std::string& address) override;
 
-  CAUSEWAY_INLINE void not_met(const std::string& address, const error& why) override;
+  void not_met(const std::string& address, const error& why) override;
 
   /// As many as there are links: the peer has none yet.
-  CAUSEWAY_DECL [[nodiscard]] net::peer_index find_link(net::peer_id id) const;
+  [[nodiscard]] net::peer_index find_link(net::peer_id id) const;
 
-  CAUSEWAY_DECL void take_down(net::peer_index link, const std::string& reason);
+  void take_down(net::peer_index link, const std::string& reason);
 
-  CAUSEWAY_DECL void cannot_dial(const std::string& address, const char* why);
+  void cannot_dial(const std::string& address, const char* why);
 
   // ---- messages --------------------------------------------------------------------------------------------------------
 
-  CAUSEWAY_DECL void hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message);
+  void hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message);
 
   /// Up to `most` later, on whatever connection this link then has to the same process.
-  CAUSEWAY_DECL void hear_later(net::peer_index link, detail::end_ref end, duration most, std::vector<std::byte> message);
+  void hear_later(net::peer_index link, detail::end_ref end, duration most, std::vector<std::byte> message);
 
-  CAUSEWAY_DECL void post_now(const peer& to, std::vector<std::byte> message, bool bulk);
+  void post_now(const peer& to, std::vector<std::byte> message, bool bulk);
 
-  CAUSEWAY_DECL void remember(peer& p, const std::vector<std::byte>& message);
+  void remember(peer& p, const std::vector<std::byte>& message);
 
   /// A sender that cannot know what arrived before the break says it again.
-  CAUSEWAY_DECL void repeat(peer& p);
+  void repeat(peer& p);
 
   /// Tells senders to hold data back while more is kept than may be, but not those of whom something is wanted: it may be
   /// behind what is kept.
-  CAUSEWAY_DECL void look_at_room();
+  void look_at_room();
 
-  CAUSEWAY_DECL void stop_send(detail::slot_index slot);
+  void stop_send(detail::slot_index slot);
 
-  CAUSEWAY_DECL result<std::size_t> give_up(detail::slot_index slot, errc code, const char* why);
+  result<std::size_t> give_up(detail::slot_index slot, errc code, const char* why);
 
   // ---- the process -----------------------------------------------------------------------------------------------------
 
   /// Happens as an event of its own at this very time, and not while the process is stopped.
-  CAUSEWAY_DECL void later(std::function<void()> what);
+  void later(std::function<void()> what);
 
-  CAUSEWAY_DECL void look_at_waiting();
+  void look_at_waiting();
 
-  CAUSEWAY_DECL void after_event();
+  void after_event();
 
   process* process_;  // nullptr once it has ended
   detail::core& core_;
@@ -5497,7 +5502,7 @@ inline std::shared_ptr<net::fabric> process::make_fabric(net::peer_id id) { retu
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
-CAUSEWAY_DECL fabric::fabric(process& owner, net::peer_id id, std::uint32_t first_port)
+CAUSEWAY_LAZY basic_fabric<Whole>::basic_fabric(process& owner, net::peer_id id, std::uint32_t first_port)
     : process_{&owner},
       core_{owner.shared()},
       clock_{core_.net.at(owner.host()).clock},
@@ -5508,17 +5513,19 @@ CAUSEWAY_DECL fabric::fabric(process& owner, net::peer_id id, std::uint32_t firs
   owner.add(this);
 }
 
-CAUSEWAY_INLINE std::string fabric::address() const { return address_; }
+CAUSEWAY_LAZY std::string basic_fabric<Whole>::address() const { return address_; }
 
-CAUSEWAY_DECL void fabric::rename(net::peer_index link, std::string name) { mailbox_.rename(link, std::move(name)); }
+CAUSEWAY_LAZY void basic_fabric<Whole>::rename(net::peer_index link, std::string name) {
+  mailbox_.rename(link, std::move(name));
+}
 
-CAUSEWAY_INLINE fabric::~fabric() {
+CAUSEWAY_LAZY basic_fabric<Whole>::~basic_fabric() {
   if (process_ == nullptr) return;
   process_->remove(this);
   process_ended(false);
 }
 
-CAUSEWAY_INLINE void fabric::attach(net::fabric_events* events) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::attach(net::fabric_events* events) {
   if (process_ == nullptr) return;
   events_ = events;
   if (events_ == nullptr) return dialer_.close_doors();
@@ -5527,7 +5534,7 @@ CAUSEWAY_INLINE void fabric::attach(net::fabric_events* events) {
   });
 }
 
-CAUSEWAY_INLINE void fabric::dial(const std::string& address) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::dial(const std::string& address) {
   if (process_ == nullptr) return;
   if (address == address_) return cannot_dial(address, "this is our own address");
   const detail::network_address to = detail::parse_address(core_.net, address);
@@ -5537,7 +5544,7 @@ CAUSEWAY_INLINE void fabric::dial(const std::string& address) {
   if (!stands) dialer_.dial(address, to);
 }
 
-CAUSEWAY_INLINE void fabric::close(net::peer_index link, const std::string& why) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::close(net::peer_index link, const std::string& why) {
   if (!is_up(link)) return;
   links_[link].closing = true;
   later([this, link, end = links_[link].end, why] {
@@ -5545,11 +5552,11 @@ CAUSEWAY_INLINE void fabric::close(net::peer_index link, const std::string& why)
   });
 }
 
-CAUSEWAY_INLINE bool fabric::is_up(net::peer_index link) const {
+CAUSEWAY_LAZY bool basic_fabric<Whole>::is_up(net::peer_index link) const {
   return link < links_.size() && links_[link].up && !links_[link].closing;
 }
 
-CAUSEWAY_INLINE void fabric::post(net::peer_index link, std::vector<std::byte> message, bool bulk) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::post(net::peer_index link, std::vector<std::byte> message, bool bulk) {
   CAUSEWAY_EXPECT(message.size() <= net::max_post_bytes);
   if (!is_up(link)) return;
   if (core_.options.repeat_after_reconnect > 0) remember(links_[link], message);
@@ -5562,7 +5569,7 @@ CAUSEWAY_INLINE void fabric::post(net::peer_index link, std::vector<std::byte> m
                   });
 }
 
-CAUSEWAY_INLINE void fabric::wake_at(time_point when) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::wake_at(time_point when) {
   if (process_ == nullptr) return;
   core_.events.cancel(std::exchange(wake_, 0));
   if (when == no_deadline) return;
@@ -5576,13 +5583,13 @@ CAUSEWAY_INLINE void fabric::wake_at(time_point when) {
   });
 }
 
-CAUSEWAY_INLINE void fabric::cancel_before(std::uint32_t epoch) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::cancel_before(std::uint32_t epoch) {
   mailbox_.cancel_before(epoch, [this](detail::slot_index slot) { stop_send(slot); });
   look_at_room();
   look_at_waiting();
 }
 
-CAUSEWAY_INLINE void fabric::aside(std::function<void()> work, std::function<void()> then) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::aside(std::function<void()> work, std::function<void()> then) {
   if (process_ == nullptr) return;
   detail::machine& m = core_.net.at(host_);
   duration took{0};
@@ -5600,8 +5607,8 @@ CAUSEWAY_INLINE void fabric::aside(std::function<void()> work, std::function<voi
                   });
 }
 
-CAUSEWAY_INLINE net::operation fabric::send(net::peer_index link, const net::message_id& id,
-                                            std::span<const std::byte> bytes) {
+CAUSEWAY_LAZY net::operation basic_fabric<Whole>::send(net::peer_index link, const net::message_id& id,
+                                                       std::span<const std::byte> bytes) {
   const detail::slot_index slot = mailbox_.start_send(link, id, bytes.size(), now(), is_up(link));
   if (!mailbox_.done(slot)) {
     detail::sent_message_ptr message = core_.net.wires().pool().make(detail::content::data, detail::lane::data);
@@ -5613,14 +5620,14 @@ CAUSEWAY_INLINE net::operation fabric::send(net::peer_index link, const net::mes
   return mailbox_.handle(slot);
 }
 
-CAUSEWAY_INLINE net::operation fabric::receive(net::peer_index link, const net::message_id& id,
-                                               std::span<std::byte> buffer) {
+CAUSEWAY_LAZY net::operation basic_fabric<Whole>::receive(net::peer_index link, const net::message_id& id,
+                                                          std::span<std::byte> buffer) {
   const detail::slot_index slot = mailbox_.start_receive(link, id, buffer, now(), is_up(link));
   look_at_room();
   return mailbox_.handle(slot);
 }
 
-CAUSEWAY_INLINE result<std::size_t> fabric::wait(net::operation op, time_point deadline) {
+CAUSEWAY_LAZY result<std::size_t> basic_fabric<Whole>::wait(net::operation op, time_point deadline) {
   const detail::slot_index slot = mailbox_.find(op);
   if (slot == net::detail::no_slot) {
     return fail(errc::invalid_argument, "fabric", "waited for an operation that is not under way");
@@ -5636,7 +5643,7 @@ CAUSEWAY_INLINE result<std::size_t> fabric::wait(net::operation op, time_point d
   return mailbox_.release(slot);
 }
 
-CAUSEWAY_INLINE void fabric::locked(const std::function<void()>& what) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::locked(const std::function<void()>& what) {
   detail::machine& m = core_.net.at(host_);
   {
     const lock_count held{m.locks};
@@ -5647,7 +5654,7 @@ CAUSEWAY_INLINE void fabric::locked(const std::function<void()>& what) {
                      [net = &core_.net, host = host_] { net->wires().thaw(host, detail::standstill::disk_held); });
 }
 
-CAUSEWAY_INLINE result<bool> fabric::block(const std::function<bool()>& done, time_point deadline) {
+CAUSEWAY_LAZY result<bool> basic_fabric<Whole>::block(const std::function<bool()>& done, time_point deadline) {
   for (;;) {
     if (process_ == nullptr || process_->asked_to_stop()) {
       return fail(errc::cancelled, "fabric", "this peer was asked to stop");
@@ -5662,11 +5669,11 @@ CAUSEWAY_INLINE result<bool> fabric::block(const std::function<bool()>& done, ti
   }
 }
 
-CAUSEWAY_INLINE void fabric::clock_changed() {
+CAUSEWAY_LAZY void basic_fabric<Whole>::clock_changed() {
   if (wake_ != 0) wake_at(wake_when_);
 }
 
-CAUSEWAY_INLINE void fabric::process_ended(bool killed) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::process_ended(bool killed) {
   core_.events.cancel(std::exchange(wake_, 0));
   here_.reset();
   dialer_.stop();
@@ -5679,13 +5686,13 @@ CAUSEWAY_INLINE void fabric::process_ended(bool killed) {
   process_ = nullptr;
 }
 
-CAUSEWAY_DECL std::string fabric::take_port(std::uint32_t port) {
+CAUSEWAY_LAZY std::string basic_fabric<Whole>::take_port(std::uint32_t port) {
   while (core_.net.at(host_).listeners.contains(port)) ++port;
   core_.net.listen(host_, port, this);
   return detail::address_text(core_.net, host_, port);
 }
 
-CAUSEWAY_INLINE void fabric::on_message(detail::end_ref end, detail::sent_message_ptr message) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::on_message(detail::end_ref end, detail::sent_message_ptr message) {
   if (dialer_.heard(end, *message)) return;
   const auto link = by_end_.find(end.value);
   if (link == by_end_.end() || links_[link->second].closing) return;
@@ -5701,22 +5708,22 @@ CAUSEWAY_INLINE void fabric::on_message(detail::end_ref end, detail::sent_messag
   after_event();
 }
 
-CAUSEWAY_INLINE void fabric::on_closed(detail::end_ref end, const error& why) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::on_closed(detail::end_ref end, const error& why) {
   if (dialer_.closed(end, why)) return;
   if (const auto link = by_end_.find(end.value); link != by_end_.end()) take_down(link->second, why.message);
   after_event();
 }
 
-CAUSEWAY_INLINE void fabric::on_sent(detail::end_ref, std::uint32_t operation) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::on_sent(detail::end_ref, std::uint32_t operation) {
   if (mailbox_.sent(operation, core_.options.header_bytes)) look_at_waiting();
 }
 
-CAUSEWAY_INLINE bool fabric::connected_to(net::peer_id id) {
+CAUSEWAY_LAZY bool basic_fabric<Whole>::connected_to(net::peer_id id) {
   const net::peer_index link = find_link(id);
   return link < links_.size() && links_[link].up && core_.net.far_end_open(links_[link].end);
 }
 
-CAUSEWAY_INLINE void fabric::met(detail::end_ref end, net::peer_id id, const std::string& address) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::met(detail::end_ref end, net::peer_id id, const std::string& address) {
   const net::peer_index link = find_link(id);
   if (link == links_.size()) {
     links_.emplace_back().id = id;
@@ -5736,17 +5743,17 @@ CAUSEWAY_INLINE void fabric::met(detail::end_ref end, net::peer_id id, const std
   after_event();
 }
 
-CAUSEWAY_INLINE void fabric::not_met(const std::string& address, const error& why) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::not_met(const std::string& address, const error& why) {
   if (events_ != nullptr) events_->on_unreachable(address, why);
   after_event();
 }
 
-CAUSEWAY_DECL net::peer_index fabric::find_link(net::peer_id id) const {
+CAUSEWAY_LAZY net::peer_index basic_fabric<Whole>::find_link(net::peer_id id) const {
   const auto known = by_id_.find(id);
   return known == by_id_.end() ? static_cast<net::peer_index>(links_.size()) : known->second;
 }
 
-CAUSEWAY_DECL void fabric::take_down(net::peer_index link, const std::string& reason) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::take_down(net::peer_index link, const std::string& reason) {
   peer& p = links_[link];
   const error why = fail(errc::peer_lost, mailbox_.name(link), reason);
   by_end_.erase(p.end.value);
@@ -5757,13 +5764,13 @@ CAUSEWAY_DECL void fabric::take_down(net::peer_index link, const std::string& re
   if (events_ != nullptr) events_->on_down(link, why);
 }
 
-CAUSEWAY_DECL void fabric::cannot_dial(const std::string& address, const char* why) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::cannot_dial(const std::string& address, const char* why) {
   later([this, address, why] {
     if (events_ != nullptr) events_->on_unreachable(address, fail(errc::unreachable, address, why));
   });
 }
 
-CAUSEWAY_DECL void fabric::hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message) {
   if (core_.net.befalls(mishap::repeat, end)) hear_later(link, end, std::chrono::seconds{5}, message);
   if (core_.net.befalls(mishap::reorder, end)) {
     return hear_later(link, end, std::chrono::milliseconds{200}, std::move(message));
@@ -5771,8 +5778,8 @@ CAUSEWAY_DECL void fabric::hear(net::peer_index link, detail::end_ref end, std::
   if (events_ != nullptr) events_->on_control(link, message);
 }
 
-CAUSEWAY_DECL void fabric::hear_later(net::peer_index link, detail::end_ref end, duration most,
-                                      std::vector<std::byte> message) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::hear_later(net::peer_index link, detail::end_ref end, duration most,
+                                                   std::vector<std::byte> message) {
   const std::uint64_t sender = core_.net.far_process(end);
   core_.events.after(core_.net.wires().up_to(most), {event_kind::notify, host_, message.size()},
                      [this, here = std::weak_ptr<char>{here_}, link, sender, m = std::move(message)] {
@@ -5785,7 +5792,7 @@ CAUSEWAY_DECL void fabric::hear_later(net::peer_index link, detail::end_ref end,
                      });
 }
 
-CAUSEWAY_DECL void fabric::post_now(const peer& to, std::vector<std::byte> message, bool bulk) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::post_now(const peer& to, std::vector<std::byte> message, bool bulk) {
   counters_.bytes_sent += message.size() + core_.options.header_bytes;
   ++counters_.frames_sent;
   const detail::lane way = bulk ? detail::lane::bulk : detail::lane::control;
@@ -5798,20 +5805,20 @@ CAUSEWAY_DECL void fabric::post_now(const peer& to, std::vector<std::byte> messa
   core_.net.send(to.end, std::move(p));
 }
 
-CAUSEWAY_DECL void fabric::remember(peer& p, const std::vector<std::byte>& message) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::remember(peer& p, const std::vector<std::byte>& message) {
   if (p.recent.size() >= 4) p.recent.erase(p.recent.begin());
   std::erase_if(p.recent, [this](const auto& sent) { return now() - sent.first > std::chrono::seconds{1}; });
   p.recent.emplace_back(now(), message);
 }
 
-CAUSEWAY_DECL void fabric::repeat(peer& p) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::repeat(peer& p) {
   const double chance = core_.options.repeat_after_reconnect;
   for (auto& [when, message] : std::exchange(p.recent, {})) {
     if (static_cast<double>(core_.net.wires().random().uniform()) < chance) post_now(p, std::move(message), false);
   }
 }
 
-CAUSEWAY_DECL void fabric::look_at_room() {
+CAUSEWAY_LAZY void basic_fabric<Whole>::look_at_room() {
   if (process_ == nullptr) return;
   const bool full = mailbox_.kept_bytes() >= core_.options.kept_bytes;
   if (!full && !any_paused_) return;
@@ -5824,16 +5831,16 @@ CAUSEWAY_DECL void fabric::look_at_room() {
   }
 }
 
-CAUSEWAY_DECL void fabric::stop_send(detail::slot_index slot) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::stop_send(detail::slot_index slot) {
   if (process_ != nullptr) core_.net.wires().abort(links_[mailbox_.at(slot).peer].end, slot);
 }
 
-CAUSEWAY_DECL result<std::size_t> fabric::give_up(detail::slot_index slot, errc code, const char* why) {
+CAUSEWAY_LAZY result<std::size_t> basic_fabric<Whole>::give_up(detail::slot_index slot, errc code, const char* why) {
   if (mailbox_.at(slot).is_send) stop_send(slot);
   return mailbox_.give_up(slot, code, why);
 }
 
-CAUSEWAY_DECL void fabric::later(std::function<void()> what) {
+CAUSEWAY_LAZY void basic_fabric<Whole>::later(std::function<void()> what) {
   core_.events.after(duration{0}, {event_kind::notify, host_, id_},
                      [this, here = std::weak_ptr<char>{here_}, f = std::move(what)] {
                        if (here.expired()) return;
@@ -5844,15 +5851,19 @@ CAUSEWAY_DECL void fabric::later(std::function<void()> what) {
                      });
 }
 
-CAUSEWAY_DECL void fabric::look_at_waiting() {
+CAUSEWAY_LAZY void basic_fabric<Whole>::look_at_waiting() {
   if (waiting_ != net::detail::no_slot && mailbox_.done(waiting_)) process_->wake();
 }
 
-CAUSEWAY_DECL void fabric::after_event() {
+CAUSEWAY_LAZY void basic_fabric<Whole>::after_event() {
   if (done_ == nullptr || satisfied_ || !(*done_)()) return;
   satisfied_ = true;
   process_->wake();
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_fabric<void>;
+#endif
 
 }}}  // namespace causeway::CAUSEWAY_ABI::sim
 

@@ -46,7 +46,9 @@
 // object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>). As part
 // of the headers they are templates without parameters, so that a compiler instantiates what a body needs only where it is
 // called. CAUSEWAY_INLINE is for those that cannot be templates: virtual functions, destructors, copies, and what is passed
-// as a pointer.
+// as a pointer. A class whose virtual functions reach far is a template itself, basic_NAME<Whole> with NAME for
+// basic_NAME<void>: its bodies say CAUSEWAY_LAZY, and only who makes an object instantiates them.
+#define CAUSEWAY_LAZY template <class Whole>
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
 #define CAUSEWAY_INLINE
@@ -2319,8 +2321,14 @@ struct fabric_options {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 namespace detail {
-class fabric_core;  // net/asio_core.hpp
-}
+template <class Whole>
+class basic_fabric_core;  // net/asio_core.hpp
+using fabric_core = basic_fabric_core<void>;
+}  // namespace detail
+
+template <class Whole>
+class basic_asio_fabric;
+using asio_fabric = basic_asio_fabric<void>;
 
 /// TCP to peers that come and go; made by `open_fabric`. docs/design/network.md says why it is as it is,
 /// docs/reference/wire_format.md what it says to the others.
@@ -2331,51 +2339,52 @@ class fabric_core;  // net/asio_core.hpp
 /// Memory: data that nobody asked for yet is kept as in asio_transport; when reading of it pauses, control messages still
 /// come. Control messages that the other side does not take are kept up to transport_options::control_backlog; then its
 /// connection is given up.
-class asio_fabric final : public fabric {
+template <class Whole>
+class basic_asio_fabric final : public fabric {
  public:
-  CAUSEWAY_DECL asio_fabric(listener at, fabric_options options);
-  asio_fabric(const asio_fabric&) = delete;
-  asio_fabric& operator=(const asio_fabric&) = delete;
-  CAUSEWAY_INLINE ~asio_fabric() override;
+  basic_asio_fabric(listener at, fabric_options options);
+  basic_asio_fabric(const basic_asio_fabric&) = delete;
+  basic_asio_fabric& operator=(const basic_asio_fabric&) = delete;
+  ~basic_asio_fabric() override;
 
-  [[nodiscard]] CAUSEWAY_INLINE peer_id id() const override;
-  [[nodiscard]] CAUSEWAY_INLINE std::string address() const override;
+  [[nodiscard]] peer_id id() const override;
+  [[nodiscard]] std::string address() const override;
 
-  CAUSEWAY_INLINE void attach(fabric_events* events) override;
+  void attach(fabric_events* events) override;
 
-  [[nodiscard]] CAUSEWAY_INLINE time_point now() const override;
-  CAUSEWAY_INLINE void dial(const std::string& to) override;
-  CAUSEWAY_INLINE void close(peer_index link, const std::string& why) override;
-  [[nodiscard]] CAUSEWAY_INLINE bool is_up(peer_index link) const override;
-  CAUSEWAY_INLINE void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
-  CAUSEWAY_INLINE void wake_at(time_point when) override;
-  CAUSEWAY_INLINE void cancel_before(std::uint32_t epoch) override;
-  CAUSEWAY_INLINE void aside(std::function<void()> work, std::function<void()> then) override;
+  [[nodiscard]] time_point now() const override;
+  void dial(const std::string& to) override;
+  void close(peer_index link, const std::string& why) override;
+  [[nodiscard]] bool is_up(peer_index link) const override;
+  void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
+  void wake_at(time_point when) override;
+  void cancel_before(std::uint32_t epoch) override;
+  void aside(std::function<void()> work, std::function<void()> then) override;
 
   /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
-  CAUSEWAY_INLINE operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
-  CAUSEWAY_INLINE operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
-  CAUSEWAY_INLINE result<std::size_t> wait(operation op, time_point deadline) override;
-  [[nodiscard]] CAUSEWAY_INLINE bool done(operation op) const override;
+  operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
+  operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
+  result<std::size_t> wait(operation op, time_point deadline) override;
+  [[nodiscard]] bool done(operation op) const override;
 
-  CAUSEWAY_INLINE void locked(const std::function<void()>& what) override;
-  CAUSEWAY_INLINE result<bool> block(const std::function<bool()>& done, time_point deadline) override;
+  void locked(const std::function<void()>& what) override;
+  result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
-  [[nodiscard]] CAUSEWAY_INLINE traffic stats() const override;
-  [[nodiscard]] CAUSEWAY_INLINE std::string describe_waits() const override;
+  [[nodiscard]] traffic stats() const override;
+  [[nodiscard]] std::string describe_waits() const override;
 
   /// TCP connections for data to a peer that stand.
-  CAUSEWAY_DECL [[nodiscard]] std::size_t streams(peer_index link) const;
+  [[nodiscard]] std::size_t streams(peer_index link) const;
 
   /// A function that ends the trainer's `wait` and `block`, and all later ones, with errc::cancelled: what a signal's
   /// watcher calls. May be called from any thread, also when the fabric is gone. Connections stay, so that `close` can
   /// flush.
-  CAUSEWAY_DECL [[nodiscard]] std::function<void()> interrupter() const;
+  [[nodiscard]] std::function<void()> interrupter() const;
 
   /// Sends what was posted (but not bulk), says goodbye to everybody, waits up to `close_grace` for theirs, and ends the
   /// thread. No more events come. Operations that were not waited for end with errc::cancelled. The destructor does the
   /// same.
-  CAUSEWAY_DECL void close();
+  void close();
 
  private:
   std::shared_ptr<detail::fabric_core> core_;
@@ -5113,43 +5122,48 @@ class handshake_acceptor {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
-class fabric_core final : public engine, private link_owner, private handshake_owner {
+template <class Whole>
+class basic_fabric_core;
+using fabric_core = basic_fabric_core<void>;
+
+template <class Whole>
+class basic_fabric_core final : public engine, private link_owner, private handshake_owner {
  public:
-  CAUSEWAY_DECL fabric_core(listener at, fabric_options options);
-  ~fabric_core() { close(); }
+  basic_fabric_core(listener at, fabric_options options);
+  ~basic_fabric_core() { close(); }
 
   [[nodiscard]] const fabric_options& options() const noexcept { return options_; }
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   [[nodiscard]] time_point now() const { return shared_.clock.now(); }
 
-  CAUSEWAY_DECL void attach(fabric_events* events);
+  void attach(fabric_events* events);
 
   // ---- with the lock held: from events, and inside `locked`
 
-  CAUSEWAY_DECL void dial(const std::string& to);
+  void dial(const std::string& to);
 
-  CAUSEWAY_DECL void close(peer_index peer, const std::string& why);
+  void close(peer_index peer, const std::string& why);
 
-  CAUSEWAY_DECL [[nodiscard]] bool is_up(peer_index peer) const;
+  [[nodiscard]] bool is_up(peer_index peer) const;
 
-  CAUSEWAY_DECL void post(peer_index peer, std::vector<std::byte> message, bool bulk);
+  void post(peer_index peer, std::vector<std::byte> message, bool bulk);
 
-  CAUSEWAY_DECL void wake_at(time_point when);
+  void wake_at(time_point when);
 
-  CAUSEWAY_DECL void cancel_before(std::uint32_t epoch);
+  void cancel_before(std::uint32_t epoch);
 
-  CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then);
+  void aside(std::function<void()> work, std::function<void()> then);
 
   // ---- without it
 
-  CAUSEWAY_DECL void locked(const std::function<void()>& what);
+  void locked(const std::function<void()>& what);
 
   /// Also with the lock held: from the question that `block` asks.
-  CAUSEWAY_DECL [[nodiscard]] bool done(operation handle) const;
+  [[nodiscard]] bool done(operation handle) const;
 
-  CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline);
+  result<bool> block(const std::function<bool()>& done, time_point deadline);
 
-  CAUSEWAY_DECL void close();
+  void close();
 
  private:
   struct event {
@@ -5160,7 +5174,7 @@ class fabric_core final : public engine, private link_owner, private handshake_o
   /// The thread that holds the lock for its owner's sake: where calls marked "from events" may come from.
   class inside_mark {
    public:
-    explicit inside_mark(fabric_core& core) : core_{&core} { core.inside_ = std::this_thread::get_id(); }
+    explicit inside_mark(basic_fabric_core& core) : core_{&core} { core.inside_ = std::this_thread::get_id(); }
     ~inside_mark() { core_->inside_ = std::thread::id{}; }
     inside_mark(const inside_mark&) = delete;
     inside_mark& operator=(const inside_mark&) = delete;
@@ -5170,31 +5184,31 @@ class fabric_core final : public engine, private link_owner, private handshake_o
   };
   [[nodiscard]] bool is_inside() const { return inside_ == std::this_thread::get_id(); }
 
-  CAUSEWAY_DECL void in_loop(std::function<void()> what);
+  void in_loop(std::function<void()> what);
 
   /// Differs from that of every other program that ever had our id.
-  CAUSEWAY_DECL [[nodiscard]] std::uint64_t make_incarnation() const;
+  [[nodiscard]] std::uint64_t make_incarnation() const;
 
-  CAUSEWAY_DECL static handshake_options handshake_settings(const fabric_options& options);
+  static handshake_options handshake_settings(const fabric_options& options);
 
-  CAUSEWAY_DECL void set_address(const endpoint& bound);
+  void set_address(const endpoint& bound);
 
   // ---- telling
 
-  CAUSEWAY_DECL void tell(event what);
+  void tell(event what);
 
-  CAUSEWAY_DECL void tell_all();
+  void tell_all();
 
   /// A handler could not do its work. Whoever caused it is given up; a timer comes again a little later.
-  CAUSEWAY_DECL void run_out_of_memory(std::optional<peer_index> about);
+  void run_out_of_memory(std::optional<peer_index> about);
 
-  CAUSEWAY_INLINE void hear_lost(peer_index peer, const error& why) override;
+  void hear_lost(peer_index peer, const error& why) override;
 
-  CAUSEWAY_INLINE void hear_control(peer_index peer, control_message message) override;
+  void hear_control(peer_index peer, control_message message) override;
 
-  CAUSEWAY_INLINE void unreachable(const std::string& where, const error& why) override;
+  void unreachable(const std::string& where, const error& why) override;
 
-  CAUSEWAY_DECL void arm_wake();
+  void arm_wake();
 
   // ---- who is who
 
@@ -5202,41 +5216,41 @@ class fabric_core final : public engine, private link_owner, private handshake_o
 
   [[nodiscard]] bool is_alive(std::optional<peer_index> peer) const { return peer && is_alive(*peer); }
 
-  CAUSEWAY_DECL [[nodiscard]] bool stands(const std::string& where) const;
+  [[nodiscard]] bool stands(const std::string& where) const;
 
-  CAUSEWAY_INLINE introduction introduce(const tcp::socket& to, std::size_t spare) override;
+  introduction introduce(const tcp::socket& to, std::size_t spare) override;
 
-  CAUSEWAY_DECL bool kernel_has_bbr();
+  bool kernel_has_bbr();
 
-  CAUSEWAY_INLINE std::optional<error> objection(const introduction& them) override;
+  std::optional<error> objection(const introduction& them) override;
 
-  CAUSEWAY_INLINE bool is_connected(peer_id id, std::uint64_t incarnation) override;
+  bool is_connected(peer_id id, std::uint64_t incarnation) override;
 
   wish wish_for(const introduction& them) override { return peers_.wish_for(them, is_alive(peers_.find(them.id))); }
 
-  CAUSEWAY_INLINE std::uint64_t choose(const introduction& them, const wish& theirs) override;
+  std::uint64_t choose(const introduction& them, const wish& theirs) override;
 
   void give_back(const introduction& them, std::uint64_t serial) override { peers_.give_back(them.id, serial); }
 
   // ---- links
 
-  CAUSEWAY_INLINE void take(const introduction& us, const introduction& them, std::uint64_t serial,
-                            const std::string& dialled, tcp::socket socket) override;
+  void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
+            tcp::socket socket) override;
 
-  CAUSEWAY_DECL void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket);
+  void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket);
 
   /// Whoever dialled makes the streams for data. Sends wait until the first stands.
-  CAUSEWAY_DECL void dial_streams(peer_index peer, const tcp::endpoint& remote);
+  void dial_streams(peer_index peer, const tcp::endpoint& remote);
 
   bool wants_stream(const stream_request& which) override { return is_alive(peers_.lacking(which)); }
 
-  CAUSEWAY_INLINE void take_stream(const stream_request& which, tcp::socket socket) override;
+  void take_stream(const stream_request& which, tcp::socket socket) override;
 
-  CAUSEWAY_INLINE void lose_stream(const stream_request& which, const error& why) override;
+  void lose_stream(const stream_request& which, const error& why) override;
 
-  CAUSEWAY_INLINE void tick(duration since) override;
+  void tick(duration since) override;
 
-  CAUSEWAY_DECL void clear_graves();
+  void clear_graves();
 
   fabric_options options_;
   endpoint announced_;
@@ -5275,66 +5289,68 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 static_assert(max_post_bytes == max_control_bytes);
 
-CAUSEWAY_DECL asio_fabric::asio_fabric(listener at, fabric_options options)
+CAUSEWAY_LAZY basic_asio_fabric<Whole>::basic_asio_fabric(listener at, fabric_options options)
     : core_{std::make_shared<detail::fabric_core>(std::move(at), std::move(options))} {}
 
-CAUSEWAY_INLINE asio_fabric::~asio_fabric() { core_->close(); }
+CAUSEWAY_LAZY basic_asio_fabric<Whole>::~basic_asio_fabric() { core_->close(); }
 
-CAUSEWAY_INLINE peer_id asio_fabric::id() const { return core_->options().id; }
+CAUSEWAY_LAZY peer_id basic_asio_fabric<Whole>::id() const { return core_->options().id; }
 
-CAUSEWAY_INLINE void asio_fabric::attach(fabric_events* events) { core_->attach(events); }
+CAUSEWAY_LAZY void basic_asio_fabric<Whole>::attach(fabric_events* events) { core_->attach(events); }
 
-CAUSEWAY_INLINE time_point asio_fabric::now() const { return core_->now(); }
+CAUSEWAY_LAZY time_point basic_asio_fabric<Whole>::now() const { return core_->now(); }
 
-CAUSEWAY_INLINE void asio_fabric::dial(const std::string& to) { core_->dial(to); }
+CAUSEWAY_LAZY void basic_asio_fabric<Whole>::dial(const std::string& to) { core_->dial(to); }
 
-CAUSEWAY_INLINE void asio_fabric::close(peer_index link, const std::string& why) { core_->close(link, why); }
+CAUSEWAY_LAZY void basic_asio_fabric<Whole>::close(peer_index link, const std::string& why) { core_->close(link, why); }
 
-CAUSEWAY_INLINE bool asio_fabric::is_up(peer_index link) const { return core_->is_up(link); }
+CAUSEWAY_LAZY bool basic_asio_fabric<Whole>::is_up(peer_index link) const { return core_->is_up(link); }
 
-CAUSEWAY_INLINE void asio_fabric::wake_at(time_point when) { core_->wake_at(when); }
+CAUSEWAY_LAZY void basic_asio_fabric<Whole>::wake_at(time_point when) { core_->wake_at(when); }
 
-CAUSEWAY_INLINE void asio_fabric::cancel_before(std::uint32_t epoch) { core_->cancel_before(epoch); }
+CAUSEWAY_LAZY void basic_asio_fabric<Whole>::cancel_before(std::uint32_t epoch) { core_->cancel_before(epoch); }
 
-CAUSEWAY_INLINE result<std::size_t> asio_fabric::wait(operation op, time_point deadline) {
+CAUSEWAY_LAZY result<std::size_t> basic_asio_fabric<Whole>::wait(operation op, time_point deadline) {
   return core_->wait(op, deadline);
 }
 
-CAUSEWAY_INLINE bool asio_fabric::done(operation op) const { return core_->done(op); }
+CAUSEWAY_LAZY bool basic_asio_fabric<Whole>::done(operation op) const { return core_->done(op); }
 
-CAUSEWAY_INLINE void asio_fabric::locked(const std::function<void()>& what) { core_->locked(what); }
+CAUSEWAY_LAZY void basic_asio_fabric<Whole>::locked(const std::function<void()>& what) { core_->locked(what); }
 
-CAUSEWAY_INLINE traffic asio_fabric::stats() const { return core_->stats(); }
+CAUSEWAY_LAZY traffic basic_asio_fabric<Whole>::stats() const { return core_->stats(); }
 
-CAUSEWAY_INLINE std::string asio_fabric::describe_waits() const { return core_->describe_waits(); }
+CAUSEWAY_LAZY std::string basic_asio_fabric<Whole>::describe_waits() const { return core_->describe_waits(); }
 
-CAUSEWAY_DECL std::size_t asio_fabric::streams(peer_index link) const { return core_->streams(link); }
+CAUSEWAY_LAZY std::size_t basic_asio_fabric<Whole>::streams(peer_index link) const { return core_->streams(link); }
 
-CAUSEWAY_DECL void asio_fabric::close() { core_->close(); }
+CAUSEWAY_LAZY void basic_asio_fabric<Whole>::close() { core_->close(); }
 
-CAUSEWAY_INLINE std::string asio_fabric::address() const { return core_->address(); }
+CAUSEWAY_LAZY std::string basic_asio_fabric<Whole>::address() const { return core_->address(); }
 
-CAUSEWAY_INLINE void asio_fabric::post(peer_index link, std::vector<std::byte> message, bool bulk) {
+CAUSEWAY_LAZY void basic_asio_fabric<Whole>::post(peer_index link, std::vector<std::byte> message, bool bulk) {
   core_->post(link, std::move(message), bulk);
 }
 
-CAUSEWAY_INLINE void asio_fabric::aside(std::function<void()> work, std::function<void()> then) {
+CAUSEWAY_LAZY void basic_asio_fabric<Whole>::aside(std::function<void()> work, std::function<void()> then) {
   core_->aside(std::move(work), std::move(then));
 }
 
-CAUSEWAY_INLINE operation asio_fabric::send(peer_index link, const message_id& id, std::span<const std::byte> bytes) {
+CAUSEWAY_LAZY operation basic_asio_fabric<Whole>::send(peer_index link, const message_id& id,
+                                                       std::span<const std::byte> bytes) {
   return core_->start({.is_send = true, .peer = link, .id = id, .source = bytes.data(), .length = bytes.size()});
 }
 
-CAUSEWAY_INLINE operation asio_fabric::receive(peer_index link, const message_id& id, std::span<std::byte> buffer) {
+CAUSEWAY_LAZY operation basic_asio_fabric<Whole>::receive(peer_index link, const message_id& id,
+                                                          std::span<std::byte> buffer) {
   return core_->start({.is_send = false, .peer = link, .id = id, .target = buffer.data(), .length = buffer.size()});
 }
 
-CAUSEWAY_INLINE result<bool> asio_fabric::block(const std::function<bool()>& done, time_point deadline) {
+CAUSEWAY_LAZY result<bool> basic_asio_fabric<Whole>::block(const std::function<bool()>& done, time_point deadline) {
   return core_->block(done, deadline);
 }
 
-CAUSEWAY_DECL std::function<void()> asio_fabric::interrupter() const {
+CAUSEWAY_LAZY std::function<void()> basic_asio_fabric<Whole>::interrupter() const {
   return [weak = std::weak_ptr{core_}] {
     if (const auto core = weak.lock()) core->interrupt();
   };
@@ -5352,6 +5368,10 @@ CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& w
   CAUSEWAY_ASSIGN(listener at, open_listener(where, options.transport.log));
   return open_fabric(std::move(at), std::move(options));
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_asio_fabric<void>;
+#endif
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 
@@ -7045,7 +7065,7 @@ CAUSEWAY_DECL std::string handshake_acceptor::name_of(const meeting& m) {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
-CAUSEWAY_DECL fabric_core::fabric_core(listener at, fabric_options options)
+CAUSEWAY_LAZY basic_fabric_core<Whole>::basic_fabric_core(listener at, fabric_options options)
     : engine{std::move(at.port->io), options.run_id, static_cast<std::uint32_t>(options.id), options.transport},
       options_{std::move(options)},
       incarnation_{make_incarnation()},
@@ -7058,7 +7078,7 @@ CAUSEWAY_DECL fabric_core::fabric_core(listener at, fabric_options options)
   run();
 }
 
-CAUSEWAY_DECL void fabric_core::attach(fabric_events* events) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::attach(fabric_events* events) {
   std::unique_lock lock{shared_.mutex};
   events_ = events;
   if (events == nullptr) {
@@ -7069,29 +7089,29 @@ CAUSEWAY_DECL void fabric_core::attach(fabric_events* events) {
   if (!std::exchange(opened_, true)) in_loop([this] { handshakes_.open(); });
 }
 
-CAUSEWAY_DECL void fabric_core::dial(const std::string& to) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::dial(const std::string& to) {
   CAUSEWAY_EXPECT(is_inside());
   in_loop([this, to] {
     if (!stands(to)) handshakes_.dial(to);
   });
 }
 
-CAUSEWAY_DECL void fabric_core::close(peer_index peer, const std::string& why) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::close(peer_index peer, const std::string& why) {
   CAUSEWAY_EXPECT(is_inside());
   if (is_alive(peer)) links_[peer]->dismiss(fail(errc::peer_lost, links_[peer]->name(), why));
 }
 
-CAUSEWAY_DECL bool fabric_core::is_up(peer_index peer) const {
+CAUSEWAY_LAZY bool basic_fabric_core<Whole>::is_up(peer_index peer) const {
   CAUSEWAY_EXPECT(is_inside());
   return is_alive(peer) && peers_[peer].told;
 }
 
-CAUSEWAY_DECL void fabric_core::post(peer_index peer, std::vector<std::byte> message, bool bulk) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::post(peer_index peer, std::vector<std::byte> message, bool bulk) {
   CAUSEWAY_EXPECT(message.size() <= max_post_bytes);
   if (is_up(peer)) links_[peer]->post(std::move(message), bulk);
 }
 
-CAUSEWAY_DECL void fabric_core::wake_at(time_point when) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::wake_at(time_point when) {
   CAUSEWAY_EXPECT(is_inside());
   ++wake_round_;
   wake_timer_.cancel();
@@ -7099,12 +7119,12 @@ CAUSEWAY_DECL void fabric_core::wake_at(time_point when) {
   if (when != no_deadline) arm_wake();
 }
 
-CAUSEWAY_DECL void fabric_core::cancel_before(std::uint32_t epoch) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::cancel_before(std::uint32_t epoch) {
   CAUSEWAY_EXPECT(is_inside());
   end_epochs_before(epoch);
 }
 
-CAUSEWAY_DECL void fabric_core::aside(std::function<void()> work, std::function<void()> then) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::aside(std::function<void()> work, std::function<void()> then) {
   CAUSEWAY_EXPECT(is_inside());
   aside_.push([this, work = std::move(work), then = std::move(then)] {
     work();
@@ -7113,18 +7133,18 @@ CAUSEWAY_DECL void fabric_core::aside(std::function<void()> work, std::function<
   });
 }
 
-CAUSEWAY_DECL void fabric_core::locked(const std::function<void()>& what) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::locked(const std::function<void()>& what) {
   const std::lock_guard lock{shared_.mutex};
   const inside_mark mark{*this};
   what();
   loop_.wake();
 }
 
-CAUSEWAY_DECL bool fabric_core::done(operation handle) const {
+CAUSEWAY_LAZY bool basic_fabric_core<Whole>::done(operation handle) const {
   return is_inside() ? shared_.operations.done(handle) : engine::done(handle);
 }
 
-CAUSEWAY_DECL result<bool> fabric_core::block(const std::function<bool()>& done, time_point deadline) {
+CAUSEWAY_LAZY result<bool> basic_fabric_core<Whole>::block(const std::function<bool()>& done, time_point deadline) {
   std::unique_lock lock{shared_.mutex};
   bool is_done = false;
   loop_.drive(lock, deadline, [&] {
@@ -7136,7 +7156,7 @@ CAUSEWAY_DECL result<bool> fabric_core::block(const std::function<bool()>& done,
   return is_done;
 }
 
-CAUSEWAY_DECL void fabric_core::close() {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::close() {
   attach(nullptr);
   std::unique_lock lock{shared_.mutex};
   if (closed_) return;
@@ -7148,27 +7168,27 @@ CAUSEWAY_DECL void fabric_core::close() {
   handshakes_.lock_up();
 }
 
-CAUSEWAY_DECL void fabric_core::in_loop(std::function<void()> what) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::in_loop(std::function<void()> what) {
   asio::post(loop_.io(), std::function<void()>{[this, call = std::move(what)] {
                const std::lock_guard lock{shared_.mutex};
                if (!closed_) call();
              }});
 }
 
-CAUSEWAY_DECL std::uint64_t fabric_core::make_incarnation() const {
+CAUSEWAY_LAZY std::uint64_t basic_fabric_core<Whole>::make_incarnation() const {
   const auto now = shared_.clock.now().since_start.count();
   const std::uint64_t here = reinterpret_cast<std::uintptr_t>(this);
   return hasher{options_.id}.add_value(now).add_value(here).finish() | 1U;
 }
 
-CAUSEWAY_DECL handshake_options fabric_core::handshake_settings(const fabric_options& options) {
+CAUSEWAY_LAZY handshake_options basic_fabric_core<Whole>::handshake_settings(const fabric_options& options) {
   handshake_options settings = options.handshake;
   settings.run_id = options.run_id;
   settings.log = options.transport.log;
   return settings;
 }
 
-CAUSEWAY_DECL void fabric_core::set_address(const endpoint& bound) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::set_address(const endpoint& bound) {
   const auto announced = parse_endpoint(options_.announce);
   if (announced && announced->port != 0) {
     announced_ = *announced;
@@ -7181,14 +7201,14 @@ CAUSEWAY_DECL void fabric_core::set_address(const endpoint& bound) {
   address_ = endpoint{host, announced_.port}.text();
 }
 
-CAUSEWAY_DECL void fabric_core::tell(event what) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::tell(event what) {
   if (events_ == nullptr) return;
   queue_.push_back(std::move(what));
   if (std::exchange(telling_, true)) return;
   in_loop([this] { tell_all(); });
 }
 
-CAUSEWAY_DECL void fabric_core::tell_all() {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::tell_all() {
   const inside_mark mark{*this};
   while (!queue_.empty() && events_ != nullptr) {
     const event what = std::move(queue_.front());
@@ -7202,7 +7222,7 @@ CAUSEWAY_DECL void fabric_core::tell_all() {
   telling_ = false;
 }
 
-CAUSEWAY_DECL void fabric_core::run_out_of_memory(std::optional<peer_index> about) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::run_out_of_memory(std::optional<peer_index> about) {
   if (!about) {
     wake_at(shared_.clock.now() + shared_.options.heartbeat);
   } else if (is_alive(*about)) {
@@ -7210,7 +7230,7 @@ CAUSEWAY_DECL void fabric_core::run_out_of_memory(std::optional<peer_index> abou
   }
 }
 
-CAUSEWAY_INLINE void fabric_core::hear_lost(peer_index peer, const error& why) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::hear_lost(peer_index peer, const error& why) {
   peers_[peer].told = false;  // what is posted before the owner hears of it is lost, as it would be a moment earlier
   tell({peer, [this, peer, why](fabric_events& to) {
           peers_[peer].told = false;
@@ -7218,17 +7238,17 @@ CAUSEWAY_INLINE void fabric_core::hear_lost(peer_index peer, const error& why) {
         }});
 }
 
-CAUSEWAY_INLINE void fabric_core::hear_control(peer_index peer, control_message message) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::hear_control(peer_index peer, control_message message) {
   tell({peer, [peer, shared = std::make_shared<control_message>(std::move(message))](fabric_events& to) {
           to.on_control(peer, shared->view());
         }});
 }
 
-CAUSEWAY_INLINE void fabric_core::unreachable(const std::string& where, const error& why) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::unreachable(const std::string& where, const error& why) {
   tell({{}, [where, why](fabric_events& to) { to.on_unreachable(where, why); }});
 }
 
-CAUSEWAY_DECL void fabric_core::arm_wake() {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::arm_wake() {
   wake_timer_.expires_at(to_standard(wake_time_, shared_.clock.now()));
   wake_timer_.async_wait(completion{[this, round = wake_round_](std::error_code failure) {
     const std::lock_guard lock{shared_.mutex};
@@ -7240,7 +7260,7 @@ CAUSEWAY_DECL void fabric_core::arm_wake() {
   }});
 }
 
-CAUSEWAY_DECL bool fabric_core::stands(const std::string& where) const {
+CAUSEWAY_LAZY bool basic_fabric_core<Whole>::stands(const std::string& where) const {
   for (peer_index peer = 0; peer < peers_.size(); ++peer) {
     const roster::place& p = peers_[peer];
     if (is_alive(peer) && (p.address == where || p.aliases.contains(where))) return true;
@@ -7248,7 +7268,7 @@ CAUSEWAY_DECL bool fabric_core::stands(const std::string& where) const {
   return false;
 }
 
-CAUSEWAY_INLINE introduction fabric_core::introduce(const tcp::socket& to, std::size_t spare) {
+CAUSEWAY_LAZY introduction basic_fabric_core<Whole>::introduce(const tcp::socket& to, std::size_t spare) {
   std::size_t streams = options_.streams_per_link;
   if (streams == 0) streams = is_loopback(to) || kernel_has_bbr() ? 1 : 16;
   streams = affordable_streams(std::min<std::size_t>(streams, most_data_streams), spare);
@@ -7262,26 +7282,26 @@ CAUSEWAY_INLINE introduction fabric_core::introduce(const tcp::socket& to, std::
   return us;
 }
 
-CAUSEWAY_DECL bool fabric_core::kernel_has_bbr() {
+CAUSEWAY_LAZY bool basic_fabric_core<Whole>::kernel_has_bbr() {
   if (!has_bbr_) has_bbr_ = options_.transport.bbr && kernel_allows_bbr(loop_.io());
   return *has_bbr_;
 }
 
-CAUSEWAY_INLINE std::optional<error> fabric_core::objection(const introduction& them) {
+CAUSEWAY_LAZY std::optional<error> basic_fabric_core<Whole>::objection(const introduction& them) {
   return peers_.objection(them, [this](peer_index peer) { return is_alive(peer); });
 }
 
-CAUSEWAY_INLINE bool fabric_core::is_connected(peer_id id, std::uint64_t incarnation) {
+CAUSEWAY_LAZY bool basic_fabric_core<Whole>::is_connected(peer_id id, std::uint64_t incarnation) {
   const auto peer = peers_.find(id);
   return is_alive(peer) && peers_[*peer].incarnation == incarnation;
 }
 
-CAUSEWAY_INLINE std::uint64_t fabric_core::choose(const introduction& them, const wish& theirs) {
+CAUSEWAY_LAZY std::uint64_t basic_fabric_core<Whole>::choose(const introduction& them, const wish& theirs) {
   return peers_.choose(them, theirs, is_alive(peers_.find(them.id)));
 }
 
-CAUSEWAY_INLINE void fabric_core::take(const introduction& us, const introduction& them, std::uint64_t serial,
-                                       const std::string& dialled, tcp::socket socket) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::take(const introduction& us, const introduction& them, std::uint64_t serial,
+                                                  const std::string& dialled, tcp::socket socket) {
   if (!peers_.claim(them.id, serial)) return;
   const auto place = peers_.place_for(them.id, [this](peer_index p) { return is_alive(p); });
   if (!place) return;  // others were quicker; it dials again
@@ -7298,8 +7318,8 @@ CAUSEWAY_INLINE void fabric_core::take(const introduction& us, const introductio
   if (!dialled.empty()) dial_streams(peer, remote);
 }
 
-CAUSEWAY_DECL void fabric_core::open_link(peer_index peer, const introduction& us, const introduction& them,
-                                          tcp::socket socket) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::open_link(peer_index peer, const introduction& us, const introduction& them,
+                                                       tcp::socket socket) {
   link_identity who{.peer = peer,
                     .sender = static_cast<std::uint32_t>(them.id),
                     .name = name_of(them.id),
@@ -7323,35 +7343,39 @@ CAUSEWAY_DECL void fabric_core::open_link(peer_index peer, const introduction& u
   links_[peer]->start_reading();
 }
 
-CAUSEWAY_DECL void fabric_core::dial_streams(peer_index peer, const tcp::endpoint& remote) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::dial_streams(peer_index peer, const tcp::endpoint& remote) {
   const roster::place& p = peers_[peer];
   for (std::uint32_t index = 0; index < p.streams; ++index) {
     handshakes_.dial_stream(remote, {{p.id, p.incarnation, p.serial}, index}, {options_.id, incarnation_, p.serial});
   }
 }
 
-CAUSEWAY_INLINE void fabric_core::take_stream(const stream_request& which, tcp::socket socket) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::take_stream(const stream_request& which, tcp::socket socket) {
   const auto peer = peers_.lacking(which);
   if (!is_alive(peer)) return;
   peers_[*peer].streams_seen |= std::uint64_t{1} << which.index;
   links_[*peer]->add_stream(std::move(socket));
 }
 
-CAUSEWAY_INLINE void fabric_core::lose_stream(const stream_request& which, const error& why) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::lose_stream(const stream_request& which, const error& why) {
   const auto peer = peers_.lacking(which);
   if (!is_alive(peer) || peers_[*peer].streams_seen != 0) return;  // if others stand, they carry its share
   links_[*peer]->lose(fail(errc::peer_lost, name_of(which.key.id), "no connection for data: " + why.text()));
 }
 
-CAUSEWAY_INLINE void fabric_core::tick(duration since) {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::tick(duration since) {
   for (const auto& l : graves_) l->tick(since);
   clear_graves();
   handshakes_.tick();
 }
 
-CAUSEWAY_DECL void fabric_core::clear_graves() {
+CAUSEWAY_LAZY void basic_fabric_core<Whole>::clear_graves() {
   std::erase_if(graves_, [](const auto& l) { return l->at_rest(); });
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_fabric_core<void>;
+#endif
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 

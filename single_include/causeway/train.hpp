@@ -46,7 +46,9 @@
 // object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>). As part
 // of the headers they are templates without parameters, so that a compiler instantiates what a body needs only where it is
 // called. CAUSEWAY_INLINE is for those that cannot be templates: virtual functions, destructors, copies, and what is passed
-// as a pointer.
+// as a pointer. A class whose virtual functions reach far is a template itself, basic_NAME<Whole> with NAME for
+// basic_NAME<void>: its bodies say CAUSEWAY_LAZY, and only who makes an object instantiates them.
+#define CAUSEWAY_LAZY template <class Whole>
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
 #define CAUSEWAY_INLINE
@@ -8004,8 +8006,8 @@ class packed_gemm {
   [[nodiscard]] simd_level level() const {
     return asked_ ? *asked_ : product_level<In>();
   }
-  /// One line for a person, such as "packed gemm (avx512, avx512_bf16)".
-  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level<bf16>())} + ")"; }
+  /// One line for a person, with what the machine has, such as "packed gemm (avx512, avx512_bf16)".
+  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level())} + ")"; }
 
  private:
   template <class In, class Out>
@@ -18361,6 +18363,62 @@ template void attention_backward(thread_pool&, scratch&, const attention_shape&,
 #endif  // CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 #endif
 
+// ---- causeway/kernels/bf16_kernels.hpp ----
+#ifndef CAUSEWAY_KERNELS_BF16_KERNELS_HPP
+#define CAUSEWAY_KERNELS_BF16_KERNELS_HPP
+
+// A processor's operations on bf16 activations, behind pointers that are set when a program first asks for bf16. So a
+// program that includes the headers and never does so doesn't compile them, a quarter of its time.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// The functions of this folder that have these names, with `Act` bf16; see there.
+struct bf16_kernels {
+  using size = std::int64_t;
+
+  void (*multiply)(packed_gemm&, thread_pool&, scratch&, const gemm_args<bf16, bf16>&);
+  void (*multiply_to_f32)(packed_gemm&, thread_pool&, scratch&, const gemm_args<bf16, float>&);
+  void (*add)(thread_pool&, bf16* y, const bf16* a, const bf16* b, size count);
+  void (*layer_norm_forward)(thread_pool&, const float* x, const float* gain, const float* bias, bf16* y, float* mean,
+                             float* rstd, size rows, size columns, float epsilon);
+  void (*layer_norm_backward)(thread_pool&, scratch&, const float* x, const float* gain, const float* mean,
+                              const float* rstd, const bf16* dy, float* dx, bool accumulate, float* dgain, float* dbias,
+                              size rows, size columns);
+  void (*rms_norm_forward)(thread_pool&, const float* x, const float* gain, bf16* y, float* rstd, size rows, size columns,
+                           float epsilon);
+  void (*rms_norm_backward)(thread_pool&, scratch&, const float* x, const float* gain, const float* rstd, const bf16* dy,
+                            float* dx, bool accumulate, float* dgain, size rows, size columns);
+  void (*gelu_forward)(thread_pool&, const bf16* x, bf16* y, size count);
+  void (*gelu_backward)(thread_pool&, const bf16* x, const bf16* dy, bf16* dx, size count);
+  void (*swiglu_forward)(thread_pool&, const bf16* gate_up, bf16* y, size rows, size hidden);
+  void (*swiglu_backward)(thread_pool&, const bf16* gate_up, const bf16* dy, bf16* dgate_up, size rows, size hidden);
+  void (*bias_gradient)(thread_pool&, scratch&, const bf16* dy, float* dbias, size rows, size columns);
+  void (*dropout_apply)(thread_pool&, bf16* x, size count, float rate, std::uint64_t seed, std::uint64_t stream);
+  void (*rotary_apply)(thread_pool&, const rotary_table&, bf16* qkv, size batch, size T, size row_stride, size heads,
+                       size head_size, bool inverse);
+  void (*attention_forward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
+                            bf16* o, float* logsumexp);
+  void (*attention_backward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
+                             const bf16* o, const bf16* d_o, const float* logsumexp, bf16* dq, bf16* dk, bf16* dv);
+  double (*cross_entropy)(packed_gemm&, thread_pool&, scratch&, const bf16* x, const bf16* w, const std::int32_t* targets,
+                          size rows, size C, size V, float grad_scale, bf16* dx, float* dw);
+};
+
+namespace detail {
+inline std::atomic<const bf16_kernels*> bf16_table{nullptr};
+}  // namespace detail
+
+/// From now on backends of this process compute in bf16. Asking a model for nn::precision::bf16 calls it; a model of one's
+/// own with bf16 activations calls it before its first pass. Thread-safe, and nothing the second time.
+CAUSEWAY_DECL void use_bf16();
+
+/// What use_bf16 has set. Before that it ends the process with a message that names the remedy.
+CAUSEWAY_DECL const bf16_kernels& bf16_in_use();
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_BF16_KERNELS_HPP
+
 // ---- causeway/kernels/cross_entropy.hpp ----
 #ifndef CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
 #define CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
@@ -18703,100 +18761,6 @@ CAUSEWAY_EXACT_KERNEL((bf16*, std::int64_t, std::int64_t, std::uint32_t, float, 
 
 #endif  // CAUSEWAY_KERNELS_DROPOUT_HPP
 
-// ---- causeway/kernels/embedding.hpp ----
-#ifndef CAUSEWAY_KERNELS_EMBEDDING_HPP
-#define CAUSEWAY_KERNELS_EMBEDDING_HPP
-
-// Token and position tables: look-up, and the gradient, which is a scatter. The gradient is cut by columns, so every thread
-// adds its own part of each row in token order: deterministic without atomics, and the same for any number of threads.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-struct embedding_forward_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(const std::int32_t* tokens, const float* token_table, const float* position_table,
-                                         float* x, std::int64_t begin, std::int64_t end, std::int64_t positions,
-                                         std::int64_t columns) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      const float* token = token_table + tokens[row] * columns;
-      const float* position = position_table == nullptr ? nullptr : position_table + row % positions * columns;
-      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, p{};
-        load(v, token + i, part);
-        if (position != nullptr) load(p, position + i, part);
-        store(x + row * columns + i, v + p, part);
-      });
-    }
-  }
-};
-
-/// table[row_of(row)] += dx[row] for all rows, columns [0, count) of tables and dx that are `stride` wide.
-struct embedding_backward_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(const std::int32_t* tokens, const float* dx, float* dtoken, float* dposition,
-                                         std::int64_t rows, std::int64_t positions, std::int64_t count,
-                                         std::int64_t stride) {
-    for (std::int64_t row = 0; row < rows; ++row) {
-      add_row(dtoken + tokens[row] * stride, dx + row * stride, count);
-      if (dposition != nullptr) add_row(dposition + row % positions * stride, dx + row * stride, count);
-    }
-  }
-
-  CAUSEWAY_ALWAYS_INLINE static void add_row(float* sum, const float* x, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 s, v;
-      load(s, sum + i, part);
-      load(v, x + i, part);
-      store(sum + i, s + v, part);
-    });
-  }
-};
-
-}  // namespace detail
-
-/// x[b,t] = token_table[tokens[b,t]] + position_table[t], f32 [batch, T, C]; position_table may be null. Tokens must be
-/// rows of the table. Moves 8 bytes an element, and 4 more where positions do not stay in the cache.
-inline void embedding_forward(thread_pool& pool, const std::int32_t* tokens, const float* token_table,
-                              const float* position_table, float* x, std::int64_t batch, std::int64_t T, std::int64_t C,
-                              simd_level level = detect_simd_level()) {
-  detail::for_rows(pool, batch * T, C, [&](index_range part) {
-    detail::dispatch<detail::embedding_forward_kernel>(level, tokens, token_table, position_table, x, part.begin, part.end,
-                                                       T, C);
-  });
-}
-
-/// dtoken[tokens[b,t]] += dx[b,t] and dposition[t] += dx[b,t]; dposition may be null. Moves 12 bytes an element, and 8 more
-/// where positions do not stay in the cache.
-inline void embedding_backward(thread_pool& pool, scratch& memory, const std::int32_t* tokens, const float* dx,
-                               float* dtoken, float* dposition, std::int64_t batch, std::int64_t T, std::int64_t C,
-                               std::int64_t vocabulary, simd_level level = detect_simd_level()) {
-  (void)memory;
-  (void)vocabulary;
-  const auto add_columns = [&](index_range part) {
-    float* positions = dposition == nullptr ? nullptr : dposition + part.begin;
-    detail::dispatch<detail::embedding_backward_kernel>(level, tokens, dx + part.begin, dtoken + part.begin, positions,
-                                                        batch * T, T, part.size(), C);
-  };
-  if (batch * T * C <= detail::smallest_share) {
-    add_columns({0, C});
-  } else {
-    pool.for_range(C, 16, add_columns);
-  }
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t,
-                       std::int64_t),
-                      embedding_forward_kernel)
-CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, float*, float*, std::int64_t, std::int64_t, std::int64_t,
-                       std::int64_t),
-                      embedding_backward_kernel)
-
-#endif  // CAUSEWAY_KERNELS_EMBEDDING_HPP
-
 // ---- causeway/kernels/norm.hpp ----
 #ifndef CAUSEWAY_KERNELS_NORM_HPP
 #define CAUSEWAY_KERNELS_NORM_HPP
@@ -19012,6 +18976,149 @@ CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, co
 
 #endif  // CAUSEWAY_KERNELS_NORM_HPP
 
+// ---- causeway/kernels/impl/bf16_kernels.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
+#define CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
+
+// Bodies of kernels/bf16_kernels.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+CAUSEWAY_DECL void use_bf16() {
+  using pool = thread_pool&;
+  static const bf16_kernels all{
+      .multiply = [](packed_gemm& g, pool p, scratch& m, const gemm_args<bf16, bf16>& a) { g.multiply(p, m, a); },
+      .multiply_to_f32 = [](packed_gemm& g, pool p, scratch& m, const gemm_args<bf16, float>& a) { g.multiply(p, m, a); },
+      .add = [](pool p, auto... a) { kernels::add(p, a...); },
+      .layer_norm_forward = [](pool p, auto... a) { kernels::layer_norm_forward(p, a...); },
+      .layer_norm_backward = [](pool p, scratch& m, auto... a) { kernels::layer_norm_backward(p, m, a...); },
+      .rms_norm_forward = [](pool p, auto... a) { kernels::rms_norm_forward(p, a...); },
+      .rms_norm_backward = [](pool p, scratch& m, auto... a) { kernels::rms_norm_backward(p, m, a...); },
+      .gelu_forward = [](pool p, auto... a) { kernels::gelu_forward(p, a...); },
+      .gelu_backward = [](pool p, auto... a) { kernels::gelu_backward(p, a...); },
+      .swiglu_forward = [](pool p, auto... a) { kernels::swiglu_forward(p, a...); },
+      .swiglu_backward = [](pool p, auto... a) { kernels::swiglu_backward(p, a...); },
+      .bias_gradient = [](pool p, scratch& m, auto... a) { kernels::bias_gradient(p, m, a...); },
+      .dropout_apply = [](pool p, auto... a) { kernels::dropout_apply(p, a...); },
+      .rotary_apply = [](pool p, const rotary_table& t, auto... a) { kernels::rotary_apply(p, t, a...); },
+      .attention_forward = [](pool p, scratch& m, const attention_shape& s,
+                              auto... a) { kernels::attention_forward(p, m, s, a...); },
+      .attention_backward = [](pool p, scratch& m, const attention_shape& s,
+                               auto... a) { kernels::attention_backward(p, m, s, a...); },
+      .cross_entropy = [](packed_gemm& g, pool p, scratch& m, auto... a) { return kernels::cross_entropy(p, m, g, a...); },
+  };
+  detail::bf16_table.store(&all, std::memory_order_release);
+}
+
+CAUSEWAY_DECL const bf16_kernels& bf16_in_use() {
+  const bf16_kernels* const all = detail::bf16_table.load(std::memory_order_acquire);
+  if (all == nullptr) {
+    std::fputs("causeway: bf16 activations before causeway::kernels::use_bf16() was called\n", stderr);
+    std::abort();
+  }
+  return *all;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
+#endif
+
+// ---- causeway/kernels/embedding.hpp ----
+#ifndef CAUSEWAY_KERNELS_EMBEDDING_HPP
+#define CAUSEWAY_KERNELS_EMBEDDING_HPP
+
+// Token and position tables: look-up, and the gradient, which is a scatter. The gradient is cut by columns, so every thread
+// adds its own part of each row in token order: deterministic without atomics, and the same for any number of threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+struct embedding_forward_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::int32_t* tokens, const float* token_table, const float* position_table,
+                                         float* x, std::int64_t begin, std::int64_t end, std::int64_t positions,
+                                         std::int64_t columns) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* token = token_table + tokens[row] * columns;
+      const float* position = position_table == nullptr ? nullptr : position_table + row % positions * columns;
+      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 v, p{};
+        load(v, token + i, part);
+        if (position != nullptr) load(p, position + i, part);
+        store(x + row * columns + i, v + p, part);
+      });
+    }
+  }
+};
+
+/// table[row_of(row)] += dx[row] for all rows, columns [0, count) of tables and dx that are `stride` wide.
+struct embedding_backward_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::int32_t* tokens, const float* dx, float* dtoken, float* dposition,
+                                         std::int64_t rows, std::int64_t positions, std::int64_t count,
+                                         std::int64_t stride) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      add_row(dtoken + tokens[row] * stride, dx + row * stride, count);
+      if (dposition != nullptr) add_row(dposition + row % positions * stride, dx + row * stride, count);
+    }
+  }
+
+  CAUSEWAY_ALWAYS_INLINE static void add_row(float* sum, const float* x, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 s, v;
+      load(s, sum + i, part);
+      load(v, x + i, part);
+      store(sum + i, s + v, part);
+    });
+  }
+};
+
+}  // namespace detail
+
+/// x[b,t] = token_table[tokens[b,t]] + position_table[t], f32 [batch, T, C]; position_table may be null. Tokens must be
+/// rows of the table. Moves 8 bytes an element, and 4 more where positions do not stay in the cache.
+inline void embedding_forward(thread_pool& pool, const std::int32_t* tokens, const float* token_table,
+                              const float* position_table, float* x, std::int64_t batch, std::int64_t T, std::int64_t C,
+                              simd_level level = detect_simd_level()) {
+  detail::for_rows(pool, batch * T, C, [&](index_range part) {
+    detail::dispatch<detail::embedding_forward_kernel>(level, tokens, token_table, position_table, x, part.begin, part.end,
+                                                       T, C);
+  });
+}
+
+/// dtoken[tokens[b,t]] += dx[b,t] and dposition[t] += dx[b,t]; dposition may be null. Moves 12 bytes an element, and 8 more
+/// where positions do not stay in the cache.
+inline void embedding_backward(thread_pool& pool, scratch& memory, const std::int32_t* tokens, const float* dx,
+                               float* dtoken, float* dposition, std::int64_t batch, std::int64_t T, std::int64_t C,
+                               std::int64_t vocabulary, simd_level level = detect_simd_level()) {
+  (void)memory;
+  (void)vocabulary;
+  const auto add_columns = [&](index_range part) {
+    float* positions = dposition == nullptr ? nullptr : dposition + part.begin;
+    detail::dispatch<detail::embedding_backward_kernel>(level, tokens, dx + part.begin, dtoken + part.begin, positions,
+                                                        batch * T, T, part.size(), C);
+  };
+  if (batch * T * C <= detail::smallest_share) {
+    add_columns({0, C});
+  } else {
+    pool.for_range(C, 16, add_columns);
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t),
+                      embedding_forward_kernel)
+CAUSEWAY_EXACT_KERNEL((const std::int32_t*, const float*, float*, float*, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t),
+                      embedding_backward_kernel)
+
+#endif  // CAUSEWAY_KERNELS_EMBEDDING_HPP
+
 // ---- causeway/kernels/backend.hpp ----
 #ifndef CAUSEWAY_KERNELS_BACKEND_HPP
 #define CAUSEWAY_KERNELS_BACKEND_HPP
@@ -19061,7 +19168,15 @@ class basic_cpu_backend {
 
   template <class In, class Out>
   void multiply(const gemm_args<In, Out>& args) {
-    gemm_.multiply(pool_, memory_, args);
+    if constexpr (std::same_as<In, bf16> && std::same_as<GemmType, packed_gemm>) {
+      if constexpr (std::same_as<Out, bf16>) {
+        bf16_in_use().multiply(gemm_, pool_, memory_, args);
+      } else {
+        bf16_in_use().multiply_to_f32(gemm_, pool_, memory_, args);
+      }
+    } else {
+      gemm_.multiply(pool_, memory_, args);
+    }
   }
   /// C = op(A) op(B) times the slope of GELU at x [m, n]: the way back through a product whose operand GELU made. No bias,
   /// residual or activation; the rows of C are contiguous.
@@ -19076,7 +19191,11 @@ class basic_cpu_backend {
   }
   template <class T>
   void add(T* y, const T* a, const T* b, std::int64_t count) {
-    kernels::add(pool_, y, a, b, count);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().add(pool_, y, a, b, count);
+    } else {
+      kernels::add(pool_, y, a, b, count);
+    }
   }
   void convert(const float* from, bf16* to, std::int64_t count) { kernels::convert(pool_, from, to, count); }
 
@@ -19092,68 +19211,125 @@ class basic_cpu_backend {
   template <class Out>
   void layer_norm_forward(const float* x, const float* gain, const float* bias, Out* y, float* mean, float* rstd,
                           std::int64_t rows, std::int64_t columns, float epsilon) {
-    kernels::layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+    if constexpr (std::same_as<Out, bf16>) {
+      bf16_in_use().layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+    } else {
+      kernels::layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+    }
   }
   template <class In>
   void layer_norm_backward(const float* x, const float* gain, const float* mean, const float* rstd, const In* dy, float* dx,
                            bool accumulate, float* dgain, float* dbias, std::int64_t rows, std::int64_t columns) {
-    kernels::layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows, columns);
+    if constexpr (std::same_as<In, bf16>) {
+      bf16_in_use().layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows,
+                                        columns);
+    } else {
+      kernels::layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows, columns);
+    }
   }
   template <class Out>
   void rms_norm_forward(const float* x, const float* gain, Out* y, float* rstd, std::int64_t rows, std::int64_t columns,
                         float epsilon) {
-    kernels::rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+    if constexpr (std::same_as<Out, bf16>) {
+      bf16_in_use().rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+    } else {
+      kernels::rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+    }
   }
   template <class In>
   void rms_norm_backward(const float* x, const float* gain, const float* rstd, const In* dy, float* dx, bool accumulate,
                          float* dgain, std::int64_t rows, std::int64_t columns) {
-    kernels::rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+    if constexpr (std::same_as<In, bf16>) {
+      bf16_in_use().rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+    } else {
+      kernels::rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+    }
   }
 
   template <class T>
   void gelu_forward(const T* x, T* y, std::int64_t count) {
-    kernels::gelu_forward(pool_, x, y, count);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().gelu_forward(pool_, x, y, count);
+    } else {
+      kernels::gelu_forward(pool_, x, y, count);
+    }
   }
   template <class T>
   void gelu_backward(const T* x, const T* dy, T* dx, std::int64_t count) {
-    kernels::gelu_backward(pool_, x, dy, dx, count);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().gelu_backward(pool_, x, dy, dx, count);
+    } else {
+      kernels::gelu_backward(pool_, x, dy, dx, count);
+    }
   }
   template <class T>
   void swiglu_forward(const T* gate_up, T* y, std::int64_t rows, std::int64_t hidden) {
-    kernels::swiglu_forward(pool_, gate_up, y, rows, hidden);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().swiglu_forward(pool_, gate_up, y, rows, hidden);
+    } else {
+      kernels::swiglu_forward(pool_, gate_up, y, rows, hidden);
+    }
   }
   template <class T>
   void swiglu_backward(const T* gate_up, const T* dy, T* dgate_up, std::int64_t rows, std::int64_t hidden) {
-    kernels::swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+    } else {
+      kernels::swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+    }
   }
   template <class T>
   void bias_gradient(const T* dy, float* dbias, std::int64_t rows, std::int64_t columns) {
-    kernels::bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+    } else {
+      kernels::bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+    }
   }
   template <class T>
   void dropout(T* x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream) {
-    kernels::dropout_apply(pool_, x, count, rate, seed, stream);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().dropout_apply(pool_, x, count, rate, seed, stream);
+    } else {
+      kernels::dropout_apply(pool_, x, count, rate, seed, stream);
+    }
   }
   template <class T>
   void rotary(const rotary_table& table, T* qkv, std::int64_t batch, std::int64_t T_, std::int64_t row_stride,
               std::int64_t heads, std::int64_t head_size, bool inverse) {
-    kernels::rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+    } else {
+      kernels::rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+    }
   }
 
   template <class T>
   void attention_forward(const attention_shape& shape, const T* q, const T* k, const T* v, T* o, float* logsumexp) {
-    kernels::attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+    } else {
+      kernels::attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+    }
   }
   template <class T>
   void attention_backward(const attention_shape& shape, const T* q, const T* k, const T* v, const T* o, const T* d_o,
                           const float* logsumexp, T* dq, T* dk, T* dv) {
-    kernels::attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+    } else {
+      kernels::attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+    }
   }
   /// The targets are in memory of the host.
   template <class T>
   [[nodiscard]] double cross_entropy(const T* x, const T* w, const std::int32_t* targets, std::int64_t rows, std::int64_t C,
                                      std::int64_t V, float grad_scale, T* dx, float* dw) {
-    return kernels::cross_entropy(pool_, memory_, gemm_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+    if constexpr (std::same_as<T, bf16> && std::same_as<GemmType, packed_gemm>) {
+      return bf16_in_use().cross_entropy(gemm_, pool_, memory_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+    } else {
+      return kernels::cross_entropy(pool_, memory_, gemm_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+    }
   }
 
  private:
@@ -19761,13 +19937,33 @@ CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_bat
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
-/// What products are computed in. Parameters, gradients, sums and the residual stream are f32 in both.
-enum class precision : std::uint8_t {
-  f32,
-  bf16,  ///< operands of products and the activations between them in bf16, f32 sums
+/// What products are computed in. Parameters, gradients, sums and the residual stream are f32 in both. A program compiles
+/// the kernels for bf16 only if it names `precision::bf16` (kernels::use_bf16).
+class precision {
+ public:
+  struct bf16_name {
+    explicit constexpr bf16_name() = default;
+  };
+  static const precision f32;
+  static constexpr bf16_name bf16{};  ///< operands of products and the activations between them in bf16, f32 sums
+
+  constexpr precision() noexcept = default;
+  template <std::same_as<bf16_name> Name>
+  precision(Name /*asked*/) noexcept : type_{dtype::bf16} {
+    kernels::use_bf16();
+  }
+
+  /// Of the operands of products.
+  [[nodiscard]] constexpr dtype type() const noexcept { return type_; }
+  friend constexpr bool operator==(precision, precision) = default;
+
+ private:
+  dtype type_ = dtype::f32;
 };
 
-constexpr std::string_view to_string(precision p) noexcept { return p == precision::bf16 ? "bf16" : "f32"; }
+inline constexpr precision precision::f32{};
+
+constexpr std::string_view to_string(precision p) noexcept { return causeway::to_string(p.type()); }
 
 namespace detail {
 
@@ -20041,7 +20237,7 @@ struct model_engine {
   }
 
   aligned_buffer<bf16> copies_of(const parameter_store& all, const typename Family::options_type& options) const {
-    if (options.precision != precision::bf16) return {};  // without data: that is how a pass knows
+    if (options.precision.type() != dtype::bf16) return {};  // without data: that is how a pass knows
     return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
   }
 
@@ -20292,7 +20488,7 @@ class language_model {
     model_sizes s;
     s.rows = batch * o.context, s.width = o.width, s.layers = o.layers, s.vocabulary = o.vocabulary;
     s.parameters = store().length();
-    s.low = o.precision == precision::bf16, s.recompute = o.recompute;
+    s.low = o.precision.type() == dtype::bf16, s.recompute = o.recompute;
     return estimate_memory(s, family().activations(s.rows, s.low ? 2 : 4));
   }
 
@@ -30513,7 +30709,7 @@ struct comm_traits {
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool prepares_anew = false;   ///< what a round exchanges is made of all parameters, anew at every attempt, and is one row
+  bool prepares_anew = false;   ///< what all peers exchange in a round is made when it is due, anew at every attempt
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
@@ -30993,22 +31189,23 @@ constexpr bool elastic(round_mix m) {
   return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
 }
 
-/// Whether a row is made of the live parameters at every attempt, of all of them, for all peers: what a peer of a swarm
-/// steps on when the exchange is due is in it then. Fragments' rows hold steps from before the last exchange, which could
-/// not be computed again.
+/// Whether rows are made of the live values at every attempt, for all peers: what a peer of a swarm steps on when the
+/// exchange is due is in them then. The context's mean has no memory of several rows.
 constexpr bool prepares_anew(round_mix m) {
-  return m.anchored && m.single && m.everybody && m.waits_at_once && !m.sends_anchor && elastic(m);
+  const bool rows = m.single || (!m.anchored && m.by_block && !m.by_context);
+  return elastic(m) && m.everybody && !m.before_inner_step && m.waits_at_once && rows;
 }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these, in fragments of whole blocks, which are the same ones for all stages. A residual is of the rows that a peer sent,
 /// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
-/// the live parameters. Factors that an exchange remembers are those of a stage: they are forgotten where its holders have
-/// not the same, which gradients can do in any step. The context's mean has no memory of several rows.
+/// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
+/// forgotten where its holders have not the same, which gradients can do in any step. The context's mean has no memory of
+/// several rows.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || !m.everybody || m.waits_a_round) return false;
+  if (!elastic(m)) return false;
   if (m.before_inner_step) return m.single && m.waits_at_once && m.bit_parity && !m.accumulates;
-  const bool stays = m.waits_at_once || !m.residual_in_parameters;
+  const bool stays = m.waits_at_once || m.waits_a_round || !m.residual_in_parameters;
   return !keeps_factors && m.by_block && stays && (m.single || !m.by_context);
 }
 
@@ -31241,6 +31438,7 @@ class block_rows {
     s.residual.clear();
     s.next_residual.clear();
     s.pending = s.begun = false;
+    if constexpr (Core::merge_rule_type::own_is_fresh) core_.rows.own().forget();
     if constexpr (!Core::keeps_factors && Core::recipe_type::traits.stateful) s.exchange.emplace(core_.recipe.make(s.part));
   }
 
@@ -32733,6 +32931,67 @@ result<void> put_back(auto& ctx, const auto& s, std::span<const float> row, std:
 
 #endif  // CAUSEWAY_COMM_FRAGMENT_ROWS_HPP
 
+// ---- causeway/comm/late_rows.hpp ----
+#ifndef CAUSEWAY_COMM_LATE_ROWS_HPP
+#define CAUSEWAY_COMM_LATE_ROWS_HPP
+
+// Rows of comm::rounds whose results are applied a round later, where peers come and go. A row is made when the result of
+// the one before is applied, the first one of a run a round before its own is.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy, whose `Core` is given to each call.
+template <class Core>
+struct late_rows {
+  using state = typename Core::state;
+
+  /// Whether the first row of a run is to be made after `step`.
+  [[nodiscard]] static bool is_first(const Core& c, const state& s, std::uint64_t step) {
+    return !s.pending && c.outer_steps == 0 && step + c.period(s) >= s.due_at;
+  }
+
+  /// Applies what `came`, and makes the rows of the next turn.
+  static result<void> make(auto& ctx, Core& c, const auto& due, bool came) {
+    for (state* s : due) {
+      if (came) CAUSEWAY_TRY(c.rows.keep_late(ctx, *s));
+      if (came) c.close(ctx, *s);
+      s->arrived = came;
+      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
+      CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
+      s->pending = s->since > 0;  // who made no step for it has nothing to keep
+      s->waited = 0;
+      s->restart();
+    }
+    if (due.front()->pending) {
+      ctx.contribution().close();
+    } else {
+      ctx.contribution().open();
+    }
+    return {};
+  }
+
+  /// What was moved since a row was made goes along with it, in the run's last exchange, which may be begun several times.
+  static result<void> take_progress_along(auto& ctx, Core& c, const auto& due) {
+    for (state* s : due) {
+      if (!s->pending) continue;
+      if constexpr (Core::rows_type::keeps_in_parameters) {
+        CAUSEWAY_TRY(c.rows.compose(ctx, *s));  // the live parameters still have all of it
+      } else if constexpr (Core::content_type::anchored) {
+        const auto live = ctx.parameters();
+        CAUSEWAY_TRY(ctx.rows().blend(live, -1.0F, c.rows.base(), 1.0F));
+        CAUSEWAY_TRY(ctx.rows().add(s->input, 1.0F, live));
+        CAUSEWAY_TRY(ctx.rows().copy(live, c.rows.base()));
+        ctx.parameters_changed();
+      }
+    }
+    return {};
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_LATE_ROWS_HPP
+
 // ---- causeway/comm/memory_as_it_was.hpp ----
 #ifndef CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
 #define CAUSEWAY_COMM_MEMORY_AS_IT_WAS_HPP
@@ -32867,12 +33126,23 @@ class own_part {
     s.own_outer->reset(static_cast<std::int64_t>(anchor.size()));
     s.own_late.assign(anchor.size(), 0.0F);
   }
+  /// It begins anew with the next row.
+  void forget() noexcept {
+    own_.clear();
+    base_.clear();
+  }
   [[nodiscard]] bool is_there() const noexcept { return !own_.empty(); }
   /// What this peer's rows are relative to: the shared parameters and its own part.
   [[nodiscard]] source_vector<float>& base() noexcept { return base_; }
   /// The shared parameters were replaced.
   void follow(std::span<const float> shared) {
     for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
+  }
+  void serialize(auto& ar, State& s) {
+    ar(own_, base_);
+    if (!is_there()) return;
+    if (!s.own_outer) s.own_outer.emplace(s.outer);
+    ar(*s.own_outer);
   }
   void keep_in(const memory_source& memory) {
     move_to(memory, own_);
@@ -32965,8 +33235,9 @@ class round_rows {
     }
     ctx.parameters_changed();
   }
-  /// See comm/own_part.hpp.
-  void found_own(state& s) { own_.found(s, anchor_); }
+  [[nodiscard]] own_part<state>& own() noexcept { return own_; }
+  /// What rows are relative to.
+  [[nodiscard]] source_vector<float>& base() noexcept { return own_.is_there() ? own_.base() : anchor_; }
   /// Before `apply`: means ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s) { return note_mean(ctx, s, means_[s.tensor]); }
   /// After `apply`, where other policies are applied to the live parameters, too: alike ← what all hold alike of these now.
@@ -33015,13 +33286,16 @@ class round_rows {
 
   /// input ← what this peer has to say.
   result<void> compose(auto& ctx, state& s) {
+    if constexpr (merge_rule_type::own_is_fresh) {
+      if (ctx.elastic() && !own_.is_there()) own_.found(s, anchor_);
+    }
     s.input.resize(s.size() * (content_type::with_anchor ? 2 : 1));
     const auto row = std::span{s.input}.first(s.size());
     const auto rows = ctx.rows();
     if constexpr (content_type::sums_updates) {
       CAUSEWAY_TRY(rows.gather(s.cut->ranges, updates_, row));
     } else if constexpr (content_type::anchored) {
-      CAUSEWAY_TRY(rows.gather(s.cut->ranges, own_.is_there() ? own_.base() : anchor_, row));
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, base(), row));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       CAUSEWAY_TRY(rows.add(row, -1.0F, local));
     } else {
@@ -33139,7 +33413,7 @@ class round_rows {
   result<void> replace(auto& ctx, state& s) {
     if (participation_type::keeps_local && !s.terms.contributes) return {};
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    if (s.counts.empty() || s.terms.members.size() == 1) {
+    if (s.counts.empty()) {
       CAUSEWAY_TRY(apply_mean(ctx.rows(), s, local));
     } else {
       const auto applied = room(moved_, local.size());
@@ -33220,8 +33494,7 @@ class round_rows {
   /// A fragment of `all` ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s, std::span<float> all) {
     CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, all, local_));
-    const bool alone = s.terms.members.size() == 1;
-    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row) : take_over(ctx.rows(), kept, s.row, s.counts));
+    CAUSEWAY_TRY(s.counts.empty() ? ctx.rows().copy(kept, s.row) : take_over(ctx.rows(), kept, s.row, s.counts));
     return put_back(ctx, s, kept, all);
   }
   result<void> take_out(auto& ctx, state& s) {
@@ -33400,12 +33673,11 @@ struct round_state {
   result<void> begin(Context& ctx, bool wants_residual, bool wants_counts) {
     begun = turned = false;
     row.resize(input.size());
-    if (!axis::by_context<Recipe> && ctx.result_is_known()) return begin_at_result(ctx);
+    if (!axis::by_context<Recipe> && ctx.result_is_known()) return begin_at_result(ctx, wants_counts);
     CAUSEWAY_TRY(ctx.rows().copy(row, input));
     next_residual.resize(wants_residual ? row.size() : 0);
     CAUSEWAY_TRY(ctx.rows().zero(next_residual));
-    counts.resize(wants_counts ? row.size() : 0);
-    CAUSEWAY_TRY(ctx.rows().zero(counts));
+    counts.assign(wants_counts ? row.size() : 0, talks() ? 0.0F : 1.0F);
     if constexpr (!axis::by_context<Recipe>) {
       if (talks()) {
         open_group(ctx);
@@ -33446,7 +33718,7 @@ struct round_state {
       } else if constexpr (requires { exchange->alone(exchange_row(), message_context(ctx)); }) {
         if (!known && !row.empty()) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
       }
-      return failing(ctx, ctx.left_exchange(row));
+      return failing(ctx, ctx.left_exchange(row, counts));
     }
   }
 
@@ -33456,8 +33728,10 @@ struct round_state {
 
   // Who knew the result left out of its row what it left out then; who did not put nothing in.
   template <class Context>
-  result<void> begin_at_result(Context& ctx) {
-    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row)));
+  result<void> begin_at_result(Context& ctx, bool wants_counts) {
+    counts.resize(wants_counts ? row.size() : 0);
+    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row, 2 * terms.part)));
+    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(counts, 2 * terms.part + 1)));
     begun = true;
     if (ctx.knows_result() || next_residual.empty()) return {};
     return residual.empty() ? ctx.rows().zero(next_residual) : ctx.rows().copy(next_residual, residual);
@@ -33663,7 +33937,8 @@ struct round_core {
     if constexpr (content_type::anchored) rows.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
     if constexpr (content_type::sums_updates) rows.updates().assign(rows.anchor().size(), 0.0F);
     if constexpr (keeps_means) {
-      if (ctx.elastic()) rows.found_means(ctx);
+      const bool of_anchor = content_type::anchored && ctx.exchanges_at_once();  // which a block takes along
+      if (ctx.elastic() && !of_anchor) rows.found_means(ctx);
     }
     for (std::size_t i = 0; i < states.size(); ++i) {
       states[i].tensor = i / cuts.size();
@@ -33873,6 +34148,7 @@ template <class Core>
 class round_turns {
   using state = typename Core::state;
   using due_list = std::vector<state*>;
+  using late = late_rows<Core>;
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool applies_late = Core::applies_late;
@@ -33899,7 +34175,6 @@ class round_turns {
   void found(Core& c) {
     for (state& s : c.states) {
       if (applies_late) s.due_at += c.period(s);
-      if constexpr (Core::merge_rule_type::own_is_fresh) c.rows.found_own(s);
     }
     choose_next(c);
   }
@@ -33929,6 +34204,7 @@ class round_turns {
   /// steps, rows that are made before their results are wanted wait until then.
   result<void> exchange(auto& ctx, Core& c) {
     due_list due = turn(c);
+    if (applies_late && ctx.exchanges_at_once() && ctx.run_ends()) CAUSEWAY_TRY(late::take_progress_along(ctx, c, due));
     if (!is_under_way(ctx, *due.front())) CAUSEWAY_TRY(send(ctx, c, due));
     if (ctx.is_last_exchange() && !keeps_means && due.size() < c.states.size()) {
       due_list later = due_between(c, due.front()->due_at + 1, never);
@@ -33964,8 +34240,16 @@ class round_turns {
   }
   [[nodiscard]] due_list all(Core& c) const { return due_between(c, 0, never); }
 
-  /// Makes the rows that wait, of what is due after `step`, or was before.
+  /// Makes the rows that wait, of what is due after `step`, or was before. Of results that are a round late that is the
+  /// first row of a run: the others are made when the turn before is applied.
   result<void> set_aside(auto& ctx, Core& c, std::uint64_t step) {
+    if constexpr (applies_late) {
+      const due_list due = turn(c);
+      if (!late::is_first(c, *due.front(), step)) return {};
+      if constexpr (Core::content_type::before_inner_step) ctx.skip_inner_step();
+      sent_in_ = 0;
+      return late::make(ctx, c, due, false);
+    }
     if constexpr (overlaps) {
       for (state& s : c.states) {
         if (s.pending || s.due_at > step) continue;
@@ -34041,11 +34325,18 @@ class round_turns {
       }
     }
     for (state* s : due) s->taken_out = false;
-    if constexpr (applies_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
-    if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.take(ctx, c, due));
+    if constexpr (applies_late) {
+      sent_in_ = 0;
+      CAUSEWAY_TRY(late::make(ctx, c, due, true));
+    }
+    if constexpr (Core::own_parameters) {
+      if (!ctx.exchanges_at_once()) CAUSEWAY_TRY(own_.take(ctx, c, due));
+    }
     for (state* s : due) {
       if (applies_late) continue;
-      if constexpr (keeps_means && !Core::own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      if constexpr (!Core::content_type::anchored && keeps_means) {
+        if (!Core::own_parameters || ctx.exchanges_at_once()) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      }
       CAUSEWAY_TRY(c.apply(ctx, *s));
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
@@ -34077,7 +34368,7 @@ class round_turns {
       s.arrived = false;
       s.residual.clear();  // of rows that are gone
       s.taken_out = false;
-      if constexpr (Core::merge_rule_type::own_is_fresh) c.rows.found_own(s);
+      if constexpr (Core::merge_rule_type::own_is_fresh) c.rows.own().forget();
     }
     sent_in_ = 0;
     ++adoptions_;
@@ -34090,7 +34381,9 @@ class round_turns {
       ctx.resume_at(c.at);
     }
     moved_from_ = committed_at_;
-    if constexpr (Core::own_parameters) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
+    if constexpr (Core::own_parameters) {
+      if (!ctx.exchanges_at_once()) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
+    }
   }
 
  private:
@@ -34125,41 +34418,14 @@ class round_turns {
     return s.pending && sent_in_ != 0 && sent_in_ == ctx.attempt();
   }
 
-  /// The way to a turn that is applied late: the first row of a run is made a round before, later ones when the turn before
-  /// is applied.
+  /// The way to a turn that is applied late.
   result<void> before_apply(auto& ctx, Core& c, due_list due) {
     const state& one = *due.front();
-    const bool first = c.outer_steps == 0 && c.at + c.period(one) >= one.due_at;
-    if (!one.pending && !first) return {};
-    if (!one.pending) {
-      if constexpr (Core::content_type::before_inner_step) ctx.skip_inner_step();
-      return make_rows(ctx, c, due, false);
-    }
+    if (!one.pending) return set_aside(ctx, c, c.at);
     if (!is_under_way(ctx, one)) return send(ctx, c, due);
     if (c.at + one.since < one.due_at) return {};
     for (state* s : due) {
       if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
-    return {};
-  }
-
-  /// Applies what `came`, and makes the rows of the next turn.
-  result<void> make_rows(auto& ctx, Core& c, const due_list& due, bool came) {
-    for (state* s : due) {
-      if (came) CAUSEWAY_TRY(c.rows.keep_late(ctx, *s));
-      if (came) c.close(ctx, *s);
-      s->arrived = came;
-      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
-      CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
-      s->pending = s->since > 0;  // who made no step for it has nothing to keep
-      s->waited = 0;
-      s->restart();
-    }
-    sent_in_ = 0;
-    if (due.front()->pending) {
-      ctx.contribution().close();
-    } else {
-      ctx.contribution().open();
     }
     return {};
   }
@@ -34179,7 +34445,7 @@ class round_turns {
   result<void> send(auto& ctx, Core& c, due_list& due) {
     for (;;) {
       const std::uint64_t adopted = adoptions_;
-      if (applies_late && !due.front()->pending) CAUSEWAY_TRY(make_rows(ctx, c, due, false));
+      if (applies_late && !due.front()->pending) CAUSEWAY_TRY(late::make(ctx, c, due, false));
       CAUSEWAY_TRY(prepare(ctx, c, due));
       if (adoptions_ == adopted) return launch(ctx, c, due);
       due = turn(c);
@@ -34200,7 +34466,7 @@ class round_turns {
   result<void> end_alike(auto& ctx, Core& c) {
     auto& mean = c.rows.updates();
     CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
-    CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
+    if (!c.rows.means().empty()) CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
     if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
     ended_ = 1;
     mean.clear();
@@ -34322,7 +34588,8 @@ class rounds : round_rules<Axes...> {
                                       .own_parameters = laws::own_parameters,
                                       .gathers_samples = accumulates,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
-  static constexpr std::uint32_t state_version = core_type::keeps_means && !content_type::anchored ? 4 : 3;
+  static constexpr std::uint32_t state_version =
+      merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4 : 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
   /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
@@ -34413,7 +34680,10 @@ class rounds : round_rules<Axes...> {
     std::uint64_t count = core_.states.size();
     ar(count);
     while (core_.states.size() < count) core_.add_state();
-    for (state& s : core_.states) s.serialize(ar);
+    for (state& s : core_.states) {
+      s.serialize(ar);
+      if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, s);
+    }
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at);
   }
 
@@ -34431,7 +34701,9 @@ class rounds : round_rules<Axes...> {
       counted_ = false;
     }
     if constexpr (accumulates) ctx.schedule_at(core_.states.front().number);
-    if constexpr (!content_type::before_inner_step && !laws::own_parameters) core_.rows.follow_shared(ctx, previous);
+    if constexpr (!content_type::before_inner_step) {
+      if (!laws::own_parameters || ctx.exchanges_at_once()) core_.rows.follow_shared(ctx, previous);
+    }
     ctx.parameters_changed();
   }
 
@@ -35517,8 +35789,8 @@ struct compatible {
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it; "
-                "what is exchanged must be made after that, of all they have moved. Use comm::periodic, or comm::rounds of "
-                "pseudo-gradients of all peers, whole and blocking. docs/reference/rules.md#c6");
+                "what is exchanged must be made after that. Use comm::periodic, or comm::rounds among all peers, blocking: "
+                "of whole pseudo-gradients, or of parameters. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters of all peers, whole or in "
@@ -35735,7 +36007,7 @@ struct round_entry {
   /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
   /// goes from there to everybody.
   std::optional<net::peer_index> result_at{};
-  std::span<const float> result{};  ///< that, where this peer has it
+  std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
   bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
 };
 
@@ -35779,6 +36051,9 @@ class elastic_group {
 
   /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
   virtual void leave() {}
+
+  /// A row of the exchange is there, or how many peers each of its values came from: in their order, before `exchanged`.
+  virtual void received(std::span<const float>) {}
 
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
   /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
@@ -35976,7 +36251,10 @@ class round_attendance {
   CAUSEWAY_DECL result<void> enter();
   /// The exchange is of so many, and over with the last.
   void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
-  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean);
+  /// `counts`: how many peers each value came from, where that matters.
+  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {});
+  /// Fills `row` with what comes next in a result that this peer knows.
+  CAUSEWAY_DECL void take_known(std::span<float> row);
 
   /// The shared state is that of a round which is not decided on yet.
   void is_candidate() noexcept { candidate_ = true; }
@@ -35989,6 +36267,7 @@ class round_attendance {
  private:
   elastic_group* group_;
   round_entry entry_;
+  std::size_t known_at_ = 0;  // in its result
   contribution contribution_;
   bool entered_ = false;
   std::size_t parts_ = 1, parts_left_ = 1;
@@ -36014,14 +36293,24 @@ CAUSEWAY_DECL result<void> round_attendance::enter() {
   if (group_ == nullptr || entered_) return {};
   CAUSEWAY_ASSIGN(entry_, group_->enter(contribution_.all() - contribution_.later(), contribution_.later()));
   entered_ = true;
+  known_at_ = 0;
   in_parts(1);
   return {};
 }
 
-CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean) {
-  if (group_ == nullptr || --parts_left_ > 0) return {};
+CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts) {
+  if (group_ == nullptr) return {};
+  group_->received(mean);
+  group_->received(counts);
+  if (--parts_left_ > 0) return {};
   parts_left_ = 1;
   return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
+}
+
+CAUSEWAY_DECL void round_attendance::take_known(std::span<float> row) {
+  const auto next = entry_.result.subspan(known_at_, row.size());
+  std::copy(next.begin(), next.end(), row.begin());
+  known_at_ += row.size();
 }
 
 CAUSEWAY_DECL error round_attendance::unusable(const std::string& what) {
@@ -36111,7 +36400,7 @@ class mean_exchange {
   // Equal shares scale by exactly 1.
   template <class Codec>
   result<void> weighed_mean(auto& ctx, const Codec& codec, std::span<float> data, std::uint64_t part) {
-    if (ctx.result_is_known()) return ctx.take_known_result(data);
+    if (ctx.result_is_known()) return ctx.take_known_result(data, part);
     const float weight = ctx.own_weight();
     if (weight != 1.0F) CAUSEWAY_TRY(ctx.rows().scale(data, weight));
     return ctx.or_device_error(collective::exchange_mean(
@@ -36405,8 +36694,7 @@ class training_context {
   [[nodiscard]] auto rows() { return detail::rows_of(model_); }
   /// Where the parameters lie, for rows that are to lie there too.
   [[nodiscard]] memory_source memory() { return detail::memory_of(model_); }
-  /// The outcome of an exchange of rows; or what a device failed with meanwhile, which says more than that its bytes were
-  /// refused.
+  /// The outcome of an exchange of rows; or what a device failed with meanwhile, which says more than that.
   result<void> or_device_error(result<void> outcome) { return detail::or_device_error(model_, std::move(outcome)); }
 
   // ---- doors --------------------------------------------------------------------------------------------------------
@@ -36472,26 +36760,27 @@ class training_context {
   void skip_inner_step() noexcept { inner_.skip(); }
 
   /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
-  /// gives the weight that its row has, the second says that the result is there, in `row`. With fixed peers the weight is
-  /// 1; where they come and go, transport(), self() and peers() are those of the exchange from then on, and the weights
-  /// those of the samples: a peer that has just joined has 0.
+  /// gives the weight of its row, the second says that the result is there. With fixed peers the weight is 1; else it goes
+  /// by samples, 0 for who has just joined, and transport(), self() and peers() are those of the exchange from then on.
   result<float> enter_exchange() {
     CAUSEWAY_TRY(attendance_.enter());
     return own_weight();
   }
   [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
-  result<void> left_exchange(std::span<const float> row) { return attendance_.exchanged(row); }
+  result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {}) {
+    return attendance_.exchanged(row, counts);
+  }
   /// Between them: the round has so many such exchanges, and is over with the last.
   void in_parts(std::size_t count) noexcept { attendance_.in_parts(count); }
   /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
   [[nodiscard]] bool result_is_known() const noexcept { return entry().result_at.has_value(); }
   [[nodiscard]] bool knows_result() const noexcept { return !entry().result.empty(); }  ///< this peer itself
   [[nodiscard]] bool keeps_result() const noexcept { return entry().result_kept; }  ///< and its policy has all of it still
-  /// row ← that. All take part. 4 bytes a value to and from each peer.
-  result<void> take_known_result(std::span<float> row) {
-    if (knows_result()) std::copy(entry().result.begin(), entry().result.end(), row.begin());
-    return collective::broadcast(transport(), exchange_id(collective::channels::updates), *entry().result_at, row,
-                                 exchange_options());
+  /// row ← the next piece of that, as `part`. All take part. 4 bytes a value to and from each peer.
+  result<void> take_known_result(std::span<float> row, std::uint64_t part) {
+    if (knows_result()) attendance_.take_known(row);
+    const auto id = exchange_id(collective::channels::updates, part);
+    return collective::broadcast(transport(), id, *entry().result_at, row, exchange_options());
   }
   /// Names the attempt that this peer was let into, until that is judged; never 0.
   [[nodiscard]] std::uint64_t attempt() const noexcept { return attendance_.attempt(); }

@@ -129,6 +129,21 @@ TEST_CASE("local swarm: with one peer a stage, rounds of any length are the unsp
   all_like_unsplit(swarm);
 }
 
+TEST_CASE("local swarm: rounds are as long as the communication policy has them, up to a bound", "[parallel][fast]") {
+  for (const std::uint32_t most : {5U, 3U, 2U}) {
+    auto o = rounds_of(3, 6);
+    o.speeds = {{1}, {1}, {1}}, o.most_local_steps = most;
+    sgd_swarm swarm{o};
+    swarm.boot();
+    swarm.run(2min);
+    if (most < 3) {
+      CHECK(swarm.at(0).error.find("has no exchange") != std::string::npos);
+    } else {
+      all_like_unsplit(swarm);
+    }
+  }
+}
+
 TEST_CASE("local swarm: the peers of a stage are equal after every round", "[parallel][fast]") {
   sgd_swarm swarm{rounds_of(3, 6)};
   swarm.boot();

@@ -239,7 +239,7 @@ class LocalSteps(Swarms):
 
     def test_with_every_policy_that_moves_all_at_once(self):
         for policy in (["open_diloco"], ["intellect1"], ["fedavg"], ["photon"], ["sparse_loco"], ["local_sgd"],
-                       ["diloco", "--comm.codec", "int8"], ["muloco", "--train.optimizer", "adamw"]):
+                       ["diloco", "--comm.codec", "int8"], ["muloco", "--train.optimizer", "adamw"], ["des_loc"]):
             with self.subTest(policy):
                 self.ends(self.start_swarm("--peers", "4", "--steps", "40", *LOCAL, "--run.fresh", "true", "--comm.policy", *policy,
                                            "--train.learning_rate", "0.003"))

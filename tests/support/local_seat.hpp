@@ -89,10 +89,10 @@ class noting_round final : public causeway::parallel::swarm_round {
   [[nodiscard]] std::uint64_t contributed() override { return peer_->contributed(); }
   void end_local_step(std::uint64_t step, causeway::parallel::swarm_computer& round) override {
     peer_->end_local_step(step, round);
-    if (step % options().local_steps == 0) own_.after.clear();
+    if (peer_->progress().size() == static_cast<std::uint32_t>(options().micro_batches)) own_.after.clear();
     own_.after.push_back(peer_->progress());
   }
-  void replaced() override { peer_->replaced(); }
+  [[nodiscard]] bool run_ends() override { return peer_->run_ends(); }
   [[nodiscard]] batch_set progress() const override { return peer_->progress(); }
   [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return peer_->asked_to_move(); }
   [[nodiscard]] std::string describe() override { return peer_->describe(); }

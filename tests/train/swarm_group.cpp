@@ -68,9 +68,12 @@ struct scripted_swarm final : parallel::swarm_round {
   result<parallel::swarm_part_taken> take_part(std::span<const parallel::swarm_holding> all, std::size_t self) override {
     REQUIRE(self < all.size());
     if (missing) return fail(errc::cancelled, "stage 0", "micro-batches are missing");
-    return parallel::swarm_part_taken{std::vector(all.size(), 1.0)};
+    return parallel::swarm_part_taken{.weights = std::vector(all.size(), 1.0), .gives_up = gives_up};
   }
-  result<parallel::swarm_sum> keep_sum(std::span<const float>) override { return parallel::swarm_sum{7, 4.0, gradients}; }
+  result<parallel::swarm_sum> keep_sum(std::span<const float> sum) override {
+    given.assign(sum.begin(), sum.end());
+    return parallel::swarm_sum{7, 4.0, gradients};
+  }
   [[nodiscard]] time_point now() override { return {}; }
   void throw_away() override { ++thrown_away; }
   void restore_sum(const parallel::swarm_sum& kept) override {
@@ -80,17 +83,18 @@ struct scripted_swarm final : parallel::swarm_round {
   void agreed(double squares) override { norm_squares = squares; }
   [[nodiscard]] float norm() const override { return 0; }
   [[nodiscard]] std::uint64_t contributed() override { return 5; }
+  [[nodiscard]] bool run_ends() override { return ends; }
   [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return to; }
   [[nodiscard]] std::string describe() override { return {}; }
 
   parallel::swarm_options o;
-  std::vector<float> gradients{1, 2, 3};
+  std::vector<float> gradients{1, 2, 3}, given;
   std::vector<std::pair<std::uint64_t, std::vector<float>>> restored;
   std::optional<std::uint32_t> to;
   double norm_squares = 0;
   std::vector<bool> commits;
   int completions = 0, thrown_away = 0;
-  bool missing = false;
+  bool missing = false, ends = false, gives_up = false;
 };
 
 struct group_of_one {
@@ -127,6 +131,48 @@ TEST_CASE("swarm group: the step waits for all stages, and the norm is theirs", 
   REQUIRE(g.group.exchanged(g.swarm->gradients));
   CHECK(g.swarm->norm_squares == 9.0);
   CHECK(g.stage->exchanges == 1);
+}
+
+TEST_CASE("swarm group: with local steps all rows of an exchange are kept, one after the other", "[train][fast]") {
+  group_of_one g;
+  const std::vector<float> first{1, 2}, second{3};
+  for (const std::uint32_t local_steps : {0U, 1U}) {
+    g.swarm->o.local_steps = local_steps;
+    CHECK(g.group.exchanges_at_once() == (local_steps > 0));
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      REQUIRE(g.group.enter(1, 0));
+      g.group.received(first);
+      g.group.received(second);
+      REQUIRE(g.group.exchanged(second));
+      CHECK(g.swarm->given == (local_steps > 0 ? std::vector<float>{1, 2, 3} : second));
+    }
+  }
+}
+
+TEST_CASE("swarm group: the run's last exchange is the one after its last step", "[train][fast]") {
+  group_of_one g;
+  g.swarm->o.local_steps = 1;
+  for (const bool ends : {false, true}) {
+    g.swarm->ends = ends;
+    CHECK(g.group.run_ends() == ends);
+    CHECK(g.group.enter(1, 0)->last == ends);
+  }
+}
+
+TEST_CASE("swarm group: who has moved by what others have too begins the round anew", "[train][fast]") {
+  group_of_one g;
+  g.swarm->gives_up = true;
+  g.stage->judged = verdict::retry;
+  const auto entry = g.group.enter(1, 0);
+  REQUIRE_FALSE(entry);
+  CHECK(entry.error().code == errc::cancelled);
+  const std::size_t before = g.swarm->commits.size();
+  CHECK(g.group.decide(entry.error(), false).value() == verdict::commit);
+  REQUIRE(g.swarm->commits.size() == before + 1);
+  CHECK(g.swarm->commits.back());  // at the committed state
+  g.swarm->gives_up = false;
+  REQUIRE(g.group.enter(1, 0));
+  CHECK(g.group.decide(fail(errc::timeout, "peer 1", "it is late"), false).value() == verdict::retry);
 }
 
 TEST_CASE("swarm group: a sum is on disk before other stages hear of it, and is there after a restart", "[train][fast]") {

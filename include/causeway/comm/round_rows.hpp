@@ -260,7 +260,7 @@ class round_rows {
   result<void> replace(auto& ctx, state& s) {
     if (participation_type::keeps_local && !s.terms.contributes) return {};
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    if (s.counts.empty() || s.terms.members.size() == 1) {
+    if (s.counts.empty()) {
       CAUSEWAY_TRY(apply_mean(ctx.rows(), s, local));
     } else {
       const auto applied = room(moved_, local.size());
@@ -341,8 +341,7 @@ class round_rows {
   /// A fragment of `all` ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s, std::span<float> all) {
     CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, all, local_));
-    const bool alone = s.terms.members.size() == 1;
-    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row) : take_over(ctx.rows(), kept, s.row, s.counts));
+    CAUSEWAY_TRY(s.counts.empty() ? ctx.rows().copy(kept, s.row) : take_over(ctx.rows(), kept, s.row, s.counts));
     return put_back(ctx, s, kept, all);
   }
   result<void> take_out(auto& ctx, state& s) {

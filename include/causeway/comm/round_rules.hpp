@@ -115,11 +115,11 @@ constexpr bool elastic(round_mix m) {
   return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
 }
 
-/// Whether a row is made of the live parameters at every attempt, of all of them, for all peers: what a peer of a swarm
-/// steps on when the exchange is due is in it then. Fragments' rows hold steps from before the last exchange, which could
-/// not be computed again.
+/// Whether rows are made of the live values at every attempt, for all peers: what a peer of a swarm steps on when the
+/// exchange is due is in them then. The context's mean has no memory of several rows.
 constexpr bool prepares_anew(round_mix m) {
-  return m.anchored && m.single && m.everybody && m.waits_at_once && !m.sends_anchor && elastic(m);
+  const bool rows = m.single || (!m.anchored && m.by_block && !m.by_context);
+  return elastic(m) && m.everybody && !m.before_inner_step && m.waits_at_once && rows;
 }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as

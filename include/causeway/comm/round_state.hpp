@@ -143,12 +143,11 @@ struct round_state {
   result<void> begin(Context& ctx, bool wants_residual, bool wants_counts) {
     begun = turned = false;
     row.resize(input.size());
-    if (!axis::by_context<Recipe> && ctx.result_is_known()) return begin_at_result(ctx);
+    if (!axis::by_context<Recipe> && ctx.result_is_known()) return begin_at_result(ctx, wants_counts);
     CAUSEWAY_TRY(ctx.rows().copy(row, input));
     next_residual.resize(wants_residual ? row.size() : 0);
     CAUSEWAY_TRY(ctx.rows().zero(next_residual));
-    counts.resize(wants_counts ? row.size() : 0);
-    CAUSEWAY_TRY(ctx.rows().zero(counts));
+    counts.assign(wants_counts ? row.size() : 0, talks() ? 0.0F : 1.0F);
     if constexpr (!axis::by_context<Recipe>) {
       if (talks()) {
         open_group(ctx);
@@ -189,7 +188,7 @@ struct round_state {
       } else if constexpr (requires { exchange->alone(exchange_row(), message_context(ctx)); }) {
         if (!known && !row.empty()) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
       }
-      return failing(ctx, ctx.left_exchange(row));
+      return failing(ctx, ctx.left_exchange(row, counts));
     }
   }
 
@@ -199,8 +198,10 @@ struct round_state {
 
   // Who knew the result left out of its row what it left out then; who did not put nothing in.
   template <class Context>
-  result<void> begin_at_result(Context& ctx) {
-    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row)));
+  result<void> begin_at_result(Context& ctx, bool wants_counts) {
+    counts.resize(wants_counts ? row.size() : 0);
+    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row, 2 * terms.part)));
+    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(counts, 2 * terms.part + 1)));
     begun = true;
     if (ctx.knows_result() || next_residual.empty()) return {};
     return residual.empty() ? ctx.rows().zero(next_residual) : ctx.rows().copy(next_residual, residual);

@@ -39,9 +39,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 ///   θ_i ← inner(θ_i, 1/|S_i(k)| Σ_{m ∈ S_i(k)} ∇_m),  k = 1 ... H;    Δ_i = θ − θ_i;
 ///   Δ = Σ_i n_i Δ_i / Σ_i n_i (as the policy's exchange makes a weighted mean),  n_i = Σ_k |S_i(k)|;    θ ← outer(θ, Δ);
 ///   θ_i ← θ.
-/// Needs a policy that moves all parameters in one exchange (rule C6: comm::periodic, or comm::rounds with every{H}, whole
-/// and blocking) with H = swarm_options::local_steps and contents that are a difference, fault::quorum, and an
-/// environment whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
+/// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them. Needs a policy whose rows are made
+/// when they are due (rule C6: comm::periodic, or comm::rounds among all peers, blocking, of whole pseudo-gradients or of
+/// parameters), with no more than swarm_options::local_steps steps between two exchanges, fault::quorum, and an environment
+/// whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
 /// global batch, as a function of trainer.context().step(); the schedule of the learning rate goes by that step, so by
 /// global samples.
 ///
@@ -84,7 +85,7 @@ class local_swarm {
   result<double> forward_backward(auto& ctx, const batch& b) {
     const swarm_options& o = peer_->options();
     CAUSEWAY_TRY(check_batch(name, b, o.micro_batches));
-    CAUSEWAY_TRY(keep(b, ctx.step() % o.local_steps));
+    CAUSEWAY_TRY(keep(b, peer_->progress().size() / static_cast<std::uint32_t>(o.micro_batches)));
     using computer_type = detail::stage_computer<std::remove_cvref_t<decltype(ctx)>, Codec>;
     step_ = {{inputs_.data() + inputs_.size() - b.inputs.size(), b.inputs.size()},
              {targets_.data() + targets_.size() - b.targets.size(), b.targets.size()},
@@ -120,11 +121,15 @@ class local_swarm {
   }
 
   // The batches of a round are kept until its exchange.
-  result<void> keep(const batch& b, std::uint64_t step) {
-    const std::size_t before = b.inputs.size() * step;
-    if (inputs_.size() < before) {
+  result<void> keep(const batch& b, std::uint32_t step) {
+    if (step == peer_->options().local_steps) {
       return fail(errc::invalid_argument, std::string{name},
-                  "global batches of one round differ in size, or local_steps is not the communication policy's");
+                  "after swarm_options::local_steps steps, " + std::to_string(step) +
+                      ", the communication policy has no exchange; give as many as are between two of its exchanges");
+    }
+    const std::size_t before = b.inputs.size() * step;
+    if (step > 0 && inputs_.size() != before) {
+      return fail(errc::invalid_argument, std::string{name}, "global batches of one round differ in size");
     }
     inputs_.resize(before);
     targets_.resize(before);

@@ -107,11 +107,6 @@ class stage_computer final : public swarm_computer {
     kernels::scale(ctx_.pool(), g.data(), scale, static_cast<std::int64_t>(g.size()));
     return ctx_.inner_step();
   }
-  void forget_progress() override {
-    const auto g = gradients();
-    kernels::axpy(ctx_.pool(), ctx_.parameters().data(), 1.0F, g.data(), static_cast<std::int64_t>(g.size()));
-    ctx_.parameters_changed();
-  }
 
  private:
   using tape_type = typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type;

@@ -68,8 +68,8 @@ struct compatible {
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it; "
-                "what is exchanged must be made after that, of all they have moved. Use comm::periodic, or comm::rounds of "
-                "pseudo-gradients of all peers, whole and blocking. docs/reference/rules.md#c6");
+                "what is exchanged must be made after that. Use comm::periodic, or comm::rounds among all peers, blocking: "
+                "of whole pseudo-gradients, or of parameters. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters of all peers, whole or in "

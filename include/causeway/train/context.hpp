@@ -127,8 +127,7 @@ class training_context {
   [[nodiscard]] auto rows() { return detail::rows_of(model_); }
   /// Where the parameters lie, for rows that are to lie there too.
   [[nodiscard]] memory_source memory() { return detail::memory_of(model_); }
-  /// The outcome of an exchange of rows; or what a device failed with meanwhile, which says more than that its bytes were
-  /// refused.
+  /// The outcome of an exchange of rows; or what a device failed with meanwhile, which says more than that.
   result<void> or_device_error(result<void> outcome) { return detail::or_device_error(model_, std::move(outcome)); }
 
   // ---- doors --------------------------------------------------------------------------------------------------------
@@ -194,26 +193,27 @@ class training_context {
   void skip_inner_step() noexcept { inner_.skip(); }
 
   /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
-  /// gives the weight that its row has, the second says that the result is there, in `row`. With fixed peers the weight is
-  /// 1; where they come and go, transport(), self() and peers() are those of the exchange from then on, and the weights
-  /// those of the samples: a peer that has just joined has 0.
+  /// gives the weight of its row, the second says that the result is there. With fixed peers the weight is 1; else it goes
+  /// by samples, 0 for who has just joined, and transport(), self() and peers() are those of the exchange from then on.
   result<float> enter_exchange() {
     CAUSEWAY_TRY(attendance_.enter());
     return own_weight();
   }
   [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
-  result<void> left_exchange(std::span<const float> row) { return attendance_.exchanged(row); }
+  result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {}) {
+    return attendance_.exchanged(row, counts);
+  }
   /// Between them: the round has so many such exchanges, and is over with the last.
   void in_parts(std::size_t count) noexcept { attendance_.in_parts(count); }
   /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
   [[nodiscard]] bool result_is_known() const noexcept { return entry().result_at.has_value(); }
   [[nodiscard]] bool knows_result() const noexcept { return !entry().result.empty(); }  ///< this peer itself
   [[nodiscard]] bool keeps_result() const noexcept { return entry().result_kept; }  ///< and its policy has all of it still
-  /// row ← that. All take part. 4 bytes a value to and from each peer.
-  result<void> take_known_result(std::span<float> row) {
-    if (knows_result()) std::copy(entry().result.begin(), entry().result.end(), row.begin());
-    return collective::broadcast(transport(), exchange_id(collective::channels::updates), *entry().result_at, row,
-                                 exchange_options());
+  /// row ← the next piece of that, as `part`. All take part. 4 bytes a value to and from each peer.
+  result<void> take_known_result(std::span<float> row, std::uint64_t part) {
+    if (knows_result()) attendance_.take_known(row);
+    const auto id = exchange_id(collective::channels::updates, part);
+    return collective::broadcast(transport(), id, *entry().result_at, row, exchange_options());
   }
   /// Names the attempt that this peer was let into, until that is judged; never 0.
   [[nodiscard]] std::uint64_t attempt() const noexcept { return attendance_.attempt(); }

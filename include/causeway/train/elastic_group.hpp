@@ -73,7 +73,7 @@ struct round_entry {
   /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
   /// goes from there to everybody.
   std::optional<net::peer_index> result_at{};
-  std::span<const float> result{};  ///< that, where this peer has it
+  std::span<const float> result{};  ///< that, where this peer has it: what it `received`, one after the other
   bool result_kept = false;  ///< it is what this peer's policy received last; where that was several rows, it has them
 };
 
@@ -117,6 +117,9 @@ class elastic_group {
 
   /// This peer goes. It takes part until the others do without it; then `enter` or `decide` ends with errc::cancelled.
   virtual void leave() {}
+
+  /// A row of the exchange is there, or how many peers each of its values came from: in their order, before `exchanged`.
+  virtual void received(std::span<const float>) {}
 
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
   /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that

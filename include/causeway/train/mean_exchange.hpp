@@ -76,7 +76,7 @@ class mean_exchange {
   // Equal shares scale by exactly 1.
   template <class Codec>
   result<void> weighed_mean(auto& ctx, const Codec& codec, std::span<float> data, std::uint64_t part) {
-    if (ctx.result_is_known()) return ctx.take_known_result(data);
+    if (ctx.result_is_known()) return ctx.take_known_result(data, part);
     const float weight = ctx.own_weight();
     if (weight != 1.0F) CAUSEWAY_TRY(ctx.rows().scale(data, weight));
     return ctx.or_device_error(collective::exchange_mean(

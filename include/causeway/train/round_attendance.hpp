@@ -39,7 +39,10 @@ class round_attendance {
   CAUSEWAY_DECL result<void> enter();
   /// The exchange is of so many, and over with the last.
   void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
-  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean);
+  /// `counts`: how many peers each value came from, where that matters.
+  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {});
+  /// Fills `row` with what comes next in a result that this peer knows.
+  CAUSEWAY_DECL void take_known(std::span<float> row);
 
   /// The shared state is that of a round which is not decided on yet.
   void is_candidate() noexcept { candidate_ = true; }
@@ -52,6 +55,7 @@ class round_attendance {
  private:
   elastic_group* group_;
   round_entry entry_;
+  std::size_t known_at_ = 0;  // in its result
   contribution contribution_;
   bool entered_ = false;
   std::size_t parts_ = 1, parts_left_ = 1;

@@ -63,11 +63,14 @@ class basic_swarm_group final : public elastic_group {
   void leave() override { stage_->leave(); }
   void close(bool stays) override { stage_->close(stays || stage_.use_count() > 1); }
   [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
+  [[nodiscard]] bool exchanges_at_once() const override { return steps_alone(); }
+  [[nodiscard]] bool run_ends() const override { return steps_alone() && swarm_->run_ends(); }
 
   result<void> open(shared_state state, thread_pool& pool) override;
 
   result<round_entry> enter(std::uint64_t, std::uint64_t) override;
 
+  void received(std::span<const float> row) override;
   result<void> exchanged(std::span<const float> sum) override;
 
   result<verdict> decide(const result<void>& outcome, bool candidate) override;
@@ -86,6 +89,9 @@ class basic_swarm_group final : public elastic_group {
   // as if it had been started again. Where that does not help, all would come to the same.
   result<verdict> mend(const error& why);
 
+  // This peer gives up what it has of the round: it is at the committed state, as if it had been started again.
+  void begin_anew();
+
   // Of the shared parameters, which come first.
   [[nodiscard]] bool is_sound() const;
 
@@ -94,6 +100,7 @@ class basic_swarm_group final : public elastic_group {
   // A sum on top of the state that this peer has is what it makes the next step with; of one before it others may ask.
   // Without one, or with one that is torn, the micro-batches are computed again, if they can be.
   void recall_sums(std::size_t parameters);
+  [[nodiscard]] bool steps_alone() const { return swarm_->options().local_steps > 0; }
   [[nodiscard]] std::uint64_t run_of_sums() const { return mix(swarm_->options().run, swarm_->options().stage); }
 
   // Everybody's holdings go to everybody: M bits each.
@@ -120,7 +127,9 @@ class basic_swarm_group final : public elastic_group {
   std::uint32_t spoilt_ = 0;                             // times in a row that this peer came to values that are not finite
   round_entry entry_;
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
+  std::vector<float> rows_;  // of the exchange entered last, where peers take local steps
   bool leaves_ = false;
+  bool gives_up_ = false;  // what this peer has of the round
   bool replaced_ = false;  // the shared state was, since the last `decide`
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Swarms whose peers take local steps, with every policy of rounds that goes with them.
+#include <causeway/optim/adamw.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 #include <causeway/policy/traits.hpp>
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,22 +29,33 @@ namespace {
 /// The preset with its own options, but for the length of a round.
 template <class Options>
 struct preset_rounds {
+  static constexpr bool has_moments = std::is_base_of_v<presets::des_loc_options, Options>;
   static auto make(const support::swarm_schedule& s) {
     Options o;
-    o.local_steps = s.local_steps;
+    if constexpr (requires { o.local_steps; }) o.local_steps = s.local_steps;
     return presets::make(o);
   }
 };
+struct sparta : presets::sparta_options {
+  sparta() { share = 0.5; }
+};
+struct des_loc : presets::des_loc_options {
+  des_loc() : presets::des_loc_options{3, 6, 9} {}
+};
 /// The same outer optimizer as support::nesterov_rounds.
 struct diloco_rounds {
+  static constexpr bool has_moments = false;
   static auto make(const support::swarm_schedule& s) {
     return presets::make(presets::diloco_options{s.local_steps, s.outer_rate, s.momentum});
   }
 };
 
 template <class Rounds>
-using swarm_of = support::swarm_world<stage::routing::least_load, support::timed_job, stage::plain,
-                                      support::local_steps<optim::sgd, Rounds>>;
+using inner_of = std::conditional_t<Rounds::has_moments, optim::adamw, optim::sgd>;
+template <class Rounds>
+using seat_of = support::local_steps<inner_of<Rounds>, Rounds>;
+template <class Rounds>
+using swarm_of = support::swarm_world<stage::routing::least_load, support::timed_job, stage::plain, seat_of<Rounds>>;
 
 support::swarm_world_options two_stages() {
   return {.speeds = {{1, 1, 1}, {1, 1, 1}}, .steps = 6, .micro_batches = 8, .block_seconds = 0.01, .local_steps = 3};
@@ -62,6 +75,11 @@ double off(const support::named_parameters& is, const support::named_parameters&
   return std::sqrt(apart / moved);
 }
 
+support::named_parameters beginning() {
+  auto model = support::timed_job{4}.make(nn::model_part{});
+  return support::parameters_of(model.parameters());
+}
+
 /// Nobody is killed; then a peer of either stage is killed all along its network calls, and comes back or does not. What a
 /// lost peer had in a round, a third of the micro-batches, is computed again and stepped on once instead of three times
 /// (docs/design/swarm.md, L4): that round moves the parameters by up to 2/9 less, and nothing else is lost.
@@ -71,10 +89,7 @@ void trains_through_losses(double most) {
   quiet.boot();
   quiet.run(2min);
   stages_agree(quiet);
-  const auto began = support::parameters_of(*[] {
-    static auto model = support::timed_job{4}.make(nn::model_part{});
-    return &model.parameters();
-  }());
+  const auto began = beginning();
   for (const auto& [victim, back] : {std::pair{1U, duration{0s}}, std::pair{4U, duration{1500ms}}}) {
     for (std::uint64_t n = victim;; n += 7) {
       INFO("host " << victim << " is killed at its network call " << n);
@@ -108,12 +123,36 @@ void lets_newcomers_in() {
   }
 }
 
+/// All are stopped after a step, and go on from disks and checkpoints.
+template <class Rounds>
+void goes_on_from_checkpoints(double most) {
+  swarm_of<Rounds> quiet{two_stages()};
+  quiet.boot();
+  quiet.run(2min);
+  const auto began = beginning();
+  for (const std::uint64_t step : {3U, 5U}) {
+    INFO("all are stopped after step " << step);
+    support::step_checkpoints saved{.after = step, .by_peer = {}};
+    seat_of<Rounds>::checkpoints = &saved;
+    swarm_of<Rounds> swarm{two_stages()};
+    swarm.boot();
+    while (saved.by_peer.size() < 6) swarm.world().run_until(time_point{swarm.world().now().since_start + 1ms});
+    for (std::uint32_t h = 0; h < 6; ++h) swarm.world().kill(h);
+    for (std::uint32_t h = 0; h < 6; ++h) swarm.world().restart(h);
+    swarm.run(2min);
+    seat_of<Rounds>::checkpoints = nullptr;
+    stages_agree(swarm);
+    for (const std::uint32_t h : {0U, 5U}) CHECK(off(swarm.at(h).parameters, quiet.at(h).parameters, began) < most);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("local swarm: DiLoCo as rounds is comm::periodic, bit for bit", "[parallel][fast]") {
   auto o = two_stages();
   o.outer_rate = 0.7F, o.momentum = 0.9F;
-  swarm_of<support::nesterov_rounds> periodic{o};
+  support::swarm_world<stage::routing::least_load, support::timed_job, stage::plain, support::local_steps<optim::sgd>>
+      periodic{o};
   swarm_of<diloco_rounds> rounds{o};
   periodic.boot();
   rounds.boot();
@@ -132,4 +171,122 @@ TEMPLATE_TEST_CASE("local swarm: rounds of every kind go on whoever is lost, and
                    presets::sparse_loco_options) {
   trains_through_losses<preset_rounds<TestType>>(2.0 / 9);
   lets_newcomers_in<preset_rounds<TestType>>();
+}
+
+namespace {
+
+/// A mask of all parameters, or moments that are averaged with them.
+struct all_of_sparta : presets::sparta_options {
+  all_of_sparta() { share = 1; }
+};
+struct all_of_des_loc : presets::des_loc_options {
+  all_of_des_loc() : presets::des_loc_options{3, 3, 3} {}
+};
+
+/// The gradient of each micro-batch of the first round's steps alone, at the initial parameters.
+std::vector<std::vector<float>> first_gradients(const support::swarm_world_options& o) {
+  const support::timed_job job{o.blocks_per_stage * static_cast<std::int64_t>(o.speeds.size())};
+  auto model = job.make(nn::model_part{});
+  const auto g = model.parameters().gradients();
+  std::vector<std::vector<float>> all;
+  for (std::uint64_t step = 0; step < o.local_steps; ++step) {
+    const auto b = job.batch({.micro_batches = o.micro_batches, .seed = o.seed}, step);
+    for (std::int64_t m = 0; m < o.micro_batches; ++m) {
+      std::fill(g.begin(), g.end(), 0.0F);
+      const batch piece = b.view().slice(m, 1);
+      (void)model.forward_backward(piece.inputs, piece.targets, 1, 1.0F / static_cast<float>(piece.tokens()), 0).value();
+      all.emplace_back(g.begin(), g.end());
+    }
+  }
+  return all;
+}
+
+/// What one peer has after steps on these sets of micro-batches: the parameters and both moments of the whole model.
+std::vector<std::vector<float>> moved_by(const std::vector<support::batch_set>& after, const support::batch_set& at_last,
+                                         const std::vector<std::vector<float>>& gradients,
+                                         const support::swarm_world_options& o) {
+  const support::timed_job job{o.blocks_per_stage * static_cast<std::int64_t>(o.speeds.size())};
+  auto model = job.make(nn::model_part{});
+  optim::adamw inner;
+  thread_pool pool{1};
+  inner.reset(model.parameters().length());
+  std::vector<support::batch_set> steps = after;
+  steps.push_back(at_last);  // what was missing
+  support::batch_set before{at_last.size()};
+  for (const support::batch_set& now : steps) {
+    const auto g = model.parameters().gradients();
+    std::fill(g.begin(), g.end(), 0.0F);
+    const auto n = static_cast<float>(now.count() - before.count());
+    for (std::uint32_t m = 0; m < now.size(); ++m) {
+      if (!now.has(m) || before.has(m)) continue;
+      for (std::size_t i = 0; i < g.size(); ++i) g[i] += gradients[m][i] / n;
+    }
+    if (n > 0) inner.step(pool, model.parameters().view(), {.learning_rate = o.rate});
+    before = now;
+  }
+  const auto values = model.parameters().values();
+  std::vector<std::vector<float>> all{{values.begin(), values.end()}};
+  for (const auto moment : inner.moments()) all.emplace_back(moment.begin(), moment.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("local swarm: a mask of all parameters in every step is the unsplit model's steps", "[parallel][fast]") {
+  auto o = two_stages();
+  o.local_steps = 1;
+  swarm_of<preset_rounds<all_of_sparta>> swarm{o};
+  swarm.boot();
+  swarm.run(2min);
+  support::all_like_unsplit(swarm);
+}
+
+TEST_CASE("local swarm: parameters and moments are the means over all micro-batches, also those of a lost peer",
+          "[parallel][fast]") {
+  auto o = two_stages();
+  o.steps = 3, o.rate = 1e-4F, o.tells_steps = false;
+  const auto gradients = first_gradients(o);
+  for (std::uint64_t n = 0; n < 300; n += n == 0 ? 90 : 31) {  // 0: nobody is killed
+    INFO("killed at its network call " << n);
+    o.victim = n == 0 ? nobody : 1, o.dies_at = n, o.back_after = 1500ms;
+    using rounds = preset_rounds<all_of_des_loc>;
+    support::round_notes notes;
+    seat_of<rounds>::notes = &notes;
+    swarm_of<rounds> swarm{o};
+    swarm.boot();
+    swarm.run(2min);
+    seat_of<rounds>::notes = nullptr;
+    stages_agree(swarm);
+    for (std::uint32_t stage = 0; stage < 2; ++stage) {
+      std::vector<std::vector<double>> mean(3, std::vector<double>(gradients[0].size(), 0.0));
+      std::uint32_t counted = 0;
+      for (const support::batch_set& done : notes.put_in.at(stage)) {
+        const auto who = std::find_if(notes.peers.begin(), notes.peers.end(),
+                                      [&](const auto& p) { return p.stage == stage && p.offered == done; });
+        REQUIRE(who != notes.peers.end());
+        const auto moved = moved_by(who->after, done, gradients, o);
+        const double share = done.count() / static_cast<double>(gradients.size());
+        counted += done.count();
+        for (std::size_t t = 0; t < 3; ++t) {
+          for (std::size_t i = 0; i < mean[t].size(); ++i) mean[t][i] += share * moved[t][i];
+        }
+      }
+      REQUIRE(counted == gradients.size());
+      const auto& host = swarm.at(3 * stage);
+      const std::size_t half = mean[0].size() / 2;
+      for (std::size_t t = 1; t < 3; ++t) {
+        REQUIRE(host.moments[t - 1].size() == half);
+        for (std::size_t i = 0; i < half; ++i)
+          CHECK(host.moments[t - 1][i] == Approx(mean[t][stage * half + i]).epsilon(1e-2));
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("local swarm: peers whose values differ between rounds go on whoever is lost, and let others in",
+                   "[parallel]", sparta, des_loc) {
+  trains_through_losses<preset_rounds<TestType>>(2.0 / 9);
+  lets_newcomers_in<preset_rounds<TestType>>();
+  // Values begin at their last means again. With a mask of half of them these are a step or two old, of six.
+  goes_on_from_checkpoints<preset_rounds<TestType>>(std::is_same_v<TestType, sparta> ? 0.5 : 2.0 / 9);
 }

@@ -90,6 +90,21 @@ TEST_CASE("swarm work: what another peer's gradient has too is thrown away whole
   });
 }
 
+TEST_CASE("swarm work: with local steps nothing of the round stays with it", "[parallel][fast]") {
+  alone(1, [](busy_peer& peer, stepping_stage& stage) {
+    peer.progress_ = parallel::swarm_wire::batch_set{3};
+    peer.progress_.add(1);
+    peer.begin(training_turn(0), 3, stage, peer.progress_);
+    peer.do_everything();
+    peer.drop_everything();
+    CHECK(stage.gradient[0] == 0);
+    CHECK(peer.micro_batches_.done().count() == 0);
+    CHECK(peer.progress_.count() == 0);
+    CHECK(peer.step_on_what_was_missing());  // there is nothing to step on
+    CHECK(stage.scales.empty());
+  });
+}
+
 TEST_CASE("swarm work: the first micro-batch of a local step clears what the gradients held", "[parallel][fast]") {
   alone(1, [](busy_peer& peer, stepping_stage& stage) {
     stage.gradient[0] = 50;

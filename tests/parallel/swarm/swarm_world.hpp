@@ -38,7 +38,9 @@ struct swarm_world_options {
   std::uint64_t seed = 1;
   float rate = 0.01F;
   float clip_norm = 0;
-  std::uint32_t local_steps = 0;  ///< and what follows: see swarm_schedule
+  std::uint32_t local_steps = 0;       ///< and what follows: see swarm_schedule
+  std::uint32_t most_local_steps = 0;  ///< that the swarm is told; 0: the same
+  bool tells_steps = true;             ///< peers that take local steps know how many the run has
   float outer_rate = 1;
   float momentum = 0;
   causeway::sim::link_options link{.latency = 5ms};
@@ -95,6 +97,7 @@ class swarm_world {
     bool committed = false;  ///< in a committed round, ever
     bool killed = false;     ///< dead, or about to be: a process lives until the end of the moment at which it is killed
     named_parameters parameters;
+    std::vector<std::vector<float>> moments;    ///< of its inner optimizer, if that has some
     std::vector<double> losses;                 ///< of the steps that it took
     std::vector<causeway::time_point> ends;     ///< when
     std::map<std::uint64_t, double> evaluated;  ///< before these steps, the last of several
@@ -189,7 +192,8 @@ class swarm_world {
     o.stages = stages();
     o.micro_batches = options_.micro_batches;
     o.window = options_.window;
-    o.local_steps = options_.local_steps;
+    o.local_steps = options_.most_local_steps > 0 ? options_.most_local_steps : options_.local_steps;
+    if (options_.tells_steps) o.steps = options_.steps;
     o.rebalance_every = options_.rebalance_every;
     for (std::uint32_t h = 0; h < hosts(); ++h) {
       if (h != host) o.dial.push_back(second_address(h));
@@ -241,6 +245,10 @@ class swarm_world {
           me.bytes = fabric->stats().bytes_sent;
           me.exchanged = mates->sent_on(causeway::collective::channels::updates);
           me.parameters = parameters_of(trainer.model().parameters());
+          if constexpr (requires { trainer.context().inner().moments(); }) {
+            me.moments.clear();
+            for (const auto m : trainer.context().inner().moments()) me.moments.emplace_back(m.begin(), m.end());
+          }
           if (trained) rest(p, me);
           moves_to = peer.asked_to_move();
           return trained;

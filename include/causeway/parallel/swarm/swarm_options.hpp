@@ -27,9 +27,13 @@ struct swarm_options {
   std::uint32_t stage = 0;
   std::uint32_t stages = 1;
   std::int64_t micro_batches = 8;  ///< of a global batch; equal on all peers
-  /// Steps that the peers of a stage take on their own between exchanges, equal on all peers: parallel::local_swarm. 0:
-  /// their gradients are summed in every step: parallel::swarm.
+  /// Most steps that the peers of a stage take on their own between two exchanges, equal on all peers:
+  /// parallel::local_swarm. When the exchanges are, the communication policy says. 0: gradients are summed in every step:
+  /// parallel::swarm.
   std::uint32_t local_steps = 0;
+  /// Of the run, where peers take local steps: the last is followed by an exchange of everything, after which the peers of
+  /// a stage are alike. 0: not known.
+  std::uint64_t steps = 0;
   std::uint32_t window = 2;         ///< micro-batches under way, for each peer that serves
   std::vector<std::string> dial{};  ///< addresses of other peers; they tell of the rest
   duration heartbeat = std::chrono::seconds{1};
@@ -76,8 +80,6 @@ class swarm_computer {
   virtual void forget(std::uint32_t) {}
   /// An inner step on `scale` times the gradients, which are the sum over a part of the micro-batches.
   virtual result<void> take_step(float) { return {}; }
-  /// The gradients hold what this peer's parameters have moved since the last exchange; they move back.
-  virtual void forget_progress() {}
 };
 
 /// A token table that is the output layer too, as an end of the model holds it.
@@ -100,6 +102,8 @@ struct swarm_part_taken {
   std::vector<double> weights;               ///< of every peer's row
   std::optional<std::uint32_t> result_at{};  ///< with local steps: who has what an earlier attempt came to, which counts
   std::span<const float> result{};           ///< that, where this peer has it
+  /// With local steps: others have a part of what this peer has moved, which it gives up. It begins the round anew.
+  bool gives_up = false;
 };
 
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
@@ -137,9 +141,9 @@ class swarm_round {
   /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless it takes local steps,
   /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole.
   virtual result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// `sum` is the stage's, in the gradients unless peers take local steps; nobody has been told. What is on disk before
-  /// `all_summed` tells the other stages lets this one take the step, whoever is lost afterwards. `sum` must stay until
-  /// then.
+  /// `sum` is the stage's, in the gradients; where peers take local steps, all rows of the exchange, one after the other.
+  /// Nobody has been told. What is on disk before `all_summed` tells the other stages lets this one take the step, whoever
+  /// is lost afterwards. `sum` must stay until then.
   virtual result<swarm_sum> keep_sum(std::span<const float> sum) = 0;
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
@@ -154,11 +158,11 @@ class swarm_round {
   /// Micro-batches in this peer's gradient.
   [[nodiscard]] virtual std::uint64_t contributed() = 0;
 
-  /// With local steps, after `run`: this peer is through with the step, for which its contributions count. `round` computes
-  /// what is missing before the exchange, of all local steps since the last one; it must outlive the exchange.
+  /// With local steps, after `run`: this peer is through with the step, for which its contributions count. If an exchange
+  /// follows, `round` computes what is missing before it, of all steps since the last one; it must outlive the exchange.
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
-  /// The parameters are another committed state's now.
-  virtual void replaced() {}
+  /// With local steps: the one under way is the run's last.
+  [[nodiscard]] virtual bool run_ends() = 0;
   /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
   /// others are given it. It serves again with the next turn that it begins.
   virtual void throw_away() = 0;

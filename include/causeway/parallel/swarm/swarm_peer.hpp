@@ -74,6 +74,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   result<void> complete(const std::function<bool()>& summoned) override {
     if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
+    if (swarm_wire::is_local(micro_batches_.turn())) begin_closing_turn();
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
     CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
@@ -83,19 +84,22 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   void end_local_step(std::uint64_t step, swarm_computer& round) override {
     const auto per_step = static_cast<std::uint32_t>(options_.micro_batches);
-    const auto at = static_cast<std::uint32_t>(step % options_.local_steps);
-    const std::uint32_t all = per_step * options_.local_steps;
-    if (at == 0 || progress_.size() != all) progress_ = swarm_wire::batch_set{all};
+    const std::uint32_t before = progress_.size();
+    swarm_wire::batch_set all{before + per_step};
+    for (std::uint32_t m = 0; m < before; ++m) {
+      if (progress_.has(m)) all.add(m);
+    }
     locked([&] {
       for (std::uint32_t m = 0; m < per_step; ++m) {
-        if (micro_batches_.done().has(m)) progress_.add(at * per_step + m);
+        if (micro_batches_.done().has(m)) all.add(before + m);
       }
     });
-    const bool closes = at + 1 == options_.local_steps;
-    this->begin(swarm_wire::training_turn(step), closes ? all : 0, round, closes ? progress_ : swarm_wire::batch_set{});
+    progress_ = std::move(all);
+    closing_ = {swarm_wire::training_turn(step), &round};
   }
-
-  void replaced() override { progress_ = {}; }
+  [[nodiscard]] bool run_ends() override {
+    return options_.steps > 0 && with_lock([this] { return this->step(); }) + 1 >= options_.steps;
+  }
   void throw_away() override { this->throw_work_away(); }
   [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
 
@@ -122,7 +126,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
     const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
-    if (plan.parts[self] == swarm_part::dropped) this->drop_everything();
+    if (plan.parts[self] == swarm_part::dropped) {
+      this->drop_everything();
+      if (this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
+    }
     if (!plan.complete) {
       const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
       locked([this, asks = lacks_part && self == 0] {
@@ -172,6 +179,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   void committed(bool adopted) override {
+    progress_ = {};
     locked([&] {
       if (this->holds_committed(adopted)) this->after_event();
     });
@@ -263,6 +271,12 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     });
   }
 
+  // All micro-batches of the steps since the last exchange, most of which are done.
+  void begin_closing_turn() {
+    const auto [turn, round] = closing_;
+    this->begin(turn, progress_.size(), *round, progress_);
+  }
+
   // ---- waiting --------------------------------------------------------------------------------------------------------
 
   template <class Done>
@@ -313,6 +327,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   swarm_wire::stage_sum kept_;     // of this stage, which the others hear of next
   std::span<const float> summed_;  // what that is of
   double norm_ = 0;
+  std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
   bool open_ = false;
   time_point again_from_;  // another attempt at the exchange
   duration waited_{0};

@@ -79,16 +79,12 @@ class swarm_work : protected swarm_message_handler<Router> {
 
   // ---- gradients -----------------------------------------------------------------------------------------------------
 
-  /// The peer's gradient is thrown away: others have a part of it.
+  /// The peer's gradient is thrown away, or with local steps all that it has of the turn: others have a part of it.
   void drop_everything() {
     log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
-    if (this->steps_alone()) computer_->forget_progress();
+    if (this->steps_alone()) return leave_with_nothing();
     std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
-    locked([this] {
-      if (this->steps_alone()) micro_batches_.set_applied(false);
-      micro_batches_.drop_contributions();
-      progress_ = micro_batches_.done();
-    });
+    locked([this] { micro_batches_.drop_contributions(); });
   }
 
   /// What this peer has of the turn came to values that are not finite, or to no purpose.
@@ -96,13 +92,16 @@ class swarm_work : protected swarm_message_handler<Router> {
     log_(severity::warning, "this peer came to values that are not finite: what it has of step " +
                                 std::to_string(this->step() + 1) +
                                 " is thrown away, and computed again by others or from the last state that was committed");
+    locked([this] { this->count_offence(); });
+    leave_with_nothing();
+  }
+  void leave_with_nothing() {
     if (computer_ != nullptr) std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
     locked([this] {
       if (this->steps_alone()) micro_batches_.set_applied(false);
       progress_ = {};
       clobbered_ = false;
       added_ = 0;
-      this->count_offence();
       this->leave_turn();
     });
   }

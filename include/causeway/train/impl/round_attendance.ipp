@@ -6,20 +6,32 @@
 
 #include <causeway/train/round_attendance.hpp>
 
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL result<void> round_attendance::enter() {
   if (group_ == nullptr || entered_) return {};
   CAUSEWAY_ASSIGN(entry_, group_->enter(contribution_.all() - contribution_.later(), contribution_.later()));
   entered_ = true;
+  known_at_ = 0;
   in_parts(1);
   return {};
 }
 
-CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean) {
-  if (group_ == nullptr || --parts_left_ > 0) return {};
+CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts) {
+  if (group_ == nullptr) return {};
+  group_->received(mean);
+  group_->received(counts);
+  if (--parts_left_ > 0) return {};
   parts_left_ = 1;
   return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
+}
+
+CAUSEWAY_DECL void round_attendance::take_known(std::span<float> row) {
+  const auto next = entry_.result.subspan(known_at_, row.size());
+  std::copy(next.begin(), next.end(), row.begin());
+  known_at_ += row.size();
 }
 
 CAUSEWAY_DECL error round_attendance::unusable(const std::string& what) {

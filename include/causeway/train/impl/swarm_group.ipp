@@ -17,7 +17,7 @@ CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<elasti
                                                           io::any_storage disk, const std::string& folder)
     : basic_swarm_group{std::move(stage), std::move(swarm)} {
   states_.emplace(disk, folder + "/rounds");
-  if (swarm_->options().local_steps == 0) sums_.emplace(std::move(disk), folder + "/sums");
+  if (!steps_alone()) sums_.emplace(std::move(disk), folder + "/sums");
 }
 
 CAUSEWAY_LAZY std::vector<std::uint64_t> basic_swarm_group<Whole>::draw(std::uint64_t skipped, std::uint64_t count) {
@@ -27,7 +27,6 @@ CAUSEWAY_LAZY std::vector<std::uint64_t> basic_swarm_group<Whole>::draw(std::uin
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, thread_pool& pool) {
   state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
     replaced_ = true;
-    swarm_->replaced();
     if (inner) inner({});
   };
   state.replay = nullptr;  // a stage's step depends on the other stages
@@ -45,12 +44,18 @@ CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t,
   CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
   CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
   if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
+  rows_.clear();
+  entry_.last = run_ends();
   CAUSEWAY_TRY(divide());
   return entry_;
 }
 
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row) {
+  if (steps_alone()) rows_.insert(rows_.end(), row.begin(), row.end());
+}
+
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
-  CAUSEWAY_TRY(keep_sum(sum));
+  CAUSEWAY_TRY(keep_sum(steps_alone() ? std::span<const float>{rows_} : sum));
   CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
   CAUSEWAY_TRY(agree_on_norm(squares));
   return stage_->exchanged({});
@@ -69,9 +74,11 @@ CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::judge(const result<void>
   if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
   if (judged == verdict::commit && outcome) spoilt_ = 0;
   // Gradients of a step that others have finished are worth nothing on top of it.
-  const bool adopted = std::exchange(replaced_, false);
-  if (!adopted && judged != verdict::commit) return judged;
-  swarm_->committed(adopted);
+  const bool adopted = std::exchange(replaced_, false), gives_up = std::exchange(gives_up_, false);
+  const bool holds_new_state = adopted || judged == verdict::commit;
+  if (!holds_new_state && !gives_up) return judged;
+  if (!holds_new_state) begin_anew();
+  if (holds_new_state) swarm_->committed(adopted);
   return verdict::commit;
 }
 
@@ -87,14 +94,18 @@ CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::mend(const error& why) {
   if (judged == verdict::commit) return judged;  // the others' state is here
   if (!is_sound() && states_) (void)states_->load(stage_->round(), stage_->state_hash(), parts_);
   if (is_sound()) {
-    adopted_({});
-    replaced_ = false;
-    swarm_->committed(true);
+    begin_anew();
     return verdict::commit;
   }
   return fail(
       errc::non_finite, why.where,
       why.message + ", and the committed state is not on this peer's disk; start it again, and it takes the others'");
+}
+
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::begin_anew() {
+  adopted_({});
+  replaced_ = false;
+  swarm_->committed(true);
 }
 
 CAUSEWAY_LAZY bool basic_swarm_group<Whole>::is_sound() const {
@@ -150,6 +161,9 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
   }
   const net::peer_index self = entry_.transport->self();
   CAUSEWAY_ASSIGN(parallel::swarm_part_taken part, swarm_->take_part(holdings, self));
+  gives_up_ = part.gives_up;
+  if (gives_up_)
+    return fail(errc::cancelled, "this peer", "others have a part of what it has moved; it begins the round anew");
   entry_.share = part.weights[self];
   entry_.shares = std::move(part.weights);
   entry_.result_at = part.result_at;

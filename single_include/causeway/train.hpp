@@ -33677,7 +33677,9 @@ struct round_state {
     CAUSEWAY_TRY(ctx.rows().copy(row, input));
     next_residual.resize(wants_residual ? row.size() : 0);
     CAUSEWAY_TRY(ctx.rows().zero(next_residual));
-    counts.assign(wants_counts ? row.size() : 0, talks() ? 0.0F : 1.0F);
+    counts.resize(wants_counts ? row.size() : 0);
+    CAUSEWAY_TRY(ctx.rows().zero(counts));
+    if (!talks()) std::fill(counts.begin(), counts.end(), 1.0F);
     if constexpr (!axis::by_context<Recipe>) {
       if (talks()) {
         open_group(ctx);

@@ -240,7 +240,7 @@ class Stages(Elastic):
                 self.journals_hold()
 
     def test_what_does_not_go_together_is_refused(self):
-        for args, name in [(["--comm.policy", "eager_diloco"], "comm.policy"), (["--comm.policy", "demo"], "comm.policy"),
+        for args, name in [(["--comm.policy", "sparta_diloco"], "comm.policy"), (["--comm.policy", "demo"], "comm.policy"),
                            ([*ALONE, "--parallel.recovery", "redundant"], "parallel.recovery"),
                            (["--comm.codec", "int8", "--parallel.recovery", "templates"], "parallel.recovery"),
                            ([*ALONE, "--steps", "61"], "train.steps"), (["--train.optimizer", "muon"], "train.optimizer"),

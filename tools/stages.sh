@@ -68,11 +68,11 @@ build_dev() {
 # Labels of what takes long and finds little that the other tests have not found.
 only_all='consumers|hunt|cost'
 
-# One more at a time than cores: many tests are processes that wait for one another and for deadlines.
+# Twice as many at a time as cores: many tests are processes that wait for one another and for deadlines.
 test_dev() {
   cd "$root"
   set -o pipefail
-  ctest --preset dev --parallel $((jobs + 1)) "$@" 2>&1 | tee "$test_log"
+  ctest --preset dev --parallel $((2 * jobs)) "$@" 2>&1 | tee "$test_log"
 }
 
 # What indexes by hand, decodes, or owns memory; the layers above are the same code in other combinations.

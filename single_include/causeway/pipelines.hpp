@@ -11075,7 +11075,8 @@ CAUSEWAY_DECL void use_bf16() {
 CAUSEWAY_DECL const bf16_kernels& bf16_in_use() {
   const bf16_kernels* const all = detail::bf16_table.load(std::memory_order_acquire);
   if (all == nullptr) {
-    std::fputs("causeway: bf16 activations before causeway::kernels::use_bf16() was called\n", stderr);
+    std::fputs("causeway: bf16 activations need causeway::kernels::use_bf16(); call it once, before the first pass\n",
+               stderr);
     std::abort();
   }
   return *all;
@@ -12906,7 +12907,8 @@ CAUSEWAY_DECL block_adapters adapters_at(const adapter_shape& shape, const map_s
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 /// What products are computed in. Parameters, gradients, sums and the residual stream are f32 in both. A program compiles
-/// the kernels for bf16 only if it names `precision::bf16` (kernels::use_bf16).
+/// the kernels for bf16 only if it names `precision::bf16` (kernels::use_bf16), which becomes a precision where one is
+/// asked for: write `precision p = precision::bf16`, since `auto` gives only the name.
 class precision {
  public:
   struct bf16_name {

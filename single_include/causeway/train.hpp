@@ -19014,7 +19014,8 @@ CAUSEWAY_DECL void use_bf16() {
 CAUSEWAY_DECL const bf16_kernels& bf16_in_use() {
   const bf16_kernels* const all = detail::bf16_table.load(std::memory_order_acquire);
   if (all == nullptr) {
-    std::fputs("causeway: bf16 activations before causeway::kernels::use_bf16() was called\n", stderr);
+    std::fputs("causeway: bf16 activations need causeway::kernels::use_bf16(); call it once, before the first pass\n",
+               stderr);
     std::abort();
   }
   return *all;
@@ -19938,7 +19939,8 @@ CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_bat
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 /// What products are computed in. Parameters, gradients, sums and the residual stream are f32 in both. A program compiles
-/// the kernels for bf16 only if it names `precision::bf16` (kernels::use_bf16).
+/// the kernels for bf16 only if it names `precision::bf16` (kernels::use_bf16), which becomes a precision where one is
+/// asked for: write `precision p = precision::bf16`, since `auto` gives only the name.
 class precision {
  public:
   struct bf16_name {
@@ -32935,8 +32937,8 @@ result<void> put_back(auto& ctx, const auto& s, std::span<const float> row, std:
 #ifndef CAUSEWAY_COMM_LATE_ROWS_HPP
 #define CAUSEWAY_COMM_LATE_ROWS_HPP
 
-// Rows of comm::rounds whose results are applied a round later, where peers come and go. A row is made when the result of
-// the one before is applied, the first one of a run a round before its own is.
+// Rows of comm::rounds whose results are applied a round later, with fixed peers and with those that come and go. A row is
+// made when the result of the one before is applied, the first one of a run a round before its own is.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 

@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_COMM_LATE_ROWS_HPP
 #define CAUSEWAY_COMM_LATE_ROWS_HPP
 
-// Rows of comm::rounds whose results are applied a round later, where peers come and go. A row is made when the result of
-// the one before is applied, the first one of a run a round before its own is.
+// Rows of comm::rounds whose results are applied a round later, with fixed peers and with those that come and go. A row is
+// made when the result of the one before is applied, the first one of a run a round before its own is.
 
 #include <causeway/core/result.hpp>
 

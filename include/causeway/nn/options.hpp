@@ -22,7 +22,8 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 /// What products are computed in. Parameters, gradients, sums and the residual stream are f32 in both. A program compiles
-/// the kernels for bf16 only if it names `precision::bf16` (kernels::use_bf16).
+/// the kernels for bf16 only if it names `precision::bf16` (kernels::use_bf16), which becomes a precision where one is
+/// asked for: write `precision p = precision::bf16`, since `auto` gives only the name.
 class precision {
  public:
   struct bf16_name {

@@ -47,7 +47,8 @@ CAUSEWAY_DECL void use_bf16() {
 CAUSEWAY_DECL const bf16_kernels& bf16_in_use() {
   const bf16_kernels* const all = detail::bf16_table.load(std::memory_order_acquire);
   if (all == nullptr) {
-    std::fputs("causeway: bf16 activations before causeway::kernels::use_bf16() was called\n", stderr);
+    std::fputs("causeway: bf16 activations need causeway::kernels::use_bf16(); call it once, before the first pass\n",
+               stderr);
     std::abort();
   }
   return *all;

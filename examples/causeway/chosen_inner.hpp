@@ -57,16 +57,26 @@ class chosen_inner {
     std::visit([&](auto& o) { o.step(pool, view, options); }, it_);
   }
 
-  /// None where the optimizer's state cannot be divided: `validate` lets only AdamW train stages that move.
+  /// None where the optimizer's state cannot be divided: `validate` lets only AdamW and subspace_adamw train stages that
+  /// move.
   [[nodiscard]] std::vector<std::span<float>> moments() {
-    auto* const divisible = std::get_if<causeway::optim::adamw>(&it_);
-    if (divisible == nullptr) return {};
-    const auto all = divisible->moments();
-    return {all.begin(), all.end()};
+    return std::visit(
+        [](auto& o) -> std::vector<std::span<float>> {
+          if constexpr (causeway::optim::Divisible<std::remove_reference_t<decltype(o)>>) {
+            const auto all = o.moments();
+            return {all.begin(), all.end()};
+          }
+          return {};
+        },
+        it_);
   }
   void resume(std::int64_t length, std::uint64_t steps) {
     reset(length);
-    if (auto* const divisible = std::get_if<causeway::optim::adamw>(&it_)) divisible->resume(length, steps);
+    std::visit(
+        [&](auto& o) {
+          if constexpr (causeway::optim::Divisible<std::remove_reference_t<decltype(o)>>) o.resume(length, steps);
+        },
+        it_);
   }
 
   /// After reading a state: whether it was that of the optimizer that was chosen.

@@ -64,6 +64,8 @@ struct language_model final : whole_model<M> {
   const causeway::nn::model_part& part() override { return model.part(); }
   std::size_t tied_table() override { return model.tied_table(); }
   causeway::nn::embedding_tables embedding() override { return model.embedding(); }
+  causeway::nn::embedding_values initial_embedding() override { return model.initial_embedding(); }
+  void adjust_initial(chosen_model::initial_adjustment adjust) override { model.adjust_initial(std::move(adjust)); }
   std::int64_t vocabulary() override { return model.vocabulary(); }
   float dropout() override { return model.dropout(); }
   result<stage_pass> forward_stage(tape_type& t, causeway::nn::block_range r, const causeway::nn::micro_batch& b,

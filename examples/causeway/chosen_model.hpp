@@ -39,6 +39,8 @@ class chosen_model {
   using stage_pass = causeway::nn::stage_pass;
   using tape_type = causeway::autograd::tape<causeway::kernels::cpu_backend>;
 
+  using initial_adjustment = std::function<void(causeway::thread_pool&, causeway::parameter_store&)>;
+
   struct device {
     causeway::thread_pool* threads;
     causeway::thread_pool& pool() { return *threads; }
@@ -66,6 +68,8 @@ class chosen_model {
     virtual const causeway::nn::model_part& part() { std::abort(); }
     virtual std::size_t tied_table() { return 0; }
     virtual causeway::nn::embedding_tables embedding() { return {}; }
+    virtual causeway::nn::embedding_values initial_embedding() { return {}; }
+    virtual void adjust_initial(initial_adjustment) {}
     virtual std::int64_t vocabulary() { return 0; }
     virtual float dropout() { return 0; }
     virtual causeway::result<stage_pass> forward_stage(tape_type&, causeway::nn::block_range,
@@ -120,6 +124,8 @@ class chosen_model {
   [[nodiscard]] const causeway::nn::model_part& part() const { return it_->part(); }
   [[nodiscard]] std::size_t tied_table() const { return it_->tied_table(); }
   [[nodiscard]] causeway::nn::embedding_tables embedding() const { return it_->embedding(); }
+  [[nodiscard]] causeway::nn::embedding_values initial_embedding() const { return it_->initial_embedding(); }
+  void adjust_initial(initial_adjustment adjust) { it_->adjust_initial(std::move(adjust)); }
   [[nodiscard]] std::int64_t vocabulary() const { return it_->vocabulary(); }
   [[nodiscard]] float dropout() const { return it_->dropout(); }
   causeway::result<stage_pass> forward_stage(tape_type& t, causeway::nn::block_range r, const causeway::nn::micro_batch& b,

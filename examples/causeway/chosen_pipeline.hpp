@@ -14,6 +14,9 @@
 #include <causeway/stage/adaptive_top_k.hpp>
 #include <causeway/stage/delta.hpp>
 #include <causeway/stage/subspace.hpp>
+#include <causeway/stage/subspace_basis.hpp>
+#include <causeway/stage/subspace_pieces.hpp>
+#include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +28,10 @@
 #include <variant>
 
 #include "chosen_codec.hpp"
+#include "chosen_inner.hpp"
+#include "chosen_model.hpp"
 #include "chosen_schedule.hpp"
+#include "compose.hpp"
 #include "settings.hpp"
 #include "text_codec.hpp"
 
@@ -119,13 +125,33 @@ using chosen_activations =
                 causeway::stage::delta<2, 8>, causeway::stage::adaptive_top_k<>, causeway::stage::subspace<>>;
 static_assert(causeway::stage::UsesBase<chosen_activations>);
 /// Where another peer may take the next micro-batch.
-using forgetful_activations = chosen_from<causeway::stage::plain, causeway::stage::coded<chosen_codec>>;
-static_assert(causeway::stage::ActivationCodec<forgetful_activations>);
+using forgetful_activations =
+    chosen_from<causeway::stage::plain, causeway::stage::coded<chosen_codec>, causeway::stage::subspace<>>;
+static_assert(causeway::stage::UsesBase<forgetful_activations>);
 
 /// Of a model of that width.
 [[nodiscard]] inline causeway::stage::subspace_options subspace_of(const settings& s, std::int64_t width) {
   const std::int64_t usual = std::min<std::int64_t>(64, (width + 1) / 2);
   return {.rank = s.parallel.directions == 0 ? usual : s.parallel.directions, .seed = s.run.seed};
+}
+
+/// What crosses between stages of such a model whose peers come and go.
+[[nodiscard]] inline forgetful_activations forgetful_of(const settings& s, std::int64_t width) {
+  return forgetful_activations{s.parallel.codec, s.parallel.ratio, subspace_of(s, width)};
+}
+
+/// The optimizer of stages. Where a subspace crosses between them, the model begins in it, with parts that it holds later,
+/// too, and the optimizer keeps it there. A run that is resumed gets parameters that lie in it.
+[[nodiscard]] inline causeway::result<chosen_inner> inner_of_stages(const settings& s, chosen_model& model) {
+  namespace stage = causeway::stage;
+  if (s.parallel.codec != "subspace") return inner_of(s);
+  const auto space = subspace_of(s, model.width());
+  CAUSEWAY_ASSIGN(stage::subspace_basis basis, stage::subspace_basis::random(space.seed, model.width(), space.rank));
+  model.adjust_initial(
+      [basis, writers = stage::residual_writers()](causeway::thread_pool& pool, causeway::parameter_store& all) {
+        stage::confine(pool, all, basis, writers);
+      });
+  return chosen_inner{s.train.weight_decay, std::move(basis)};
 }
 
 /// Where copies of the stages are.

@@ -42,6 +42,31 @@ causeway::result<void> validate_local_steps(const settings& s) {
                   std::to_string(causeway::parallel::swarm_wire::most_micro_batches));
 }
 
+// Stages that write into a subspace of the residual stream alone.
+causeway::result<void> validate_subspace(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  if (s.comm.policy != "every_step" || s.train.optimizer != "adamw") {
+    return bad("parallel.codec",
+               "a subspace is kept by AdamW on gradients that all replicas average; use --comm every_step and --optimizer "
+               "adamw, or another codec");
+  }
+  if (s.model.dropout > 0) return bad("model.dropout", "leaves the subspace that all stages share; use 0");
+  if (s.parallel.random_routes) return bad("parallel.random_routes", "leave it out, or use another parallel.codec");
+  if (s.model.start.empty() && s.parallel.directions > s.model.width) {
+    return bad("parallel.directions", "are up to model.width (" + std::to_string(s.model.width) + ")");
+  }
+  return {};
+}
+
+// The same where peers come and go, and make what they know of the embedding from the run's seed.
+causeway::result<void> validate_moving_subspace(const settings& s) {
+  CAUSEWAY_TRY(validate_subspace(s));
+  if (s.model.start.empty()) return {};
+  return fail(errc::invalid_argument, "parallel.codec",
+              "peers that come and go know what a subspace leaves out of the embedding from the run's seed, not from a "
+              "model that it started from; start without model.init, or use another codec or --fault.policy fail_stop");
+}
+
 // Pipelines whose peers come and go.
 causeway::result<void> validate_elastic_pipeline(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
@@ -78,10 +103,10 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   if (s.parallel.codec.starts_with("delta")) {
     return bad("parallel.codec", "deltas need the same peers in every epoch; use none, fp16, bf16, int8 or fewer bits");
   }
-  if (s.parallel.codec == "top_k" || s.parallel.codec == "subspace") {
-    return bad("parallel.codec",
-               s.parallel.codec + " needs a fixed set of peers; use none, fp16, bf16, int8 or fewer bits");
+  if (s.parallel.codec == "top_k") {
+    return bad("parallel.codec", "top_k needs a fixed set of peers; use none, fp16, bf16, int8, fewer bits or subspace");
   }
+  if (s.parallel.codec == "subspace") CAUSEWAY_TRY(validate_moving_subspace(s));
   if (s.parallel.recovery == "neighbour_init" && s.parallel.ranks != 0 && s.parallel.ranks < 3) {
     return bad("parallel.ranks", "a stage that is made up needs one on either side; use 3 or more");
   }
@@ -108,11 +133,12 @@ causeway::result<void> validate_swarm(const settings& s) {
   }
   if (steps_alone(s)) CAUSEWAY_TRY(validate_local_steps(s));
   if (s.train.optimizer != "adamw") return bad("train.optimizer", "stages are moved by AdamW in a swarm; use adamw");
-  if (s.parallel.codec.starts_with("delta") || s.parallel.codec == "top_k" || s.parallel.codec == "subspace") {
-    return bad(
-        "parallel.codec",
-        "micro-batches go through other peers every time; use none, fp16, bf16, int8, sigma_int8, e3m0, int4 or int2");
+  if (s.parallel.codec.starts_with("delta") || s.parallel.codec == "top_k") {
+    return bad("parallel.codec",
+               "micro-batches go through other peers every time; use none, fp16, bf16, int8, sigma_int8, e3m0, int4, int2 "
+               "or subspace");
   }
+  if (s.parallel.codec == "subspace") CAUSEWAY_TRY(validate_moving_subspace(s));
   if (s.parallel.schedule != usual.parallel.schedule || s.parallel.recovery != usual.parallel.recovery ||
       !s.parallel.cuts.empty()) {
     return bad("parallel.policy", "a swarm has no parallel.schedule, parallel.recovery or parallel.cuts; leave them out");
@@ -156,22 +182,6 @@ causeway::result<void> validate_async_pipeline(const settings& s) {
   }
   if (s.parallel.schedule != settings{}.parallel.schedule || s.parallel.random_routes) {
     return bad("parallel.policy", "an async_pipeline has no parallel.schedule or parallel.random_routes; leave them out");
-  }
-  return {};
-}
-
-// Stages that write into a subspace of the residual stream alone.
-causeway::result<void> validate_subspace(const settings& s) {
-  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
-  if (s.comm.policy != "every_step" || s.train.optimizer != "adamw") {
-    return bad("parallel.codec",
-               "a subspace is kept by AdamW on gradients that all replicas average; use --comm every_step and --optimizer "
-               "adamw, or another codec");
-  }
-  if (s.model.dropout > 0) return bad("model.dropout", "leaves the subspace that all stages share; use 0");
-  if (s.parallel.random_routes) return bad("parallel.random_routes", "leave it out, or use another parallel.codec");
-  if (s.model.start.empty() && s.parallel.directions > s.model.width) {
-    return bad("parallel.directions", "are up to model.width (" + std::to_string(s.model.width) + ")");
   }
   return {};
 }

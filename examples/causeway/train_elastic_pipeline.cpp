@@ -43,8 +43,7 @@ causeway::result<session_summary> train_local_pipeline(chosen_model model, train
       .store_every = in.s.train.checkpoint_every > 0 ? std::max<std::uint64_t>(1, every) : 0,
       .steps = in.s.train.steps};
   causeway::parallel::local_pipeline pipeline{place.pipelines, options, regroup{stages_wanted(in.s)},
-                                              chosen_schedule{in.s.parallel.schedule},
-                                              forgetful_activations{in.s.parallel.codec}};
+                                              chosen_schedule{in.s.parallel.schedule}, forgetful_of(in.s, model.width())};
   constexpr causeway::comm_traits moves{
       .tolerates = causeway::peers::elastic, .prepares_anew = true, .moves_with_blocks = true};
   auto trainer =
@@ -65,10 +64,11 @@ causeway::result<session_summary> train_elastic_pipeline(chosen_model model, tra
                                                              .storage = place.storage,
                                                              .folder = block_folder(in.s),
                                                              .store_every = in.s.train.checkpoint_every};
+  CAUSEWAY_ASSIGN(chosen_inner inner, inner_of_stages(in.s, model));
   const auto train = [&](auto recovery, auto schedule, auto gradients) {
     causeway::parallel::elastic_pipeline pipeline{place.pipelines, options, std::move(recovery), std::move(schedule),
-                                                  forgetful_activations{in.s.parallel.codec}};
-    auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
+                                                  forgetful_of(in.s, model.width())};
+    auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), std::move(inner),
                                           std::move(gradients), std::move(pipeline), causeway::fault::quorum{});
     handle_of handle{trainer};
     return run_session(handle, in, place);

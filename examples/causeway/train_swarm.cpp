@@ -62,10 +62,9 @@ template <class Swarm>
 class reported : public Swarm {
  public:
   explicit reported(std::shared_ptr<noted_round> peer = nullptr, const settings& s = {},
+                    forgetful_activations codec = forgetful_activations{},
                     causeway::io::any_storage storage = causeway::io::any_storage{causeway::io::posix_storage{}})
-      : Swarm{peer, forgetful_activations{s.parallel.codec}},
-        noted_{std::move(peer)},
-        store_{std::move(storage), block_folder(s)} {}
+      : Swarm{peer, std::move(codec)}, noted_{std::move(peer)}, store_{std::move(storage), block_folder(s)} {}
 
   [[nodiscard]] std::uint32_t peers() const noexcept { return noted_->peers(); }
   [[nodiscard]] std::vector<std::uint32_t> shares(std::uint64_t step) const { return noted_->shares(step); }
@@ -108,21 +107,23 @@ causeway::result<session_summary> train_swarm(chosen_model model, training t, ch
   session_input& in = t.in;
   elastic_place& place = *t.place;
   constexpr causeway::peers elastic = causeway::peers::elastic;
+  const std::int64_t width = model.width();
+  CAUSEWAY_ASSIGN(chosen_inner inner, inner_of_stages(in.s, model));
   const auto train = [&](auto chosen, auto swarm) {
-    auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
+    auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), std::move(inner),
                                           std::move(chosen), std::move(swarm), causeway::fault::quorum{});
     handle_of handle{trainer};
     return run_session(handle, in, place);
   };
   if (comm.traits().sums_gradients) {
     constexpr causeway::comm_traits sums{.tolerates = elastic, .needs_global_step = true, .sums_gradients = true};
-    return train(chosen_comm<sums>{std::move(comm)},
-                 reported<parallel::swarm<forgetful_activations>>{place.swarm, in.s, place.storage});
+    return train(chosen_comm<sums>{std::move(comm)}, reported<parallel::swarm<forgetful_activations>>{
+                                                         place.swarm, in.s, forgetful_of(in.s, width), place.storage});
   }
   if (comm.traits().prepares_anew) {
     constexpr causeway::comm_traits moves{.tolerates = elastic, .prepares_anew = true};
-    return train(chosen_comm<moves>{std::move(comm)},
-                 reported<parallel::local_swarm<forgetful_activations>>{place.swarm, in.s, place.storage});
+    return train(chosen_comm<moves>{std::move(comm)}, reported<parallel::local_swarm<forgetful_activations>>{
+                                                          place.swarm, in.s, forgetful_of(in.s, width), place.storage});
   }
   return causeway::fail(causeway::errc::unsupported, "comm.policy", in.s.comm.policy + " does not go with a swarm");
 }

@@ -25941,7 +25941,8 @@ using message = std::variant<status, claim, report, order, tensor_announcement, 
 
 namespace detail {
 
-inline constexpr envelope::kind messages{"swarm message", "model, codec or number of micro-batches or local steps", 4};
+inline constexpr envelope::kind messages{"swarm message", "model or seed, codec or number of micro-batches or local steps",
+                                         4};
 
 using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
 

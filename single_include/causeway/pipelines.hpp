@@ -20379,6 +20379,42 @@ CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) 
 #endif  // CAUSEWAY_STAGE_IMPL_SUBSPACE_IPP
 #endif
 
+// ---- causeway/optim/divisible.hpp ----
+#ifndef CAUSEWAY_OPTIM_DIVISIBLE_HPP
+#define CAUSEWAY_OPTIM_DIVISIBLE_HPP
+
+// Optimizer state that can be taken apart by parameters, for peers whose part of the model changes during a run.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
+
+/// `moments()`: all state that belongs to single parameters, in the layout of the parameters. `resume(length, steps)`: as
+/// after that many steps, with moments of zero.
+template <class O>
+concept Divisible = Optimizer<O> && requires(O& o) {
+  { o.moments().size() } -> std::convertible_to<std::size_t>;
+  { o.moments()[0] } -> std::convertible_to<std::span<float>>;
+  { o.resume(std::int64_t{}, std::uint64_t{}) } -> std::same_as<void>;
+};
+
+/// State for `to`, flat buffers of `length` values: what `from` had of it stays, the rest is zero. Both are in memory at
+/// once.
+template <Divisible O>
+void divide(O& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to, std::int64_t length,
+            std::uint64_t steps) {
+  std::vector<std::vector<float>> before;
+  for (const std::span<float> m : inner.moments()) before.emplace_back(m.begin(), m.end());
+  inner.resume(length, steps);
+  for_common_pieces(from, to, [&](const parameter_segment& old, const parameter_segment& now) {
+    for (std::size_t m = 0; m < before.size(); ++m) {
+      std::copy_n(before[m].begin() + old.offset, old.size(), inner.moments()[m].begin() + now.offset);
+    }
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_DIVISIBLE_HPP
+
 // ---- causeway/stage/subspace_adamw.hpp ----
 #ifndef CAUSEWAY_STAGE_SUBSPACE_ADAMW_HPP
 #define CAUSEWAY_STAGE_SUBSPACE_ADAMW_HPP
@@ -20484,6 +20520,15 @@ class subspace_adamw {
                                optim::adamw_options options = {});
 
   CAUSEWAY_DECL void reset(std::int64_t length);
+  /// As after `steps` steps whose moments are all zero.
+  CAUSEWAY_DECL void resume(std::int64_t length, std::uint64_t steps);
+
+  /// First and second moments, in the layout of the parameters. The second of a confined piece are at the start of its
+  /// place, one for each vector: they move with whole pieces.
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
+    const auto length = static_cast<std::size_t>(first_.size());
+    return {std::span{first_.data(), length}, std::span{second_.data(), length}};
+  }
 
   CAUSEWAY_DECL void step(thread_pool& pool, parameter_view view, optim::step_options step);
 
@@ -20516,7 +20561,7 @@ class subspace_adamw {
   optim::adam_clock clock_;
   std::vector<float> gradient_, squares_, rates_;
 };
-static_assert(optim::Optimizer<subspace_adamw>);
+static_assert(optim::Divisible<subspace_adamw>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
 
@@ -20539,6 +20584,11 @@ CAUSEWAY_DECL void subspace_adamw::reset(std::int64_t length) {
   first_ = optim::state_buffer{length};
   second_ = optim::state_buffer{length};
   clock_ = {};
+}
+
+CAUSEWAY_DECL void subspace_adamw::resume(std::int64_t length, std::uint64_t steps) {
+  reset(length);
+  clock_.resume(options_, steps);
 }
 
 CAUSEWAY_DECL void subspace_adamw::step(thread_pool& pool, parameter_view view, optim::step_options step) {
@@ -21597,6 +21647,12 @@ struct embedding_tables {
   std::size_t positions = not_held;  ///< [context, width]; `not_held` also where there is no such table
 };
 
+/// What these tables hold.
+struct embedding_values {
+  std::vector<float> tokens;     ///< [vocabulary, width]
+  std::vector<float> positions;  ///< [context, width]; empty where there is no such table
+};
+
 /// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
 inline constexpr float initial_deviation = 0.02F;
 CAUSEWAY_DECL [[nodiscard]] float residual_deviation(std::int64_t layers) noexcept;
@@ -22072,12 +22128,31 @@ struct model_engine {
     return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
   }
 
+  /// What a run begins with, but for what `kept` names.
+  void begin(parameter_store& values, const Family& declared, std::span<const parameter_segment> kept = {}) {
+    fill_initial(backend.pool(), values, declared.initial(), seed, kept);
+    if (adjust) adjust(backend.pool(), values);
+  }
+
+  [[nodiscard]] embedding_values initial_embedding() {
+    parameter_store ends;
+    const Family declared{family.options(), ends, model_part::ends()};
+    ends.allocate_values();
+    begin(ends, declared);
+    const auto table = [&ends](std::size_t segment) {
+      if (segment == not_held) return std::vector<float>{};
+      const float* const from = ends.value(segment);
+      return std::vector<float>(from, from + ends.segments()[segment].size());
+    };
+    return {table(declared.embedding().tokens), table(declared.embedding().positions)};
+  }
+
   void hold(model_part wanted) {
     parameter_store fresh;
     Family declared{family.options(), fresh, wanted};
     fresh.allocate(backend.source());
     auto copies = copies_of(fresh, family.options());
-    fill_initial(backend.pool(), fresh, declared.initial(), seed, store.segments());
+    begin(fresh, declared, store.segments());
     for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
       std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
     });
@@ -22089,11 +22164,27 @@ struct model_engine {
     seen_version = 0;
   }
 
+  /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
+  void refresh() {
+    if (seen_version == store.version()) return;
+    backend.ops().fetch(store.values().data(), store.values().size_bytes());
+    if (low.size() > 0) refresh_low();
+    seen_version = store.version();
+  }
+  void refresh_low() {
+    for (std::size_t i = 0; i < store.segments().size(); ++i) {
+      const auto& s = store.segments()[i];
+      if (s.kind != parameter_kind::matrix && i != family.head()) continue;
+      backend.ops().convert(store.value(i), low.data() + s.offset, s.size());
+    }
+  }
+
   Backend backend;
   model_part part;
   parameter_store store;
   Family family;
   std::uint64_t seed = 0;
+  std::function<void(thread_pool&, parameter_store&)> adjust;
   aligned_buffer<bf16> low;
   std::uint64_t seen_version = 0;
   buffer_pool memory{backend.source()};
@@ -22198,9 +22289,21 @@ class language_model {
   /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
   void initialize(std::uint64_t seed) {
     engine_->seed = seed;
-    fill_initial(backend().pool(), store(), family().initial(), seed);
+    engine_->begin(store(), family());
     store().touch();
   }
+
+  /// From now on a run begins with what `adjust` makes of fresh parameters: those that are here, and those of parts that
+  /// are held later. It must make the same of a segment whatever else is in the store, on every peer.
+  void adjust_initial(std::function<void(thread_pool&, parameter_store&)> adjust) {
+    adjust(backend().pool(), store());
+    engine_->adjust = std::move(adjust);
+    store().touch();
+  }
+
+  /// What the embedding tables began with, held here or not. Time and memory: those of the tables, and of the
+  /// output layer where that is another one.
+  [[nodiscard]] embedding_values initial_embedding() const { return engine_->initial_embedding(); }
 
   /// From now on this is another part of the model. Parameters that were here stay as they are, others start as
   /// `initialize` left them, gradients are zero. No tape may be under way. Both parts are in memory at once; on an error
@@ -22391,21 +22494,7 @@ class language_model {
     return y;
   }
 
-  /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
-  void refresh() {
-    auto& e = *engine_;
-    if (e.seen_version == e.store.version()) return;
-    e.backend.ops().fetch(e.store.values().data(), e.store.values().size_bytes());
-    if (e.low.size() > 0) refresh_low();
-    e.seen_version = e.store.version();
-  }
-  void refresh_low() {
-    for (std::size_t i = 0; i < store().segments().size(); ++i) {
-      const auto& s = store().segments()[i];
-      if (s.kind != parameter_kind::matrix && i != family().head()) continue;
-      backend().ops().convert(store().value(i), engine_->low.data() + s.offset, s.size());
-    }
-  }
+  void refresh() { engine_->refresh(); }
 
   template <class F>
   [[nodiscard]] result<void> guarded(tape_type& t, bool recording, F&& f) {
@@ -22834,9 +22923,11 @@ CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_EMBEDDING_BASE_HPP
 #define CAUSEWAY_PARALLEL_PIPELINE_EMBEDDING_BASE_HPP
 
-// What all stages know of the embedding, so that it need not travel: the tables less what the activation codec carries,
-// from the first rank, once. A table that is trained within the codec's subspace keeps this part for good, so a run that is
-// resumed gets the same from the tables of its checkpoint, up to rounding, and nothing of it is state.
+// What all stages know of the embedding, so that it need not travel: the tables that the run began with, less what the
+// activation codec carries. A table that is trained within the codec's subspace keeps this part for good, so a run that is
+// resumed gets the same, up to rounding, and nothing of it is state. Peers of a fixed set get it from the first of them,
+// whatever the tables began with; where peers come and go, each makes it from the model's seed, for nobody may be there to
+// ask.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -22850,12 +22941,7 @@ class embedding_base {
   template <class Model, stage::UsesBase Codec>
   result<void> share(collective::group_view& view, thread_pool& pool, Model& model, Codec& codec,
                      const pipeline_exchange& exchange) {
-    if (model.dropout() > 0) {
-      return fail(errc::invalid_argument, std::string{Codec::name},
-                  "a model with dropout, which leaves the subspace that all stages share; set it to 0");
-    }
-    width_ = model.width();
-    limits_ = {"pipeline", model.context_length(), model.vocabulary()};
+    CAUSEWAY_TRY(begin(model, Codec::name));
     if (view.self() == 0) {
       tokens_ = table(model, model.embedding().tokens);
       positions_ = table(model, model.embedding().positions);
@@ -22875,10 +22961,57 @@ class embedding_base {
     return collective::broadcast(view, exchange.on(detail::base_kind + 2), 0, std::span{positions_}, exchange.options);
   }
 
+  /// The tables that the model began with, as `codec` leaves them; nothing where it reads no base. Asks nobody: all peers
+  /// must have initialised their models with one seed (`agreement()`), and tables that are here must have begun so, too.
+  /// Time and memory: model.initial_embedding(). errc::invalid_argument as share, and for tables that began otherwise.
+  template <class Model, stage::ActivationCodec Codec>
+  result<void> make(thread_pool& pool, Model& model, Codec& codec) {
+    if constexpr (stage::UsesBase<Codec>) {
+      if (!stage::needs_base(codec)) return {};
+      CAUSEWAY_TRY(begin(model, Codec::name));
+      nn::embedding_values began = model.initial_embedding();
+      hasher h;
+      h.add(std::as_bytes(std::span{began.tokens})).add(std::as_bytes(std::span{began.positions}));
+      agreement_ = h.finish();
+      const auto here = model.embedding();
+      CAUSEWAY_ASSIGN(tokens_, outside(pool, codec, std::move(began.tokens), table(model, here.tokens)));
+      CAUSEWAY_ASSIGN(positions_, outside(pool, codec, std::move(began.positions), table(model, here.positions)));
+    }
+    return {};
+  }
+
+  /// Of what `make` made: equal on peers whose models began alike, on every machine; 0 where there is nothing.
+  [[nodiscard]] std::uint64_t agreement() const noexcept { return agreement_; }
+
   /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
   CAUSEWAY_DECL result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
 
  private:
+  template <class Model>
+  result<void> begin(Model& model, std::string_view codec) {
+    if (model.dropout() > 0) {
+      return fail(errc::invalid_argument, std::string{codec},
+                  "a model with dropout, which leaves the subspace that all stages share; set it to 0");
+    }
+    width_ = model.width();
+    limits_ = {"pipeline", model.context_length(), model.vocabulary()};
+    return {};
+  }
+
+  // `began` as the codec leaves it. `now`, if it is here, has moved along the codec's subspace alone.
+  template <class Codec>
+  result<std::vector<float>> outside(thread_pool& pool, Codec& codec, std::vector<float> began,
+                                     std::vector<float> now) const {
+    if (began.empty()) return began;
+    CAUSEWAY_TRY(codec.leave_outside(pool, width_, began));
+    if (now.empty()) return began;
+    CAUSEWAY_TRY(codec.leave_outside(pool, width_, now));
+    CAUSEWAY_TRY(check_alike(pool, began, now, Codec::name));
+    return began;
+  }
+  CAUSEWAY_DECL static result<void> check_alike(thread_pool& pool, std::span<const float> began, std::span<float> now,
+                                                std::string_view codec);
+
   template <class Model>
   static std::vector<float> table(Model& model, std::size_t segment) {
     if (segment == nn::not_held) return {};
@@ -22889,6 +23022,7 @@ class embedding_base {
   std::vector<float> tokens_, positions_;  // [vocabulary, width]; [context, width] or none
   std::int64_t width_ = 0;
   nn::token_limits limits_;
+  std::uint64_t agreement_ = 0;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -22910,6 +23044,19 @@ CAUSEWAY_DECL result<void> embedding_base::rows(thread_pool& pool, const batch& 
   kernels::embedding_forward(pool, b.inputs.data(), tokens_.data(), positions_.empty() ? nullptr : positions_.data(),
                              out.data(), b.sequences, b.tokens() / b.sequences, width_);
   return {};
+}
+
+// Rounding moves a table out of the subspace a little in every step; another seed's table is as far from it as it is large.
+CAUSEWAY_DECL result<void> embedding_base::check_alike(thread_pool& pool, std::span<const float> began,
+                                                       std::span<float> now, std::string_view codec) {
+  const auto count = static_cast<std::int64_t>(began.size());
+  kernels::axpy(pool, now.data(), -1.0F, began.data(), count);
+  const double apart = kernels::sum_of_squares(pool, now.data(), count);
+  if (apart <= 0.01 * kernels::sum_of_squares(pool, began.data(), count)) return {};
+  return fail(errc::invalid_argument, std::string{codec},
+              "the embedding did not begin as the model's seed says, from which peers that come and go make what they know "
+              "of it; call model.initialize() with the run's seed on every peer before anything is loaded, or use "
+              "parallel::pipeline for tables from elsewhere");
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -26438,7 +26585,8 @@ CAUSEWAY_DECL result<peer_inventory> decode_peer_inventory(std::span<const std::
   net::byte_reader r{bytes};
   const auto agreed = r.get<std::uint64_t>();
   if (r.ok() && agreed != ours.hash) {
-    return fail(errc::wrong_model, "", "it has another model, schedule, codec, recovery or number of micro-batches");
+    return fail(errc::wrong_model, "",
+                "it has another model or seed, schedule, codec, recovery or number of micro-batches");
   }
   peer_inventory m;
   stage::present_peer& p = m.peer;
@@ -28334,6 +28482,7 @@ struct pipeline_peer {
   std::map<std::uint64_t, net::peer_index> index_of{};  ///< by id: the transport's number of each peer of the attempt
   const stage::assignment* assignment = nullptr;        ///< in `layout`; none: this peer is spare
   stage::layout::place place{};
+  embedding_base base{};  ///< where the activation codec reads one
   unsound_steps unsound{};
   std::string said{};  ///< what this peer waits for
   std::uint64_t received_blocks = 0;
@@ -28376,12 +28525,12 @@ struct pipeline_peer {
                                                  const collective::collective_options& options);
   /// Equal on peers that can be stages of one pipeline.
   template <class Recovery, class Schedule, class Codec>
-  [[nodiscard]] static pipeline_agreement agreement(auto& ctx, std::string_view who, std::int64_t micro_batches,
-                                                    const Recovery& recovery, const Codec& codec) {
+  [[nodiscard]] pipeline_agreement agreement(auto& ctx, std::string_view who, std::int64_t micro_batches,
+                                             const Recovery& recovery, const Codec& codec) const {
     hasher h;
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name)).add_value(hash_text(who));
     h.add_value(hash_text(Recovery::name)).add_value(recovery.interval());
-    h.add_value(codec.agreement()).add_value(micro_batches);
+    h.add_value(codec.agreement()).add_value(base.agreement()).add_value(micro_batches);
     return {h.finish(), ctx.model().blocks(), static_cast<std::uint32_t>(micro_batches)};
   }
 
@@ -28590,7 +28739,11 @@ CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t
 }
 
 CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std::uint64_t step) const {
-  return {.channel = collective::channels::activations, .step = step, .seed = seed, .deadline = attempt.deadline};
+  return {.channel = collective::channels::activations,
+          .step = step,
+          .seed = seed,
+          .deadline = attempt.deadline,
+          .base = base.empty() ? nullptr : &base};
 }
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
@@ -29676,6 +29829,7 @@ class resumable_step {
                                      .seed = exchange.boundaries.seed,
                                      .window = micro_batches,  // all that was kept may be sent again at once
                                      .deadline = exchange.boundaries.deadline,
+                                     .base = exchange.boundaries.base,
                                      .routes = &routes}};
     const auto table = table_in(ctx.model(), ctx.gradients());
     kept_pass run{ctx.model(), mailbox, step, {before, self, order, stages, piece, b.grad_scale, b.dropout, table}};
@@ -29975,11 +30129,10 @@ struct elastic_pipeline_options {
 template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class elastic_pipeline {
-  static_assert(
-      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
-      "causeway-P6: micro-batches of elastic pipelines go through other peers from step to step, which cannot know "
-      "what a codec with a memory or a shared base remembers; use stage::plain or another stage::coded. "
-      "docs/reference/rules.md#p6");
+  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples,
+                "causeway-P6: micro-batches of elastic pipelines go through other peers from step to step, which cannot "
+                "know what a codec with a memory remembers; use stage::plain, another stage::coded or stage::subspace. "
+                "docs/reference/rules.md#p6");
 
  public:
   static constexpr std::string_view name = "elastic_pipeline";
@@ -30100,6 +30253,7 @@ class elastic_pipeline {
       return fail(errc::unsupported, std::string{name},
                   std::string{Recovery::name} + " has an order of its own, 1F1B; use stage::one_f_one_b");
     }
+    CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(computes_, replica_);
     peer_.group->exchange_by(
@@ -30181,7 +30335,7 @@ class elastic_pipeline {
     const std::int64_t layers = ctx.model().blocks();
     peer_inventory own = peer_.described(layers, ctx.log());
     if (trains) own.peer.begun = gradient_.described(peer_.record(), ctx.model().part().ranges(layers));
-    const auto ours = pipeline_peer::agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
+    const auto ours = peer_.template agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
     return meetings_.meet(ctx, peer_, std::move(own), trains, ours);
   }
 
@@ -31458,9 +31612,9 @@ struct local_pipeline_options {
 template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class local_pipeline {
-  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
+  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples,
                 "causeway-P6: micro-batches of elastic pipelines go through other peers from round to round, which cannot "
-                "know what a codec with a memory or a shared base remembers; use stage::plain or another stage::coded. "
+                "know what a codec with a memory remembers; use stage::plain, another stage::coded or stage::subspace. "
                 "docs/reference/rules.md#p6");
 
  public:
@@ -31555,6 +31709,7 @@ class local_pipeline {
 
   result<void> begin(auto& ctx) {
     CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
+    CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
     peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
@@ -31586,7 +31741,7 @@ class local_pipeline {
 
   result<cluster_inventory> meet(auto& ctx) {
     const peer_inventory own = peer_.described(ctx.model().blocks(), ctx.log());
-    const auto ours = pipeline_peer::agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
+    const auto ours = peer_.template agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
     return peer_.gather(peer_.named(pipeline_peer::inventory_channel), own, ours, peer_.how(ctx));
   }
 
@@ -32146,7 +32301,8 @@ using message = std::variant<status, claim, report, order, tensor_announcement, 
 
 namespace detail {
 
-inline constexpr envelope::kind messages{"swarm message", "model, codec or number of micro-batches or local steps", 4};
+inline constexpr envelope::kind messages{"swarm message", "model or seed, codec or number of micro-batches or local steps",
+                                         4};
 
 using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
 
@@ -33117,9 +33273,11 @@ namespace detail {
 template <class Context, class Codec>
 class stage_computer final : public swarm_computer {
  public:
-  stage_computer(Context& ctx, Codec& codec, const batch& whole, std::int64_t micro_batches, nn::pass_kind kind)
+  stage_computer(Context& ctx, Codec& codec, const batch& whole, std::int64_t micro_batches, nn::pass_kind kind,
+                 const embedding_base& base)
       : ctx_{ctx},
         codec_{codec},
+        base_{base},
         whole_{whole},
         sequences_{whole.sequences / micro_batches},
         kind_{kind},
@@ -33128,7 +33286,8 @@ class stage_computer final : public swarm_computer {
   [[nodiscard]] std::size_t most_bytes(const swarm_crossing& c) const override { return codec_.most_bytes(crossing_of(c)); }
 
   result<void> take_in(const swarm_crossing& c, const boundary_bytes& bytes) override {
-    const stage::crossing crossing = crossing_of(c);
+    stage::crossing crossing = crossing_of(c);
+    CAUSEWAY_TRY(add_base(crossing, c.micro_batch));
     tape_type& tape = unit_of(c.micro_batch).tape;
     input_ = tape.make(dtype::f32, {crossing.rows, crossing.width});
     CAUSEWAY_TRY(codec_.decode(ctx_.pool(), crossing, *bytes, input_.template span<float>()));
@@ -33196,7 +33355,7 @@ class stage_computer final : public swarm_computer {
     return kind_ == nn::pass_kind::recorded && range_.last == ctx_.model().blocks();
   }
   result<void> pass_forward(unit& u, std::uint32_t m) {
-    const batch piece = whole_.slice(m * sequences_, sequences_);
+    const batch piece = piece_of(m);
     const float scale = kind_ == nn::pass_kind::recorded ? 1.0F / static_cast<float>(whole_.tokens()) : 0.0F;
     const nn::micro_batch b{piece.inputs, piece.targets, sequences_, scale, mix(ctx_.step(), m, 0x737761726D)};
     CAUSEWAY_ASSIGN(u.pass, ctx_.model().forward_stage(u.tape, range_, b, std::exchange(u.input, {}), kind_));
@@ -33224,11 +33383,23 @@ class stage_computer final : public swarm_computer {
             .seed = mix(ctx_.step(), c.micro_batch, mix(c.edge, static_cast<std::uint64_t>(way)))};
   }
 
+  // Gradients have none. The rows live until the next call.
+  result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
+    if (base_.empty() || c.way == stage::direction::backward) return {};
+    base_rows_.resize(c.count());
+    c.base = base_rows_;
+    return base_.rows(ctx_.pool(), piece_of(micro_batch), base_rows_);
+  }
+  [[nodiscard]] batch piece_of(std::uint32_t micro_batch) const {
+    return whole_.slice(micro_batch * sequences_, sequences_);
+  }
+
   // Nothing of nothing: at the model's ends no tensor crosses.
   result<boundary_bytes> encoded(const swarm_crossing& c, const tensor& t) {
     if (!t) return boundary_bytes{};
     CAUSEWAY_TRY(check_finite(t, "what micro-batch " + std::to_string(c.micro_batch) + " came to"));
-    const stage::crossing crossing = crossing_of(c);
+    stage::crossing crossing = crossing_of(c);
+    CAUSEWAY_TRY(add_base(crossing, c.micro_batch));
     auto bytes = std::make_shared<std::vector<std::byte>>(codec_.most_bytes(crossing));
     CAUSEWAY_ASSIGN(const std::size_t used, codec_.encode(ctx_.pool(), crossing, t.template span<float>(), *bytes));
     bytes->resize(used);
@@ -33247,17 +33418,19 @@ class stage_computer final : public swarm_computer {
 
   Context& ctx_;
   Codec& codec_;
+  const embedding_base& base_;
   const batch& whole_;
   std::int64_t sequences_;
   nn::pass_kind kind_;
   nn::block_range range_;
-  tensor input_;  // of what is computed next
+  tensor input_;                  // of what is computed next
+  std::vector<float> base_rows_;  // of the crossing that is coded
   std::map<std::uint32_t, unit> units_;
 };
 
-/// Whether this peer, with that model and environment, can be one of a swarm; then it joins the others.
+/// Whether this peer, with that model and environment, can be one of a swarm; then it joins the others. `base` is made.
 template <class Context, class Codec>
-result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, const Codec& codec) {
+result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, Codec& codec, embedding_base& base) {
   const std::string who{name};
   if (peer == nullptr || !ctx.elastic()) {
     return fail(errc::invalid_argument, who,
@@ -33281,7 +33454,8 @@ result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, 
                .parameters = [&ctx] { return ctx.parameters(); },
                .step = [&ctx] { return ctx.step(); }});
   }
-  peer->open(mix(ctx.model().config_hash(), codec.agreement()));
+  CAUSEWAY_TRY(base.make(ctx.pool(), ctx.model(), codec));
+  peer->open(mix(ctx.model().config_hash(), codec.agreement(), base.agreement()));
   return {};
 }
 
@@ -33291,7 +33465,8 @@ result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_roun
   const std::int64_t pieces = std::gcd(b.sequences, peer.options().micro_batches);
   CAUSEWAY_TRY(check_batch(name, b, pieces));
   stage::plain exact;
-  stage_computer<Context, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation};
+  const embedding_base none;
+  stage_computer<Context, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation, none};
   CAUSEWAY_ASSIGN(const double sum, peer.evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
   return sum / static_cast<double>(b.tokens());
 }
@@ -33318,10 +33493,10 @@ result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_roun
 /// gradient twice more; at either end a tied table once more.
 template <stage::ActivationCodec Codec = stage::plain>
 class swarm {
-  static_assert(
-      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
-      "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec with "
-      "a memory or a shared base remembers; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
+  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples,
+                "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec "
+                "with a memory remembers; use stage::plain, another stage::coded or stage::subspace. "
+                "docs/reference/rules.md#p6");
 
  public:
   static constexpr std::string_view name = "swarm";
@@ -33336,7 +33511,7 @@ class swarm {
       if (peer_ != nullptr && peer_->options().local_steps > 0) {
         return fail(errc::invalid_argument, "swarm", "its peers are to take local steps; use parallel::local_swarm");
       }
-      return detail::open_swarm(name, ctx, peer_.get(), codec_);
+      return detail::open_swarm(name, ctx, peer_.get(), codec_, base_);
     }
     return {};  // the refusal is the only error
   }
@@ -33346,8 +33521,8 @@ class swarm {
     CAUSEWAY_TRY(check_batch(name, b, n));
     using context_type = std::remove_cvref_t<decltype(ctx)>;
     whole_ = std::make_shared<batch>(b);
-    computer_ =
-        std::make_shared<detail::stage_computer<context_type, Codec>>(ctx, codec_, *whole_, n, nn::pass_kind::recorded);
+    computer_ = std::make_shared<detail::stage_computer<context_type, Codec>>(ctx, codec_, *whole_, n,
+                                                                              nn::pass_kind::recorded, base_);
     CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
     return sum / static_cast<double>(b.tokens());
   }
@@ -33372,6 +33547,7 @@ class swarm {
  private:
   std::shared_ptr<swarm_round> peer_;
   Codec codec_;
+  embedding_base base_;  // empty where the codec reads none
   std::shared_ptr<batch> whole_;
   std::shared_ptr<swarm_computer> computer_;
 };
@@ -33416,10 +33592,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// that of swarm: θ, the outer optimizer's state, and the tokens of H steps.
 template <stage::ActivationCodec Codec = stage::plain>
 class local_swarm {
-  static_assert(
-      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
-      "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec with "
-      "a memory or a shared base remembers; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
+  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples,
+                "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec "
+                "with a memory remembers; use stage::plain, another stage::coded or stage::subspace. "
+                "docs/reference/rules.md#p6");
 
  public:
   static constexpr std::string_view name = "local_swarm";
@@ -33437,7 +33613,7 @@ class local_swarm {
                     "first and last stage would share a table, and each would average its own moves of it; build the model "
                     "with untied embeddings, or use parallel::swarm");
       }
-      return detail::open_swarm(name, ctx, peer_.get(), codec_);
+      return detail::open_swarm(name, ctx, peer_.get(), codec_, base_);
     }
     return {};  // the refusal is the only error
   }
@@ -33451,12 +33627,13 @@ class local_swarm {
     step_ = {{inputs_.data() + inputs_.size() - b.inputs.size(), b.inputs.size()},
              {targets_.data() + targets_.size() - b.targets.size(), b.targets.size()},
              b.sequences};
-    computer_ = std::make_shared<computer_type>(ctx, codec_, step_, o.micro_batches, nn::pass_kind::recorded);
+    computer_ = std::make_shared<computer_type>(ctx, codec_, step_, o.micro_batches, nn::pass_kind::recorded, base_);
     CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
     take_mean(ctx, peer_->contributed());
     const auto steps = static_cast<std::int64_t>(inputs_.size() / b.inputs.size());
     round_ = {inputs_, targets_, b.sequences * steps};
-    computer_ = std::make_shared<computer_type>(ctx, codec_, round_, o.micro_batches * steps, nn::pass_kind::recorded);
+    computer_ =
+        std::make_shared<computer_type>(ctx, codec_, round_, o.micro_batches * steps, nn::pass_kind::recorded, base_);
     peer_->end_local_step(ctx.step(), *computer_);
     return sum / static_cast<double>(b.tokens());
   }
@@ -33511,6 +33688,7 @@ class local_swarm {
 
   std::shared_ptr<swarm_round> peer_;
   Codec codec_;
+  embedding_base base_;                         // empty where the codec reads none
   std::vector<std::int32_t> inputs_, targets_;  // of the steps since the last exchange
   batch step_, round_;
   std::shared_ptr<swarm_computer> computer_;

@@ -16047,6 +16047,12 @@ struct embedding_tables {
   std::size_t positions = not_held;  ///< [context, width]; `not_held` also where there is no such table
 };
 
+/// What these tables hold.
+struct embedding_values {
+  std::vector<float> tokens;     ///< [vocabulary, width]
+  std::vector<float> positions;  ///< [context, width]; empty where there is no such table
+};
+
 /// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
 inline constexpr float initial_deviation = 0.02F;
 CAUSEWAY_DECL [[nodiscard]] float residual_deviation(std::int64_t layers) noexcept;
@@ -20243,12 +20249,31 @@ struct model_engine {
     return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
   }
 
+  /// What a run begins with, but for what `kept` names.
+  void begin(parameter_store& values, const Family& declared, std::span<const parameter_segment> kept = {}) {
+    fill_initial(backend.pool(), values, declared.initial(), seed, kept);
+    if (adjust) adjust(backend.pool(), values);
+  }
+
+  [[nodiscard]] embedding_values initial_embedding() {
+    parameter_store ends;
+    const Family declared{family.options(), ends, model_part::ends()};
+    ends.allocate_values();
+    begin(ends, declared);
+    const auto table = [&ends](std::size_t segment) {
+      if (segment == not_held) return std::vector<float>{};
+      const float* const from = ends.value(segment);
+      return std::vector<float>(from, from + ends.segments()[segment].size());
+    };
+    return {table(declared.embedding().tokens), table(declared.embedding().positions)};
+  }
+
   void hold(model_part wanted) {
     parameter_store fresh;
     Family declared{family.options(), fresh, wanted};
     fresh.allocate(backend.source());
     auto copies = copies_of(fresh, family.options());
-    fill_initial(backend.pool(), fresh, declared.initial(), seed, store.segments());
+    begin(fresh, declared, store.segments());
     for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
       std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
     });
@@ -20260,11 +20285,27 @@ struct model_engine {
     seen_version = 0;
   }
 
+  /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
+  void refresh() {
+    if (seen_version == store.version()) return;
+    backend.ops().fetch(store.values().data(), store.values().size_bytes());
+    if (low.size() > 0) refresh_low();
+    seen_version = store.version();
+  }
+  void refresh_low() {
+    for (std::size_t i = 0; i < store.segments().size(); ++i) {
+      const auto& s = store.segments()[i];
+      if (s.kind != parameter_kind::matrix && i != family.head()) continue;
+      backend.ops().convert(store.value(i), low.data() + s.offset, s.size());
+    }
+  }
+
   Backend backend;
   model_part part;
   parameter_store store;
   Family family;
   std::uint64_t seed = 0;
+  std::function<void(thread_pool&, parameter_store&)> adjust;
   aligned_buffer<bf16> low;
   std::uint64_t seen_version = 0;
   buffer_pool memory{backend.source()};
@@ -20369,9 +20410,21 @@ class language_model {
   /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
   void initialize(std::uint64_t seed) {
     engine_->seed = seed;
-    fill_initial(backend().pool(), store(), family().initial(), seed);
+    engine_->begin(store(), family());
     store().touch();
   }
+
+  /// From now on a run begins with what `adjust` makes of fresh parameters: those that are here, and those of parts that
+  /// are held later. It must make the same of a segment whatever else is in the store, on every peer.
+  void adjust_initial(std::function<void(thread_pool&, parameter_store&)> adjust) {
+    adjust(backend().pool(), store());
+    engine_->adjust = std::move(adjust);
+    store().touch();
+  }
+
+  /// What the embedding tables began with, held here or not. Time and memory: those of the tables, and of the
+  /// output layer where that is another one.
+  [[nodiscard]] embedding_values initial_embedding() const { return engine_->initial_embedding(); }
 
   /// From now on this is another part of the model. Parameters that were here stay as they are, others start as
   /// `initialize` left them, gradients are zero. No tape may be under way. Both parts are in memory at once; on an error
@@ -20562,21 +20615,7 @@ class language_model {
     return y;
   }
 
-  /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
-  void refresh() {
-    auto& e = *engine_;
-    if (e.seen_version == e.store.version()) return;
-    e.backend.ops().fetch(e.store.values().data(), e.store.values().size_bytes());
-    if (e.low.size() > 0) refresh_low();
-    e.seen_version = e.store.version();
-  }
-  void refresh_low() {
-    for (std::size_t i = 0; i < store().segments().size(); ++i) {
-      const auto& s = store().segments()[i];
-      if (s.kind != parameter_kind::matrix && i != family().head()) continue;
-      backend().ops().convert(store().value(i), engine_->low.data() + s.offset, s.size());
-    }
-  }
+  void refresh() { engine_->refresh(); }
 
   template <class F>
   [[nodiscard]] result<void> guarded(tape_type& t, bool recording, F&& f) {

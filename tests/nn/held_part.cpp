@@ -50,6 +50,35 @@ TEST_CASE("language model: another part keeps what both have, and begins the res
   CHECK(m.part().holds(3));
 }
 
+TEST_CASE("language model: what fresh parameters are made into is so for parts that come later, once", "[nn][fast]") {
+  const auto add_one = [](thread_pool&, parameter_store& all) {
+    for (float& v : all.values()) v += 1;
+  };
+  auto whole = nn::gpt::create(small()).value();
+  whole.initialize(7);
+  whole.adjust_initial(add_one);
+  auto m = nn::gpt::create(small(), kernels::cpu_backend{}, nn::model_part{{0, 2}}).value();
+  m.adjust_initial(add_one);
+  m.initialize(7);
+  REQUIRE(m.hold(nn::model_part{{1, 4}}));
+  const auto fresh = values_of(whole.parameters());
+  for (const auto& [name, values] : values_of(m.parameters())) CHECK(values == fresh.at(name));
+}
+
+TEST_CASE("language model: what the embedding began with is known wherever it is held", "[nn][fast]") {
+  auto whole = nn::gpt::create(small()).value();
+  whole.initialize(7);
+  const auto fresh = values_of(whole.parameters());
+  for (float& v : whole.parameters().values()) v += 1;
+  auto behind = nn::gpt::create(small(), kernels::cpu_backend{}, nn::model_part{{2, 4}}).value();
+  behind.initialize(7);
+  for (auto* const m : {&whole, &behind}) {
+    const auto began = m->initial_embedding();
+    CHECK(began.tokens == fresh.at("wte.weight"));
+    CHECK(began.positions == fresh.at("wpe.weight"));
+  }
+}
+
 TEST_CASE("language model: a part that grew to the whole computes as the whole model", "[nn][fast]") {
   const auto precision = GENERATE(as<nn::precision>{}, nn::precision::f32, nn::precision::bf16);
   auto whole = nn::gpt::create(small(precision)).value();

@@ -142,7 +142,7 @@ class Swarm(Swarms):
 
     def test_trained_to_the_end_the_whole_model_writes_text(self):
         for extra in (["--parallel.router", "min_cost_flow", "--parallel.codec", "int8", "--model.family", "llama"],
-                      ["--parallel.router", "random", "--parallel.ranks", "3"]):
+                      ["--parallel.router", "random", "--parallel.ranks", "3", "--parallel.codec", "subspace"]):
             with self.subTest(extra):
                 p = self.start_swarm("--peers", "4", "--steps", "40", "--run.fresh", "true", *extra)
                 self.ends(p)
@@ -160,6 +160,7 @@ class Swarm(Swarms):
                 ([*elastic, "--comm.codec", "int8"], "comm.codec", "leave it out"),
                 ([*elastic, "--train.optimizer", "muon"], "train.optimizer", "adamw"),
                 ([*elastic, "--parallel.codec", "delta_int4"], "parallel.codec", "int8"),
+                ([*elastic, *LOCAL, "--parallel.codec", "subspace"], "parallel.codec", "every_step"),
                 ([*elastic, "--parallel.router", "prayer"], "parallel.router", "least_load"),
                 ([*elastic, "--parallel.schedule", "gpipe"], "parallel.policy", "leave them out"),
                 ([*elastic, "--parallel.ranks", "5"], "parallel.ranks", "model.layers"),

@@ -166,6 +166,41 @@ TEST_CASE("subspace_adamw: saved, loaded and continued is not to be told from go
   REQUIRE(std::equal(all.values().begin(), all.values().end(), copy.values().begin()));
 }
 
+TEST_CASE("subspace_adamw: state that is divided goes on with its pieces, to the bit", "[stage][fast]") {
+  thread_pool pool{1};
+  const auto basis = *subspace_basis::random(1, width, rank);
+  auto all = model(basis), twin = model(basis);
+  subspace_adamw optimizer{basis, pieces}, divided{basis, pieces};
+  const auto three_steps = [&](subspace_adamw& o, parameter_store& of) {
+    o.reset(of.length());
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      fill_gradients(of, step);
+      o.step(pool, of.view(), {.learning_rate = 1e-2F});
+    }
+  };
+  three_steps(optimizer, all);
+  three_steps(divided, twin);
+  parameter_store part;  // the last two pieces
+  const auto segments = all.segments();
+  for (std::size_t s = segments.size() - 2; s < segments.size(); ++s) {
+    part.add(segments[s].name, segments[s].kind, segments[s].rows, segments[s].columns, segments[s].block);
+  }
+  part.allocate();
+  optim::divide(divided, segments, part.segments(), part.length(), 3);
+  fill_gradients(all, 3);
+  for (std::size_t s = 0; s < 2; ++s) {
+    const std::size_t of_all = segments.size() - 2 + s;
+    std::copy_n(all.value(of_all), segments[of_all].size(), part.value(s));
+    std::copy_n(all.gradient(of_all), segments[of_all].size(), part.gradient(s));
+  }
+  optimizer.step(pool, all.view(), {.learning_rate = 1e-2F});
+  divided.step(pool, part.view(), {.learning_rate = 1e-2F});
+  for (std::size_t s = 0; s < 2; ++s) {
+    const std::size_t of_all = segments.size() - 2 + s;
+    CHECK(std::equal(part.value(s), part.value(s) + part.segments()[s].size(), all.value(of_all)));
+  }
+}
+
 TEST_CASE("subspace_adamw: a new basis takes weights and momentum along", "[stage][fast]") {
   thread_pool pool{1};
   const auto basis = *subspace_basis::random(6, width, rank), next = *subspace_basis::random(7, width, rank);

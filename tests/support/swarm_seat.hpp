@@ -90,11 +90,10 @@ struct swarm_reference {
 constexpr std::uint64_t evaluation_step(std::uint64_t step) { return 1000 + step; }
 
 /// The whole model, micro-batch by micro-batch. `but`: one of the first step that is left out.
-template <class Job>
-swarm_reference unsplit(const Job& job, const swarm_schedule& s, std::size_t but = SIZE_MAX) {
+template <class Job, class Inner = causeway::optim::sgd>
+swarm_reference unsplit(const Job& job, const swarm_schedule& s, std::size_t but = SIZE_MAX, Inner inner = Inner{}) {
   auto model = job.make(causeway::nn::model_part{});
   swarm_reference r;
-  causeway::optim::sgd inner;
   causeway::thread_pool pool{1};
   inner.reset(model.parameters().length());
   for (std::uint64_t step = 0; step < s.steps; ++step) {

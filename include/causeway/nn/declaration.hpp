@@ -38,6 +38,12 @@ struct embedding_tables {
   std::size_t positions = not_held;  ///< [context, width]; `not_held` also where there is no such table
 };
 
+/// What these tables hold.
+struct embedding_values {
+  std::vector<float> tokens;     ///< [vocabulary, width]
+  std::vector<float> positions;  ///< [context, width]; empty where there is no such table
+};
+
 /// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
 inline constexpr float initial_deviation = 0.02F;
 CAUSEWAY_DECL [[nodiscard]] float residual_deviation(std::int64_t layers) noexcept;

@@ -32,6 +32,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <new>
 #include <span>
@@ -123,9 +124,21 @@ class language_model {
   /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
   void initialize(std::uint64_t seed) {
     engine_->seed = seed;
-    fill_initial(backend().pool(), store(), family().initial(), seed);
+    engine_->begin(store(), family());
     store().touch();
   }
+
+  /// From now on a run begins with what `adjust` makes of fresh parameters: those that are here, and those of parts that
+  /// are held later. It must make the same of a segment whatever else is in the store, on every peer.
+  void adjust_initial(std::function<void(thread_pool&, parameter_store&)> adjust) {
+    adjust(backend().pool(), store());
+    engine_->adjust = std::move(adjust);
+    store().touch();
+  }
+
+  /// What the embedding tables began with, held here or not. Time and memory: those of the tables, and of the
+  /// output layer where that is another one.
+  [[nodiscard]] embedding_values initial_embedding() const { return engine_->initial_embedding(); }
 
   /// From now on this is another part of the model. Parameters that were here stay as they are, others start as
   /// `initialize` left them, gradients are zero. No tape may be under way. Both parts are in memory at once; on an error
@@ -316,21 +329,7 @@ class language_model {
     return y;
   }
 
-  /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
-  void refresh() {
-    auto& e = *engine_;
-    if (e.seen_version == e.store.version()) return;
-    e.backend.ops().fetch(e.store.values().data(), e.store.values().size_bytes());
-    if (e.low.size() > 0) refresh_low();
-    e.seen_version = e.store.version();
-  }
-  void refresh_low() {
-    for (std::size_t i = 0; i < store().segments().size(); ++i) {
-      const auto& s = store().segments()[i];
-      if (s.kind != parameter_kind::matrix && i != family().head()) continue;
-      backend().ops().convert(store().value(i), engine_->low.data() + s.offset, s.size());
-    }
-  }
+  void refresh() { engine_->refresh(); }
 
   template <class F>
   [[nodiscard]] result<void> guarded(tape_type& t, bool recording, F&& f) {

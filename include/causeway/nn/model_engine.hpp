@@ -7,6 +7,7 @@
 
 #include <causeway/autograd/tape.hpp>
 #include <causeway/config/config.hpp>
+#include <causeway/core/thread_pool.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/nn/options.hpp>
@@ -18,7 +19,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
 
@@ -36,12 +40,31 @@ struct model_engine {
     return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
   }
 
+  /// What a run begins with, but for what `kept` names.
+  void begin(parameter_store& values, const Family& declared, std::span<const parameter_segment> kept = {}) {
+    fill_initial(backend.pool(), values, declared.initial(), seed, kept);
+    if (adjust) adjust(backend.pool(), values);
+  }
+
+  [[nodiscard]] embedding_values initial_embedding() {
+    parameter_store ends;
+    const Family declared{family.options(), ends, model_part::ends()};
+    ends.allocate_values();
+    begin(ends, declared);
+    const auto table = [&ends](std::size_t segment) {
+      if (segment == not_held) return std::vector<float>{};
+      const float* const from = ends.value(segment);
+      return std::vector<float>(from, from + ends.segments()[segment].size());
+    };
+    return {table(declared.embedding().tokens), table(declared.embedding().positions)};
+  }
+
   void hold(model_part wanted) {
     parameter_store fresh;
     Family declared{family.options(), fresh, wanted};
     fresh.allocate(backend.source());
     auto copies = copies_of(fresh, family.options());
-    fill_initial(backend.pool(), fresh, declared.initial(), seed, store.segments());
+    begin(fresh, declared, store.segments());
     for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
       std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
     });
@@ -53,11 +76,27 @@ struct model_engine {
     seen_version = 0;
   }
 
+  /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
+  void refresh() {
+    if (seen_version == store.version()) return;
+    backend.ops().fetch(store.values().data(), store.values().size_bytes());
+    if (low.size() > 0) refresh_low();
+    seen_version = store.version();
+  }
+  void refresh_low() {
+    for (std::size_t i = 0; i < store.segments().size(); ++i) {
+      const auto& s = store.segments()[i];
+      if (s.kind != parameter_kind::matrix && i != family.head()) continue;
+      backend.ops().convert(store.value(i), low.data() + s.offset, s.size());
+    }
+  }
+
   Backend backend;
   model_part part;
   parameter_store store;
   Family family;
   std::uint64_t seed = 0;
+  std::function<void(thread_pool&, parameter_store&)> adjust;
   aligned_buffer<bf16> low;
   std::uint64_t seen_version = 0;
   buffer_pool memory{backend.source()};

@@ -74,11 +74,10 @@ struct elastic_pipeline_options {
 template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class elastic_pipeline {
-  static_assert(
-      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
-      "causeway-P6: micro-batches of elastic pipelines go through other peers from step to step, which cannot know "
-      "what a codec with a memory or a shared base remembers; use stage::plain or another stage::coded. "
-      "docs/reference/rules.md#p6");
+  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples,
+                "causeway-P6: micro-batches of elastic pipelines go through other peers from step to step, which cannot "
+                "know what a codec with a memory remembers; use stage::plain, another stage::coded or stage::subspace. "
+                "docs/reference/rules.md#p6");
 
  public:
   static constexpr std::string_view name = "elastic_pipeline";
@@ -199,6 +198,7 @@ class elastic_pipeline {
       return fail(errc::unsupported, std::string{name},
                   std::string{Recovery::name} + " has an order of its own, 1F1B; use stage::one_f_one_b");
     }
+    CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(computes_, replica_);
     peer_.group->exchange_by(
@@ -280,7 +280,7 @@ class elastic_pipeline {
     const std::int64_t layers = ctx.model().blocks();
     peer_inventory own = peer_.described(layers, ctx.log());
     if (trains) own.peer.begun = gradient_.described(peer_.record(), ctx.model().part().ranges(layers));
-    const auto ours = pipeline_peer::agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
+    const auto ours = peer_.template agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
     return meetings_.meet(ctx, peer_, std::move(own), trains, ours);
   }
 

@@ -85,9 +85,9 @@ struct local_pipeline_options {
 template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class local_pipeline {
-  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
+  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples,
                 "causeway-P6: micro-batches of elastic pipelines go through other peers from round to round, which cannot "
-                "know what a codec with a memory or a shared base remembers; use stage::plain or another stage::coded. "
+                "know what a codec with a memory remembers; use stage::plain, another stage::coded or stage::subspace. "
                 "docs/reference/rules.md#p6");
 
  public:
@@ -182,6 +182,7 @@ class local_pipeline {
 
   result<void> begin(auto& ctx) {
     CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
+    CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
     peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
@@ -213,7 +214,7 @@ class local_pipeline {
 
   result<cluster_inventory> meet(auto& ctx) {
     const peer_inventory own = peer_.described(ctx.model().blocks(), ctx.log());
-    const auto ours = pipeline_peer::agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
+    const auto ours = peer_.template agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
     return peer_.gather(peer_.named(pipeline_peer::inventory_channel), own, ours, peer_.how(ctx));
   }
 

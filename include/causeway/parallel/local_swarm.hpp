@@ -16,6 +16,7 @@
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/parallel/micro_batches.hpp>
+#include <causeway/parallel/pipeline/embedding_base.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/parallel/swarm/swarm_options.hpp>
@@ -55,10 +56,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// that of swarm: θ, the outer optimizer's state, and the tokens of H steps.
 template <stage::ActivationCodec Codec = stage::plain>
 class local_swarm {
-  static_assert(
-      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
-      "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec with "
-      "a memory or a shared base remembers; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
+  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples,
+                "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec "
+                "with a memory remembers; use stage::plain, another stage::coded or stage::subspace. "
+                "docs/reference/rules.md#p6");
 
  public:
   static constexpr std::string_view name = "local_swarm";
@@ -76,7 +77,7 @@ class local_swarm {
                     "first and last stage would share a table, and each would average its own moves of it; build the model "
                     "with untied embeddings, or use parallel::swarm");
       }
-      return detail::open_swarm(name, ctx, peer_.get(), codec_);
+      return detail::open_swarm(name, ctx, peer_.get(), codec_, base_);
     }
     return {};  // the refusal is the only error
   }
@@ -90,12 +91,13 @@ class local_swarm {
     step_ = {{inputs_.data() + inputs_.size() - b.inputs.size(), b.inputs.size()},
              {targets_.data() + targets_.size() - b.targets.size(), b.targets.size()},
              b.sequences};
-    computer_ = std::make_shared<computer_type>(ctx, codec_, step_, o.micro_batches, nn::pass_kind::recorded);
+    computer_ = std::make_shared<computer_type>(ctx, codec_, step_, o.micro_batches, nn::pass_kind::recorded, base_);
     CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
     take_mean(ctx, peer_->contributed());
     const auto steps = static_cast<std::int64_t>(inputs_.size() / b.inputs.size());
     round_ = {inputs_, targets_, b.sequences * steps};
-    computer_ = std::make_shared<computer_type>(ctx, codec_, round_, o.micro_batches * steps, nn::pass_kind::recorded);
+    computer_ =
+        std::make_shared<computer_type>(ctx, codec_, round_, o.micro_batches * steps, nn::pass_kind::recorded, base_);
     peer_->end_local_step(ctx.step(), *computer_);
     return sum / static_cast<double>(b.tokens());
   }
@@ -150,6 +152,7 @@ class local_swarm {
 
   std::shared_ptr<swarm_round> peer_;
   Codec codec_;
+  embedding_base base_;                         // empty where the codec reads none
   std::vector<std::int32_t> inputs_, targets_;  // of the steps since the last exchange
   batch step_, round_;
   std::shared_ptr<swarm_computer> computer_;

@@ -13,6 +13,7 @@
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/micro_batches.hpp>
+#include <causeway/parallel/pipeline/embedding_base.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/swarm/swarm_options.hpp>
 #include <causeway/parallel/tied_table.hpp>
@@ -43,9 +44,11 @@ namespace detail {
 template <class Context, class Codec>
 class stage_computer final : public swarm_computer {
  public:
-  stage_computer(Context& ctx, Codec& codec, const batch& whole, std::int64_t micro_batches, nn::pass_kind kind)
+  stage_computer(Context& ctx, Codec& codec, const batch& whole, std::int64_t micro_batches, nn::pass_kind kind,
+                 const embedding_base& base)
       : ctx_{ctx},
         codec_{codec},
+        base_{base},
         whole_{whole},
         sequences_{whole.sequences / micro_batches},
         kind_{kind},
@@ -54,7 +57,8 @@ class stage_computer final : public swarm_computer {
   [[nodiscard]] std::size_t most_bytes(const swarm_crossing& c) const override { return codec_.most_bytes(crossing_of(c)); }
 
   result<void> take_in(const swarm_crossing& c, const boundary_bytes& bytes) override {
-    const stage::crossing crossing = crossing_of(c);
+    stage::crossing crossing = crossing_of(c);
+    CAUSEWAY_TRY(add_base(crossing, c.micro_batch));
     tape_type& tape = unit_of(c.micro_batch).tape;
     input_ = tape.make(dtype::f32, {crossing.rows, crossing.width});
     CAUSEWAY_TRY(codec_.decode(ctx_.pool(), crossing, *bytes, input_.template span<float>()));
@@ -122,7 +126,7 @@ class stage_computer final : public swarm_computer {
     return kind_ == nn::pass_kind::recorded && range_.last == ctx_.model().blocks();
   }
   result<void> pass_forward(unit& u, std::uint32_t m) {
-    const batch piece = whole_.slice(m * sequences_, sequences_);
+    const batch piece = piece_of(m);
     const float scale = kind_ == nn::pass_kind::recorded ? 1.0F / static_cast<float>(whole_.tokens()) : 0.0F;
     const nn::micro_batch b{piece.inputs, piece.targets, sequences_, scale, mix(ctx_.step(), m, 0x737761726D)};
     CAUSEWAY_ASSIGN(u.pass, ctx_.model().forward_stage(u.tape, range_, b, std::exchange(u.input, {}), kind_));
@@ -150,11 +154,23 @@ class stage_computer final : public swarm_computer {
             .seed = mix(ctx_.step(), c.micro_batch, mix(c.edge, static_cast<std::uint64_t>(way)))};
   }
 
+  // Gradients have none. The rows live until the next call.
+  result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
+    if (base_.empty() || c.way == stage::direction::backward) return {};
+    base_rows_.resize(c.count());
+    c.base = base_rows_;
+    return base_.rows(ctx_.pool(), piece_of(micro_batch), base_rows_);
+  }
+  [[nodiscard]] batch piece_of(std::uint32_t micro_batch) const {
+    return whole_.slice(micro_batch * sequences_, sequences_);
+  }
+
   // Nothing of nothing: at the model's ends no tensor crosses.
   result<boundary_bytes> encoded(const swarm_crossing& c, const tensor& t) {
     if (!t) return boundary_bytes{};
     CAUSEWAY_TRY(check_finite(t, "what micro-batch " + std::to_string(c.micro_batch) + " came to"));
-    const stage::crossing crossing = crossing_of(c);
+    stage::crossing crossing = crossing_of(c);
+    CAUSEWAY_TRY(add_base(crossing, c.micro_batch));
     auto bytes = std::make_shared<std::vector<std::byte>>(codec_.most_bytes(crossing));
     CAUSEWAY_ASSIGN(const std::size_t used, codec_.encode(ctx_.pool(), crossing, t.template span<float>(), *bytes));
     bytes->resize(used);
@@ -173,17 +189,19 @@ class stage_computer final : public swarm_computer {
 
   Context& ctx_;
   Codec& codec_;
+  const embedding_base& base_;
   const batch& whole_;
   std::int64_t sequences_;
   nn::pass_kind kind_;
   nn::block_range range_;
-  tensor input_;  // of what is computed next
+  tensor input_;                  // of what is computed next
+  std::vector<float> base_rows_;  // of the crossing that is coded
   std::map<std::uint32_t, unit> units_;
 };
 
-/// Whether this peer, with that model and environment, can be one of a swarm; then it joins the others.
+/// Whether this peer, with that model and environment, can be one of a swarm; then it joins the others. `base` is made.
 template <class Context, class Codec>
-result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, const Codec& codec) {
+result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, Codec& codec, embedding_base& base) {
   const std::string who{name};
   if (peer == nullptr || !ctx.elastic()) {
     return fail(errc::invalid_argument, who,
@@ -207,7 +225,8 @@ result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, 
                .parameters = [&ctx] { return ctx.parameters(); },
                .step = [&ctx] { return ctx.step(); }});
   }
-  peer->open(mix(ctx.model().config_hash(), codec.agreement()));
+  CAUSEWAY_TRY(base.make(ctx.pool(), ctx.model(), codec));
+  peer->open(mix(ctx.model().config_hash(), codec.agreement(), base.agreement()));
   return {};
 }
 
@@ -217,7 +236,8 @@ result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_roun
   const std::int64_t pieces = std::gcd(b.sequences, peer.options().micro_batches);
   CAUSEWAY_TRY(check_batch(name, b, pieces));
   stage::plain exact;
-  stage_computer<Context, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation};
+  const embedding_base none;
+  stage_computer<Context, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation, none};
   CAUSEWAY_ASSIGN(const double sum, peer.evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
   return sum / static_cast<double>(b.tokens());
 }
@@ -244,10 +264,10 @@ result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_roun
 /// gradient twice more; at either end a tied table once more.
 template <stage::ActivationCodec Codec = stage::plain>
 class swarm {
-  static_assert(
-      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
-      "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec with "
-      "a memory or a shared base remembers; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
+  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples,
+                "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec "
+                "with a memory remembers; use stage::plain, another stage::coded or stage::subspace. "
+                "docs/reference/rules.md#p6");
 
  public:
   static constexpr std::string_view name = "swarm";
@@ -262,7 +282,7 @@ class swarm {
       if (peer_ != nullptr && peer_->options().local_steps > 0) {
         return fail(errc::invalid_argument, "swarm", "its peers are to take local steps; use parallel::local_swarm");
       }
-      return detail::open_swarm(name, ctx, peer_.get(), codec_);
+      return detail::open_swarm(name, ctx, peer_.get(), codec_, base_);
     }
     return {};  // the refusal is the only error
   }
@@ -272,8 +292,8 @@ class swarm {
     CAUSEWAY_TRY(check_batch(name, b, n));
     using context_type = std::remove_cvref_t<decltype(ctx)>;
     whole_ = std::make_shared<batch>(b);
-    computer_ =
-        std::make_shared<detail::stage_computer<context_type, Codec>>(ctx, codec_, *whole_, n, nn::pass_kind::recorded);
+    computer_ = std::make_shared<detail::stage_computer<context_type, Codec>>(ctx, codec_, *whole_, n,
+                                                                              nn::pass_kind::recorded, base_);
     CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
     return sum / static_cast<double>(b.tokens());
   }
@@ -298,6 +318,7 @@ class swarm {
  private:
   std::shared_ptr<swarm_round> peer_;
   Codec codec_;
+  embedding_base base_;  // empty where the codec reads none
   std::shared_ptr<batch> whole_;
   std::shared_ptr<swarm_computer> computer_;
 };

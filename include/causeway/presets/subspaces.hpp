@@ -23,7 +23,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// stages know, so that `rank` numbers for each token cross a boundary in place of `width`, both ways, and nothing is lost
 /// of the model that is trained. That model is a smaller one than without the limit: see the benchmark. The order of
 /// micro-batches and the first directions are our choice; directions stay as they are, for stage::refreshed is not wired
-/// in.
+/// in. The same codec and optimizer go with stages whose peers come and go (rule P6).
 ///
 /// Formula:
 ///   U: width × rank, orthonormal, the same on all peers;  weights W that write into the residual stream: W = W·U·Uᵀ
@@ -38,14 +38,16 @@ struct protocol_models_options {
 using protocol_models = parallel::pipeline<stage::gpipe, stage::subspace<>>;
 CAUSEWAY_DECL [[nodiscard]] protocol_models make(const protocol_models_options& o);
 
-/// Puts the parameters of an nn::gpt or nn::llama, or of a part of one, into the subspace, and gives the inner optimizer
-/// that keeps them there. Before training; not for a checkpoint that is resumed, whose parameters are in it.
+/// Puts the parameters of an nn::gpt or nn::llama, or of a part of one, into the subspace, also those of parts that it
+/// holds later, and gives the inner optimizer that keeps them there. Before training; not for a checkpoint that is resumed,
+/// whose parameters are in it.
 template <class Model>
 [[nodiscard]] result<stage::subspace_adamw> confined_adamw(const protocol_models_options& o, Model& model,
                                                            const optim::adamw_options& adamw = {}) {
   CAUSEWAY_ASSIGN(stage::subspace_basis basis, stage::subspace_basis::random(o.seed, model.width(), o.rank));
   auto pieces = stage::residual_writers();
-  stage::confine(model.backend().pool(), model.parameters(), basis, pieces);
+  model.adjust_initial(
+      [basis, pieces](thread_pool& pool, parameter_store& all) { stage::confine(pool, all, basis, pieces); });
   return stage::subspace_adamw{std::move(basis), std::move(pieces), adamw};
 }
 

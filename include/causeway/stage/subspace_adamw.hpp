@@ -16,10 +16,12 @@
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
 #include <causeway/optim/adamw.hpp>
+#include <causeway/optim/divisible.hpp>
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/stage/subspace_basis.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -123,6 +125,15 @@ class subspace_adamw {
                                optim::adamw_options options = {});
 
   CAUSEWAY_DECL void reset(std::int64_t length);
+  /// As after `steps` steps whose moments are all zero.
+  CAUSEWAY_DECL void resume(std::int64_t length, std::uint64_t steps);
+
+  /// First and second moments, in the layout of the parameters. The second of a confined piece are at the start of its
+  /// place, one for each vector: they move with whole pieces.
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
+    const auto length = static_cast<std::size_t>(first_.size());
+    return {std::span{first_.data(), length}, std::span{second_.data(), length}};
+  }
 
   CAUSEWAY_DECL void step(thread_pool& pool, parameter_view view, optim::step_options step);
 
@@ -155,7 +166,7 @@ class subspace_adamw {
   optim::adam_clock clock_;
   std::vector<float> gradient_, squares_, rates_;
 };
-static_assert(optim::Optimizer<subspace_adamw>);
+static_assert(optim::Divisible<subspace_adamw>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
 

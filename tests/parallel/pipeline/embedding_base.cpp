@@ -62,6 +62,66 @@ TEST_CASE("embedding_base: is what the tables have outside of the subspace, for 
   });
 }
 
+TEST_CASE("embedding_base: a peer that asks nobody makes the same, whatever part it holds", "[parallel][fast]") {
+  thread_pool pool{1};
+  stage::subspace<> codec{{.rank = 4, .seed = 7}};
+  const auto made = [&](nn::model_part part, std::uint64_t seed) {
+    auto model = valued(nn::gpt::create(support::small_gpt(), kernels::cpu_backend{1}, std::move(part)));
+    model->initialize(seed);
+    embedding_base base;
+    support::detail::check(base.make(pool, *model, codec));
+    return base;
+  };
+  const embedding_base first = made(nn::model_part{{0, 1}}, 3), last = made(nn::model_part{{1, 2}}, 3);
+  const support::token_batch b{0, 3, 2};
+  std::vector<float> of_first(16 * width), of_last(of_first.size()), shared(of_first.size());
+  support::detail::check(first.rows(pool, b.view(), of_first));
+  support::detail::check(last.rows(pool, b.view(), of_last));
+  CHECK(of_first == of_last);
+  CHECK(first.agreement() == last.agreement());
+  CHECK(first.agreement() != made(nn::model_part{{1, 2}}, 4).agreement());
+  support::run_cluster(1, [&](std::uint32_t, environment env) {
+    auto model = valued(nn::gpt::create(support::small_gpt()));
+    model->initialize(3);
+    collective::group_view view{env.transport, {0}};
+    embedding_base base;
+    support::detail::check(base.share(view, pool, *model, codec, {{.channel = collective::channels::activations}, {}}));
+    support::detail::check(base.rows(pool, b.view(), shared));
+  });
+  CHECK(shared == of_first);
+  embedding_base none;
+  auto model = valued(nn::gpt::create(support::small_gpt()));
+  stage::plain plain;
+  support::detail::check(none.make(pool, *model, plain));
+  CHECK(none.empty());
+  CHECK(none.agreement() == 0);
+}
+
+TEST_CASE("embedding_base: tables that were trained in the subspace are known, those from elsewhere are refused",
+          "[parallel][fast]") {
+  thread_pool pool{1};
+  stage::subspace<> codec{{.rank = 4, .seed = 7}};
+  const auto basis = valued(stage::subspace_basis::random(7, width, 4));
+  auto model = valued(nn::gpt::create(support::small_gpt()));
+  embedding_base base;
+  support::detail::check(base.make(pool, *model, codec));
+  auto& store = model->parameters();
+  std::vector<float> moves(static_cast<std::size_t>(store.segments()[0].size()), 0.5F);
+  basis->project_rows(pool, moves);
+  kernels::axpy(pool, store.value(0), 1.0F, moves.data(), store.segments()[0].size());
+  embedding_base trained;
+  support::detail::check(trained.make(pool, *model, codec));
+  CHECK(trained.agreement() == base.agreement());
+  model->initialize(9);
+  const std::vector<float> elsewhere{store.value(0), store.value(0) + store.segments()[0].size()};
+  model->initialize(0);
+  std::copy(elsewhere.begin(), elsewhere.end(), store.value(0));
+  const auto refused = embedding_base{}.make(pool, *model, codec);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::invalid_argument);
+  CHECK(refused.error().text().find("initialize") != std::string::npos);
+}
+
 TEST_CASE("embedding_base: a model with dropout is refused, with the reason", "[parallel][fast]") {
   auto o = support::small_gpt();
   o.dropout = 0.1F;

@@ -63,13 +63,15 @@ TEST_CASE("swarm: a stage adds a micro-batch's gradient when it goes back, all o
   const batch whole = b.view();
   bare_context first{job.make(nn::model_part{{0, 1}})}, last{job.make(nn::model_part{{1, 2}})};
   stage::plain codec;
-  parallel::detail::stage_computer<bare_context, stage::plain> below{first, codec, whole, 2, nn::pass_kind::recorded};
+  const parallel::embedding_base none;
+  parallel::detail::stage_computer<bare_context, stage::plain> below{first, codec, whole, 2, nn::pass_kind::recorded, none};
   const auto out = below.forward({.micro_batch = 1});
   REQUIRE(out);
   const auto gradients = [&](int forwards) {
     const auto g = last.gradients();
     std::fill(g.begin(), g.end(), 0.0F);
-    parallel::detail::stage_computer<bare_context, stage::plain> above{last, codec, whole, 2, nn::pass_kind::recorded};
+    parallel::detail::stage_computer<bare_context, stage::plain> above{last, codec, whole, 2, nn::pass_kind::recorded,
+                                                                       none};
     for (int k = 0; k < forwards; ++k) {
       above.forget(1);
       REQUIRE(above.take_in({.micro_batch = 1}, out->bytes));

@@ -28,6 +28,7 @@
 #include <causeway/parallel/elastic/shared_blocks.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/parallel/elastic/unsound_steps.hpp>
+#include <causeway/parallel/pipeline/embedding_base.hpp>
 #include <causeway/parallel/pipeline/pipeline_batch.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/layout.hpp>
@@ -70,6 +71,7 @@ struct pipeline_peer {
   std::map<std::uint64_t, net::peer_index> index_of{};  ///< by id: the transport's number of each peer of the attempt
   const stage::assignment* assignment = nullptr;        ///< in `layout`; none: this peer is spare
   stage::layout::place place{};
+  embedding_base base{};  ///< where the activation codec reads one
   unsound_steps unsound{};
   std::string said{};  ///< what this peer waits for
   std::uint64_t received_blocks = 0;
@@ -112,12 +114,12 @@ struct pipeline_peer {
                                                  const collective::collective_options& options);
   /// Equal on peers that can be stages of one pipeline.
   template <class Recovery, class Schedule, class Codec>
-  [[nodiscard]] static pipeline_agreement agreement(auto& ctx, std::string_view who, std::int64_t micro_batches,
-                                                    const Recovery& recovery, const Codec& codec) {
+  [[nodiscard]] pipeline_agreement agreement(auto& ctx, std::string_view who, std::int64_t micro_batches,
+                                             const Recovery& recovery, const Codec& codec) const {
     hasher h;
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name)).add_value(hash_text(who));
     h.add_value(hash_text(Recovery::name)).add_value(recovery.interval());
-    h.add_value(codec.agreement()).add_value(micro_batches);
+    h.add_value(codec.agreement()).add_value(base.agreement()).add_value(micro_batches);
     return {h.finish(), ctx.model().blocks(), static_cast<std::uint32_t>(micro_batches)};
   }
 

@@ -168,6 +168,7 @@ class resumable_step {
                                      .seed = exchange.boundaries.seed,
                                      .window = micro_batches,  // all that was kept may be sent again at once
                                      .deadline = exchange.boundaries.deadline,
+                                     .base = exchange.boundaries.base,
                                      .routes = &routes}};
     const auto table = table_in(ctx.model(), ctx.gradients());
     kept_pass run{ctx.model(), mailbox, step, {before, self, order, stages, piece, b.grad_scale, b.dropout, table}};

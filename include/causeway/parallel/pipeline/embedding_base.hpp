@@ -2,13 +2,16 @@
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_EMBEDDING_BASE_HPP
 #define CAUSEWAY_PARALLEL_PIPELINE_EMBEDDING_BASE_HPP
 
-// What all stages know of the embedding, so that it need not travel: the tables less what the activation codec carries,
-// from the first rank, once. A table that is trained within the codec's subspace keeps this part for good, so a run that is
-// resumed gets the same from the tables of its checkpoint, up to rounding, and nothing of it is state.
+// What all stages know of the embedding, so that it need not travel: the tables that the run began with, less what the
+// activation codec carries. A table that is trained within the codec's subspace keeps this part for good, so a run that is
+// resumed gets the same, up to rounding, and nothing of it is state. Peers of a fixed set get it from the first of them,
+// whatever the tables began with; where peers come and go, each makes it from the model's seed, for nobody may be there to
+// ask.
 
 #include <causeway/collective/broadcast.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/config/config.hpp>
+#include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/embedding.hpp>
@@ -23,6 +26,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
@@ -37,12 +42,7 @@ class embedding_base {
   template <class Model, stage::UsesBase Codec>
   result<void> share(collective::group_view& view, thread_pool& pool, Model& model, Codec& codec,
                      const pipeline_exchange& exchange) {
-    if (model.dropout() > 0) {
-      return fail(errc::invalid_argument, std::string{Codec::name},
-                  "a model with dropout, which leaves the subspace that all stages share; set it to 0");
-    }
-    width_ = model.width();
-    limits_ = {"pipeline", model.context_length(), model.vocabulary()};
+    CAUSEWAY_TRY(begin(model, Codec::name));
     if (view.self() == 0) {
       tokens_ = table(model, model.embedding().tokens);
       positions_ = table(model, model.embedding().positions);
@@ -62,10 +62,57 @@ class embedding_base {
     return collective::broadcast(view, exchange.on(detail::base_kind + 2), 0, std::span{positions_}, exchange.options);
   }
 
+  /// The tables that the model began with, as `codec` leaves them; nothing where it reads no base. Asks nobody: all peers
+  /// must have initialised their models with one seed (`agreement()`), and tables that are here must have begun so, too.
+  /// Time and memory: model.initial_embedding(). errc::invalid_argument as share, and for tables that began otherwise.
+  template <class Model, stage::ActivationCodec Codec>
+  result<void> make(thread_pool& pool, Model& model, Codec& codec) {
+    if constexpr (stage::UsesBase<Codec>) {
+      if (!stage::needs_base(codec)) return {};
+      CAUSEWAY_TRY(begin(model, Codec::name));
+      nn::embedding_values began = model.initial_embedding();
+      hasher h;
+      h.add(std::as_bytes(std::span{began.tokens})).add(std::as_bytes(std::span{began.positions}));
+      agreement_ = h.finish();
+      const auto here = model.embedding();
+      CAUSEWAY_ASSIGN(tokens_, outside(pool, codec, std::move(began.tokens), table(model, here.tokens)));
+      CAUSEWAY_ASSIGN(positions_, outside(pool, codec, std::move(began.positions), table(model, here.positions)));
+    }
+    return {};
+  }
+
+  /// Of what `make` made: equal on peers whose models began alike, on every machine; 0 where there is nothing.
+  [[nodiscard]] std::uint64_t agreement() const noexcept { return agreement_; }
+
   /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
   CAUSEWAY_DECL result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
 
  private:
+  template <class Model>
+  result<void> begin(Model& model, std::string_view codec) {
+    if (model.dropout() > 0) {
+      return fail(errc::invalid_argument, std::string{codec},
+                  "a model with dropout, which leaves the subspace that all stages share; set it to 0");
+    }
+    width_ = model.width();
+    limits_ = {"pipeline", model.context_length(), model.vocabulary()};
+    return {};
+  }
+
+  // `began` as the codec leaves it. `now`, if it is here, has moved along the codec's subspace alone.
+  template <class Codec>
+  result<std::vector<float>> outside(thread_pool& pool, Codec& codec, std::vector<float> began,
+                                     std::vector<float> now) const {
+    if (began.empty()) return began;
+    CAUSEWAY_TRY(codec.leave_outside(pool, width_, began));
+    if (now.empty()) return began;
+    CAUSEWAY_TRY(codec.leave_outside(pool, width_, now));
+    CAUSEWAY_TRY(check_alike(pool, began, now, Codec::name));
+    return began;
+  }
+  CAUSEWAY_DECL static result<void> check_alike(thread_pool& pool, std::span<const float> began, std::span<float> now,
+                                                std::string_view codec);
+
   template <class Model>
   static std::vector<float> table(Model& model, std::size_t segment) {
     if (segment == nn::not_held) return {};
@@ -76,6 +123,7 @@ class embedding_base {
   std::vector<float> tokens_, positions_;  // [vocabulary, width]; [context, width] or none
   std::int64_t width_ = 0;
   nn::token_limits limits_;
+  std::uint64_t agreement_ = 0;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

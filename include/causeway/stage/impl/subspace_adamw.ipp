@@ -18,6 +18,11 @@ CAUSEWAY_DECL void subspace_adamw::reset(std::int64_t length) {
   clock_ = {};
 }
 
+CAUSEWAY_DECL void subspace_adamw::resume(std::int64_t length, std::uint64_t steps) {
+  reset(length);
+  clock_.resume(options_, steps);
+}
+
 CAUSEWAY_DECL void subspace_adamw::step(thread_pool& pool, parameter_view view, optim::step_options step) {
   CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()) && !view.segments.empty());
   const kernels::adamw_coefficients decayed = clock_.advance(options_, step);

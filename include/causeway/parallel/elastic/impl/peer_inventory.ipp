@@ -80,7 +80,8 @@ CAUSEWAY_DECL result<peer_inventory> decode_peer_inventory(std::span<const std::
   net::byte_reader r{bytes};
   const auto agreed = r.get<std::uint64_t>();
   if (r.ok() && agreed != ours.hash) {
-    return fail(errc::wrong_model, "", "it has another model, schedule, codec, recovery or number of micro-batches");
+    return fail(errc::wrong_model, "",
+                "it has another model or seed, schedule, codec, recovery or number of micro-batches");
   }
   peer_inventory m;
   stage::present_peer& p = m.peer;

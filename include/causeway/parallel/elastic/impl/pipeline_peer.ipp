@@ -97,7 +97,11 @@ CAUSEWAY_DECL std::vector<std::uint64_t> pipeline_peer::dropout_of(std::uint64_t
 }
 
 CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std::uint64_t step) const {
-  return {.channel = collective::channels::activations, .step = step, .seed = seed, .deadline = attempt.deadline};
+  return {.channel = collective::channels::activations,
+          .step = step,
+          .seed = seed,
+          .deadline = attempt.deadline,
+          .base = base.empty() ? nullptr : &base};
 }
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {

@@ -123,6 +123,7 @@
 #include <causeway/data/unicode_classes.hpp>
 #include <causeway/data/unicode_pieces.hpp>
 #include <causeway/kernels/activation.hpp>
+#include <causeway/kernels/adamw_kernel.hpp>
 #include <causeway/kernels/attention.hpp>
 #include <causeway/kernels/attention_backward.hpp>
 #include <causeway/kernels/attention_forward.hpp>

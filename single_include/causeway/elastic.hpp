@@ -12207,6 +12207,122 @@ void move_to(const memory_source& source, source_vector<T>& values) {
 
 #endif  // CAUSEWAY_TENSOR_BUFFER_HPP
 
+// ---- causeway/tensor/dtype.hpp ----
+#ifndef CAUSEWAY_TENSOR_DTYPE_HPP
+#define CAUSEWAY_TENSOR_DTYPE_HPP
+
+// Element types and their conversions. Sums are always made in f32; bf16 and f16 are storage.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// bfloat16: the upper half of an f32. Rounds to nearest even; NaN stays NaN.
+struct bf16 {
+  std::uint16_t bits = 0;
+
+  bf16() = default;
+  CAUSEWAY_HD constexpr explicit bf16(float value) noexcept : bits{encode(value)} {}
+  CAUSEWAY_HD constexpr explicit operator float() const noexcept {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+  }
+  friend constexpr bool operator==(const bf16&, const bf16&) = default;
+
+ private:
+  CAUSEWAY_HD static constexpr std::uint16_t encode(float value) noexcept {
+    const auto u = std::bit_cast<std::uint32_t>(value);
+    if ((u & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>((u >> 16U) | 0x40U);
+    return static_cast<std::uint16_t>((u + 0x7FFFU + ((u >> 16U) & 1U)) >> 16U);
+  }
+};
+
+/// IEEE half precision, as storage. Rounds to nearest even; values beyond 65504 become infinite.
+struct f16 {
+  std::uint16_t bits = 0;
+
+  f16() = default;
+  CAUSEWAY_HD constexpr explicit f16(float value) noexcept : bits{encode(value)} {}
+  CAUSEWAY_HD constexpr explicit operator float() const noexcept { return decode(bits); }
+  friend constexpr bool operator==(const f16&, const f16&) = default;
+
+ private:
+  CAUSEWAY_HD static constexpr std::uint16_t encode(float value) noexcept {
+    const auto u = std::bit_cast<std::uint32_t>(value);
+    const auto sign = static_cast<std::uint16_t>((u >> 16U) & 0x8000U);
+    const std::uint32_t magnitude = u & 0x7FFFFFFFU;
+    if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);   // NaN
+    if (magnitude >= 0x477FF000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // rounds beyond 65504
+    if (magnitude < 0x33000001U) return sign;                                         // rounds to zero
+    const int exponent = static_cast<int>(magnitude >> 23U) - 127;
+    std::uint32_t mantissa = (magnitude & 0x7FFFFFU) | 0x800000U;
+    const int shift = exponent < -14 ? 13 + (-14 - exponent) : 13;  // subnormals lose more bits
+    const std::uint32_t half = 1U << (shift - 1);
+    const std::uint32_t rest = mantissa & ((1U << shift) - 1U);
+    mantissa >>= shift;
+    if (rest > half || (rest == half && (mantissa & 1U) != 0)) ++mantissa;
+    const std::uint32_t biased = exponent < -14 ? 0U : static_cast<std::uint32_t>(exponent + 14) << 10U;
+    return static_cast<std::uint16_t>(sign | (biased + mantissa));  // a carry moves into the exponent, as it should
+  }
+
+  CAUSEWAY_HD static constexpr float decode(std::uint16_t h) noexcept {
+    const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000U) << 16U;
+    const std::uint32_t exponent = (h >> 10U) & 0x1FU;
+    const std::uint32_t mantissa = h & 0x3FFU;
+    if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000U | (mantissa << 13U));
+    if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112U) << 23U) | (mantissa << 13U));
+    const float magnitude = static_cast<float>(mantissa) * 0x1.0p-24F;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+};
+
+enum class dtype : std::uint8_t { f32 = 0, bf16 = 1, f16 = 2, i32 = 3, i8 = 4, u8 = 5 };
+
+constexpr std::size_t size_of(dtype t) noexcept {
+  switch (t) {
+    case dtype::f32:
+    case dtype::i32: return 4;
+    case dtype::bf16:
+    case dtype::f16: return 2;
+    case dtype::i8:
+    case dtype::u8: return 1;
+  }
+  return 0;
+}
+
+constexpr std::string_view to_string(dtype t) noexcept {
+  switch (t) {
+    case dtype::f32: return "f32";
+    case dtype::bf16: return "bf16";
+    case dtype::f16: return "f16";
+    case dtype::i32: return "i32";
+    case dtype::i8: return "i8";
+    case dtype::u8: return "u8";
+  }
+  return "unknown";
+}
+
+namespace detail {
+template <class T>
+struct element_type;  // no definition: a type that cannot be an element must not pass for one
+}
+
+template <class T>
+inline constexpr dtype dtype_of = detail::element_type<T>::value;
+template <>
+inline constexpr dtype dtype_of<float> = dtype::f32;
+template <>
+inline constexpr dtype dtype_of<bf16> = dtype::bf16;
+template <>
+inline constexpr dtype dtype_of<f16> = dtype::f16;
+template <>
+inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
+template <>
+inline constexpr dtype dtype_of<std::int8_t> = dtype::i8;
+template <>
+inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TENSOR_DTYPE_HPP
+
 // ---- causeway/tensor/parameters.hpp ----
 #ifndef CAUSEWAY_TENSOR_PARAMETERS_HPP
 #define CAUSEWAY_TENSOR_PARAMETERS_HPP
@@ -12236,11 +12352,18 @@ struct parameter_segment {
   [[nodiscard]] std::int64_t size() const noexcept { return rows * columns; }
 };
 
+/// The values in bf16, in their layout. Who writes all values may write these along, rounded, and say so in `made`.
+struct low_precision_copies {
+  bf16* values = nullptr;
+  bool made = false;
+};
+
 /// What an optimizer works on: values and gradients of equal length, and how they are cut.
 struct parameter_view {
   std::span<float> values;
   std::span<float> gradients;
   std::span<const parameter_segment> segments;
+  low_precision_copies* copies = nullptr;  ///< none: nobody wants them written along
 };
 
 /// The values of a flat buffer of `length` that belong to no tensor.
@@ -12309,6 +12432,14 @@ class parameter_store {
   [[nodiscard]] std::span<const parameter_segment> segments() const noexcept { return segments_; }
   [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
 
+  /// Where a model keeps the values in bf16, as long as the flat buffers; nullptr: nowhere.
+  void keep_copies(bf16* at) noexcept { copies_ = {at, false}; }
+  /// The view of who touches the store right after a step, and changes no value between.
+  [[nodiscard]] parameter_view view_with_copies() noexcept {
+    copies_.made = false;
+    return {values(), gradients(), segments_, copies_.values != nullptr ? &copies_ : nullptr};
+  }
+
   [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
   [[nodiscard]] float* gradient(std::size_t segment) noexcept {
     return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
@@ -12320,8 +12451,13 @@ class parameter_store {
   [[nodiscard]] std::int64_t length() const noexcept { return length_; }
 
   /// Call after changing values from outside the model, so that low-precision copies are made anew.
-  void touch() noexcept { ++version_; }
+  void touch() noexcept {
+    ++version_;
+    if (std::exchange(copies_.made, false)) copied_version_ = version_;
+  }
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  /// Whether the copies are of the values of now.
+  [[nodiscard]] bool has_copies() const noexcept { return copied_version_ == version_; }
 
   /// A hash of names and shapes: equal on peers that can share a run.
   [[nodiscard]] std::uint64_t layout_hash() const noexcept {
@@ -12339,6 +12475,8 @@ class parameter_store {
   std::int64_t length_ = 0;
   std::int64_t count_ = 0;
   std::uint64_t version_ = 1;
+  low_precision_copies copies_;
+  std::uint64_t copied_version_ = 0;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI
@@ -14254,122 +14392,6 @@ CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t co
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
 #endif  // CAUSEWAY_KERNELS_REDUCE_HPP
-
-// ---- causeway/tensor/dtype.hpp ----
-#ifndef CAUSEWAY_TENSOR_DTYPE_HPP
-#define CAUSEWAY_TENSOR_DTYPE_HPP
-
-// Element types and their conversions. Sums are always made in f32; bf16 and f16 are storage.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// bfloat16: the upper half of an f32. Rounds to nearest even; NaN stays NaN.
-struct bf16 {
-  std::uint16_t bits = 0;
-
-  bf16() = default;
-  CAUSEWAY_HD constexpr explicit bf16(float value) noexcept : bits{encode(value)} {}
-  CAUSEWAY_HD constexpr explicit operator float() const noexcept {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
-  }
-  friend constexpr bool operator==(const bf16&, const bf16&) = default;
-
- private:
-  CAUSEWAY_HD static constexpr std::uint16_t encode(float value) noexcept {
-    const auto u = std::bit_cast<std::uint32_t>(value);
-    if ((u & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>((u >> 16U) | 0x40U);
-    return static_cast<std::uint16_t>((u + 0x7FFFU + ((u >> 16U) & 1U)) >> 16U);
-  }
-};
-
-/// IEEE half precision, as storage. Rounds to nearest even; values beyond 65504 become infinite.
-struct f16 {
-  std::uint16_t bits = 0;
-
-  f16() = default;
-  CAUSEWAY_HD constexpr explicit f16(float value) noexcept : bits{encode(value)} {}
-  CAUSEWAY_HD constexpr explicit operator float() const noexcept { return decode(bits); }
-  friend constexpr bool operator==(const f16&, const f16&) = default;
-
- private:
-  CAUSEWAY_HD static constexpr std::uint16_t encode(float value) noexcept {
-    const auto u = std::bit_cast<std::uint32_t>(value);
-    const auto sign = static_cast<std::uint16_t>((u >> 16U) & 0x8000U);
-    const std::uint32_t magnitude = u & 0x7FFFFFFFU;
-    if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);   // NaN
-    if (magnitude >= 0x477FF000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // rounds beyond 65504
-    if (magnitude < 0x33000001U) return sign;                                         // rounds to zero
-    const int exponent = static_cast<int>(magnitude >> 23U) - 127;
-    std::uint32_t mantissa = (magnitude & 0x7FFFFFU) | 0x800000U;
-    const int shift = exponent < -14 ? 13 + (-14 - exponent) : 13;  // subnormals lose more bits
-    const std::uint32_t half = 1U << (shift - 1);
-    const std::uint32_t rest = mantissa & ((1U << shift) - 1U);
-    mantissa >>= shift;
-    if (rest > half || (rest == half && (mantissa & 1U) != 0)) ++mantissa;
-    const std::uint32_t biased = exponent < -14 ? 0U : static_cast<std::uint32_t>(exponent + 14) << 10U;
-    return static_cast<std::uint16_t>(sign | (biased + mantissa));  // a carry moves into the exponent, as it should
-  }
-
-  CAUSEWAY_HD static constexpr float decode(std::uint16_t h) noexcept {
-    const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000U) << 16U;
-    const std::uint32_t exponent = (h >> 10U) & 0x1FU;
-    const std::uint32_t mantissa = h & 0x3FFU;
-    if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000U | (mantissa << 13U));
-    if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112U) << 23U) | (mantissa << 13U));
-    const float magnitude = static_cast<float>(mantissa) * 0x1.0p-24F;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-};
-
-enum class dtype : std::uint8_t { f32 = 0, bf16 = 1, f16 = 2, i32 = 3, i8 = 4, u8 = 5 };
-
-constexpr std::size_t size_of(dtype t) noexcept {
-  switch (t) {
-    case dtype::f32:
-    case dtype::i32: return 4;
-    case dtype::bf16:
-    case dtype::f16: return 2;
-    case dtype::i8:
-    case dtype::u8: return 1;
-  }
-  return 0;
-}
-
-constexpr std::string_view to_string(dtype t) noexcept {
-  switch (t) {
-    case dtype::f32: return "f32";
-    case dtype::bf16: return "bf16";
-    case dtype::f16: return "f16";
-    case dtype::i32: return "i32";
-    case dtype::i8: return "i8";
-    case dtype::u8: return "u8";
-  }
-  return "unknown";
-}
-
-namespace detail {
-template <class T>
-struct element_type;  // no definition: a type that cannot be an element must not pass for one
-}
-
-template <class T>
-inline constexpr dtype dtype_of = detail::element_type<T>::value;
-template <>
-inline constexpr dtype dtype_of<float> = dtype::f32;
-template <>
-inline constexpr dtype dtype_of<bf16> = dtype::bf16;
-template <>
-inline constexpr dtype dtype_of<f16> = dtype::f16;
-template <>
-inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
-template <>
-inline constexpr dtype dtype_of<std::int8_t> = dtype::i8;
-template <>
-inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TENSOR_DTYPE_HPP
 
 // ---- causeway/kernels/simd_math.hpp ----
 #ifndef CAUSEWAY_KERNELS_SIMD_MATH_HPP
@@ -18987,6 +19009,261 @@ template void attention_backward(thread_pool&, scratch&, const attention_shape&,
 #endif  // CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 #endif
 
+// ---- causeway/kernels/optimizer.hpp ----
+#ifndef CAUSEWAY_KERNELS_OPTIMIZER_HPP
+#define CAUSEWAY_KERNELS_OPTIMIZER_HPP
+
+// Parameter updates in one pass over memory. Exact kernels: every operation is rounded by itself, so replicas that apply
+// the same update stay equal bit for bit on different processors. Each update exists twice: for the calling thread, over
+// one piece, and for the pool. A piece's padding (zero value, zero gradient) stays zero.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// One step of AdamW, in the order of operations of PyTorch's.
+struct adamw_coefficients {
+  float learning_rate = 1e-3F;
+  float beta1 = 0.9F;
+  float beta2 = 0.95F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.0F;
+  float bias_correction1 = 1.0F;  ///< 1 - beta1^t
+  float bias_correction2 = 1.0F;  ///< 1 - beta2^t
+  float gradient_scale = 1.0F;    ///< multiplies the gradient first (1/batch, clipping)
+};
+
+/// One step of SGD, with momentum and Nesterov's form of it.
+struct sgd_coefficients {
+  float learning_rate = 1e-2F;
+  float momentum = 0.0F;
+  float weight_decay = 0.0F;
+  float gradient_scale = 1.0F;
+};
+
+namespace detail {
+
+/// What is computed from the coefficients once a piece.
+struct adamw_factors {
+  float gradient_scale, beta1, rest1, beta2, rest2, decay, step, root_scale, epsilon;
+};
+
+inline adamw_factors factors_of(const adamw_coefficients& c) noexcept {
+  const double root = __builtin_sqrt(static_cast<double>(c.bias_correction2));
+  return {c.gradient_scale,
+          c.beta1,
+          static_cast<float>(1.0 - static_cast<double>(c.beta1)),
+          c.beta2,
+          static_cast<float>(1.0 - static_cast<double>(c.beta2)),
+          static_cast<float>(1.0 - static_cast<double>(c.learning_rate) * static_cast<double>(c.weight_decay)),
+          static_cast<float>(static_cast<double>(c.learning_rate) / static_cast<double>(c.bias_correction1)),
+          static_cast<float>(1.0 / root),
+          c.epsilon};
+}
+
+}  // namespace detail
+
+/// AdamW (Loshchilov and Hutter 2019): m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²;
+/// p = p·(1 - lr·wd) - lr·mhat / (sqrt(vhat) + epsilon). Moves 28 bytes an element. On the calling thread.
+CAUSEWAY_DECL void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
+                                const adamw_coefficients& c, simd_level level = detect_simd_level());
+
+CAUSEWAY_DECL void adamw_update(thread_pool& pool, float* p, const float* g, float* m, float* v, std::int64_t count,
+                                const adamw_coefficients& c, simd_level level = detect_simd_level());
+
+/// p -= lr·(g + wd·p). Exactly p - g for a rate of 1 and no decay. Moves 12 bytes an element. On the calling thread.
+CAUSEWAY_DECL void sgd_update(float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
+                              simd_level level = detect_simd_level());
+
+CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
+                              simd_level level = detect_simd_level());
+
+/// u = mu·u + g + wd·p; p -= lr·u. Moves 20 bytes an element. On the calling thread.
+CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
+                                   simd_level level = detect_simd_level());
+
+CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
+                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
+
+/// PyTorch's Nesterov: g += wd·p; u = mu·u + g; p -= lr·(g + mu·u). Moves 20 bytes an element. On the calling thread.
+CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
+                                   simd_level level = detect_simd_level());
+
+CAUSEWAY_DECL void nesterov_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
+                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
+
+/// The first half of Muon's step: u = mu·u + g; x = g + mu·u. Moves 20 bytes an element.
+CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, float* u, std::int64_t count, float momentum,
+                                 float gradient_scale, simd_level level = detect_simd_level());
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_OPTIMIZER_HPP
+
+// ---- causeway/kernels/adamw_kernel.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
+#define CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
+
+// AdamW over one piece, for those who write other things along with it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// `copies`: the new values once more, in other types.
+struct adamw_kernel {
+  static constexpr bool exact = true;
+  template <class... To>
+  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* v, std::int64_t count, adamw_factors c,
+                                         To*... copies) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 value, gradient, first, second;
+      load(value, p + i, part);
+      load(gradient, g + i, part);
+      load(first, m + i, part);
+      load(second, v + i, part);
+      gradient *= c.gradient_scale;
+      first = c.beta1 * first + c.rest1 * gradient;
+      second = c.beta2 * second + c.rest2 * (gradient * gradient);
+      store(m + i, first, part);
+      store(v + i, second, part);
+      square_root(second);
+      value = value * c.decay - c.step * (first / (second * c.root_scale + c.epsilon));
+      store(p + i, value, part);
+      (store(copies + i, value, part), ...);
+    });
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
+#endif
+
+// ---- causeway/kernels/impl/optimizer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+#define CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+
+// Bodies of kernels/optimizer.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+struct sgd_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
+    const bool decays = c.weight_decay != 0.0F;
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 value, gradient;
+      load(value, p + i, part);
+      load(gradient, g + i, part);
+      gradient *= c.gradient_scale;
+      if (decays) gradient += c.weight_decay * value;
+      store(p + i, value - c.learning_rate * gradient, part);
+    });
+  }
+};
+
+template <bool Nesterov>
+struct momentum_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
+    const bool decays = c.weight_decay != 0.0F;
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 value, gradient, velocity;
+      load(value, p + i, part);
+      load(gradient, g + i, part);
+      load(velocity, u + i, part);
+      gradient *= c.gradient_scale;
+      if (decays) gradient += c.weight_decay * value;
+      velocity = c.momentum * velocity + gradient;
+      store(u + i, velocity, part);
+      if constexpr (Nesterov) velocity = gradient + c.momentum * velocity;
+      store(p + i, value - c.learning_rate * velocity, part);
+    });
+  }
+};
+
+struct muon_momentum_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* x, const float* g, float* u, std::int64_t count, float momentum,
+                                         float gradient_scale) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 gradient, velocity;
+      load(gradient, g + i, part);
+      load(velocity, u + i, part);
+      gradient *= gradient_scale;
+      velocity = momentum * velocity + gradient;
+      store(u + i, velocity, part);
+      store(x + i, gradient + momentum * velocity, part);
+    });
+  }
+};
+
+}  // namespace detail
+
+CAUSEWAY_DECL void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
+                                const adamw_coefficients& c, simd_level level) {
+  detail::dispatch<detail::adamw_kernel>(level, p, g, m, v, count, detail::factors_of(c));
+}
+
+CAUSEWAY_DECL void adamw_update(thread_pool& pool, float* p, const float* g, float* m, float* v, std::int64_t count,
+                                const adamw_coefficients& c, simd_level level) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    adamw_update(p + part.begin, g + part.begin, m + part.begin, v + part.begin, part.size(), c, level);
+  });
+}
+
+CAUSEWAY_DECL void sgd_update(float* p, const float* g, std::int64_t count, const sgd_coefficients& c, simd_level level) {
+  detail::dispatch<detail::sgd_kernel>(level, p, g, count, c);
+}
+
+CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
+                              simd_level level) {
+  detail::for_elements(pool, count,
+                       [&](index_range part) { sgd_update(p + part.begin, g + part.begin, part.size(), c, level); });
+}
+
+CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
+                                   simd_level level) {
+  detail::dispatch<detail::momentum_kernel<false>>(level, p, g, u, count, c);
+}
+
+CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
+                                   const sgd_coefficients& c, simd_level level) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    momentum_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
+  });
+}
+
+CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
+                                   simd_level level) {
+  detail::dispatch<detail::momentum_kernel<true>>(level, p, g, u, count, c);
+}
+
+CAUSEWAY_DECL void nesterov_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
+                                   const sgd_coefficients& c, simd_level level) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    nesterov_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
+  });
+}
+
+CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, float* u, std::int64_t count, float momentum,
+                                 float gradient_scale, simd_level level) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::muon_momentum_kernel>(level, x + part.begin, g + part.begin, u + part.begin, part.size(),
+                                                   momentum, gradient_scale);
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+#endif
+
 // ---- causeway/kernels/packed_gemm.hpp ----
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_HPP
@@ -19734,6 +20011,8 @@ struct bf16_kernels {
                             bf16* o, float* logsumexp);
   void (*attention_backward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
                              const bf16* o, const bf16* d_o, const float* logsumexp, bf16* dq, bf16* dk, bf16* dv);
+  /// On the calling thread: adamw_update, and `copy` becomes the new values.
+  void (*adamw_update)(float* p, bf16* copy, const float* g, float* m, float* v, size count, const adamw_coefficients&);
   double (*cross_entropy)(packed_gemm&, thread_pool&, scratch&, const bf16* x, const bf16* w, const std::int32_t* targets,
                           size rows, size C, size V, float grad_scale, bf16* dx, float* dw);
 };
@@ -20342,6 +20621,11 @@ CAUSEWAY_DECL void use_bf16() {
                               auto... a) { kernels::attention_forward(p, m, s, a...); },
       .attention_backward = [](pool p, scratch& m, const attention_shape& s,
                                auto... a) { kernels::attention_backward(p, m, s, a...); },
+      .adamw_update =
+          [](float* p, bf16* copy, const float* g, float* m, float* v, bf16_kernels::size count,
+             const adamw_coefficients& c) {
+            detail::dispatch<detail::adamw_kernel>(detect_simd_level(), p, g, m, v, count, detail::factors_of(c), copy);
+          },
       .cross_entropy = [](packed_gemm& g, pool p, scratch& m, auto... a) { return kernels::cross_entropy(p, m, g, a...); },
   };
   detail::bf16_table.store(&all, std::memory_order_release);
@@ -21447,7 +21731,7 @@ class training_context {
       CAUSEWAY_TRY(or_device_error({}));
       return attendance_.can_sit_out() ? without_step(checked.error()) : checked;
     }
-    inner_.step(pool(), view(), options_, step_);
+    inner_.step(pool(), model_.parameters().view_with_copies(), options_, step_);
     parameters_changed();
     return {};
   }
@@ -27510,244 +27794,6 @@ static_assert(AddingCodec<none>);
 
 #endif  // CAUSEWAY_COMPRESS_NONE_HPP
 
-// ---- causeway/kernels/optimizer.hpp ----
-#ifndef CAUSEWAY_KERNELS_OPTIMIZER_HPP
-#define CAUSEWAY_KERNELS_OPTIMIZER_HPP
-
-// Parameter updates in one pass over memory. Exact kernels: every operation is rounded by itself, so replicas that apply
-// the same update stay equal bit for bit on different processors. Each update exists twice: for the calling thread, over
-// one piece, and for the pool. A piece's padding (zero value, zero gradient) stays zero.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// One step of AdamW, in the order of operations of PyTorch's.
-struct adamw_coefficients {
-  float learning_rate = 1e-3F;
-  float beta1 = 0.9F;
-  float beta2 = 0.95F;
-  float epsilon = 1e-8F;
-  float weight_decay = 0.0F;
-  float bias_correction1 = 1.0F;  ///< 1 - beta1^t
-  float bias_correction2 = 1.0F;  ///< 1 - beta2^t
-  float gradient_scale = 1.0F;    ///< multiplies the gradient first (1/batch, clipping)
-};
-
-/// One step of SGD, with momentum and Nesterov's form of it.
-struct sgd_coefficients {
-  float learning_rate = 1e-2F;
-  float momentum = 0.0F;
-  float weight_decay = 0.0F;
-  float gradient_scale = 1.0F;
-};
-
-namespace detail {
-
-/// What is computed from the coefficients once a piece.
-struct adamw_factors {
-  float gradient_scale, beta1, rest1, beta2, rest2, decay, step, root_scale, epsilon;
-};
-
-inline adamw_factors factors_of(const adamw_coefficients& c) noexcept {
-  const double root = __builtin_sqrt(static_cast<double>(c.bias_correction2));
-  return {c.gradient_scale,
-          c.beta1,
-          static_cast<float>(1.0 - static_cast<double>(c.beta1)),
-          c.beta2,
-          static_cast<float>(1.0 - static_cast<double>(c.beta2)),
-          static_cast<float>(1.0 - static_cast<double>(c.learning_rate) * static_cast<double>(c.weight_decay)),
-          static_cast<float>(static_cast<double>(c.learning_rate) / static_cast<double>(c.bias_correction1)),
-          static_cast<float>(1.0 / root),
-          c.epsilon};
-}
-
-}  // namespace detail
-
-/// AdamW (Loshchilov and Hutter 2019): m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²;
-/// p = p·(1 - lr·wd) - lr·mhat / (sqrt(vhat) + epsilon). Moves 28 bytes an element. On the calling thread.
-CAUSEWAY_DECL void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
-                                const adamw_coefficients& c, simd_level level = detect_simd_level());
-
-CAUSEWAY_DECL void adamw_update(thread_pool& pool, float* p, const float* g, float* m, float* v, std::int64_t count,
-                                const adamw_coefficients& c, simd_level level = detect_simd_level());
-
-/// p -= lr·(g + wd·p). Exactly p - g for a rate of 1 and no decay. Moves 12 bytes an element. On the calling thread.
-CAUSEWAY_DECL void sgd_update(float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
-                              simd_level level = detect_simd_level());
-
-CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
-                              simd_level level = detect_simd_level());
-
-/// u = mu·u + g + wd·p; p -= lr·u. Moves 20 bytes an element. On the calling thread.
-CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
-                                   simd_level level = detect_simd_level());
-
-CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
-
-/// PyTorch's Nesterov: g += wd·p; u = mu·u + g; p -= lr·(g + mu·u). Moves 20 bytes an element. On the calling thread.
-CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
-                                   simd_level level = detect_simd_level());
-
-CAUSEWAY_DECL void nesterov_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
-
-/// The first half of Muon's step: u = mu·u + g; x = g + mu·u. Moves 20 bytes an element.
-CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, float* u, std::int64_t count, float momentum,
-                                 float gradient_scale, simd_level level = detect_simd_level());
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_OPTIMIZER_HPP
-
-// ---- causeway/kernels/impl/optimizer.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
-#define CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
-
-// Bodies of kernels/optimizer.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-struct adamw_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* v, std::int64_t count,
-                                         adamw_factors c) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient, first, second;
-      load(value, p + i, part);
-      load(gradient, g + i, part);
-      load(first, m + i, part);
-      load(second, v + i, part);
-      gradient *= c.gradient_scale;
-      first = c.beta1 * first + c.rest1 * gradient;
-      second = c.beta2 * second + c.rest2 * (gradient * gradient);
-      store(m + i, first, part);
-      store(v + i, second, part);
-      square_root(second);
-      value = value * c.decay - c.step * (first / (second * c.root_scale + c.epsilon));
-      store(p + i, value, part);
-    });
-  }
-};
-
-struct sgd_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient;
-      load(value, p + i, part);
-      load(gradient, g + i, part);
-      gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
-      store(p + i, value - c.learning_rate * gradient, part);
-    });
-  }
-};
-
-template <bool Nesterov>
-struct momentum_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient, velocity;
-      load(value, p + i, part);
-      load(gradient, g + i, part);
-      load(velocity, u + i, part);
-      gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
-      velocity = c.momentum * velocity + gradient;
-      store(u + i, velocity, part);
-      if constexpr (Nesterov) velocity = gradient + c.momentum * velocity;
-      store(p + i, value - c.learning_rate * velocity, part);
-    });
-  }
-};
-
-struct muon_momentum_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* x, const float* g, float* u, std::int64_t count, float momentum,
-                                         float gradient_scale) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 gradient, velocity;
-      load(gradient, g + i, part);
-      load(velocity, u + i, part);
-      gradient *= gradient_scale;
-      velocity = momentum * velocity + gradient;
-      store(u + i, velocity, part);
-      store(x + i, gradient + momentum * velocity, part);
-    });
-  }
-};
-
-}  // namespace detail
-
-CAUSEWAY_DECL void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
-                                const adamw_coefficients& c, simd_level level) {
-  detail::dispatch<detail::adamw_kernel>(level, p, g, m, v, count, detail::factors_of(c));
-}
-
-CAUSEWAY_DECL void adamw_update(thread_pool& pool, float* p, const float* g, float* m, float* v, std::int64_t count,
-                                const adamw_coefficients& c, simd_level level) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    adamw_update(p + part.begin, g + part.begin, m + part.begin, v + part.begin, part.size(), c, level);
-  });
-}
-
-CAUSEWAY_DECL void sgd_update(float* p, const float* g, std::int64_t count, const sgd_coefficients& c, simd_level level) {
-  detail::dispatch<detail::sgd_kernel>(level, p, g, count, c);
-}
-
-CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
-                              simd_level level) {
-  detail::for_elements(pool, count,
-                       [&](index_range part) { sgd_update(p + part.begin, g + part.begin, part.size(), c, level); });
-}
-
-CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
-                                   simd_level level) {
-  detail::dispatch<detail::momentum_kernel<false>>(level, p, g, u, count, c);
-}
-
-CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    momentum_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
-  });
-}
-
-CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
-                                   simd_level level) {
-  detail::dispatch<detail::momentum_kernel<true>>(level, p, g, u, count, c);
-}
-
-CAUSEWAY_DECL void nesterov_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    nesterov_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
-  });
-}
-
-CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, float* u, std::int64_t count, float momentum,
-                                 float gradient_scale, simd_level level) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::muon_momentum_kernel>(level, x + part.begin, g + part.begin, u + part.begin, part.size(),
-                                                   momentum, gradient_scale);
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
-#endif
-
 // ---- causeway/optim/nesterov.hpp ----
 #ifndef CAUSEWAY_OPTIM_NESTEROV_HPP
 #define CAUSEWAY_OPTIM_NESTEROV_HPP
@@ -28046,9 +28092,17 @@ class adamw {
     kernels::adamw_coefficients plain = decayed;
     plain.weight_decay = 0.0F;
     detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool decay) {
-      kernels::adamw_update(view.values.data() + begin, view.gradients.data() + begin, first_.data() + begin,
-                            second_.data() + begin, count, decay ? decayed : plain);
+      float* const values = view.values.data() + begin;
+      const float* const gradients = view.gradients.data() + begin;
+      float *const first = first_.data() + begin, *const second = second_.data() + begin;
+      if (view.copies != nullptr) {
+        kernels::bf16_in_use().adamw_update(values, view.copies->values + begin, gradients, first, second, count,
+                                            decay ? decayed : plain);
+      } else {
+        kernels::adamw_update(values, gradients, first, second, count, decay ? decayed : plain);
+      }
     });
+    if (view.copies != nullptr) view.copies->made = true;
   }
 
   template <class Archive>

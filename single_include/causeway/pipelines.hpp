@@ -2136,11 +2136,18 @@ struct parameter_segment {
   [[nodiscard]] std::int64_t size() const noexcept { return rows * columns; }
 };
 
+/// The values in bf16, in their layout. Who writes all values may write these along, rounded, and say so in `made`.
+struct low_precision_copies {
+  bf16* values = nullptr;
+  bool made = false;
+};
+
 /// What an optimizer works on: values and gradients of equal length, and how they are cut.
 struct parameter_view {
   std::span<float> values;
   std::span<float> gradients;
   std::span<const parameter_segment> segments;
+  low_precision_copies* copies = nullptr;  ///< none: nobody wants them written along
 };
 
 /// The values of a flat buffer of `length` that belong to no tensor.
@@ -2209,6 +2216,14 @@ class parameter_store {
   [[nodiscard]] std::span<const parameter_segment> segments() const noexcept { return segments_; }
   [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
 
+  /// Where a model keeps the values in bf16, as long as the flat buffers; nullptr: nowhere.
+  void keep_copies(bf16* at) noexcept { copies_ = {at, false}; }
+  /// The view of who touches the store right after a step, and changes no value between.
+  [[nodiscard]] parameter_view view_with_copies() noexcept {
+    copies_.made = false;
+    return {values(), gradients(), segments_, copies_.values != nullptr ? &copies_ : nullptr};
+  }
+
   [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
   [[nodiscard]] float* gradient(std::size_t segment) noexcept {
     return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
@@ -2220,8 +2235,13 @@ class parameter_store {
   [[nodiscard]] std::int64_t length() const noexcept { return length_; }
 
   /// Call after changing values from outside the model, so that low-precision copies are made anew.
-  void touch() noexcept { ++version_; }
+  void touch() noexcept {
+    ++version_;
+    if (std::exchange(copies_.made, false)) copied_version_ = version_;
+  }
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  /// Whether the copies are of the values of now.
+  [[nodiscard]] bool has_copies() const noexcept { return copied_version_ == version_; }
 
   /// A hash of names and shapes: equal on peers that can share a run.
   [[nodiscard]] std::uint64_t layout_hash() const noexcept {
@@ -2239,6 +2259,8 @@ class parameter_store {
   std::int64_t length_ = 0;
   std::int64_t count_ = 0;
   std::uint64_t version_ = 1;
+  low_precision_copies copies_;
+  std::uint64_t copied_version_ = 0;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI
@@ -9845,6 +9867,261 @@ template void attention_backward(thread_pool&, scratch&, const attention_shape&,
 #endif  // CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 #endif
 
+// ---- causeway/kernels/optimizer.hpp ----
+#ifndef CAUSEWAY_KERNELS_OPTIMIZER_HPP
+#define CAUSEWAY_KERNELS_OPTIMIZER_HPP
+
+// Parameter updates in one pass over memory. Exact kernels: every operation is rounded by itself, so replicas that apply
+// the same update stay equal bit for bit on different processors. Each update exists twice: for the calling thread, over
+// one piece, and for the pool. A piece's padding (zero value, zero gradient) stays zero.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// One step of AdamW, in the order of operations of PyTorch's.
+struct adamw_coefficients {
+  float learning_rate = 1e-3F;
+  float beta1 = 0.9F;
+  float beta2 = 0.95F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.0F;
+  float bias_correction1 = 1.0F;  ///< 1 - beta1^t
+  float bias_correction2 = 1.0F;  ///< 1 - beta2^t
+  float gradient_scale = 1.0F;    ///< multiplies the gradient first (1/batch, clipping)
+};
+
+/// One step of SGD, with momentum and Nesterov's form of it.
+struct sgd_coefficients {
+  float learning_rate = 1e-2F;
+  float momentum = 0.0F;
+  float weight_decay = 0.0F;
+  float gradient_scale = 1.0F;
+};
+
+namespace detail {
+
+/// What is computed from the coefficients once a piece.
+struct adamw_factors {
+  float gradient_scale, beta1, rest1, beta2, rest2, decay, step, root_scale, epsilon;
+};
+
+inline adamw_factors factors_of(const adamw_coefficients& c) noexcept {
+  const double root = __builtin_sqrt(static_cast<double>(c.bias_correction2));
+  return {c.gradient_scale,
+          c.beta1,
+          static_cast<float>(1.0 - static_cast<double>(c.beta1)),
+          c.beta2,
+          static_cast<float>(1.0 - static_cast<double>(c.beta2)),
+          static_cast<float>(1.0 - static_cast<double>(c.learning_rate) * static_cast<double>(c.weight_decay)),
+          static_cast<float>(static_cast<double>(c.learning_rate) / static_cast<double>(c.bias_correction1)),
+          static_cast<float>(1.0 / root),
+          c.epsilon};
+}
+
+}  // namespace detail
+
+/// AdamW (Loshchilov and Hutter 2019): m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²;
+/// p = p·(1 - lr·wd) - lr·mhat / (sqrt(vhat) + epsilon). Moves 28 bytes an element. On the calling thread.
+CAUSEWAY_DECL void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
+                                const adamw_coefficients& c, simd_level level = detect_simd_level());
+
+CAUSEWAY_DECL void adamw_update(thread_pool& pool, float* p, const float* g, float* m, float* v, std::int64_t count,
+                                const adamw_coefficients& c, simd_level level = detect_simd_level());
+
+/// p -= lr·(g + wd·p). Exactly p - g for a rate of 1 and no decay. Moves 12 bytes an element. On the calling thread.
+CAUSEWAY_DECL void sgd_update(float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
+                              simd_level level = detect_simd_level());
+
+CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
+                              simd_level level = detect_simd_level());
+
+/// u = mu·u + g + wd·p; p -= lr·u. Moves 20 bytes an element. On the calling thread.
+CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
+                                   simd_level level = detect_simd_level());
+
+CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
+                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
+
+/// PyTorch's Nesterov: g += wd·p; u = mu·u + g; p -= lr·(g + mu·u). Moves 20 bytes an element. On the calling thread.
+CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
+                                   simd_level level = detect_simd_level());
+
+CAUSEWAY_DECL void nesterov_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
+                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
+
+/// The first half of Muon's step: u = mu·u + g; x = g + mu·u. Moves 20 bytes an element.
+CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, float* u, std::int64_t count, float momentum,
+                                 float gradient_scale, simd_level level = detect_simd_level());
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_OPTIMIZER_HPP
+
+// ---- causeway/kernels/adamw_kernel.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
+#define CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
+
+// AdamW over one piece, for those who write other things along with it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// `copies`: the new values once more, in other types.
+struct adamw_kernel {
+  static constexpr bool exact = true;
+  template <class... To>
+  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* v, std::int64_t count, adamw_factors c,
+                                         To*... copies) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 value, gradient, first, second;
+      load(value, p + i, part);
+      load(gradient, g + i, part);
+      load(first, m + i, part);
+      load(second, v + i, part);
+      gradient *= c.gradient_scale;
+      first = c.beta1 * first + c.rest1 * gradient;
+      second = c.beta2 * second + c.rest2 * (gradient * gradient);
+      store(m + i, first, part);
+      store(v + i, second, part);
+      square_root(second);
+      value = value * c.decay - c.step * (first / (second * c.root_scale + c.epsilon));
+      store(p + i, value, part);
+      (store(copies + i, value, part), ...);
+    });
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
+#endif
+
+// ---- causeway/kernels/impl/optimizer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+#define CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+
+// Bodies of kernels/optimizer.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+struct sgd_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
+    const bool decays = c.weight_decay != 0.0F;
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 value, gradient;
+      load(value, p + i, part);
+      load(gradient, g + i, part);
+      gradient *= c.gradient_scale;
+      if (decays) gradient += c.weight_decay * value;
+      store(p + i, value - c.learning_rate * gradient, part);
+    });
+  }
+};
+
+template <bool Nesterov>
+struct momentum_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
+    const bool decays = c.weight_decay != 0.0F;
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 value, gradient, velocity;
+      load(value, p + i, part);
+      load(gradient, g + i, part);
+      load(velocity, u + i, part);
+      gradient *= c.gradient_scale;
+      if (decays) gradient += c.weight_decay * value;
+      velocity = c.momentum * velocity + gradient;
+      store(u + i, velocity, part);
+      if constexpr (Nesterov) velocity = gradient + c.momentum * velocity;
+      store(p + i, value - c.learning_rate * velocity, part);
+    });
+  }
+};
+
+struct muon_momentum_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* x, const float* g, float* u, std::int64_t count, float momentum,
+                                         float gradient_scale) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 gradient, velocity;
+      load(gradient, g + i, part);
+      load(velocity, u + i, part);
+      gradient *= gradient_scale;
+      velocity = momentum * velocity + gradient;
+      store(u + i, velocity, part);
+      store(x + i, gradient + momentum * velocity, part);
+    });
+  }
+};
+
+}  // namespace detail
+
+CAUSEWAY_DECL void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
+                                const adamw_coefficients& c, simd_level level) {
+  detail::dispatch<detail::adamw_kernel>(level, p, g, m, v, count, detail::factors_of(c));
+}
+
+CAUSEWAY_DECL void adamw_update(thread_pool& pool, float* p, const float* g, float* m, float* v, std::int64_t count,
+                                const adamw_coefficients& c, simd_level level) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    adamw_update(p + part.begin, g + part.begin, m + part.begin, v + part.begin, part.size(), c, level);
+  });
+}
+
+CAUSEWAY_DECL void sgd_update(float* p, const float* g, std::int64_t count, const sgd_coefficients& c, simd_level level) {
+  detail::dispatch<detail::sgd_kernel>(level, p, g, count, c);
+}
+
+CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
+                              simd_level level) {
+  detail::for_elements(pool, count,
+                       [&](index_range part) { sgd_update(p + part.begin, g + part.begin, part.size(), c, level); });
+}
+
+CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
+                                   simd_level level) {
+  detail::dispatch<detail::momentum_kernel<false>>(level, p, g, u, count, c);
+}
+
+CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
+                                   const sgd_coefficients& c, simd_level level) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    momentum_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
+  });
+}
+
+CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
+                                   simd_level level) {
+  detail::dispatch<detail::momentum_kernel<true>>(level, p, g, u, count, c);
+}
+
+CAUSEWAY_DECL void nesterov_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
+                                   const sgd_coefficients& c, simd_level level) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    nesterov_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
+  });
+}
+
+CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, float* u, std::int64_t count, float momentum,
+                                 float gradient_scale, simd_level level) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::muon_momentum_kernel>(level, x + part.begin, g + part.begin, u + part.begin, part.size(),
+                                                   momentum, gradient_scale);
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+#endif
+
 // ---- causeway/kernels/packed_gemm.hpp ----
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_HPP
@@ -10459,6 +10736,8 @@ struct bf16_kernels {
                             bf16* o, float* logsumexp);
   void (*attention_backward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
                              const bf16* o, const bf16* d_o, const float* logsumexp, bf16* dq, bf16* dk, bf16* dv);
+  /// On the calling thread: adamw_update, and `copy` becomes the new values.
+  void (*adamw_update)(float* p, bf16* copy, const float* g, float* m, float* v, size count, const adamw_coefficients&);
   double (*cross_entropy)(packed_gemm&, thread_pool&, scratch&, const bf16* x, const bf16* w, const std::int32_t* targets,
                           size rows, size C, size V, float grad_scale, bf16* dx, float* dw);
 };
@@ -11067,6 +11346,11 @@ CAUSEWAY_DECL void use_bf16() {
                               auto... a) { kernels::attention_forward(p, m, s, a...); },
       .attention_backward = [](pool p, scratch& m, const attention_shape& s,
                                auto... a) { kernels::attention_backward(p, m, s, a...); },
+      .adamw_update =
+          [](float* p, bf16* copy, const float* g, float* m, float* v, bf16_kernels::size count,
+             const adamw_coefficients& c) {
+            detail::dispatch<detail::adamw_kernel>(detect_simd_level(), p, g, m, v, count, detail::factors_of(c), copy);
+          },
       .cross_entropy = [](packed_gemm& g, pool p, scratch& m, auto... a) { return kernels::cross_entropy(p, m, g, a...); },
   };
   detail::bf16_table.store(&all, std::memory_order_release);
@@ -11882,244 +12166,6 @@ concept Backend = std::move_constructible<B> &&
 
 #endif  // CAUSEWAY_KERNELS_BACKEND_HPP
 
-// ---- causeway/kernels/optimizer.hpp ----
-#ifndef CAUSEWAY_KERNELS_OPTIMIZER_HPP
-#define CAUSEWAY_KERNELS_OPTIMIZER_HPP
-
-// Parameter updates in one pass over memory. Exact kernels: every operation is rounded by itself, so replicas that apply
-// the same update stay equal bit for bit on different processors. Each update exists twice: for the calling thread, over
-// one piece, and for the pool. A piece's padding (zero value, zero gradient) stays zero.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// One step of AdamW, in the order of operations of PyTorch's.
-struct adamw_coefficients {
-  float learning_rate = 1e-3F;
-  float beta1 = 0.9F;
-  float beta2 = 0.95F;
-  float epsilon = 1e-8F;
-  float weight_decay = 0.0F;
-  float bias_correction1 = 1.0F;  ///< 1 - beta1^t
-  float bias_correction2 = 1.0F;  ///< 1 - beta2^t
-  float gradient_scale = 1.0F;    ///< multiplies the gradient first (1/batch, clipping)
-};
-
-/// One step of SGD, with momentum and Nesterov's form of it.
-struct sgd_coefficients {
-  float learning_rate = 1e-2F;
-  float momentum = 0.0F;
-  float weight_decay = 0.0F;
-  float gradient_scale = 1.0F;
-};
-
-namespace detail {
-
-/// What is computed from the coefficients once a piece.
-struct adamw_factors {
-  float gradient_scale, beta1, rest1, beta2, rest2, decay, step, root_scale, epsilon;
-};
-
-inline adamw_factors factors_of(const adamw_coefficients& c) noexcept {
-  const double root = __builtin_sqrt(static_cast<double>(c.bias_correction2));
-  return {c.gradient_scale,
-          c.beta1,
-          static_cast<float>(1.0 - static_cast<double>(c.beta1)),
-          c.beta2,
-          static_cast<float>(1.0 - static_cast<double>(c.beta2)),
-          static_cast<float>(1.0 - static_cast<double>(c.learning_rate) * static_cast<double>(c.weight_decay)),
-          static_cast<float>(static_cast<double>(c.learning_rate) / static_cast<double>(c.bias_correction1)),
-          static_cast<float>(1.0 / root),
-          c.epsilon};
-}
-
-}  // namespace detail
-
-/// AdamW (Loshchilov and Hutter 2019): m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²;
-/// p = p·(1 - lr·wd) - lr·mhat / (sqrt(vhat) + epsilon). Moves 28 bytes an element. On the calling thread.
-CAUSEWAY_DECL void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
-                                const adamw_coefficients& c, simd_level level = detect_simd_level());
-
-CAUSEWAY_DECL void adamw_update(thread_pool& pool, float* p, const float* g, float* m, float* v, std::int64_t count,
-                                const adamw_coefficients& c, simd_level level = detect_simd_level());
-
-/// p -= lr·(g + wd·p). Exactly p - g for a rate of 1 and no decay. Moves 12 bytes an element. On the calling thread.
-CAUSEWAY_DECL void sgd_update(float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
-                              simd_level level = detect_simd_level());
-
-CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
-                              simd_level level = detect_simd_level());
-
-/// u = mu·u + g + wd·p; p -= lr·u. Moves 20 bytes an element. On the calling thread.
-CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
-                                   simd_level level = detect_simd_level());
-
-CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
-
-/// PyTorch's Nesterov: g += wd·p; u = mu·u + g; p -= lr·(g + mu·u). Moves 20 bytes an element. On the calling thread.
-CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
-                                   simd_level level = detect_simd_level());
-
-CAUSEWAY_DECL void nesterov_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
-
-/// The first half of Muon's step: u = mu·u + g; x = g + mu·u. Moves 20 bytes an element.
-CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, float* u, std::int64_t count, float momentum,
-                                 float gradient_scale, simd_level level = detect_simd_level());
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_OPTIMIZER_HPP
-
-// ---- causeway/kernels/impl/optimizer.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
-#define CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
-
-// Bodies of kernels/optimizer.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-struct adamw_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* v, std::int64_t count,
-                                         adamw_factors c) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient, first, second;
-      load(value, p + i, part);
-      load(gradient, g + i, part);
-      load(first, m + i, part);
-      load(second, v + i, part);
-      gradient *= c.gradient_scale;
-      first = c.beta1 * first + c.rest1 * gradient;
-      second = c.beta2 * second + c.rest2 * (gradient * gradient);
-      store(m + i, first, part);
-      store(v + i, second, part);
-      square_root(second);
-      value = value * c.decay - c.step * (first / (second * c.root_scale + c.epsilon));
-      store(p + i, value, part);
-    });
-  }
-};
-
-struct sgd_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient;
-      load(value, p + i, part);
-      load(gradient, g + i, part);
-      gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
-      store(p + i, value - c.learning_rate * gradient, part);
-    });
-  }
-};
-
-template <bool Nesterov>
-struct momentum_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient, velocity;
-      load(value, p + i, part);
-      load(gradient, g + i, part);
-      load(velocity, u + i, part);
-      gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
-      velocity = c.momentum * velocity + gradient;
-      store(u + i, velocity, part);
-      if constexpr (Nesterov) velocity = gradient + c.momentum * velocity;
-      store(p + i, value - c.learning_rate * velocity, part);
-    });
-  }
-};
-
-struct muon_momentum_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* x, const float* g, float* u, std::int64_t count, float momentum,
-                                         float gradient_scale) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 gradient, velocity;
-      load(gradient, g + i, part);
-      load(velocity, u + i, part);
-      gradient *= gradient_scale;
-      velocity = momentum * velocity + gradient;
-      store(u + i, velocity, part);
-      store(x + i, gradient + momentum * velocity, part);
-    });
-  }
-};
-
-}  // namespace detail
-
-CAUSEWAY_DECL void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
-                                const adamw_coefficients& c, simd_level level) {
-  detail::dispatch<detail::adamw_kernel>(level, p, g, m, v, count, detail::factors_of(c));
-}
-
-CAUSEWAY_DECL void adamw_update(thread_pool& pool, float* p, const float* g, float* m, float* v, std::int64_t count,
-                                const adamw_coefficients& c, simd_level level) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    adamw_update(p + part.begin, g + part.begin, m + part.begin, v + part.begin, part.size(), c, level);
-  });
-}
-
-CAUSEWAY_DECL void sgd_update(float* p, const float* g, std::int64_t count, const sgd_coefficients& c, simd_level level) {
-  detail::dispatch<detail::sgd_kernel>(level, p, g, count, c);
-}
-
-CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
-                              simd_level level) {
-  detail::for_elements(pool, count,
-                       [&](index_range part) { sgd_update(p + part.begin, g + part.begin, part.size(), c, level); });
-}
-
-CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
-                                   simd_level level) {
-  detail::dispatch<detail::momentum_kernel<false>>(level, p, g, u, count, c);
-}
-
-CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    momentum_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
-  });
-}
-
-CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
-                                   simd_level level) {
-  detail::dispatch<detail::momentum_kernel<true>>(level, p, g, u, count, c);
-}
-
-CAUSEWAY_DECL void nesterov_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                                   const sgd_coefficients& c, simd_level level) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    nesterov_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
-  });
-}
-
-CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, float* u, std::int64_t count, float momentum,
-                                 float gradient_scale, simd_level level) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::muon_momentum_kernel>(level, x + part.begin, g + part.begin, u + part.begin, part.size(),
-                                                   momentum, gradient_scale);
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
-#endif
-
 // ---- causeway/optim/optimizer.hpp ----
 #ifndef CAUSEWAY_OPTIM_OPTIMIZER_HPP
 #define CAUSEWAY_OPTIM_OPTIMIZER_HPP
@@ -12327,9 +12373,17 @@ class adamw {
     kernels::adamw_coefficients plain = decayed;
     plain.weight_decay = 0.0F;
     detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool decay) {
-      kernels::adamw_update(view.values.data() + begin, view.gradients.data() + begin, first_.data() + begin,
-                            second_.data() + begin, count, decay ? decayed : plain);
+      float* const values = view.values.data() + begin;
+      const float* const gradients = view.gradients.data() + begin;
+      float *const first = first_.data() + begin, *const second = second_.data() + begin;
+      if (view.copies != nullptr) {
+        kernels::bf16_in_use().adamw_update(values, view.copies->values + begin, gradients, first, second, count,
+                                            decay ? decayed : plain);
+      } else {
+        kernels::adamw_update(values, gradients, first, second, count, decay ? decayed : plain);
+      }
     });
+    if (view.copies != nullptr) view.copies->made = true;
   }
 
   template <class Archive>
@@ -22121,11 +22175,17 @@ struct model_engine {
       : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
     store.allocate(backend.source());
     low = copies_of(store, options);
+    keep_copies();
   }
 
   aligned_buffer<bf16> copies_of(const parameter_store& all, const typename Family::options_type& options) const {
     if (options.precision.type() != dtype::bf16) return {};  // without data: that is how a pass knows
     return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
+  }
+
+  // A device's optimizers write no copies along.
+  void keep_copies() {
+    if constexpr (kernels::computes_on_host<Backend>) store.keep_copies(low.size() > 0 ? low.data() : nullptr);
   }
 
   /// What a run begins with, but for what `kept` names.
@@ -22161,6 +22221,7 @@ struct model_engine {
     family = std::move(declared);
     part = std::move(wanted);
     low = std::move(copies);
+    keep_copies();
     seen_version = 0;
   }
 
@@ -22168,7 +22229,7 @@ struct model_engine {
   void refresh() {
     if (seen_version == store.version()) return;
     backend.ops().fetch(store.values().data(), store.values().size_bytes());
-    if (low.size() > 0) refresh_low();
+    if (low.size() > 0 && !store.has_copies()) refresh_low();
     seen_version = store.version();
   }
   void refresh_low() {

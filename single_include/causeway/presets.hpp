@@ -5505,11 +5505,18 @@ struct parameter_segment {
   [[nodiscard]] std::int64_t size() const noexcept { return rows * columns; }
 };
 
+/// The values in bf16, in their layout. Who writes all values may write these along, rounded, and say so in `made`.
+struct low_precision_copies {
+  bf16* values = nullptr;
+  bool made = false;
+};
+
 /// What an optimizer works on: values and gradients of equal length, and how they are cut.
 struct parameter_view {
   std::span<float> values;
   std::span<float> gradients;
   std::span<const parameter_segment> segments;
+  low_precision_copies* copies = nullptr;  ///< none: nobody wants them written along
 };
 
 /// The values of a flat buffer of `length` that belong to no tensor.
@@ -5578,6 +5585,14 @@ class parameter_store {
   [[nodiscard]] std::span<const parameter_segment> segments() const noexcept { return segments_; }
   [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
 
+  /// Where a model keeps the values in bf16, as long as the flat buffers; nullptr: nowhere.
+  void keep_copies(bf16* at) noexcept { copies_ = {at, false}; }
+  /// The view of who touches the store right after a step, and changes no value between.
+  [[nodiscard]] parameter_view view_with_copies() noexcept {
+    copies_.made = false;
+    return {values(), gradients(), segments_, copies_.values != nullptr ? &copies_ : nullptr};
+  }
+
   [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
   [[nodiscard]] float* gradient(std::size_t segment) noexcept {
     return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
@@ -5589,8 +5604,13 @@ class parameter_store {
   [[nodiscard]] std::int64_t length() const noexcept { return length_; }
 
   /// Call after changing values from outside the model, so that low-precision copies are made anew.
-  void touch() noexcept { ++version_; }
+  void touch() noexcept {
+    ++version_;
+    if (std::exchange(copies_.made, false)) copied_version_ = version_;
+  }
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  /// Whether the copies are of the values of now.
+  [[nodiscard]] bool has_copies() const noexcept { return copied_version_ == version_; }
 
   /// A hash of names and shapes: equal on peers that can share a run.
   [[nodiscard]] std::uint64_t layout_hash() const noexcept {
@@ -5608,6 +5628,8 @@ class parameter_store {
   std::int64_t length_ = 0;
   std::int64_t count_ = 0;
   std::uint64_t version_ = 1;
+  low_precision_copies copies_;
+  std::uint64_t copied_version_ = 0;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI
@@ -6651,21 +6673,21 @@ CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, fl
 
 #endif  // CAUSEWAY_KERNELS_OPTIMIZER_HPP
 
-// ---- causeway/kernels/impl/optimizer.ipp ----
+// ---- causeway/kernels/adamw_kernel.hpp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
-#define CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+#ifndef CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
+#define CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
 
-// Bodies of kernels/optimizer.hpp.
+// AdamW over one piece, for those who write other things along with it.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
-namespace detail {
-
+/// `copies`: the new values once more, in other types.
 struct adamw_kernel {
   static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* v, std::int64_t count,
-                                         adamw_factors c) {
+  template <class... To>
+  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* v, std::int64_t count, adamw_factors c,
+                                         To*... copies) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 value, gradient, first, second;
@@ -6681,9 +6703,26 @@ struct adamw_kernel {
       square_root(second);
       value = value * c.decay - c.step * (first / (second * c.root_scale + c.epsilon));
       store(p + i, value, part);
+      (store(copies + i, value, part), ...);
     });
   }
 };
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
+#endif
+
+// ---- causeway/kernels/impl/optimizer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+#define CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+
+// Bodies of kernels/optimizer.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
 
 struct sgd_kernel {
   static constexpr bool exact = true;
@@ -28712,6 +28751,8 @@ struct bf16_kernels {
                             bf16* o, float* logsumexp);
   void (*attention_backward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
                              const bf16* o, const bf16* d_o, const float* logsumexp, bf16* dq, bf16* dk, bf16* dv);
+  /// On the calling thread: adamw_update, and `copy` becomes the new values.
+  void (*adamw_update)(float* p, bf16* copy, const float* g, float* m, float* v, size count, const adamw_coefficients&);
   double (*cross_entropy)(packed_gemm&, thread_pool&, scratch&, const bf16* x, const bf16* w, const std::int32_t* targets,
                           size rows, size C, size V, float grad_scale, bf16* dx, float* dw);
 };
@@ -29320,6 +29361,11 @@ CAUSEWAY_DECL void use_bf16() {
                               auto... a) { kernels::attention_forward(p, m, s, a...); },
       .attention_backward = [](pool p, scratch& m, const attention_shape& s,
                                auto... a) { kernels::attention_backward(p, m, s, a...); },
+      .adamw_update =
+          [](float* p, bf16* copy, const float* g, float* m, float* v, bf16_kernels::size count,
+             const adamw_coefficients& c) {
+            detail::dispatch<detail::adamw_kernel>(detect_simd_level(), p, g, m, v, count, detail::factors_of(c), copy);
+          },
       .cross_entropy = [](packed_gemm& g, pool p, scratch& m, auto... a) { return kernels::cross_entropy(p, m, g, a...); },
   };
   detail::bf16_table.store(&all, std::memory_order_release);
@@ -30735,11 +30781,17 @@ struct model_engine {
       : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
     store.allocate(backend.source());
     low = copies_of(store, options);
+    keep_copies();
   }
 
   aligned_buffer<bf16> copies_of(const parameter_store& all, const typename Family::options_type& options) const {
     if (options.precision.type() != dtype::bf16) return {};  // without data: that is how a pass knows
     return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
+  }
+
+  // A device's optimizers write no copies along.
+  void keep_copies() {
+    if constexpr (kernels::computes_on_host<Backend>) store.keep_copies(low.size() > 0 ? low.data() : nullptr);
   }
 
   /// What a run begins with, but for what `kept` names.
@@ -30775,6 +30827,7 @@ struct model_engine {
     family = std::move(declared);
     part = std::move(wanted);
     low = std::move(copies);
+    keep_copies();
     seen_version = 0;
   }
 
@@ -30782,7 +30835,7 @@ struct model_engine {
   void refresh() {
     if (seen_version == store.version()) return;
     backend.ops().fetch(store.values().data(), store.values().size_bytes());
-    if (low.size() > 0) refresh_low();
+    if (low.size() > 0 && !store.has_copies()) refresh_low();
     seen_version = store.version();
   }
   void refresh_low() {
@@ -39640,9 +39693,17 @@ class adamw {
     kernels::adamw_coefficients plain = decayed;
     plain.weight_decay = 0.0F;
     detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool decay) {
-      kernels::adamw_update(view.values.data() + begin, view.gradients.data() + begin, first_.data() + begin,
-                            second_.data() + begin, count, decay ? decayed : plain);
+      float* const values = view.values.data() + begin;
+      const float* const gradients = view.gradients.data() + begin;
+      float *const first = first_.data() + begin, *const second = second_.data() + begin;
+      if (view.copies != nullptr) {
+        kernels::bf16_in_use().adamw_update(values, view.copies->values + begin, gradients, first, second, count,
+                                            decay ? decayed : plain);
+      } else {
+        kernels::adamw_update(values, gradients, first, second, count, decay ? decayed : plain);
+      }
     });
+    if (view.copies != nullptr) view.copies->made = true;
   }
 
   template <class Archive>
@@ -42697,6 +42758,7 @@ class snoo {
   void step(thread_pool& pool, parameter_view view, step_options step) {
     CAUSEWAY_EXPECT(slow_.size() == static_cast<std::int64_t>(view.values.size()));
     if (steps_ == 0) std::copy(view.values.begin(), view.values.end(), slow_.data());
+    view.copies = nullptr;  // an outer step may follow
     inner_.step(pool, view, step);
     if (++steps_ % options_.local_steps == 0) step_outer(pool, view.values);
   }

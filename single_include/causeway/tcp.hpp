@@ -13335,11 +13335,18 @@ struct parameter_segment {
   [[nodiscard]] std::int64_t size() const noexcept { return rows * columns; }
 };
 
+/// The values in bf16, in their layout. Who writes all values may write these along, rounded, and say so in `made`.
+struct low_precision_copies {
+  bf16* values = nullptr;
+  bool made = false;
+};
+
 /// What an optimizer works on: values and gradients of equal length, and how they are cut.
 struct parameter_view {
   std::span<float> values;
   std::span<float> gradients;
   std::span<const parameter_segment> segments;
+  low_precision_copies* copies = nullptr;  ///< none: nobody wants them written along
 };
 
 /// The values of a flat buffer of `length` that belong to no tensor.
@@ -13408,6 +13415,14 @@ class parameter_store {
   [[nodiscard]] std::span<const parameter_segment> segments() const noexcept { return segments_; }
   [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
 
+  /// Where a model keeps the values in bf16, as long as the flat buffers; nullptr: nowhere.
+  void keep_copies(bf16* at) noexcept { copies_ = {at, false}; }
+  /// The view of who touches the store right after a step, and changes no value between.
+  [[nodiscard]] parameter_view view_with_copies() noexcept {
+    copies_.made = false;
+    return {values(), gradients(), segments_, copies_.values != nullptr ? &copies_ : nullptr};
+  }
+
   [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
   [[nodiscard]] float* gradient(std::size_t segment) noexcept {
     return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
@@ -13419,8 +13434,13 @@ class parameter_store {
   [[nodiscard]] std::int64_t length() const noexcept { return length_; }
 
   /// Call after changing values from outside the model, so that low-precision copies are made anew.
-  void touch() noexcept { ++version_; }
+  void touch() noexcept {
+    ++version_;
+    if (std::exchange(copies_.made, false)) copied_version_ = version_;
+  }
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  /// Whether the copies are of the values of now.
+  [[nodiscard]] bool has_copies() const noexcept { return copied_version_ == version_; }
 
   /// A hash of names and shapes: equal on peers that can share a run.
   [[nodiscard]] std::uint64_t layout_hash() const noexcept {
@@ -13438,6 +13458,8 @@ class parameter_store {
   std::int64_t length_ = 0;
   std::int64_t count_ = 0;
   std::uint64_t version_ = 1;
+  low_precision_copies copies_;
+  std::uint64_t copied_version_ = 0;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI

@@ -8737,6 +8737,34 @@ class onednn_gemm {
 
 #endif  // CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
 
+// ---- causeway/kernels/attention_shape.hpp ----
+#ifndef CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
+
+// How the operands of attention lie in memory, on the host and on a device alike.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// Sizes of one attention call. Token (b, t) is row b*T + t; head h starts h*head_size elements into the row; strides are
+/// elements between rows, so q, k and v may be parts of one packed [batch*T, 3C] matrix. Query head h reads key and value
+/// head h / (heads / kv_heads). `scale` (above 0) multiplies the scores, usually head_size^-1/2.
+struct attention_shape {
+  std::int64_t batch = 0;
+  std::int64_t T = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_size = 0;
+  std::int64_t q_stride = 0;
+  std::int64_t k_stride = 0;
+  std::int64_t v_stride = 0;
+  std::int64_t o_stride = 0;
+  float scale = 1.0F;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
+
 // ---- causeway/kernels/optimizer.hpp ----
 #ifndef CAUSEWAY_KERNELS_OPTIMIZER_HPP
 #define CAUSEWAY_KERNELS_OPTIMIZER_HPP
@@ -8826,21 +8854,21 @@ CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, fl
 
 #endif  // CAUSEWAY_KERNELS_OPTIMIZER_HPP
 
-// ---- causeway/kernels/impl/optimizer.ipp ----
+// ---- causeway/kernels/adamw_kernel.hpp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
-#define CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+#ifndef CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
+#define CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
 
-// Bodies of kernels/optimizer.hpp.
+// AdamW over one piece, for those who write other things along with it.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
-namespace detail {
-
+/// `copies`: the new values once more, in other types.
 struct adamw_kernel {
   static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* v, std::int64_t count,
-                                         adamw_factors c) {
+  template <class... To>
+  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* v, std::int64_t count, adamw_factors c,
+                                         To*... copies) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 value, gradient, first, second;
@@ -8856,9 +8884,26 @@ struct adamw_kernel {
       square_root(second);
       value = value * c.decay - c.step * (first / (second * c.root_scale + c.epsilon));
       store(p + i, value, part);
+      (store(copies + i, value, part), ...);
     });
   }
 };
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_ADAMW_KERNEL_HPP
+#endif
+
+// ---- causeway/kernels/impl/optimizer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+#define CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+
+// Bodies of kernels/optimizer.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
 
 struct sgd_kernel {
   static constexpr bool exact = true;
@@ -8975,6 +9020,2377 @@ CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, fl
 #endif  // CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
 #endif
 
+// ---- causeway/kernels/rotary.hpp ----
+#ifndef CAUSEWAY_KERNELS_ROTARY_HPP
+#define CAUSEWAY_KERNELS_ROTARY_HPP
+
+// Rotary position embedding (Su et al. 2021), in the layout of Llama's published weights: element i of a head is paired
+// with element i + head_size/2.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// How Llama 3.1 stretches wavelengths for contexts longer than those that a model was trained with first: frequencies
+/// that turn less than `low` times in the original context are divided by `factor`, those that turn more than `high` times
+/// stay, and between them it is blended.
+struct rotary_scaling {
+  float factor = 1.0F;  ///< 1: nothing is stretched
+  float low = 1.0F;
+  float high = 4.0F;
+  std::int64_t original_context = 8192;
+
+  [[nodiscard]] double stretched(double frequency) const noexcept {
+    if (factor == 1.0F) return frequency;
+    constexpr double full_turn = 6.283185307179586;
+    const double turns = static_cast<double>(original_context) * frequency / full_turn;
+    if (turns > static_cast<double>(high)) return frequency;
+    const double slow = frequency / static_cast<double>(factor);
+    if (turns < static_cast<double>(low)) return slow;
+    const double kept = (turns - static_cast<double>(low)) / static_cast<double>(high - low);
+    return (1.0 - kept) * slow + kept * frequency;
+  }
+
+  friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
+};
+
+/// theta^(-2i/head_size): the angle between two positions of a head's pair `i`, before it is stretched.
+inline double rotary_frequency(double theta, std::int64_t i, std::int64_t head_size) {
+  return std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
+}
+
+/// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
+/// stretched. Angles are computed in f64.
+class rotary_table {
+ public:
+  rotary_table() = default;
+  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0, rotary_scaling scaling = {})
+      : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
+        sine_{cosine_.size()},
+        positions_{positions},
+        head_size_{head_size},
+        theta_{theta},
+        scaling_{scaling} {
+    CAUSEWAY_EXPECT(head_size % 2 == 0);
+    const std::int64_t half = head_size / 2;
+    for (std::int64_t t = 0; t < positions; ++t) {
+      for (std::int64_t i = 0; i < half; ++i) {
+        const double angle = static_cast<double>(t) * scaling.stretched(rotary_frequency(theta, i, head_size));
+        cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
+        sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
+      }
+    }
+  }
+
+  [[nodiscard]] const float* cosine() const noexcept { return cosine_.data(); }
+  [[nodiscard]] const float* sine() const noexcept { return sine_.data(); }
+  [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
+  [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
+  [[nodiscard]] double theta() const noexcept { return theta_; }
+  [[nodiscard]] const rotary_scaling& scaling() const noexcept { return scaling_; }
+
+ private:
+  aligned_buffer<float> cosine_;
+  aligned_buffer<float> sine_;
+  std::int64_t positions_ = 0;
+  std::int64_t head_size_ = 0;
+  double theta_ = 0.0;
+  rotary_scaling scaling_;
+};
+
+namespace detail {
+
+struct rotary_kernel {
+  static constexpr bool exact = false;
+
+  /// Rows [begin, end) of [batch·T]; `sign` is -1 for the inverse.
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* cosine, const float* sine, T* x, std::int64_t begin, std::int64_t end,
+                                         std::int64_t positions, std::int64_t stride, std::int64_t heads,
+                                         std::int64_t head_size, float sign) {
+    const std::int64_t half = head_size / 2;
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* c = cosine + row % positions * half;
+      const float* s = sine + row % positions * half;
+      for (T* head = x + row * stride; head < x + row * stride + heads * head_size; head += head_size) {
+        for_lanes(half, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+          f32x16 first, second, cos, sin;
+          load(first, head + i, part);
+          load(second, head + half + i, part);
+          load(cos, c + i, part);
+          load(sin, s + i, part);
+          sin *= sign;
+          store(head + i, first * cos - second * sin, part);
+          store(head + half + i, second * cos + first * sin, part);
+        });
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Rotates `heads` contiguous heads of every row in place; `inverse` rotates back, which is also the gradient. `qkv` points
+/// at the first head of row 0; row b·T+t is `row_stride` elements further for each row and has position t. Moves 8 bytes
+/// an element (f32), 4 (bf16).
+template <Activation Act>
+void rotary_apply(thread_pool& pool, const rotary_table& table, Act* qkv, std::int64_t batch, std::int64_t T,
+                  std::int64_t row_stride, std::int64_t heads, std::int64_t head_size, bool inverse,
+                  simd_level level = detect_simd_level()) {
+  CAUSEWAY_EXPECT(T <= table.positions() && head_size == table.head_size());
+  detail::for_rows(pool, batch * T, heads * head_size, [&](index_range part) {
+    detail::dispatch<detail::rotary_kernel>(level, table.cosine(), table.sine(), qkv, part.begin, part.end, T, row_stride,
+                                            heads, head_size, inverse ? -1.0F : 1.0F);
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, std::int64_t, float),
+                     rotary_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, bf16*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, std::int64_t, float),
+                     rotary_kernel)
+
+#endif  // CAUSEWAY_KERNELS_ROTARY_HPP
+
+// ---- causeway/kernels/bf16_kernels.hpp ----
+#ifndef CAUSEWAY_KERNELS_BF16_KERNELS_HPP
+#define CAUSEWAY_KERNELS_BF16_KERNELS_HPP
+
+// A processor's operations on bf16 activations, behind pointers that are set when a program first asks for bf16. So a
+// program that includes the headers and never does so doesn't compile them, a quarter of its time.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// The functions of this folder that have these names, with `Act` bf16; see there.
+struct bf16_kernels {
+  using size = std::int64_t;
+
+  void (*multiply)(packed_gemm&, thread_pool&, scratch&, const gemm_args<bf16, bf16>&);
+  void (*multiply_to_f32)(packed_gemm&, thread_pool&, scratch&, const gemm_args<bf16, float>&);
+  void (*add)(thread_pool&, bf16* y, const bf16* a, const bf16* b, size count);
+  void (*layer_norm_forward)(thread_pool&, const float* x, const float* gain, const float* bias, bf16* y, float* mean,
+                             float* rstd, size rows, size columns, float epsilon);
+  void (*layer_norm_backward)(thread_pool&, scratch&, const float* x, const float* gain, const float* mean,
+                              const float* rstd, const bf16* dy, float* dx, bool accumulate, float* dgain, float* dbias,
+                              size rows, size columns);
+  void (*rms_norm_forward)(thread_pool&, const float* x, const float* gain, bf16* y, float* rstd, size rows, size columns,
+                           float epsilon);
+  void (*rms_norm_backward)(thread_pool&, scratch&, const float* x, const float* gain, const float* rstd, const bf16* dy,
+                            float* dx, bool accumulate, float* dgain, size rows, size columns);
+  void (*gelu_forward)(thread_pool&, const bf16* x, bf16* y, size count);
+  void (*gelu_backward)(thread_pool&, const bf16* x, const bf16* dy, bf16* dx, size count);
+  void (*swiglu_forward)(thread_pool&, const bf16* gate_up, bf16* y, size rows, size hidden);
+  void (*swiglu_backward)(thread_pool&, const bf16* gate_up, const bf16* dy, bf16* dgate_up, size rows, size hidden);
+  void (*bias_gradient)(thread_pool&, scratch&, const bf16* dy, float* dbias, size rows, size columns);
+  void (*dropout_apply)(thread_pool&, bf16* x, size count, float rate, std::uint64_t seed, std::uint64_t stream);
+  void (*rotary_apply)(thread_pool&, const rotary_table&, bf16* qkv, size batch, size T, size row_stride, size heads,
+                       size head_size, bool inverse);
+  void (*attention_forward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
+                            bf16* o, float* logsumexp);
+  void (*attention_backward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
+                             const bf16* o, const bf16* d_o, const float* logsumexp, bf16* dq, bf16* dk, bf16* dv);
+  /// On the calling thread: adamw_update, and `copy` becomes the new values.
+  void (*adamw_update)(float* p, bf16* copy, const float* g, float* m, float* v, size count, const adamw_coefficients&);
+  double (*cross_entropy)(packed_gemm&, thread_pool&, scratch&, const bf16* x, const bf16* w, const std::int32_t* targets,
+                          size rows, size C, size V, float grad_scale, bf16* dx, float* dw);
+};
+
+namespace detail {
+inline std::atomic<const bf16_kernels*> bf16_table{nullptr};
+}  // namespace detail
+
+/// From now on backends of this process compute in bf16. Asking a model for nn::precision::bf16 calls it; a model of one's
+/// own with bf16 activations calls it before its first pass. Thread-safe, and nothing the second time.
+CAUSEWAY_DECL void use_bf16();
+
+/// What use_bf16 has set. Before that it ends the process with a message that names the remedy.
+CAUSEWAY_DECL const bf16_kernels& bf16_in_use();
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_BF16_KERNELS_HPP
+
+// ---- causeway/kernels/attention.hpp ----
+#ifndef CAUSEWAY_KERNELS_ATTENTION_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_HPP
+
+// Causal attention with grouped queries. Scores and probabilities exist only in strips and blocks: memory is linear in T.
+// The forward pass keeps the logarithm of each row's softmax denominator, from which the backward pass makes the
+// probabilities again. Sums are in f32 for both storage types.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// o = softmax(scale q kT, causal) v. Writes logsumexp [batch, heads, T] for the backward pass. Working memory is about
+/// 2 T head_size values a thread. The result does not depend on the number of threads.
+template <class Act>
+  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
+void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
+                       const Act* v, Act* o, float* logsumexp, simd_level level = vector_level<Act>());
+
+/// Gradients of attention_forward. `d_o` has o's layout; dq, dk, dv have q's, k's, v's and are overwritten. Working memory
+/// is about 5 T head_size values a thread. The result is a function of the arguments and the number of threads.
+template <class Act>
+  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
+void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
+                        const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
+                        simd_level level = vector_level<Act>());
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_HPP
+
+// ---- causeway/kernels/attention_tiles.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
+
+// The small dense steps that attention is made of, for the portable and the AVX2 level. All operands are matrices of
+// 32-bit units padded with zeros: a unit is one f32 here, two neighbouring bf16 in attention_tiles_avx512.hpp, and `pair`
+// says how many values of the summed dimension it holds. Every step works on panels of 8 rows.
+//   A operand, by rows:    [m][lda] units, the summed dimension contiguous
+//   A operand, by columns: [k/pair][lda] units, the rows contiguous
+//   B operand:             [n/32][k/pair][32] units
+// Padding lets the products do without any edge case; a caller never looks at a padded result.
+
+#if CAUSEWAY_X86_SIMD
+#include <immintrin.h>
+#endif
+
+// Loops over register arrays must be unrolled completely, or the arrays live in memory.
+#if defined(__clang__)
+#define CAUSEWAY_UNROLL _Pragma("clang loop unroll(full)")
+#define CAUSEWAY_TARGET_AVX2_LOOPS CAUSEWAY_TARGET_AVX2
+#else
+#define CAUSEWAY_UNROLL _Pragma("GCC unroll 16")
+#define CAUSEWAY_TARGET_AVX2_LOOPS __attribute__((optimize("O3"))) CAUSEWAY_TARGET_AVX2
+#endif
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+inline constexpr std::int64_t panel_rows = 8;     ///< rows of one product step
+inline constexpr std::int64_t tile_columns = 32;  ///< columns of one product step, or half of them
+inline constexpr float log2_of_e = 1.44269504088896341F;
+
+constexpr std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) noexcept {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+/// One head's rows of an activation: `rows` tokens of `columns` values, `stride` apart.
+template <class Act>
+struct head_view {
+  Act* data = nullptr;
+  std::int64_t stride = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+
+  [[nodiscard]] Act* row(std::int64_t i) const noexcept { return data + i * stride; }
+  [[nodiscard]] head_view from(std::int64_t first, std::int64_t count) const noexcept {
+    return {row(first), stride, std::min(count, rows - first), columns};
+  }
+};
+
+/// What the softmax of a panel leaves behind.
+struct softmax_rows {
+  float inverse_sum[panel_rows];
+  float logsumexp[panel_rows];
+};
+
+/// What the backward pass knows of a panel's rows: logsumexp in units of log 2 (infinite for padding rows, whose
+/// probabilities so become zero) and sum(d_o * o).
+struct gradient_rows {
+  float logsumexp2[panel_rows];
+  float correction[panel_rows];
+};
+
+/// 2^t for t below 128; 0 below -126. Relative error 1e-7.
+CAUSEWAY_ALWAYS_INLINE float power_of_two(float t) noexcept {
+  const float clamped = t > -126.0F ? (t < 127.0F ? t : 127.0F) : -126.0F;
+  const float rounded = (clamped + 12582912.0F) - 12582912.0F;
+  const float r = clamped - rounded;
+  float p = 0.001327647129F;
+  p = p * r + 0.009675540961F;
+  p = p * r + 0.055507130921F;
+  p = p * r + 0.240221202374F;
+  p = p * r + 0.693146944046F;
+  p = p * r + 1.00000012F;
+  const float scale = std::bit_cast<float>((static_cast<std::int32_t>(rounded) + 127) << 23);
+  return t < -126.0F ? 0.0F : p * scale;
+}
+
+// ---- loops for any level --------------------------------------------------------------------------------------------
+
+template <class Act>
+CAUSEWAY_ALWAYS_INLINE void pack_rows_loop(const head_view<const Act>& x, float* out, std::int64_t ld, std::int64_t rows) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const std::int64_t n = i < x.rows ? x.columns : 0;
+    const Act* row = x.row(i);
+    for (std::int64_t j = 0; j < n; ++j) out[i * ld + j] = static_cast<float>(row[j]);
+    for (std::int64_t j = n; j < ld; ++j) out[i * ld + j] = 0.0F;
+  }
+}
+
+/// B operand whose columns are the tokens: sums run over the head.
+template <class Act>
+CAUSEWAY_ALWAYS_INLINE void pack_transposed_loop(const head_view<const Act>& x, float* out, std::int64_t depth,
+                                                 std::int64_t tokens) {
+  for (std::int64_t block = 0; block < tokens; block += tile_columns) {
+    for (std::int64_t j = 0; j < tile_columns; ++j) {
+      const bool real = block + j < x.rows;
+      const Act* row = x.row(real ? block + j : 0);
+      float* column = out + block * depth + j;
+      for (std::int64_t p = 0; p < depth; ++p) {
+        column[p * tile_columns] = real && p < x.columns ? static_cast<float>(row[p]) : 0.0F;
+      }
+    }
+  }
+}
+
+/// B operand whose columns are the head: sums run over the tokens.
+template <class Act>
+CAUSEWAY_ALWAYS_INLINE void pack_tokens_loop(const head_view<const Act>& x, float* out, std::int64_t columns,
+                                             std::int64_t tokens) {
+  for (std::int64_t block = 0; block < columns; block += tile_columns) {
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      const std::int64_t n = i < x.rows ? std::min(tile_columns, x.columns - block) : 0;
+      const Act* row = x.row(n > 0 ? i : 0) + block;
+      float* line = out + block * tokens + i * tile_columns;
+      for (std::int64_t j = 0; j < n; ++j) line[j] = static_cast<float>(row[j]);
+      for (std::int64_t j = std::max<std::int64_t>(n, 0); j < tile_columns; ++j) line[j] = 0.0F;
+    }
+  }
+}
+
+CAUSEWAY_ALWAYS_INLINE void softmax_loop(float* s, std::int64_t ld, std::int64_t first, float scale, float* p,
+                                         std::int64_t ldp, softmax_rows& rows) {
+  const float scale2 = scale * log2_of_e;
+  const std::int64_t columns = rounded_up(first + panel_rows, 16);
+  for (std::int64_t i = 0; i < panel_rows; ++i) {
+    float* line = s + i * ld;
+    std::fill(line + first + i + 1, line + columns, -std::numeric_limits<float>::infinity());
+    const float top = *std::max_element(line, line + columns);
+    const float shift = -top * scale2;
+    float sum = 0.0F;
+    for (std::int64_t j = 0; j < columns; ++j) sum += p[i * ldp + j] = power_of_two(line[j] * scale2 + shift);
+    rows.inverse_sum[i] = 1.0F / sum;
+    rows.logsumexp[i] = top * scale + std::log(sum);
+  }
+}
+
+CAUSEWAY_ALWAYS_INLINE void gradients_loop(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
+                                           std::int64_t columns, float scale, const gradient_rows& rows, float* p,
+                                           float* ds, std::int64_t ldp) {
+  const float scale2 = scale * log2_of_e;
+  for (std::int64_t i = 0; i < panel_rows; ++i) {
+    const std::int64_t valid = std::min(first + i + 1, columns);
+    const float shift = -rows.logsumexp2[i];
+    const float correction = rows.correction[i];
+    for (std::int64_t j = 0; j < valid; ++j) {
+      const float probability = power_of_two(s[i * ld + j] * scale2 + shift);
+      p[i * ldp + j] = probability;
+      ds[i * ldp + j] = scale * probability * (dp[i * ld + j] - correction);
+    }
+    for (std::int64_t j = valid; j < columns; ++j) p[i * ldp + j] = ds[i * ldp + j] = 0.0F;
+  }
+}
+
+template <class Act>
+CAUSEWAY_ALWAYS_INLINE void store_rows_loop(const float* tile, std::int64_t ld, const head_view<Act>& out,
+                                            const float* factors) {
+  for (std::int64_t i = 0; i < out.rows; ++i) {
+    const float factor = factors == nullptr ? 1.0F : factors[i];
+    Act* row = out.row(i);
+    for (std::int64_t j = 0; j < out.columns; ++j) row[j] = static_cast<Act>(tile[i * ld + j] * factor);
+  }
+}
+
+template <class Act>
+CAUSEWAY_ALWAYS_INLINE void row_dots_loop(const head_view<const Act>& a, const head_view<const Act>& b, float* dots) {
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    float sum = 0.0F;
+    for (std::int64_t j = 0; j < a.columns; ++j) sum += static_cast<float>(a.row(i)[j]) * static_cast<float>(b.row(i)[j]);
+    dots[i] = sum;
+  }
+}
+
+/// c[8][width] (+)= sum over p of A(i, p) B(p, j), A(i, p) = a[i*row_step + p*sum_step].
+CAUSEWAY_ALWAYS_INLINE void product_loop(std::int64_t depth, const float* a, std::int64_t row_step, std::int64_t sum_step,
+                                         const float* b, float* c, std::int64_t ldc, std::int64_t width, bool accumulate) {
+  for (std::int64_t i = 0; i < panel_rows; ++i) {
+    float sums[tile_columns] = {};
+    for (std::int64_t p = 0; p < depth; ++p) {
+      const float x = a[i * row_step + p * sum_step];
+      for (std::int64_t j = 0; j < tile_columns; ++j) sums[j] += x * b[p * tile_columns + j];
+    }
+    for (std::int64_t j = 0; j < std::min(width, tile_columns); ++j)
+      c[i * ldc + j] = (accumulate ? c[i * ldc + j] : 0.0F) + sums[j];
+  }
+}
+
+/// The steps without any instruction set.
+template <class Act>
+struct portable_tiles {
+  using unit = float;
+  static constexpr std::int64_t pair = 1;
+
+  static void pack_rows(head_view<const Act> x, unit* out, std::int64_t ld, std::int64_t rows) {
+    pack_rows_loop(x, out, ld, rows);
+  }
+  static void pack_transposed(head_view<const Act> x, unit* out, std::int64_t depth, std::int64_t tokens) {
+    pack_transposed_loop(x, out, depth, tokens);
+  }
+  static void pack_tokens(head_view<const Act> x, unit* out, std::int64_t columns, std::int64_t tokens) {
+    pack_tokens_loop(x, out, columns, tokens);
+  }
+  static void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
+                              std::int64_t ldc, std::int64_t width, bool accumulate) {
+    product_loop(depth, a, lda, 1, b, c, ldc, width, accumulate);
+  }
+  static void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
+                                 std::int64_t ldc, std::int64_t width, bool accumulate) {
+    product_loop(depth, a, 1, lda, b, c, ldc, width, accumulate);
+  }
+  static void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p, std::int64_t ldp,
+                      softmax_rows& rows) {
+    softmax_loop(s, ld, first, scale, p, ldp, rows);
+  }
+  static void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first, std::int64_t columns,
+                        float scale, const gradient_rows& rows, unit* p, unit* ds, std::int64_t ldp, unit*, std::int64_t) {
+    gradients_loop(s, dp, ld, first, columns, scale, rows, p, ds, ldp);
+  }
+  static void store_rows(const float* tile, std::int64_t ld, head_view<Act> out, const float* factors) {
+    store_rows_loop(tile, ld, out, factors);
+  }
+  static void row_dots(head_view<const Act> a, head_view<const Act> b, float* dots) { row_dots_loop(a, b, dots); }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
+#endif
+
+// ---- causeway/kernels/attention_forward.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
+
+// Forward attention for one set of steps (`Tiles`, see attention_tiles.hpp). Keys and values of a head are packed once;
+// then 8 queries at a time make all their scores, their exact softmax (two passes over a strip of 8 x T) and their output,
+// which stays in registers over the whole sum. Every panel is computed alone, so the result does not depend on the threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// Rows of head `head` of sequence `b`.
+template <class Act>
+head_view<Act> head_of(const attention_shape& shape, Act* data, std::int64_t stride, std::int64_t b, std::int64_t head) {
+  return {data + b * shape.T * stride + head * shape.head_size, stride, shape.T, shape.head_size};
+}
+
+/// How many threads share one (sequence, key head): one where the heads fill the threads evenly, all of them otherwise.
+constexpr std::int64_t parts_per_head(const attention_shape& shape, std::int64_t threads) noexcept {
+  const std::int64_t heads = shape.batch * shape.kv_heads;
+  return heads % threads == 0 || heads >= 4 * threads ? 1 : threads;
+}
+
+/// Padded sizes, in values unless they say units.
+template <class Tiles>
+struct attention_sizes {
+  std::int64_t depth;        ///< units of a head's row that hold something
+  std::int64_t depth_units;  ///< the same, padded: units between rows
+  std::int64_t width;        ///< a head's columns, padded to whole vectors
+  std::int64_t columns;      ///< the same, padded to whole tiles: values between rows
+  std::int64_t tokens;
+  std::int64_t token_units;
+
+  explicit attention_sizes(const attention_shape& shape)
+      : depth{(shape.head_size + Tiles::pair - 1) / Tiles::pair},
+        depth_units{rounded_up(depth, 16)},
+        width{rounded_up(shape.head_size, 16)},
+        columns{rounded_up(shape.head_size, tile_columns)},
+        tokens{rounded_up(shape.T, tile_columns)},
+        token_units{tokens / Tiles::pair} {}
+
+  [[nodiscard]] std::int64_t by_head() const noexcept { return tokens * depth_units; }    ///< units of pack_transposed
+  [[nodiscard]] std::int64_t by_token() const noexcept { return columns * token_units; }  ///< units of pack_tokens
+};
+
+/// C[8][columns] (+)= A B, tile by tile; `block` is the units between B's blocks of 32 columns.
+template <class Tiles>
+void multiply_by_rows(std::int64_t depth, const typename Tiles::unit* a, std::int64_t lda, const typename Tiles::unit* b,
+                      std::int64_t block, float* c, std::int64_t ldc, std::int64_t columns, bool accumulate) {
+  for (std::int64_t j = 0; j < columns; j += tile_columns) {
+    Tiles::product_by_rows(depth, a, lda, b + j / tile_columns * block, c + j, ldc, columns - j, accumulate);
+  }
+}
+
+/// The same with A by columns.
+template <class Tiles>
+void multiply_by_columns(std::int64_t depth, const typename Tiles::unit* a, std::int64_t lda, const typename Tiles::unit* b,
+                         std::int64_t block, float* c, std::int64_t ldc, std::int64_t columns, bool accumulate) {
+  for (std::int64_t j = 0; j < columns; j += tile_columns) {
+    Tiles::product_by_columns(depth, a, lda, b + j / tile_columns * block, c + j, ldc, columns - j, accumulate);
+  }
+}
+
+/// One thread's memory and its share of the forward pass.
+template <class Tiles, class Act>
+class forward_pass {
+ public:
+  using unit = typename Tiles::unit;
+
+  forward_pass(const attention_shape& shape, scratch::frame& frame)
+      : shape_{shape},
+        sizes_{shape},
+        keys_{take(frame, sizes_.by_head())},
+        values_{take(frame, sizes_.by_token())},
+        queries_{take(frame, panel_rows * sizes_.depth_units)},
+        probabilities_{take(frame, panel_rows * strip())},
+        scores_{frame.template take<float>(static_cast<std::size_t>(panel_rows * strip()))},
+        output_{frame.template take<float>(static_cast<std::size_t>(panel_rows * sizes_.columns))} {}
+
+  /// All query heads of key head `head`, panels part, part + parts, ...
+  void run(const Act* q, const Act* k, const Act* v, Act* o, float* logsumexp, std::int64_t b, std::int64_t head,
+           std::int64_t part, std::int64_t parts) {
+    Tiles::pack_transposed(head_of(shape_, k, shape_.k_stride, b, head), keys_, sizes_.depth_units, sizes_.tokens);
+    Tiles::pack_tokens(head_of(shape_, v, shape_.v_stride, b, head), values_, sizes_.columns, sizes_.tokens);
+    const std::int64_t group = shape_.heads / shape_.kv_heads;
+    for (std::int64_t h = head * group; h < (head + 1) * group; ++h) {
+      const auto queries = head_of(shape_, q, shape_.q_stride, b, h);
+      const auto outputs = head_of(shape_, o, shape_.o_stride, b, h);
+      float* sums = logsumexp + (b * shape_.heads + h) * shape_.T;
+      for (std::int64_t t = part * panel_rows; t < shape_.T; t += parts * panel_rows) panel(queries, outputs, sums, t);
+    }
+  }
+
+ private:
+  static unit* take(scratch::frame& frame, std::int64_t units) {
+    return frame.template take<unit>(static_cast<std::size_t>(units));
+  }
+  /// Values between the rows of a strip of scores; not a power of two, so that 8 rows do not share cache sets.
+  [[nodiscard]] std::int64_t strip() const noexcept { return sizes_.tokens + 16; }
+
+  void panel(const head_view<const Act>& queries, const head_view<Act>& outputs, float* logsumexp, std::int64_t t) {
+    Tiles::pack_rows(queries.from(t, panel_rows), queries_, sizes_.depth_units, panel_rows);
+    multiply_by_rows<Tiles>(sizes_.depth, queries_, sizes_.depth_units, keys_, tile_columns * sizes_.depth_units, scores_,
+                            strip(), rounded_up(t + panel_rows, 16), false);
+    softmax_rows rows;
+    Tiles::softmax(scores_, strip(), t, shape_.scale, probabilities_, strip(), rows);
+    multiply_by_rows<Tiles>((t + panel_rows) / Tiles::pair, probabilities_, strip(), values_,
+                            tile_columns * sizes_.token_units, output_, sizes_.columns, sizes_.width, false);
+    const auto out = outputs.from(t, panel_rows);
+    Tiles::store_rows(output_, sizes_.columns, out, rows.inverse_sum);
+    std::copy_n(rows.logsumexp, out.rows, logsumexp + t);
+  }
+
+  const attention_shape& shape_;
+  attention_sizes<Tiles> sizes_;
+  unit* keys_;
+  unit* values_;
+  unit* queries_;
+  unit* probabilities_;
+  float* scores_;
+  float* output_;
+};
+
+template <class Tiles, class Act>
+void attention_forward_with(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
+                            const Act* v, Act* o, float* logsumexp) {
+  const std::int64_t threads = pool.size();
+  const std::int64_t parts = parts_per_head(shape, threads);
+  auto frame = memory.open();
+  using pass = forward_pass<Tiles, Act>;
+  static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
+  pass* passes = frame.take<pass>(pool.size());
+  for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, frame);
+  pool.run([&](unsigned thread) {
+    for (std::int64_t u = thread; u < shape.batch * shape.kv_heads * parts; u += threads) {
+      const std::int64_t unit = u / parts;
+      passes[thread].run(q, k, v, o, logsumexp, unit / shape.kv_heads, unit % shape.kv_heads, u % parts, parts);
+    }
+  });
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
+#endif
+
+// ---- causeway/kernels/attention_backward.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
+
+// Backward attention for one set of steps (`Tiles`, see attention_tiles.hpp). With P the probabilities made again from
+// logsumexp and D = sum(d_o * o) per row (Dao et al., FlashAttention, 2022, section 3.1):
+//   dP = d_o vT,  dS = scale P (dP - D),  dv = PT d_o,  dk = dST q,  dq = dS k
+// in blocks of 64 queries x 128 keys; blocks above the diagonal are skipped, and within the blocks on it whole panels.
+// One thread sums dk and dv of a key head. Where heads are fewer than threads, each thread sums its own queries' share into
+// a copy, and the copies are added in the order of the threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+inline constexpr std::int64_t query_block = 64;
+inline constexpr std::int64_t key_block = 128;
+/// Values between rows of a block; not a power of two, so that a column of the block spreads over the cache sets.
+inline constexpr std::int64_t block_stride = key_block + 16;
+
+/// What one backward call reads and writes.
+template <class Act>
+struct backward_operands {
+  const Act* q;
+  const Act* k;
+  const Act* v;
+  const Act* o;
+  const Act* d_o;
+  const float* logsumexp;
+  Act* dq;
+  Act* dk;
+  Act* dv;
+};
+
+/// One thread's memory and its share of the backward pass.
+template <class Tiles, class Act>
+class backward_pass {
+ public:
+  using unit = typename Tiles::unit;
+
+  backward_pass(const attention_shape& shape, const backward_operands<Act>& operands, scratch::frame& frame)
+      : shape_{shape},
+        x_{operands},
+        sizes_{shape},
+        keys_by_head_{take(frame, sizes_.by_head())},
+        values_by_head_{take(frame, sizes_.by_head())},
+        keys_by_token_{take(frame, sizes_.by_token())},
+        queries_{take(frame, query_block * sizes_.depth_units)},
+        gradients_{take(frame, query_block * sizes_.depth_units)},
+        queries_by_token_{take(frame, query_block / Tiles::pair * sizes_.columns)},
+        gradients_by_token_{take(frame, query_block / Tiles::pair * sizes_.columns)},
+        p_{take(frame, query_block / Tiles::pair * block_stride)},
+        ds_{take(frame, query_block / Tiles::pair * block_stride)},
+        ds_by_rows_{Tiles::pair == 1 ? ds_ : take(frame, query_block * block_stride)},
+        scores_{floats(frame, 2 * panel_rows * block_stride)},
+        dq_{floats(frame, query_block * sizes_.columns)} {}
+
+  /// Adds this part's queries of key head `head` to dk and dv ([tokens][columns] each, overwritten) and writes their dq.
+  void run(std::int64_t b, std::int64_t head, std::int64_t part, std::int64_t parts, float* dk, float* dv) {
+    const auto keys = head_of(shape_, x_.k, shape_.k_stride, b, head);
+    Tiles::pack_transposed(keys, keys_by_head_, sizes_.depth_units, sizes_.tokens);
+    Tiles::pack_tokens(keys, keys_by_token_, sizes_.columns, sizes_.tokens);
+    Tiles::pack_transposed(head_of(shape_, x_.v, shape_.v_stride, b, head), values_by_head_, sizes_.depth_units,
+                           sizes_.tokens);
+    std::fill_n(dk, sizes_.tokens * sizes_.columns, 0.0F);
+    std::fill_n(dv, sizes_.tokens * sizes_.columns, 0.0F);
+    const std::int64_t group = shape_.heads / shape_.kv_heads;
+    for (std::int64_t h = head * group; h < (head + 1) * group; ++h) {
+      for (std::int64_t i = 0; i * query_block < shape_.T; ++i) {
+        // Later blocks cost more, so they are dealt out back and forth.
+        const std::int64_t turn = i / parts % 2 == 0 ? i % parts : parts - 1 - i % parts;
+        if (turn == part) queries(b, h, i * query_block, dk, dv);
+      }
+    }
+  }
+
+ private:
+  static unit* take(scratch::frame& frame, std::int64_t units) {
+    return frame.template take<unit>(static_cast<std::size_t>(units));
+  }
+  static float* floats(scratch::frame& frame, std::int64_t count) {
+    return frame.template take<float>(static_cast<std::size_t>(count));
+  }
+
+  /// One block of queries against all keys they see.
+  void queries(std::int64_t b, std::int64_t h, std::int64_t first, float* dk, float* dv) {
+    const auto q = head_of(shape_, x_.q, shape_.q_stride, b, h).from(first, query_block);
+    const auto d_o = head_of(shape_, x_.d_o, shape_.o_stride, b, h).from(first, query_block);
+    rows_ = rounded_up(q.rows, panel_rows);
+    Tiles::pack_rows(q, queries_, sizes_.depth_units, rows_);
+    Tiles::pack_rows(d_o, gradients_, sizes_.depth_units, rows_);
+    Tiles::pack_tokens(q, queries_by_token_, sizes_.columns, query_block);
+    Tiles::pack_tokens(d_o, gradients_by_token_, sizes_.columns, query_block);
+    row_constants(b, h, first, head_of(shape_, x_.o, shape_.o_stride, b, h).from(first, query_block), d_o);
+    for (std::int64_t key = 0; key < first + rows_; key += key_block) {
+      probabilities(first, key);
+      key_gradients(first, key, dk, dv);
+      query_gradients(first, key);
+    }
+    Tiles::store_rows(dq_, sizes_.columns, head_of(shape_, x_.dq, shape_.q_stride, b, h).from(first, query_block), nullptr);
+  }
+
+  void row_constants(std::int64_t b, std::int64_t h, std::int64_t first, const head_view<const Act>& o,
+                     const head_view<const Act>& d_o) {
+    float dots[query_block] = {};
+    Tiles::row_dots(o, d_o, dots);
+    const float* sums = x_.logsumexp + (b * shape_.heads + h) * shape_.T + first;
+    for (std::int64_t i = 0; i < rows_; ++i) {
+      gradient_rows& panel = constants_[i / panel_rows];
+      panel.logsumexp2[i % panel_rows] = i < o.rows ? sums[i] * log2_of_e : std::numeric_limits<float>::infinity();
+      panel.correction[i % panel_rows] = dots[i];
+    }
+  }
+
+  /// p_ and ds_ for keys [key, key + 128), as far as the queries see them.
+  void probabilities(std::int64_t first, std::int64_t key) {
+    float* dp = scores_ + panel_rows * block_stride;
+    const std::int64_t block = tile_columns * sizes_.depth_units;
+    for (std::int64_t i = 0; i < rows_; i += panel_rows) {
+      const std::int64_t offset = first + i - key;
+      const std::int64_t columns = std::min(key_block, rounded_up(offset + panel_rows, 16));
+      multiply_by_rows<Tiles>(sizes_.depth, queries_ + i * sizes_.depth_units, sizes_.depth_units,
+                              keys_by_head_ + key * sizes_.depth_units, block, scores_, block_stride, columns, false);
+      multiply_by_rows<Tiles>(sizes_.depth, gradients_ + i * sizes_.depth_units, sizes_.depth_units,
+                              values_by_head_ + key * sizes_.depth_units, block, dp, block_stride, columns, false);
+      Tiles::gradients(scores_, dp, block_stride, offset, columns, shape_.scale, constants_[i / panel_rows],
+                       p_ + i / Tiles::pair * block_stride, ds_ + i / Tiles::pair * block_stride, block_stride,
+                       ds_by_rows_ + i * block_stride, block_stride);
+    }
+  }
+
+  /// dv += PT d_o and dk += dST q for the block's keys; a panel of keys starts at the first query that sees it.
+  void key_gradients(std::int64_t first, std::int64_t key, float* dk, float* dv) {
+    const std::int64_t last = std::min(key + key_block, first + rows_);
+    for (std::int64_t j = key; j < last; j += panel_rows) {
+      const std::int64_t start = std::max<std::int64_t>(0, j - first) / Tiles::pair;
+      const std::int64_t depth = rows_ / Tiles::pair - start;
+      const std::int64_t column = start * block_stride + j - key;
+      const std::int64_t block = query_block / Tiles::pair * tile_columns;
+      multiply_by_columns<Tiles>(depth, p_ + column, block_stride, gradients_by_token_ + start * tile_columns, block,
+                                 dv + j * sizes_.columns, sizes_.columns, sizes_.width, true);
+      multiply_by_columns<Tiles>(depth, ds_ + column, block_stride, queries_by_token_ + start * tile_columns, block,
+                                 dk + j * sizes_.columns, sizes_.columns, sizes_.width, true);
+    }
+  }
+
+  /// dq_ (+)= dS k over the block's keys.
+  void query_gradients(std::int64_t first, std::int64_t key) {
+    for (std::int64_t i = 0; i < rows_; i += panel_rows) {
+      const std::int64_t depth = std::min(key_block, first + i + panel_rows - key) / Tiles::pair;
+      multiply_by_rows<Tiles>(depth, ds_by_rows_ + i * block_stride, block_stride,
+                              keys_by_token_ + key / Tiles::pair * tile_columns, tile_columns * sizes_.token_units,
+                              dq_ + i * sizes_.columns, sizes_.columns, sizes_.width, key != 0);
+    }
+  }
+
+  const attention_shape& shape_;
+  const backward_operands<Act>& x_;
+  attention_sizes<Tiles> sizes_;
+  unit* keys_by_head_;
+  unit* values_by_head_;
+  unit* keys_by_token_;
+  unit* queries_;
+  unit* gradients_;
+  unit* queries_by_token_;
+  unit* gradients_by_token_;
+  unit* p_;
+  unit* ds_;
+  unit* ds_by_rows_;
+  float* scores_;
+  float* dq_;
+  std::int64_t rows_ = 0;  ///< queries of the current block, in whole panels
+  gradient_rows constants_[query_block / panel_rows] = {};
+};
+
+/// Adds the parts' sums into the first one's, over rows [part's share) of the tokens, and stores them.
+template <class Tiles, class Act>
+void store_sums(float* sums, std::int64_t part_size, std::int64_t parts, std::int64_t columns, const head_view<Act>& out,
+                index_range tokens) {
+  for (std::int64_t part = 1; part < parts; ++part) {
+    const float* other = sums + part * part_size;
+    for (std::int64_t i = tokens.begin * columns; i < tokens.end * columns; ++i) sums[i] += other[i];
+  }
+  if (tokens.size() > 0) {
+    Tiles::store_rows(sums + tokens.begin * columns, columns, out.from(tokens.begin, tokens.size()), nullptr);
+  }
+}
+
+template <class Tiles, class Act>
+void attention_backward_with(thread_pool& pool, scratch& memory, const attention_shape& shape,
+                             const backward_operands<Act>& operands) {
+  const std::int64_t threads = pool.size();
+  const std::int64_t parts = parts_per_head(shape, threads);
+  const attention_sizes<Tiles> sizes{shape};
+  const std::int64_t size = sizes.tokens * sizes.columns;
+  auto frame = memory.open();
+  using pass = backward_pass<Tiles, Act>;
+  static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
+  pass* passes = frame.take<pass>(pool.size());
+  for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, operands, frame);
+  float* dk = frame.take<float>(static_cast<std::size_t>(threads * size));
+  float* dv = frame.take<float>(static_cast<std::size_t>(threads * size));
+  const auto store = [&](std::int64_t head, std::int64_t first_copy, index_range tokens) {
+    const std::int64_t b = head / shape.kv_heads;
+    const std::int64_t h = head % shape.kv_heads;
+    store_sums<Tiles>(dk + first_copy * size, size, parts, sizes.columns, head_of(shape, operands.dk, shape.k_stride, b, h),
+                      tokens);
+    store_sums<Tiles>(dv + first_copy * size, size, parts, sizes.columns, head_of(shape, operands.dv, shape.v_stride, b, h),
+                      tokens);
+  };
+  const std::int64_t heads = shape.batch * shape.kv_heads;
+  if (parts == 1) {
+    pool.run([&](unsigned thread) {
+      for (std::int64_t head = thread; head < heads; head += threads) {
+        passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, 0, 1, dk + thread * size, dv + thread * size);
+        store(head, thread, {0, shape.T});
+      }
+    });
+    return;
+  }
+  for (std::int64_t head = 0; head < heads; ++head) {
+    pool.run([&](unsigned thread) {
+      passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, thread, parts, dk + thread * size,
+                         dv + thread * size);
+    });
+    pool.run([&](unsigned thread) { store(head, 0, share_of(shape.T, thread, pool.size())); });
+  }
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
+#endif
+
+// ---- causeway/kernels/attention_tiles_avx2.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
+
+// The steps of attention_tiles.hpp for AVX2: by hand where the compiler does not vectorise, the rest from the loops of the
+// portable level.
+
+#if CAUSEWAY_X86_SIMD
+
+#include <immintrin.h>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// c[4][16] (+)= A B: 8 sums, 2 columns and a row's value fill 11 of the 16 registers.
+template <bool ByRows>
+CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX2 void product4x16(std::int64_t depth, const float* a, std::int64_t lda,
+                                                             const float* b, float* c, std::int64_t ldc, bool accumulate) {
+  __m256 sums[4][2];
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    sums[i][0] = accumulate ? _mm256_loadu_ps(c + i * ldc) : _mm256_setzero_ps();
+    sums[i][1] = accumulate ? _mm256_loadu_ps(c + i * ldc + 8) : _mm256_setzero_ps();
+  }
+  for (std::int64_t p = 0; p < depth; ++p) {
+    const __m256 left = _mm256_loadu_ps(b + p * tile_columns);
+    const __m256 right = _mm256_loadu_ps(b + p * tile_columns + 8);
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const __m256 x = _mm256_broadcast_ss(ByRows ? a + i * lda + p : a + p * lda + i);
+      sums[i][0] = _mm256_fmadd_ps(x, left, sums[i][0]);
+      sums[i][1] = _mm256_fmadd_ps(x, right, sums[i][1]);
+    }
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    _mm256_storeu_ps(c + i * ldc, sums[i][0]);
+    _mm256_storeu_ps(c + i * ldc + 8, sums[i][1]);
+  }
+}
+
+/// c[8][width] (+)= A B.
+template <bool ByRows>
+CAUSEWAY_TARGET_AVX2 void product_avx2(std::int64_t depth, const float* a, std::int64_t lda, const float* b, float* c,
+                                       std::int64_t ldc, std::int64_t width, bool accumulate) {
+  const std::int64_t columns = width > 16 ? 32 : 16;
+  for (std::int64_t i = 0; i < panel_rows; i += 4) {
+    const float* rows = ByRows ? a + i * lda : a + i;
+    for (std::int64_t j = 0; j < columns; j += 16) {
+      product4x16<ByRows>(depth, rows, lda, b + j, c + i * ldc + j, ldc, accumulate);
+    }
+  }
+}
+
+#define CAUSEWAY_INLINE_AVX2 CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX2
+
+/// 2^t for t below 128; 0 below -126. Relative error 1e-7.
+CAUSEWAY_INLINE_AVX2 __m256 power_of_two(__m256 t) {
+  const __m256 lowest = _mm256_set1_ps(-126.0F);
+  const __m256 kept = _mm256_cmp_ps(t, lowest, _CMP_NLT_UQ);  // a NaN is kept
+  const __m256 clamped = _mm256_min_ps(_mm256_set1_ps(127.0F), _mm256_max_ps(lowest, t));
+  const __m256 rounded = _mm256_round_ps(clamped, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m256 r = _mm256_sub_ps(clamped, rounded);
+  __m256 p = _mm256_set1_ps(0.001327647129F);
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.009675540961F));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.055507130921F));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.240221202374F));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.693146944046F));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.00000012F));
+  const __m256i exponent = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(rounded), _mm256_set1_epi32(127)), 23);
+  return _mm256_and_ps(kept, _mm256_mul_ps(p, _mm256_castsi256_ps(exponent)));
+}
+
+/// All ones in the lanes below `count`.
+CAUSEWAY_INLINE_AVX2 __m256 lanes8(std::int64_t count) {
+  const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const auto limit = static_cast<int>(std::clamp<std::int64_t>(count, 0, 8));
+  return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(limit), index));
+}
+
+template <bool Maximum>
+CAUSEWAY_INLINE_AVX2 float reduce8(__m256 v) {
+  alignas(32) float x[8];
+  _mm256_store_ps(x, v);
+  float all = x[0];
+  for (int i = 1; i < 8; ++i) all = Maximum ? std::max(all, x[i]) : all + x[i];
+  return all;
+}
+
+CAUSEWAY_INLINE_AVX2 __m256 load8(const float* p) { return _mm256_loadu_ps(p); }
+CAUSEWAY_INLINE_AVX2 __m256 load8(const bf16* p) {
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+/// out[p*ld + j] = x.row(first + j)[column + p] for 8 x 8 values.
+template <class Act>
+CAUSEWAY_INLINE_AVX2 void transpose8(const head_view<const Act>& x, std::int64_t first, std::int64_t column, float* out,
+                                     std::int64_t ld) {
+  __m256 r[8];
+  __m256 t[8];
+  CAUSEWAY_UNROLL
+  for (int j = 0; j < 8; ++j) r[j] = load8(x.row(first + j) + column);
+  CAUSEWAY_UNROLL
+  for (int j = 0; j < 8; j += 2) {
+    t[j] = _mm256_unpacklo_ps(r[j], r[j + 1]);
+    t[j + 1] = _mm256_unpackhi_ps(r[j], r[j + 1]);
+  }
+  CAUSEWAY_UNROLL
+  for (int j = 0; j < 8; j += 4) {
+    r[j] = _mm256_shuffle_ps(t[j], t[j + 2], 0x44);
+    r[j + 1] = _mm256_shuffle_ps(t[j], t[j + 2], 0xEE);
+    r[j + 2] = _mm256_shuffle_ps(t[j + 1], t[j + 3], 0x44);
+    r[j + 3] = _mm256_shuffle_ps(t[j + 1], t[j + 3], 0xEE);
+  }
+  CAUSEWAY_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    _mm256_storeu_ps(out + j * ld, _mm256_permute2f128_ps(r[j], r[j + 4], 0x20));
+    _mm256_storeu_ps(out + (j + 4) * ld, _mm256_permute2f128_ps(r[j], r[j + 4], 0x31));
+  }
+}
+
+/// Whole squares of 8 through registers, the rest value by value.
+template <class Act>
+CAUSEWAY_TARGET_AVX2 void pack_transposed_avx2(const head_view<const Act>& x, float* out, std::int64_t depth,
+                                               std::int64_t tokens) {
+  for (std::int64_t t = 0; t < tokens; t += 8) {
+    float* column = out + t / tile_columns * tile_columns * depth + t % tile_columns;
+    std::int64_t p = 0;
+    if (t + 8 <= x.rows) {
+      for (; p + 8 <= x.columns; p += 8) transpose8(x, t, p, column + p * tile_columns, tile_columns);
+    }
+    for (; p < depth; ++p) {
+      for (std::int64_t j = 0; j < 8; ++j) {
+        const bool real = t + j < x.rows && p < x.columns;
+        column[p * tile_columns + j] = real ? static_cast<float>(x.row(t + j)[p]) : 0.0F;
+      }
+    }
+  }
+}
+
+template <class Act>
+CAUSEWAY_TARGET_AVX2 void row_dots_avx2(const head_view<const Act>& a, const head_view<const Act>& b, float* dots) {
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    __m256 sums = _mm256_setzero_ps();
+    std::int64_t j = 0;
+    for (; j + 8 <= a.columns; j += 8) sums = _mm256_fmadd_ps(load8(a.row(i) + j), load8(b.row(i) + j), sums);
+    float sum = reduce8<false>(sums);
+    for (; j < a.columns; ++j) sum += static_cast<float>(a.row(i)[j]) * static_cast<float>(b.row(i)[j]);
+    dots[i] = sum;
+  }
+}
+
+CAUSEWAY_TARGET_AVX2 inline void softmax_avx2(const float* s, std::int64_t ld, std::int64_t first, float scale, float* p,
+                                              std::int64_t ldp, softmax_rows& rows) {
+  const __m256 scale2 = _mm256_set1_ps(scale * log2_of_e);
+  const __m256 lowest = _mm256_set1_ps(-__builtin_inff());
+  const std::int64_t columns = rounded_up(first + panel_rows, 16);
+  for (std::int64_t i = 0; i < panel_rows; ++i) {
+    const float* line = s + i * ld;
+    const std::int64_t valid = first + i + 1;
+    __m256 tops = lowest;
+    for (std::int64_t j = 0; j < columns; j += 8) {
+      tops = _mm256_max_ps(tops, _mm256_blendv_ps(lowest, _mm256_loadu_ps(line + j), lanes8(valid - j)));
+    }
+    const float top = reduce8<true>(tops);
+    const __m256 shift = _mm256_mul_ps(_mm256_set1_ps(-top), scale2);
+    __m256 sums = _mm256_setzero_ps();
+    for (std::int64_t j = 0; j < columns; j += 8) {
+      const __m256 t = _mm256_fmadd_ps(_mm256_loadu_ps(line + j), scale2, shift);
+      const __m256 e = _mm256_and_ps(power_of_two(t), lanes8(valid - j));
+      sums = _mm256_add_ps(sums, e);
+      _mm256_storeu_ps(p + i * ldp + j, e);
+    }
+    const float sum = reduce8<false>(sums);
+    rows.inverse_sum[i] = 1.0F / sum;
+    rows.logsumexp[i] = top * scale + std::log(sum);
+  }
+}
+
+CAUSEWAY_TARGET_AVX2 inline void gradients_avx2(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
+                                                std::int64_t columns, float scale, const gradient_rows& rows, float* p,
+                                                float* ds, std::int64_t ldp) {
+  const __m256 scale2 = _mm256_set1_ps(scale * log2_of_e);
+  for (std::int64_t i = 0; i < panel_rows; ++i) {
+    const __m256 shift = _mm256_set1_ps(rows.logsumexp2[i]);
+    const __m256 correction = _mm256_set1_ps(rows.correction[i]);
+    for (std::int64_t j = 0; j < columns; j += 8) {
+      const __m256 t = _mm256_fmsub_ps(_mm256_loadu_ps(s + i * ld + j), scale2, shift);
+      const __m256 e = _mm256_and_ps(power_of_two(t), lanes8(first + i + 1 - j));
+      const __m256 difference = _mm256_sub_ps(_mm256_loadu_ps(dp + i * ld + j), correction);
+      _mm256_storeu_ps(p + i * ldp + j, e);
+      _mm256_storeu_ps(ds + i * ldp + j, _mm256_mul_ps(_mm256_mul_ps(e, _mm256_set1_ps(scale)), difference));
+    }
+  }
+}
+
+/// The AVX2 steps.
+template <class Act>
+struct avx2_tiles {
+  using unit = float;
+  static constexpr std::int64_t pair = 1;
+
+  static CAUSEWAY_TARGET_AVX2_LOOPS void pack_rows(head_view<const Act> x, unit* out, std::int64_t ld, std::int64_t rows) {
+    pack_rows_loop(x, out, ld, rows);
+  }
+  static void pack_transposed(head_view<const Act> x, unit* out, std::int64_t depth, std::int64_t tokens) {
+    pack_transposed_avx2(x, out, depth, tokens);
+  }
+  static CAUSEWAY_TARGET_AVX2_LOOPS void pack_tokens(head_view<const Act> x, unit* out, std::int64_t columns,
+                                                     std::int64_t tokens) {
+    pack_tokens_loop(x, out, columns, tokens);
+  }
+  static void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
+                              std::int64_t ldc, std::int64_t width, bool accumulate) {
+    product_avx2<true>(depth, a, lda, b, c, ldc, width, accumulate);
+  }
+  static void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
+                                 std::int64_t ldc, std::int64_t width, bool accumulate) {
+    product_avx2<false>(depth, a, lda, b, c, ldc, width, accumulate);
+  }
+  static void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p, std::int64_t ldp,
+                      softmax_rows& rows) {
+    softmax_avx2(s, ld, first, scale, p, ldp, rows);
+  }
+  static void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first, std::int64_t columns,
+                        float scale, const gradient_rows& rows, unit* p, unit* ds, std::int64_t ldp, unit*, std::int64_t) {
+    gradients_avx2(s, dp, ld, first, columns, scale, rows, p, ds, ldp);
+  }
+  static CAUSEWAY_TARGET_AVX2_LOOPS void store_rows(const float* tile, std::int64_t ld, head_view<Act> out,
+                                                    const float* factors) {
+    store_rows_loop(tile, ld, out, factors);
+  }
+  static void row_dots(head_view<const Act> a, head_view<const Act> b, float* dots) { row_dots_avx2(a, b, dots); }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_X86_SIMD
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
+#endif
+
+// ---- causeway/kernels/attention_tiles_avx512.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
+
+// The steps of attention_tiles.hpp in AVX-512: `avx512_tiles` multiplies f32, `avx512_bf16_tiles` pairs of bf16 with sums
+// in f32. Edges are handled by masks while packing; the products have none.
+
+#if CAUSEWAY_X86_SIMD
+
+#include <immintrin.h>
+
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC bug 105593: its own intrinsics start from `__Y = __Y`
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+#define CAUSEWAY_INLINE_AVX512 CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX512
+#define CAUSEWAY_INLINE_AVX512_BF16 CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX512_BF16
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// The lanes below `count` of 16 and of 32.
+CAUSEWAY_ALWAYS_INLINE std::uint16_t lanes16(std::int64_t count) {
+  return static_cast<std::uint16_t>(count >= 16 ? 0xFFFFU : count <= 0 ? 0U : (1U << count) - 1U);
+}
+CAUSEWAY_ALWAYS_INLINE std::uint32_t lanes32(std::int64_t count) {
+  return count >= 32 ? ~0U : count <= 0 ? 0U : (1U << count) - 1U;
+}
+
+/// Up to 16 values as f32, zeros beyond `count`.
+CAUSEWAY_INLINE_AVX512 __m512 load_f32(const float* p, std::int64_t count) {
+  return _mm512_maskz_loadu_ps(lanes16(count), p);
+}
+CAUSEWAY_INLINE_AVX512 __m512 load_f32(const bf16* p, std::int64_t count) {
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes16(count), p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+CAUSEWAY_INLINE_AVX512 void store_f32(float* p, __m512 v, std::int64_t count) {
+  _mm512_mask_storeu_ps(p, lanes16(count), v);
+}
+/// Rounds to nearest even; NaN stays NaN.
+CAUSEWAY_INLINE_AVX512 void store_f32(bf16* p, __m512 v, std::int64_t count) {
+  const __m512i u = _mm512_castps_si512(v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+  __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7FFF)), odd);
+  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  rounded = _mm512_mask_or_epi32(rounded, nan, u, _mm512_set1_epi32(0x400000));
+  _mm256_mask_storeu_epi16(p, lanes16(count), _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+}
+
+/// 2^t for any t: 0 far below, infinite far above. Relative error 1e-7.
+CAUSEWAY_INLINE_AVX512 __m512 power_of_two(__m512 t) {
+  const __m512 r = _mm512_reduce_ps(t, 0);  // t - nearest integer
+  __m512 p = _mm512_set1_ps(0.001327647129F);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.009675540961F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.055507130921F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.240221202374F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.693146944046F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.00000012F));
+  return _mm512_scalef_ps(p, _mm512_sub_ps(t, r));
+}
+
+/// rows[j][i] of 16 x 16 units becomes out[i*ld + j].
+CAUSEWAY_INLINE_AVX512 void transpose16(__m512i (&r)[16], void* out, std::int64_t ld) {
+  __m512i t[16];
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
+    t[4 + i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xDD);
+    t[8 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
+    t[12 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xDD);
+  }
+  float* base = static_cast<float*>(out);
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    _mm512_storeu_si512(base + i * ld, _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88));
+    _mm512_storeu_si512(base + (8 + i) * ld, _mm512_shuffle_i32x4(t[i], t[8 + i], 0xDD));
+    _mm512_storeu_si512(base + (4 + i) * ld, _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0x88));
+    _mm512_storeu_si512(base + (12 + i) * ld, _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0xDD));
+  }
+}
+
+/// A loader reads 16 units of a row: `at(row, first value, values in the row)`.
+template <class Act>
+struct f32_units {
+  static CAUSEWAY_INLINE_AVX512 __m512i at(const Act* row, std::int64_t first, std::int64_t columns) {
+    return _mm512_castps_si512(load_f32(row + first, columns - first));
+  }
+};
+struct bf16_units {
+  static CAUSEWAY_INLINE_AVX512 __m512i at(const bf16* row, std::int64_t first, std::int64_t columns) {
+    return _mm512_maskz_loadu_epi16(lanes32(columns - first), row + first);
+  }
+};
+
+template <class Units, std::int64_t Pair, class Act>
+CAUSEWAY_TARGET_AVX512 void pack_rows_avx512(const head_view<const Act>& x, void* out, std::int64_t ld, std::int64_t rows) {
+  float* line = static_cast<float*>(out);
+  for (std::int64_t i = 0; i < rows; ++i, line += ld) {
+    const bool real = i < x.rows;
+    for (std::int64_t j = 0; j < ld; j += 16) {
+      const __m512i v = real ? Units::at(x.row(i), j * Pair, x.columns) : _mm512_setzero_si512();
+      _mm512_mask_storeu_epi32(line + j, lanes16(ld - j), v);
+    }
+  }
+}
+
+/// `depth` and `tokens` are multiples of 16 and 32.
+template <class Units, std::int64_t Pair, class Act>
+CAUSEWAY_TARGET_AVX512 void pack_transposed_avx512(const head_view<const Act>& x, void* out, std::int64_t depth,
+                                                   std::int64_t tokens) {
+  for (std::int64_t t = 0; t < tokens; t += 16) {
+    float* column = static_cast<float*>(out) + t / tile_columns * tile_columns * depth + t % tile_columns;
+    for (std::int64_t p = 0; p < depth; p += 16) {
+      __m512i r[16];
+      CAUSEWAY_UNROLL
+      for (int j = 0; j < 16; ++j) {
+        r[j] = t + j < x.rows ? Units::at(x.row(t + j), p * Pair, x.columns) : _mm512_setzero_si512();
+      }
+      transpose16(r, column + p * tile_columns, tile_columns);
+    }
+  }
+}
+
+template <class Act>
+CAUSEWAY_TARGET_AVX512 void store_rows_avx512(const float* tile, std::int64_t ld, const head_view<Act>& out,
+                                              const float* factors) {
+  for (std::int64_t i = 0; i < out.rows; ++i) {
+    const __m512 factor = _mm512_set1_ps(factors == nullptr ? 1.0F : factors[i]);
+    Act* row = out.row(i);
+    for (std::int64_t j = 0; j < out.columns; j += 16) {
+      store_f32(row + j, _mm512_mul_ps(factor, _mm512_loadu_ps(tile + i * ld + j)), out.columns - j);
+    }
+  }
+}
+
+template <class Act>
+CAUSEWAY_TARGET_AVX512 void row_dots_avx512(const head_view<const Act>& a, const head_view<const Act>& b, float* dots) {
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    __m512 sum = _mm512_setzero_ps();
+    for (std::int64_t j = 0; j < a.columns; j += 16) {
+      sum = _mm512_fmadd_ps(load_f32(a.row(i) + j, a.columns - j), load_f32(b.row(i) + j, a.columns - j), sum);
+    }
+    dots[i] = _mm512_reduce_add_ps(sum);
+  }
+}
+
+/// One row of a softmax: probabilities times their sum are handed to `put(column, values)`.
+CAUSEWAY_INLINE_AVX512 float row_maximum(const float* line, std::int64_t vectors, __mmask16 last) {
+  const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
+  __m512 top = _mm512_mask_loadu_ps(lowest, last, line + (vectors - 1) * 16);
+  for (std::int64_t v = 0; v + 1 < vectors; ++v) top = _mm512_max_ps(top, _mm512_loadu_ps(line + v * 16));
+  return _mm512_reduce_max_ps(top);
+}
+
+/// The AVX-512 steps in f32.
+template <class Act>
+struct avx512_tiles {
+  using unit = float;
+  static constexpr std::int64_t pair = 1;
+
+  static void pack_rows(head_view<const Act> x, unit* out, std::int64_t ld, std::int64_t rows) {
+    pack_rows_avx512<f32_units<Act>, 1>(x, out, ld, rows);
+  }
+  static void pack_transposed(head_view<const Act> x, unit* out, std::int64_t depth, std::int64_t tokens) {
+    pack_transposed_avx512<f32_units<Act>, 1>(x, out, depth, tokens);
+  }
+  static CAUSEWAY_TARGET_AVX512 void pack_tokens(head_view<const Act> x, unit* out, std::int64_t columns,
+                                                 std::int64_t tokens) {
+    for (std::int64_t j = 0; j < columns; j += 16) {
+      float* line = out + j / tile_columns * tile_columns * tokens + j % tile_columns;
+      for (std::int64_t i = 0; i < tokens; ++i) {
+        const bool real = i < x.rows;
+        _mm512_storeu_ps(line + i * tile_columns, real ? load_f32(x.row(i) + j, x.columns - j) : _mm512_setzero_ps());
+      }
+    }
+  }
+
+  /// RowStep and SumStep are `lda` or, for 0, one unit.
+  template <int Vectors, bool ByRows>
+  static CAUSEWAY_INLINE_AVX512 void product(std::int64_t depth, const float* a, std::int64_t lda, const float* b, float* c,
+                                             std::int64_t ldc, bool accumulate) {
+    __m512 sums[panel_rows][Vectors];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < panel_rows; ++i) {
+      CAUSEWAY_UNROLL
+      for (int v = 0; v < Vectors; ++v)
+        sums[i][v] = accumulate ? _mm512_loadu_ps(c + i * ldc + 16 * v) : _mm512_setzero_ps();
+    }
+    for (std::int64_t p = 0; p < depth; ++p) {
+      __m512 columns[Vectors];
+      CAUSEWAY_UNROLL
+      for (int v = 0; v < Vectors; ++v) columns[v] = _mm512_loadu_ps(b + p * tile_columns + 16 * v);
+      CAUSEWAY_UNROLL
+      for (int i = 0; i < panel_rows; ++i) {
+        const __m512 x = _mm512_set1_ps(ByRows ? a[i * lda + p] : a[p * lda + i]);
+        CAUSEWAY_UNROLL
+        for (int v = 0; v < Vectors; ++v) sums[i][v] = _mm512_fmadd_ps(x, columns[v], sums[i][v]);
+      }
+    }
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < panel_rows; ++i) {
+      CAUSEWAY_UNROLL
+      for (int v = 0; v < Vectors; ++v) _mm512_storeu_ps(c + i * ldc + 16 * v, sums[i][v]);
+    }
+  }
+  static CAUSEWAY_TARGET_AVX512 void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b,
+                                                     float* c, std::int64_t ldc, std::int64_t width, bool accumulate) {
+    if (width > 16) {
+      product<2, true>(depth, a, lda, b, c, ldc, accumulate);
+    } else {
+      product<1, true>(depth, a, lda, b, c, ldc, accumulate);
+    }
+  }
+  static CAUSEWAY_TARGET_AVX512 void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b,
+                                                        float* c, std::int64_t ldc, std::int64_t width, bool accumulate) {
+    if (width > 16) {
+      product<2, false>(depth, a, lda, b, c, ldc, accumulate);
+    } else {
+      product<1, false>(depth, a, lda, b, c, ldc, accumulate);
+    }
+  }
+
+  static CAUSEWAY_TARGET_AVX512 void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p,
+                                             std::int64_t ldp, softmax_rows& rows) {
+    const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
+    const std::int64_t vectors = first / 16 + 1;
+    for (std::int64_t i = 0; i < panel_rows; ++i) {
+      float* line = s + i * ld;
+      const __mmask16 last = lanes16(first % 16 + i + 1);
+      const float top = row_maximum(line, vectors, last);
+      const __m512 shift = _mm512_mul_ps(_mm512_set1_ps(-top), scale2);
+      __m512 sum = _mm512_setzero_ps();
+      for (std::int64_t v = 0; v < vectors; ++v) {
+        const __m512 t = _mm512_fmadd_ps(_mm512_loadu_ps(line + v * 16), scale2, shift);
+        const __m512 e = _mm512_maskz_mov_ps(v + 1 < vectors ? 0xFFFFU : last, power_of_two(t));
+        sum = _mm512_add_ps(sum, e);
+        _mm512_storeu_ps(p + i * ldp + v * 16, e);
+      }
+      const float total = _mm512_reduce_add_ps(sum);
+      rows.inverse_sum[i] = 1.0F / total;
+      rows.logsumexp[i] = top * scale + std::log(total);
+    }
+  }
+
+  static CAUSEWAY_TARGET_AVX512 void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
+                                               std::int64_t columns, float scale, const gradient_rows& rows, unit* p,
+                                               unit* ds, std::int64_t ldp, unit*, std::int64_t) {
+    const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
+    for (std::int64_t i = 0; i < panel_rows; ++i) {
+      const __m512 shift = _mm512_set1_ps(-rows.logsumexp2[i]);
+      const __m512 correction = _mm512_set1_ps(rows.correction[i]);
+      for (std::int64_t j = 0; j < columns; j += 16) {
+        const __m512 t = _mm512_fmadd_ps(_mm512_loadu_ps(s + i * ld + j), scale2, shift);
+        const __m512 e = _mm512_maskz_mov_ps(lanes16(first + i + 1 - j), power_of_two(t));
+        const __m512 difference = _mm512_sub_ps(_mm512_loadu_ps(dp + i * ld + j), correction);
+        _mm512_storeu_ps(p + i * ldp + j, e);
+        _mm512_storeu_ps(ds + i * ldp + j, _mm512_mul_ps(_mm512_mul_ps(e, _mm512_set1_ps(scale)), difference));
+      }
+    }
+  }
+
+  static void store_rows(const float* tile, std::int64_t ld, head_view<Act> out, const float* factors) {
+    store_rows_avx512(tile, ld, out, factors);
+  }
+  static void row_dots(head_view<const Act> a, head_view<const Act> b, float* dots) { row_dots_avx512(a, b, dots); }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+#endif  // CAUSEWAY_X86_SIMD
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
+#endif
+
+// ---- causeway/kernels/attention_tiles_bf16.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
+
+// The steps of attention_tiles.hpp with AVX-512's bf16 dot product: a unit is two values that are neighbours in the summed
+// dimension, sums are in f32. Probabilities and their gradients are rounded to bf16 before they are multiplied.
+
+#if CAUSEWAY_X86_SIMD
+
+#include <immintrin.h>
+
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC bug 105593: its own intrinsics start from `__Y = __Y`
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// 32 bf16: `low` rounded in the lower half, `high` in the upper one.
+CAUSEWAY_INLINE_AVX512_BF16 __m512i round_two(__m512 low, __m512 high) {
+  const __m512bh rounded = _mm512_cvtne2ps_pbh(high, low);
+  __m512i bits;
+  __builtin_memcpy(&bits, &rounded, sizeof bits);
+  return bits;
+}
+
+/// Turns [16 of row 0 | 16 of row 1] into 16 units (row 0, row 1).
+CAUSEWAY_INLINE_AVX512 __m512i interleave_halves(__m512i halves) {
+  alignas(64) static constexpr std::uint16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                                          8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  return _mm512_permutexvar_epi16(_mm512_load_si512(order), halves);
+}
+
+CAUSEWAY_INLINE_AVX512_BF16 __m512 dot_units(__m512 sum, __m512i x, __m512i y) {
+  __m512bh a;
+  __m512bh b;
+  __builtin_memcpy(&a, &x, sizeof a);
+  __builtin_memcpy(&b, &y, sizeof b);
+  return _mm512_dpbf16_ps(sum, a, b);
+}
+
+/// c[8][16*Vectors] (+)= A B, as avx512_tiles::product.
+template <int Vectors, bool ByRows>
+CAUSEWAY_TARGET_AVX512_BF16 void product_bf16(std::int64_t depth, const std::uint32_t* a, std::int64_t lda,
+                                              const std::uint32_t* b, float* c, std::int64_t ldc, bool accumulate) {
+  __m512 sums[panel_rows][Vectors];
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < panel_rows; ++i) {
+    CAUSEWAY_UNROLL
+    for (int v = 0; v < Vectors; ++v) sums[i][v] = accumulate ? _mm512_loadu_ps(c + i * ldc + 16 * v) : _mm512_setzero_ps();
+  }
+  for (std::int64_t p = 0; p < depth; ++p) {
+    __m512i columns[Vectors];
+    CAUSEWAY_UNROLL
+    for (int v = 0; v < Vectors; ++v) columns[v] = _mm512_loadu_si512(b + p * tile_columns + 16 * v);
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < panel_rows; ++i) {
+      const __m512i x = _mm512_set1_epi32(static_cast<int>(ByRows ? a[i * lda + p] : a[p * lda + i]));
+      CAUSEWAY_UNROLL
+      for (int v = 0; v < Vectors; ++v) sums[i][v] = dot_units(sums[i][v], x, columns[v]);
+    }
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < panel_rows; ++i) {
+    CAUSEWAY_UNROLL
+    for (int v = 0; v < Vectors; ++v) _mm512_storeu_ps(c + i * ldc + 16 * v, sums[i][v]);
+  }
+}
+
+/// The bf16 steps.
+struct avx512_bf16_tiles {
+  using unit = std::uint32_t;
+  static constexpr std::int64_t pair = 2;
+
+  static void pack_rows(head_view<const bf16> x, unit* out, std::int64_t ld, std::int64_t rows) {
+    pack_rows_avx512<bf16_units, 2>(x, out, ld, rows);
+  }
+  static void pack_transposed(head_view<const bf16> x, unit* out, std::int64_t depth, std::int64_t tokens) {
+    pack_transposed_avx512<bf16_units, 2>(x, out, depth, tokens);
+  }
+  static CAUSEWAY_TARGET_AVX512 void pack_tokens(head_view<const bf16> x, unit* out, std::int64_t columns,
+                                                 std::int64_t tokens) {
+    for (std::int64_t j = 0; j < columns; j += 16) {
+      unit* line = out + j / tile_columns * tile_columns * (tokens / 2) + j % tile_columns;
+      for (std::int64_t i = 0; i < tokens; i += 2) {
+        const __mmask16 even = lanes16(i < x.rows ? x.columns - j : 0);
+        const __mmask16 odd = lanes16(i + 1 < x.rows ? x.columns - j : 0);
+        const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(even, x.row(i) + j));
+        const __m512i high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(odd, x.row(i + 1) + j));
+        _mm512_storeu_si512(line + i / 2 * tile_columns, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+      }
+    }
+  }
+  static void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
+                              std::int64_t ldc, std::int64_t width, bool accumulate) {
+    const auto product = width > 16 ? product_bf16<2, true> : product_bf16<1, true>;
+    product(depth, a, lda, b, c, ldc, accumulate);
+  }
+  static void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
+                                 std::int64_t ldc, std::int64_t width, bool accumulate) {
+    const auto product = width > 16 ? product_bf16<2, false> : product_bf16<1, false>;
+    product(depth, a, lda, b, c, ldc, accumulate);
+  }
+
+  static CAUSEWAY_TARGET_AVX512_BF16 void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p,
+                                                  std::int64_t ldp, softmax_rows& rows) {
+    const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
+    const std::int64_t vectors = first / 16 + 1;
+    for (std::int64_t i = 0; i < panel_rows; ++i) {
+      const float* line = s + i * ld;
+      const __mmask16 last = lanes16(first % 16 + i + 1);
+      const float top = row_maximum(line, vectors, last);
+      const __m512 shift = _mm512_mul_ps(_mm512_set1_ps(-top), scale2);
+      __m512 sum = _mm512_setzero_ps();
+      for (std::int64_t v = 0; v < vectors; ++v) {
+        const __m512 t = _mm512_fmadd_ps(_mm512_loadu_ps(line + v * 16), scale2, shift);
+        const __m512 e = _mm512_maskz_mov_ps(v + 1 < vectors ? 0xFFFFU : last, power_of_two(t));
+        sum = _mm512_add_ps(sum, e);
+        const __m256bh rounded = _mm512_cvtneps_pbh(e);
+        __builtin_memcpy(p + i * ldp + v * 8, &rounded, sizeof rounded);
+      }
+      const float total = _mm512_reduce_add_ps(sum);
+      rows.inverse_sum[i] = 1.0F / total;
+      rows.logsumexp[i] = top * scale + std::log(total);
+    }
+  }
+
+  /// Two rows at a time, because they share units of p and ds (by columns). ds_rows holds ds by rows.
+  static CAUSEWAY_TARGET_AVX512_BF16 void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
+                                                    std::int64_t columns, float scale, const gradient_rows& rows, unit* p,
+                                                    unit* ds, std::int64_t ldp, unit* ds_rows, std::int64_t ld_rows) {
+    for (std::int64_t i = 0; i < panel_rows; i += 2) {
+      for (std::int64_t j = 0; j < columns; j += 16) {
+        __m512 e[2];
+        __m512 d[2];
+        CAUSEWAY_UNROLL
+        for (int r = 0; r < 2; ++r) {
+          const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
+          const __m512 shift = _mm512_set1_ps(rows.logsumexp2[i + r]);
+          const __m512 t = _mm512_fmsub_ps(_mm512_loadu_ps(s + (i + r) * ld + j), scale2, shift);
+          e[r] = _mm512_maskz_mov_ps(lanes16(first + i + r + 1 - j), power_of_two(t));
+          const __m512 correction = _mm512_set1_ps(rows.correction[i + r]);
+          const __m512 difference = _mm512_sub_ps(_mm512_loadu_ps(dp + (i + r) * ld + j), correction);
+          d[r] = _mm512_mul_ps(_mm512_mul_ps(e[r], _mm512_set1_ps(scale)), difference);
+        }
+        _mm512_storeu_si512(p + i / 2 * ldp + j, interleave_halves(round_two(e[0], e[1])));
+        const __m512i both = round_two(d[0], d[1]);
+        _mm512_storeu_si512(ds + i / 2 * ldp + j, interleave_halves(both));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(ds_rows + i * ld_rows + j / 2), _mm512_castsi512_si256(both));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(ds_rows + (i + 1) * ld_rows + j / 2),
+                            _mm512_extracti64x4_epi64(both, 1));
+      }
+    }
+  }
+
+  static void store_rows(const float* tile, std::int64_t ld, head_view<bf16> out, const float* factors) {
+    store_rows_avx512(tile, ld, out, factors);
+  }
+  static void row_dots(head_view<const bf16> a, head_view<const bf16> b, float* dots) { row_dots_avx512(a, b, dots); }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+#endif  // CAUSEWAY_X86_SIMD
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
+#endif
+
+// ---- causeway/kernels/impl/attention.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
+#define CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
+
+// Bodies of kernels/attention.hpp: which instructions compute it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// Calls `f` with the steps for `level`, which this machine must support.
+template <class Act, class F>
+void with_tiles(simd_level level, F&& f) {
+#if CAUSEWAY_X86_SIMD
+  if constexpr (std::is_same_v<Act, bf16>) {
+    if (level >= simd_level::avx512_bf16) return f(std::type_identity<avx512_bf16_tiles>{});
+  }
+  if (level >= simd_level::avx512) return f(std::type_identity<avx512_tiles<Act>>{});
+  if (level >= simd_level::avx2) return f(std::type_identity<avx2_tiles<Act>>{});
+#endif
+  (void)level;
+  f(std::type_identity<portable_tiles<Act>>{});
+}
+
+inline void expect_valid(const attention_shape& s) {
+  CAUSEWAY_EXPECT(s.batch >= 0 && s.T >= 0 && s.head_size > 0 && s.scale > 0.0F);
+  CAUSEWAY_EXPECT(s.kv_heads > 0 && s.heads % s.kv_heads == 0);
+  (void)s;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+template <class Act>
+  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
+void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
+                       const Act* v, Act* o, float* logsumexp, simd_level level) {
+  detail::expect_valid(shape);
+  detail::with_tiles<Act>(level, [&](auto tiles) {
+    detail::attention_forward_with<typename decltype(tiles)::type>(pool, memory, shape, q, k, v, o, logsumexp);
+  });
+}
+
+template <class Act>
+  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
+void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
+                        const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
+                        simd_level level) {
+  detail::expect_valid(shape);
+  const detail::backward_operands<Act> operands{q, k, v, o, d_o, logsumexp, dq, dk, dv};
+  detail::with_tiles<Act>(level, [&](auto tiles) {
+    detail::attention_backward_with<typename decltype(tiles)::type>(pool, memory, shape, operands);
+  });
+}
+
+#ifdef CAUSEWAY_COMPILED
+template void attention_forward(thread_pool&, scratch&, const attention_shape&, const float*, const float*, const float*,
+                                float*, float*, simd_level);
+template void attention_forward(thread_pool&, scratch&, const attention_shape&, const bf16*, const bf16*, const bf16*,
+                                bf16*, float*, simd_level);
+template void attention_backward(thread_pool&, scratch&, const attention_shape&, const float*, const float*, const float*,
+                                 const float*, const float*, const float*, float*, float*, float*, simd_level);
+template void attention_backward(thread_pool&, scratch&, const attention_shape&, const bf16*, const bf16*, const bf16*,
+                                 const bf16*, const bf16*, const float*, bf16*, bf16*, bf16*, simd_level);
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
+#endif
+
+// ---- causeway/kernels/cross_entropy.hpp ----
+#ifndef CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
+#define CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
+
+// The output layer and its loss in one: logits are made for a chunk of rows at a time, turned into their own gradient and
+// used at once, so that the [rows, V] matrix never exists.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+/// Memory for one chunk of logits. Every chunk reads the whole of w twice and reads and writes the whole of dw, so chunks
+/// must be long: with GPT-2's vocabulary a step takes 5 % longer at half of this.
+inline constexpr std::int64_t logits_bytes = std::int64_t{64} << 20U;
+
+/// Rows of a chunk: as many as `logits_bytes` allows, but at least 64, and all chunks nearly equal.
+constexpr std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t V) noexcept {
+  const std::int64_t most = std::max<std::int64_t>(64, logits_bytes / (4 * V));
+  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
+  const std::int64_t equal = (rows + chunks - 1) / chunks;
+  return std::min(std::max<std::int64_t>(1, rows), (equal + 7) / 8 * 8);
+}
+
+struct row_maximum_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
+    f32x16 top[2];
+    broadcast(top[0], -std::numeric_limits<float>::infinity());
+    top[1] = top[0];
+    std::int64_t i = 0;
+    for (; i + 2 * vector_lanes <= count; i += 2 * vector_lanes) {
+      f32x16 a, b;
+      load(a, x + i, whole{});
+      load(b, x + i + vector_lanes, whole{});
+      top[0] = a > top[0] ? a : top[0];
+      top[1] = b > top[1] ? b : top[1];
+    }
+    top[0] = top[0] > top[1] ? top[0] : top[1];
+    float best = top[0][0];
+    for (int lane = 1; lane < vector_lanes; ++lane) best = top[0][lane] > best ? top[0][lane] : best;
+    for (; i < count; ++i) best = x[i] > best ? x[i] : best;
+    return best;
+  }
+};
+
+/// x = e^(x - top); returns the sum. Sums of 512 in f32, those in f64.
+struct row_exponential_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static double run(float* x, std::int64_t count, float top) {
+    double sum = 0.0;
+    for (std::int64_t begin = 0; begin < count; begin += 512) {
+      const std::int64_t end = std::min(count, begin + 512);
+      f32x16 part{};
+      std::int64_t i = begin;
+      for (; i + vector_lanes <= end; i += vector_lanes) {
+        f32x16 v;
+        load(v, x + i, whole{});
+        v = v - top;
+        exponential(v);
+        store(x + i, v, whole{});
+        part += v;
+      }
+      sum += static_cast<double>(horizontal_sum(part));
+      if (i < end) sum += last(x + i, end - i, top);
+    }
+    return sum;
+  }
+
+ private:
+  CAUSEWAY_ALWAYS_INLINE static double last(float* x, std::int64_t count, float top) {
+    f32x16 v;
+    load(v, x, tail{count});
+    v = v - top;
+    exponential(v);
+    store(x, v, tail{count});
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
+    return sum;
+  }
+};
+
+/// y = factor * x; y may be x.
+template <class Act>
+struct row_scale_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, Act* y, std::int64_t count, float factor) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      load(v, x + i, part);
+      v = v * factor;
+      store(y + i, v, part);
+    });
+  }
+};
+
+/// -log softmax(logits)[target]. Destroys the logits; `gradient`, when not null, receives scale * (softmax - onehot) and
+/// may be the logits themselves.
+template <class Act>
+double cross_entropy_row(float* logits, Act* gradient, std::int64_t V, std::int32_t target, float scale, simd_level level) {
+  if (target < 0) {
+    if (gradient != nullptr) std::fill(gradient, gradient + V, Act(0.0F));
+    return 0.0;
+  }
+  CAUSEWAY_EXPECT(target < V);
+  const auto chosen = static_cast<double>(logits[target]);
+  const float top = dispatch<row_maximum_kernel>(level, static_cast<const float*>(logits), V);
+  const double sum = dispatch<row_exponential_kernel>(level, logits, V, top);
+  if (gradient != nullptr) {
+    const double factor = static_cast<double>(scale) / sum;
+    const double at_target = static_cast<double>(logits[target]) * factor - static_cast<double>(scale);
+    dispatch<row_scale_kernel<Act>>(level, static_cast<const float*>(logits), gradient, V, static_cast<float>(factor));
+    gradient[target] = Act(static_cast<float>(at_target));
+  }
+  return std::log(sum) + static_cast<double>(top) - chosen;
+}
+
+/// One chunk's operands: `rows` rows of x, and the tiles for their logits and gradients.
+template <class Act>
+struct cross_entropy_chunk {
+  const Act* x;
+  const Act* w;
+  const std::int32_t* targets;
+  std::int64_t rows;
+  std::int64_t C;
+  std::int64_t V;
+  float* logits;
+  Act* gradient;  ///< null: only the loss
+  double* losses;
+};
+
+/// The loss of a chunk; leaves the gradient with respect to the logits in `gradient`.
+template <class Act, class G>
+double chunk_loss(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, float scale,
+                  simd_level level) {
+  gemm_args<Act, float> product;
+  product.transpose_b = true;
+  product.m = c.rows, product.n = c.V, product.k = c.C;
+  product.a = c.x, product.lda = c.C;
+  product.b = c.w, product.ldb = c.C;
+  product.c = c.logits, product.ldc = c.V;
+  gemm.multiply(pool, memory, product);
+  for_rows(pool, c.rows, c.V, [&](index_range part) {
+    for (std::int64_t r = part.begin; r < part.end; ++r) {
+      Act* gradient = c.gradient == nullptr ? nullptr : c.gradient + r * c.V;
+      c.losses[r] = cross_entropy_row(c.logits + r * c.V, gradient, c.V, c.targets[r], scale, level);
+    }
+  });
+  double sum = 0.0;
+  for (std::int64_t r = 0; r < c.rows; ++r) sum += c.losses[r];
+  return sum;
+}
+
+/// dx = gradient w (overwritten) and dw += gradientT x; either may be null.
+template <class Act, class G>
+void chunk_gradients(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, Act* dx, float* dw) {
+  if (dx != nullptr) {
+    gemm_args<Act, Act> product;
+    product.m = c.rows, product.n = c.C, product.k = c.V;
+    product.a = c.gradient, product.lda = c.V;
+    product.b = c.w, product.ldb = c.C;
+    product.c = dx, product.ldc = c.C;
+    gemm.multiply(pool, memory, product);
+  }
+  if (dw != nullptr) {
+    gemm_args<Act, float> product;
+    product.transpose_a = true, product.accumulate = true;
+    product.m = c.V, product.n = c.C, product.k = c.rows;
+    product.a = c.gradient, product.lda = c.V;
+    product.b = c.x, product.ldb = c.C;
+    product.c = dw, product.ldc = c.C;
+    gemm.multiply(pool, memory, product);
+  }
+}
+
+}  // namespace detail
+
+/// Sum over rows of -log softmax(x wT)[target]; rows with a negative target are ignored. x is [rows, C], w is [V, C].
+/// dx (overwritten) and dw (added to) receive the gradient of `grad_scale` times that sum; without both only the loss is
+/// computed. Row losses are added in f64, in the order of the rows. Working memory: 64 MiB of logits (at least 64 rows,
+/// at most all), half as much again for their gradient when Act is bf16.
+template <class Act, Gemm G>
+double cross_entropy(thread_pool& pool, scratch& memory, G& gemm, const Act* x, const Act* w, const std::int32_t* targets,
+                     std::int64_t rows, std::int64_t C, std::int64_t V, float grad_scale, Act* dx, float* dw,
+                     simd_level level = detect_simd_level()) {
+  const std::int64_t size = detail::rows_per_chunk(rows, V);
+  auto frame = memory.open();
+  float* logits = frame.template take<float>(static_cast<std::size_t>(size * V));
+  double* losses = frame.template take<double>(static_cast<std::size_t>(size));
+  Act* gradient = nullptr;
+  if (dx != nullptr || dw != nullptr) {
+    if constexpr (std::is_same_v<Act, float>) {
+      gradient = logits;
+    } else {
+      gradient = frame.template take<Act>(static_cast<std::size_t>(size * V));
+    }
+  }
+  double loss = 0.0;
+  for (std::int64_t begin = 0; begin < rows; begin += size) {
+    const detail::cross_entropy_chunk<Act> chunk{
+        x + begin * C, w, targets + begin, std::min(size, rows - begin), C, V, logits, gradient, losses};
+    loss += detail::chunk_loss(pool, memory, gemm, chunk, grad_scale, level);
+    detail::chunk_gradients(pool, memory, gemm, chunk, dx == nullptr ? nullptr : dx + begin * C, dw);
+  }
+  return loss;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, std::int64_t), row_maximum_kernel)
+CAUSEWAY_FAST_KERNEL((float*, std::int64_t, float), row_exponential_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, float), row_scale_kernel<float>)
+CAUSEWAY_FAST_KERNEL((const float*, bf16*, std::int64_t, float), row_scale_kernel<bf16>)
+
+#endif  // CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
+
+// ---- causeway/kernels/dropout.hpp ----
+#ifndef CAUSEWAY_KERNELS_DROPOUT_HPP
+#define CAUSEWAY_KERNELS_DROPOUT_HPP
+
+// Dropout without a stored mask: whether element i lives is a pure function of (seed, stream, i), so the backward pass
+// applies the same function to the gradient, on any machine and with any number of threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+// One Philox counter serves four elements that lie `dropout_counters` apart, so that a vector of counters makes vectors of
+// neighbouring elements.
+inline constexpr std::int64_t dropout_counters = 16;
+inline constexpr std::int64_t dropout_block = 4 * dropout_counters;
+
+/// An element is dropped when its 32 random bits are below this.
+constexpr std::uint32_t dropout_threshold(float rate) noexcept {
+  const double scaled = static_cast<double>(rate) * 0x1p32;
+  return scaled >= 0x1p32 ? 0xFFFFFFFFU : static_cast<std::uint32_t>(scaled);
+}
+
+}  // namespace detail
+
+/// Whether `dropout_apply` keeps element `index`.
+constexpr bool dropout_keeps(float rate, std::uint64_t seed, std::uint64_t stream, std::int64_t index) noexcept {
+  const auto block = static_cast<std::uint64_t>(index / detail::dropout_block);
+  const auto within = static_cast<std::uint64_t>(index % detail::dropout_block);
+  const std::uint64_t counter = block * detail::dropout_counters + within % detail::dropout_counters;
+  const auto words = philox({static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32U),
+                             static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32U)},
+                            seed);
+  return words[within / detail::dropout_counters] >= detail::dropout_threshold(rate);
+}
+
+namespace detail {
+
+using u64x8 [[gnu::vector_size(64)]] = std::uint64_t;
+using u32x8 [[gnu::vector_size(32)]] = std::uint32_t;
+
+/// The high and low halves of 32-bit words times a 32-bit constant; words lie in 64-bit lanes.
+CAUSEWAY_ALWAYS_INLINE void multiply_halves(u64x8& high, u64x8& low, const u64x8& words, std::uint64_t factor) {
+  const u64x8 product = words * factor;
+  high = product >> 32U;
+  low = product & 0xFFFFFFFFU;
+}
+
+/// Philox4x32-10 of eight consecutive counters; words[w] holds word w of each.
+CAUSEWAY_ALWAYS_INLINE void philox_eight(u64x8* words, std::uint64_t counter, std::uint64_t stream, std::uint64_t seed) {
+  const u64x8 step = {0, 1, 2, 3, 4, 5, 6, 7};
+  const u64x8 counters = step + counter;
+  words[0] = counters & 0xFFFFFFFFU;
+  words[1] = counters >> 32U;
+  words[2] = (counters & 0U) + (stream & 0xFFFFFFFFU);
+  words[3] = (counters & 0U) + (stream >> 32U);
+  auto k0 = static_cast<std::uint32_t>(seed);
+  auto k1 = static_cast<std::uint32_t>(seed >> 32U);
+  for (int round = 0; round < 10; ++round) {
+    u64x8 high0, low0, high1, low1;
+    multiply_halves(high0, low0, words[0], 0xD2511F53U);
+    multiply_halves(high1, low1, words[2], 0xCD9E8D57U);
+    words[0] = high1 ^ words[1] ^ std::uint64_t{k0};
+    words[1] = low1;
+    words[2] = high0 ^ words[3] ^ std::uint64_t{k1};
+    words[3] = low0;
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
+}
+
+struct dropout_kernel {
+  static constexpr bool exact = true;
+
+  /// [begin, end) of x; `begin` is a multiple of dropout_block.
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(T* x, std::int64_t begin, std::int64_t end, std::uint32_t threshold, float scale,
+                                         std::uint64_t seed, std::uint64_t stream) {
+    for (std::int64_t block = begin; block < end; block += dropout_block) {
+      u64x8 words[8];
+      const auto counter = static_cast<std::uint64_t>(block / dropout_block * dropout_counters);
+      philox_eight(words, counter, stream, seed);
+      philox_eight(words + 4, counter + 8, stream, seed);
+      const std::int64_t count = end - block < dropout_block ? end - block : dropout_block;
+      for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 v, factor;
+        keep_factors(factor, words[i / vector_lanes], words[4 + i / vector_lanes], threshold, scale);
+        load(v, x + block + i, part);
+        store(x + block + i, v * factor, part);
+      });
+    }
+  }
+
+  CAUSEWAY_ALWAYS_INLINE static void keep_factors(f32x16& factor, const u64x8& first, const u64x8& second,
+                                                  std::uint32_t threshold, float scale) {
+    const u32x8 a = __builtin_convertvector(first, u32x8);
+    const u32x8 b = __builtin_convertvector(second, u32x8);
+    const u32x16 bits = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    f32x16 kept;
+    broadcast(kept, scale);
+    factor = bits >= threshold ? kept : f32x16{};
+  }
+};
+
+}  // namespace detail
+
+/// x[i] *= keeps(i) / (1 - rate). Apply it again, with the same numbers, to the gradient. `rate` in [0, 1); 0 does nothing.
+/// Moves 8 bytes an element (f32), 4 (bf16), and computes 10 rounds of Philox for four elements.
+template <Activation T>
+void dropout_apply(thread_pool& pool, T* x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream,
+                   simd_level level = detect_simd_level()) {
+  CAUSEWAY_EXPECT(rate >= 0.0F && rate < 1.0F);
+  if (rate == 0.0F) return;
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::dropout_kernel>(level, x, part.begin, part.end, detail::dropout_threshold(rate),
+                                             1.0F / (1.0F - rate), seed, stream);
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((float*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
+                      dropout_kernel)
+CAUSEWAY_EXACT_KERNEL((bf16*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
+                      dropout_kernel)
+
+#endif  // CAUSEWAY_KERNELS_DROPOUT_HPP
+
+// ---- causeway/kernels/elementwise.hpp ----
+#ifndef CAUSEWAY_KERNELS_ELEMENTWISE_HPP
+#define CAUSEWAY_KERNELS_ELEMENTWISE_HPP
+
+// Vector arithmetic on flat arrays. One rounding an operation at every level, so replicas that apply the same update to the
+// same numbers stay equal bit for bit whatever processors they run on.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+struct add_kernel {
+  static constexpr bool exact = true;
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(T* y, const T* a, const T* b, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 va, vb;
+      load(va, a + i, part);
+      load(vb, b + i, part);
+      store(y + i, va + vb, part);
+    });
+  }
+};
+
+struct subtract_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* a, const float* b, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 va, vb;
+      load(va, a + i, part);
+      load(vb, b + i, part);
+      store(y + i, va - vb, part);
+    });
+  }
+};
+
+struct axpy_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, const float* x, std::int64_t count) {
+    CAUSEWAY_EXACT_BODY
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 vy, vx;
+      load(vy, y + i, part);
+      load(vx, x + i, part);
+      store(y + i, vy + alpha * vx, part);
+    });
+  }
+};
+
+struct scale_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      load(v, y + i, part);
+      store(y + i, alpha * v, part);
+    });
+  }
+};
+
+struct lerp_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* x, float weight, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 vy, vx;
+      load(vy, y + i, part);
+      load(vx, x + i, part);
+      store(y + i, vy + weight * (vx - vy), part);
+    });
+  }
+};
+
+struct fill_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float value, std::int64_t count) {
+    f32x16 v;
+    broadcast(v, value);
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { store(y + i, v, part); });
+  }
+};
+
+}  // namespace detail
+
+/// y = a + b; y may be a or b. Moves 12 bytes an element (f32), 6 (bf16).
+template <Activation T>
+void add(thread_pool& pool, T* y, const T* a, const T* b, std::int64_t count, simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::add_kernel>(level, y + part.begin, a + part.begin, b + part.begin, part.size());
+  });
+}
+
+/// y = a - b; y may be a or b. Moves 12 bytes an element.
+inline void subtract(thread_pool& pool, float* y, const float* a, const float* b, std::int64_t count,
+                     simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::subtract_kernel>(level, y + part.begin, a + part.begin, b + part.begin, part.size());
+  });
+}
+
+/// y += alpha * x. Moves 12 bytes an element.
+inline void axpy(thread_pool& pool, float* y, float alpha, const float* x, std::int64_t count,
+                 simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::axpy_kernel>(level, y + part.begin, alpha, x + part.begin, part.size());
+  });
+}
+
+/// y *= alpha. Moves 8 bytes an element.
+inline void scale(thread_pool& pool, float* y, float alpha, std::int64_t count, simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::scale_kernel>(level, y + part.begin, alpha, part.size());
+  });
+}
+
+/// y += weight * (x - y): y for weight 0, x (but for rounding) for weight 1. Moves 12 bytes an element.
+inline void lerp(thread_pool& pool, float* y, const float* x, float weight, std::int64_t count,
+                 simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::lerp_kernel>(level, y + part.begin, x + part.begin, weight, part.size());
+  });
+}
+
+/// y = value. Moves 4 bytes an element.
+inline void fill(thread_pool& pool, float* y, float value, std::int64_t count, simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::fill_kernel>(level, y + part.begin, value, part.size());
+  });
+}
+
+/// All bytes zero, whatever the type.
+template <class T>
+  requires std::is_trivially_copyable_v<T>
+void zero(thread_pool& pool, T* y, std::int64_t count) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    std::memset(static_cast<void*>(y + part.begin), 0, static_cast<std::size_t>(part.size()) * sizeof(T));
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t), add_kernel)
+CAUSEWAY_EXACT_KERNEL((bf16*, const bf16*, const bf16*, std::int64_t), add_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t), subtract_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float, const float*, std::int64_t), axpy_kernel)
+CAUSEWAY_EXACT_KERNEL((float*, float, std::int64_t), scale_kernel)
+
+#endif  // CAUSEWAY_KERNELS_ELEMENTWISE_HPP
+
+// ---- causeway/kernels/norm.hpp ----
+#ifndef CAUSEWAY_KERNELS_NORM_HPP
+#define CAUSEWAY_KERNELS_NORM_HPP
+
+// Layer normalisation (Ba et al. 2016) and RMS normalisation (Zhang and Sennrich 2019) over the rows of a matrix. A row is
+// read from memory once and revisited in the first-level cache; the variance is taken about the mean, not from the sum of
+// squares. The sums run in f32 lanes; the gradients of gain and bias go through one partial sum per block of rows, added in
+// order, and blocks depend on the number of rows alone: the result is the same bits for any number of threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+CAUSEWAY_ALWAYS_INLINE float row_sum(const float* x, std::int64_t columns) {
+  return sum_lanes(
+      columns,
+      [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 v;
+        load(v, x + i, whole{});
+        sum += v;
+      },
+      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return x[i]; });
+}
+
+CAUSEWAY_ALWAYS_INLINE float row_sum_of_squares(const float* x, float center, std::int64_t columns) {
+  return sum_lanes(
+      columns,
+      [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 v;
+        load(v, x + i, whole{});
+        v -= center;
+        sum += v * v;
+      },
+      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return (x[i] - center) * (x[i] - center); });
+}
+
+/// `Centered` is layer normalisation; without it, RMS normalisation (no mean, no bias).
+template <bool Centered>
+struct norm_forward_kernel {
+  static constexpr bool exact = false;
+  template <class Out>
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, const float* gain, const float* bias, Out* y, float* mean,
+                                         float* rstd, std::int64_t rows, std::int64_t columns, float epsilon) {
+    const auto count = static_cast<float>(columns);
+    for (std::int64_t row = 0; row < rows; ++row, x += columns, y += columns) {
+      const float center = Centered ? row_sum(x, columns) / count : 0.0F;
+      const float scale = 1.0F / std::sqrt(row_sum_of_squares(x, center, columns) / count + epsilon);
+      if constexpr (Centered) mean[row] = center;
+      rstd[row] = scale;
+      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 v, g, b{};
+        load(v, x + i, part);
+        load(g, gain + i, part);
+        if constexpr (Centered) load(b, bias + i, part);
+        store(y + i, (v - center) * scale * g + b, part);
+      });
+    }
+  }
+};
+
+template <bool Centered>
+struct norm_backward_kernel {
+  static constexpr bool exact = false;
+
+  /// dgain += dy·xhat and dbias += dy for one row; also the row's sums of dy·gain and dy·gain·xhat.
+  template <class In>
+  CAUSEWAY_ALWAYS_INLINE static void parameters(const float* x, const float* gain, const In* dy, float* dgain, float* dbias,
+                                                std::int64_t columns, float center, float scale, float& sum,
+                                                float& sum_xhat) {
+    f32x16 sums{}, sums_xhat{};
+    for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v, g, d, dg;
+      load(v, x + i, part);
+      load(g, gain + i, part);
+      load(d, dy + i, part);  // zero beyond the tail, so the sums are right there too
+      load(dg, dgain + i, part);
+      const f32x16 xhat = (v - center) * scale;
+      store(dgain + i, dg + d * xhat, part);
+      if constexpr (Centered) {
+        f32x16 db;
+        load(db, dbias + i, part);
+        store(dbias + i, db + d, part);
+        sums += d * g;
+      }
+      sums_xhat += d * g * xhat;
+    });
+    sum = horizontal_sum(sums);
+    sum_xhat = horizontal_sum(sums_xhat);
+  }
+
+  template <class In>
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, const float* gain, const float* mean, const float* rstd,
+                                         const In* dy, float* dx, bool accumulate, float* dgain, float* dbias,
+                                         std::int64_t rows, std::int64_t columns) {
+    const float inverse = 1.0F / static_cast<float>(columns);
+    for (std::int64_t row = 0; row < rows; ++row, x += columns, dy += columns, dx += columns) {
+      const float center = Centered ? mean[row] : 0.0F;
+      const float scale = rstd[row];
+      float sum = 0.0F;
+      float sum_xhat = 0.0F;
+      parameters(x, gain, dy, dgain, dbias, columns, center, scale, sum, sum_xhat);
+      sum *= inverse;
+      sum_xhat *= inverse;
+      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 v, g, d, before{};
+        load(v, x + i, part);
+        load(g, gain + i, part);
+        load(d, dy + i, part);
+        if (accumulate) load(before, dx + i, part);
+        const f32x16 xhat = (v - center) * scale;
+        store(dx + i, before + scale * (d * g - sum - xhat * sum_xhat), part);
+      });
+    }
+  }
+};
+
+template <bool Centered, class Out>
+void norm_forward(thread_pool& pool, const float* x, const float* gain, const float* bias, Out* y, float* mean, float* rstd,
+                  std::int64_t rows, std::int64_t columns, float epsilon, simd_level level) {
+  for_rows(pool, rows, columns, [&](index_range part) {
+    dispatch<norm_forward_kernel<Centered>>(level, x + part.begin * columns, gain, bias, y + part.begin * columns,
+                                            Centered ? mean + part.begin : mean, rstd + part.begin, part.size(), columns,
+                                            epsilon);
+  });
+}
+
+template <bool Centered, class In>
+void norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* mean,
+                   const float* rstd, const In* dy, float* dx, bool accumulate_dx, float* dgain, float* dbias,
+                   std::int64_t rows, std::int64_t columns, simd_level level) {
+  constexpr std::int64_t arrays = Centered ? 2 : 1;
+  const std::int64_t blocks = row_blocks(rows);
+  const std::int64_t stride = (columns + 15) / 16 * 16;  // blocks write different cache lines
+  auto frame = memory.open();
+  auto* partials = frame.template take<float>(static_cast<std::size_t>(blocks * arrays * stride));
+  for_rows(pool, blocks, (rows + blocks - 1) / blocks * columns, [&](index_range part) {
+    for (std::int64_t block = part.begin; block < part.end; ++block) {
+      const index_range r = share_of(rows, static_cast<unsigned>(block), static_cast<unsigned>(blocks));
+      float* gains = partials + block * arrays * stride;
+      std::fill_n(gains, arrays * stride, 0.0F);
+      dispatch<norm_backward_kernel<Centered>>(level, x + r.begin * columns, gain, Centered ? mean + r.begin : mean,
+                                               rstd + r.begin, dy + r.begin * columns, dx + r.begin * columns,
+                                               accumulate_dx, gains, gains + (arrays - 1) * stride, r.size(), columns);
+    }
+  });
+  if (dgain == nullptr) return;
+  dispatch<column_sum_kernel>(level, static_cast<const float*>(partials), dgain, blocks, columns, arrays * stride);
+  if constexpr (Centered) {
+    dispatch<column_sum_kernel>(level, static_cast<const float*>(partials + stride), dbias, blocks, columns,
+                                arrays * stride);
+  }
+}
+
+}  // namespace detail
+
+/// y = (x - mean) / sqrt(variance + epsilon) · gain + bias, row by row; also stores mean[rows] and rstd[rows] for the
+/// backward pass. x [rows, columns], gain and bias [columns]. Moves 8 bytes an element (Out f32), 6 (bf16).
+template <Activation Out>
+void layer_norm_forward(thread_pool& pool, const float* x, const float* gain, const float* bias, Out* y, float* mean,
+                        float* rstd, std::int64_t rows, std::int64_t columns, float epsilon,
+                        simd_level level = detect_simd_level()) {
+  detail::norm_forward<true>(pool, x, gain, bias, y, mean, rstd, rows, columns, epsilon, level);
+}
+
+/// The gradient of layer_norm_forward. dx is overwritten, or added to with `accumulate_dx` (the residual stream); dgain and
+/// dbias are always added to, or both null. Moves 12 bytes an element (In f32), 10 (bf16), and 4 more to accumulate.
+template <Activation In>
+void layer_norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* mean,
+                         const float* rstd, const In* dy, float* dx, bool accumulate_dx, float* dgain, float* dbias,
+                         std::int64_t rows, std::int64_t columns, simd_level level = detect_simd_level()) {
+  detail::norm_backward<true>(pool, memory, x, gain, mean, rstd, dy, dx, accumulate_dx, dgain, dbias, rows, columns, level);
+}
+
+/// y = x / sqrt(mean of x² + epsilon) · gain, row by row; also stores rstd[rows]. Moves 8 bytes an element (Out f32), 6
+/// (bf16).
+template <Activation Out>
+void rms_norm_forward(thread_pool& pool, const float* x, const float* gain, Out* y, float* rstd, std::int64_t rows,
+                      std::int64_t columns, float epsilon, simd_level level = detect_simd_level()) {
+  detail::norm_forward<false>(pool, x, gain, nullptr, y, nullptr, rstd, rows, columns, epsilon, level);
+}
+
+/// The gradient of rms_norm_forward; as layer_norm_backward.
+template <Activation In>
+void rms_norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* rstd,
+                       const In* dy, float* dx, bool accumulate_dx, float* dgain, std::int64_t rows, std::int64_t columns,
+                       simd_level level = detect_simd_level()) {
+  detail::norm_backward<false>(pool, memory, x, gain, nullptr, rstd, dy, dx, accumulate_dx, dgain, nullptr, rows, columns,
+                               level);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<false>)
+
+#endif  // CAUSEWAY_KERNELS_NORM_HPP
+
+// ---- causeway/kernels/impl/bf16_kernels.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
+#define CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
+
+// Bodies of kernels/bf16_kernels.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+CAUSEWAY_DECL void use_bf16() {
+  using pool = thread_pool&;
+  static const bf16_kernels all{
+      .multiply = [](packed_gemm& g, pool p, scratch& m, const gemm_args<bf16, bf16>& a) { g.multiply(p, m, a); },
+      .multiply_to_f32 = [](packed_gemm& g, pool p, scratch& m, const gemm_args<bf16, float>& a) { g.multiply(p, m, a); },
+      .add = [](pool p, auto... a) { kernels::add(p, a...); },
+      .layer_norm_forward = [](pool p, auto... a) { kernels::layer_norm_forward(p, a...); },
+      .layer_norm_backward = [](pool p, scratch& m, auto... a) { kernels::layer_norm_backward(p, m, a...); },
+      .rms_norm_forward = [](pool p, auto... a) { kernels::rms_norm_forward(p, a...); },
+      .rms_norm_backward = [](pool p, scratch& m, auto... a) { kernels::rms_norm_backward(p, m, a...); },
+      .gelu_forward = [](pool p, auto... a) { kernels::gelu_forward(p, a...); },
+      .gelu_backward = [](pool p, auto... a) { kernels::gelu_backward(p, a...); },
+      .swiglu_forward = [](pool p, auto... a) { kernels::swiglu_forward(p, a...); },
+      .swiglu_backward = [](pool p, auto... a) { kernels::swiglu_backward(p, a...); },
+      .bias_gradient = [](pool p, scratch& m, auto... a) { kernels::bias_gradient(p, m, a...); },
+      .dropout_apply = [](pool p, auto... a) { kernels::dropout_apply(p, a...); },
+      .rotary_apply = [](pool p, const rotary_table& t, auto... a) { kernels::rotary_apply(p, t, a...); },
+      .attention_forward = [](pool p, scratch& m, const attention_shape& s,
+                              auto... a) { kernels::attention_forward(p, m, s, a...); },
+      .attention_backward = [](pool p, scratch& m, const attention_shape& s,
+                               auto... a) { kernels::attention_backward(p, m, s, a...); },
+      .adamw_update =
+          [](float* p, bf16* copy, const float* g, float* m, float* v, bf16_kernels::size count,
+             const adamw_coefficients& c) {
+            detail::dispatch<detail::adamw_kernel>(detect_simd_level(), p, g, m, v, count, detail::factors_of(c), copy);
+          },
+      .cross_entropy = [](packed_gemm& g, pool p, scratch& m, auto... a) { return kernels::cross_entropy(p, m, g, a...); },
+  };
+  detail::bf16_table.store(&all, std::memory_order_release);
+}
+
+CAUSEWAY_DECL const bf16_kernels& bf16_in_use() {
+  const bf16_kernels* const all = detail::bf16_table.load(std::memory_order_acquire);
+  if (all == nullptr) {
+    std::fputs("causeway: bf16 activations need causeway::kernels::use_bf16(); call it once, before the first pass\n",
+               stderr);
+    std::abort();
+  }
+  return *all;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
+#endif
+
 // ---- causeway/tensor/parameters.hpp ----
 #ifndef CAUSEWAY_TENSOR_PARAMETERS_HPP
 #define CAUSEWAY_TENSOR_PARAMETERS_HPP
@@ -9004,11 +11420,18 @@ struct parameter_segment {
   [[nodiscard]] std::int64_t size() const noexcept { return rows * columns; }
 };
 
+/// The values in bf16, in their layout. Who writes all values may write these along, rounded, and say so in `made`.
+struct low_precision_copies {
+  bf16* values = nullptr;
+  bool made = false;
+};
+
 /// What an optimizer works on: values and gradients of equal length, and how they are cut.
 struct parameter_view {
   std::span<float> values;
   std::span<float> gradients;
   std::span<const parameter_segment> segments;
+  low_precision_copies* copies = nullptr;  ///< none: nobody wants them written along
 };
 
 /// The values of a flat buffer of `length` that belong to no tensor.
@@ -9077,6 +11500,14 @@ class parameter_store {
   [[nodiscard]] std::span<const parameter_segment> segments() const noexcept { return segments_; }
   [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
 
+  /// Where a model keeps the values in bf16, as long as the flat buffers; nullptr: nowhere.
+  void keep_copies(bf16* at) noexcept { copies_ = {at, false}; }
+  /// The view of who touches the store right after a step, and changes no value between.
+  [[nodiscard]] parameter_view view_with_copies() noexcept {
+    copies_.made = false;
+    return {values(), gradients(), segments_, copies_.values != nullptr ? &copies_ : nullptr};
+  }
+
   [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
   [[nodiscard]] float* gradient(std::size_t segment) noexcept {
     return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
@@ -9088,8 +11519,13 @@ class parameter_store {
   [[nodiscard]] std::int64_t length() const noexcept { return length_; }
 
   /// Call after changing values from outside the model, so that low-precision copies are made anew.
-  void touch() noexcept { ++version_; }
+  void touch() noexcept {
+    ++version_;
+    if (std::exchange(copies_.made, false)) copied_version_ = version_;
+  }
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  /// Whether the copies are of the values of now.
+  [[nodiscard]] bool has_copies() const noexcept { return copied_version_ == version_; }
 
   /// A hash of names and shapes: equal on peers that can share a run.
   [[nodiscard]] std::uint64_t layout_hash() const noexcept {
@@ -9107,6 +11543,8 @@ class parameter_store {
   std::int64_t length_ = 0;
   std::int64_t count_ = 0;
   std::uint64_t version_ = 1;
+  low_precision_copies copies_;
+  std::uint64_t copied_version_ = 0;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI
@@ -9320,9 +11758,17 @@ class adamw {
     kernels::adamw_coefficients plain = decayed;
     plain.weight_decay = 0.0F;
     detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool decay) {
-      kernels::adamw_update(view.values.data() + begin, view.gradients.data() + begin, first_.data() + begin,
-                            second_.data() + begin, count, decay ? decayed : plain);
+      float* const values = view.values.data() + begin;
+      const float* const gradients = view.gradients.data() + begin;
+      float *const first = first_.data() + begin, *const second = second_.data() + begin;
+      if (view.copies != nullptr) {
+        kernels::bf16_in_use().adamw_update(values, view.copies->values + begin, gradients, first, second, count,
+                                            decay ? decayed : plain);
+      } else {
+        kernels::adamw_update(values, gradients, first, second, count, decay ? decayed : plain);
+      }
     });
+    if (view.copies != nullptr) view.copies->made = true;
   }
 
   template <class Archive>
@@ -9770,156 +12216,6 @@ static_assert(Optimizer<delayed_nesterov>);
 }}}  // namespace causeway::CAUSEWAY_ABI::optim
 
 #endif  // CAUSEWAY_OPTIM_DELAYED_NESTEROV_HPP
-
-// ---- causeway/kernels/elementwise.hpp ----
-#ifndef CAUSEWAY_KERNELS_ELEMENTWISE_HPP
-#define CAUSEWAY_KERNELS_ELEMENTWISE_HPP
-
-// Vector arithmetic on flat arrays. One rounding an operation at every level, so replicas that apply the same update to the
-// same numbers stay equal bit for bit whatever processors they run on.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-struct add_kernel {
-  static constexpr bool exact = true;
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static void run(T* y, const T* a, const T* b, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 va, vb;
-      load(va, a + i, part);
-      load(vb, b + i, part);
-      store(y + i, va + vb, part);
-    });
-  }
-};
-
-struct subtract_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* a, const float* b, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 va, vb;
-      load(va, a + i, part);
-      load(vb, b + i, part);
-      store(y + i, va - vb, part);
-    });
-  }
-};
-
-struct axpy_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, const float* x, std::int64_t count) {
-    CAUSEWAY_EXACT_BODY
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 vy, vx;
-      load(vy, y + i, part);
-      load(vx, x + i, part);
-      store(y + i, vy + alpha * vx, part);
-    });
-  }
-};
-
-struct scale_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      load(v, y + i, part);
-      store(y + i, alpha * v, part);
-    });
-  }
-};
-
-struct lerp_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* x, float weight, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 vy, vx;
-      load(vy, y + i, part);
-      load(vx, x + i, part);
-      store(y + i, vy + weight * (vx - vy), part);
-    });
-  }
-};
-
-struct fill_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float value, std::int64_t count) {
-    f32x16 v;
-    broadcast(v, value);
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { store(y + i, v, part); });
-  }
-};
-
-}  // namespace detail
-
-/// y = a + b; y may be a or b. Moves 12 bytes an element (f32), 6 (bf16).
-template <Activation T>
-void add(thread_pool& pool, T* y, const T* a, const T* b, std::int64_t count, simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::add_kernel>(level, y + part.begin, a + part.begin, b + part.begin, part.size());
-  });
-}
-
-/// y = a - b; y may be a or b. Moves 12 bytes an element.
-inline void subtract(thread_pool& pool, float* y, const float* a, const float* b, std::int64_t count,
-                     simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::subtract_kernel>(level, y + part.begin, a + part.begin, b + part.begin, part.size());
-  });
-}
-
-/// y += alpha * x. Moves 12 bytes an element.
-inline void axpy(thread_pool& pool, float* y, float alpha, const float* x, std::int64_t count,
-                 simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::axpy_kernel>(level, y + part.begin, alpha, x + part.begin, part.size());
-  });
-}
-
-/// y *= alpha. Moves 8 bytes an element.
-inline void scale(thread_pool& pool, float* y, float alpha, std::int64_t count, simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::scale_kernel>(level, y + part.begin, alpha, part.size());
-  });
-}
-
-/// y += weight * (x - y): y for weight 0, x (but for rounding) for weight 1. Moves 12 bytes an element.
-inline void lerp(thread_pool& pool, float* y, const float* x, float weight, std::int64_t count,
-                 simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::lerp_kernel>(level, y + part.begin, x + part.begin, weight, part.size());
-  });
-}
-
-/// y = value. Moves 4 bytes an element.
-inline void fill(thread_pool& pool, float* y, float value, std::int64_t count, simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::fill_kernel>(level, y + part.begin, value, part.size());
-  });
-}
-
-/// All bytes zero, whatever the type.
-template <class T>
-  requires std::is_trivially_copyable_v<T>
-void zero(thread_pool& pool, T* y, std::int64_t count) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    std::memset(static_cast<void*>(y + part.begin), 0, static_cast<std::size_t>(part.size()) * sizeof(T));
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t), add_kernel)
-CAUSEWAY_EXACT_KERNEL((bf16*, const bf16*, const bf16*, std::int64_t), add_kernel)
-CAUSEWAY_EXACT_KERNEL((float*, const float*, const float*, std::int64_t), subtract_kernel)
-CAUSEWAY_EXACT_KERNEL((float*, float, const float*, std::int64_t), axpy_kernel)
-CAUSEWAY_EXACT_KERNEL((float*, float, std::int64_t), scale_kernel)
-
-#endif  // CAUSEWAY_KERNELS_ELEMENTWISE_HPP
 
 // ---- causeway/kernels/low_rank.hpp ----
 #ifndef CAUSEWAY_KERNELS_LOW_RANK_HPP
@@ -11149,6 +13445,7 @@ class snoo {
   void step(thread_pool& pool, parameter_view view, step_options step) {
     CAUSEWAY_EXPECT(slow_.size() == static_cast<std::int64_t>(view.values.size()));
     if (steps_ == 0) std::copy(view.values.begin(), view.values.end(), slow_.data());
+    view.copies = nullptr;  // an outer step may follow
     inner_.step(pool, view, step);
     if (++steps_ % options_.local_steps == 0) step_outer(pool, view.values);
   }
@@ -16564,167 +18861,6 @@ template <class Backend>
 
 #endif  // CAUSEWAY_AUTOGRAD_LINEAR_HPP
 
-// ---- causeway/kernels/attention_shape.hpp ----
-#ifndef CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
-
-// How the operands of attention lie in memory, on the host and on a device alike.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// Sizes of one attention call. Token (b, t) is row b*T + t; head h starts h*head_size elements into the row; strides are
-/// elements between rows, so q, k and v may be parts of one packed [batch*T, 3C] matrix. Query head h reads key and value
-/// head h / (heads / kv_heads). `scale` (above 0) multiplies the scores, usually head_size^-1/2.
-struct attention_shape {
-  std::int64_t batch = 0;
-  std::int64_t T = 0;
-  std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;
-  std::int64_t head_size = 0;
-  std::int64_t q_stride = 0;
-  std::int64_t k_stride = 0;
-  std::int64_t v_stride = 0;
-  std::int64_t o_stride = 0;
-  float scale = 1.0F;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
-
-// ---- causeway/kernels/rotary.hpp ----
-#ifndef CAUSEWAY_KERNELS_ROTARY_HPP
-#define CAUSEWAY_KERNELS_ROTARY_HPP
-
-// Rotary position embedding (Su et al. 2021), in the layout of Llama's published weights: element i of a head is paired
-// with element i + head_size/2.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// How Llama 3.1 stretches wavelengths for contexts longer than those that a model was trained with first: frequencies
-/// that turn less than `low` times in the original context are divided by `factor`, those that turn more than `high` times
-/// stay, and between them it is blended.
-struct rotary_scaling {
-  float factor = 1.0F;  ///< 1: nothing is stretched
-  float low = 1.0F;
-  float high = 4.0F;
-  std::int64_t original_context = 8192;
-
-  [[nodiscard]] double stretched(double frequency) const noexcept {
-    if (factor == 1.0F) return frequency;
-    constexpr double full_turn = 6.283185307179586;
-    const double turns = static_cast<double>(original_context) * frequency / full_turn;
-    if (turns > static_cast<double>(high)) return frequency;
-    const double slow = frequency / static_cast<double>(factor);
-    if (turns < static_cast<double>(low)) return slow;
-    const double kept = (turns - static_cast<double>(low)) / static_cast<double>(high - low);
-    return (1.0 - kept) * slow + kept * frequency;
-  }
-
-  friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
-};
-
-/// theta^(-2i/head_size): the angle between two positions of a head's pair `i`, before it is stretched.
-inline double rotary_frequency(double theta, std::int64_t i, std::int64_t head_size) {
-  return std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
-}
-
-/// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
-/// stretched. Angles are computed in f64.
-class rotary_table {
- public:
-  rotary_table() = default;
-  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0, rotary_scaling scaling = {})
-      : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
-        sine_{cosine_.size()},
-        positions_{positions},
-        head_size_{head_size},
-        theta_{theta},
-        scaling_{scaling} {
-    CAUSEWAY_EXPECT(head_size % 2 == 0);
-    const std::int64_t half = head_size / 2;
-    for (std::int64_t t = 0; t < positions; ++t) {
-      for (std::int64_t i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(t) * scaling.stretched(rotary_frequency(theta, i, head_size));
-        cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
-        sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
-      }
-    }
-  }
-
-  [[nodiscard]] const float* cosine() const noexcept { return cosine_.data(); }
-  [[nodiscard]] const float* sine() const noexcept { return sine_.data(); }
-  [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
-  [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
-  [[nodiscard]] double theta() const noexcept { return theta_; }
-  [[nodiscard]] const rotary_scaling& scaling() const noexcept { return scaling_; }
-
- private:
-  aligned_buffer<float> cosine_;
-  aligned_buffer<float> sine_;
-  std::int64_t positions_ = 0;
-  std::int64_t head_size_ = 0;
-  double theta_ = 0.0;
-  rotary_scaling scaling_;
-};
-
-namespace detail {
-
-struct rotary_kernel {
-  static constexpr bool exact = false;
-
-  /// Rows [begin, end) of [batch·T]; `sign` is -1 for the inverse.
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* cosine, const float* sine, T* x, std::int64_t begin, std::int64_t end,
-                                         std::int64_t positions, std::int64_t stride, std::int64_t heads,
-                                         std::int64_t head_size, float sign) {
-    const std::int64_t half = head_size / 2;
-    for (std::int64_t row = begin; row < end; ++row) {
-      const float* c = cosine + row % positions * half;
-      const float* s = sine + row % positions * half;
-      for (T* head = x + row * stride; head < x + row * stride + heads * head_size; head += head_size) {
-        for_lanes(half, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-          f32x16 first, second, cos, sin;
-          load(first, head + i, part);
-          load(second, head + half + i, part);
-          load(cos, c + i, part);
-          load(sin, s + i, part);
-          sin *= sign;
-          store(head + i, first * cos - second * sin, part);
-          store(head + half + i, second * cos + first * sin, part);
-        });
-      }
-    }
-  }
-};
-
-}  // namespace detail
-
-/// Rotates `heads` contiguous heads of every row in place; `inverse` rotates back, which is also the gradient. `qkv` points
-/// at the first head of row 0; row b·T+t is `row_stride` elements further for each row and has position t. Moves 8 bytes
-/// an element (f32), 4 (bf16).
-template <Activation Act>
-void rotary_apply(thread_pool& pool, const rotary_table& table, Act* qkv, std::int64_t batch, std::int64_t T,
-                  std::int64_t row_stride, std::int64_t heads, std::int64_t head_size, bool inverse,
-                  simd_level level = detect_simd_level()) {
-  CAUSEWAY_EXPECT(T <= table.positions() && head_size == table.head_size());
-  detail::for_rows(pool, batch * T, heads * head_size, [&](index_range part) {
-    detail::dispatch<detail::rotary_kernel>(level, table.cosine(), table.sine(), qkv, part.begin, part.end, T, row_stride,
-                                            heads, head_size, inverse ? -1.0F : 1.0F);
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                      std::int64_t, std::int64_t, float),
-                     rotary_kernel)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, bf16*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                      std::int64_t, std::int64_t, float),
-                     rotary_kernel)
-
-#endif  // CAUSEWAY_KERNELS_ROTARY_HPP
-
 // ---- causeway/autograd/ops.hpp ----
 #ifndef CAUSEWAY_AUTOGRAD_OPS_HPP
 #define CAUSEWAY_AUTOGRAD_OPS_HPP
@@ -16950,2087 +19086,6 @@ template <class Backend>
 }}}  // namespace causeway::CAUSEWAY_ABI::autograd
 
 #endif  // CAUSEWAY_AUTOGRAD_OPS_HPP
-
-// ---- causeway/kernels/attention.hpp ----
-#ifndef CAUSEWAY_KERNELS_ATTENTION_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_HPP
-
-// Causal attention with grouped queries. Scores and probabilities exist only in strips and blocks: memory is linear in T.
-// The forward pass keeps the logarithm of each row's softmax denominator, from which the backward pass makes the
-// probabilities again. Sums are in f32 for both storage types.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// o = softmax(scale q kT, causal) v. Writes logsumexp [batch, heads, T] for the backward pass. Working memory is about
-/// 2 T head_size values a thread. The result does not depend on the number of threads.
-template <class Act>
-  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
-void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
-                       const Act* v, Act* o, float* logsumexp, simd_level level = vector_level<Act>());
-
-/// Gradients of attention_forward. `d_o` has o's layout; dq, dk, dv have q's, k's, v's and are overwritten. Working memory
-/// is about 5 T head_size values a thread. The result is a function of the arguments and the number of threads.
-template <class Act>
-  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
-void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
-                        const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
-                        simd_level level = vector_level<Act>());
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_HPP
-
-// ---- causeway/kernels/attention_tiles.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
-
-// The small dense steps that attention is made of, for the portable and the AVX2 level. All operands are matrices of
-// 32-bit units padded with zeros: a unit is one f32 here, two neighbouring bf16 in attention_tiles_avx512.hpp, and `pair`
-// says how many values of the summed dimension it holds. Every step works on panels of 8 rows.
-//   A operand, by rows:    [m][lda] units, the summed dimension contiguous
-//   A operand, by columns: [k/pair][lda] units, the rows contiguous
-//   B operand:             [n/32][k/pair][32] units
-// Padding lets the products do without any edge case; a caller never looks at a padded result.
-
-#if CAUSEWAY_X86_SIMD
-#include <immintrin.h>
-#endif
-
-// Loops over register arrays must be unrolled completely, or the arrays live in memory.
-#if defined(__clang__)
-#define CAUSEWAY_UNROLL _Pragma("clang loop unroll(full)")
-#define CAUSEWAY_TARGET_AVX2_LOOPS CAUSEWAY_TARGET_AVX2
-#else
-#define CAUSEWAY_UNROLL _Pragma("GCC unroll 16")
-#define CAUSEWAY_TARGET_AVX2_LOOPS __attribute__((optimize("O3"))) CAUSEWAY_TARGET_AVX2
-#endif
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-inline constexpr std::int64_t panel_rows = 8;     ///< rows of one product step
-inline constexpr std::int64_t tile_columns = 32;  ///< columns of one product step, or half of them
-inline constexpr float log2_of_e = 1.44269504088896341F;
-
-constexpr std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) noexcept {
-  return (n + multiple - 1) / multiple * multiple;
-}
-
-/// One head's rows of an activation: `rows` tokens of `columns` values, `stride` apart.
-template <class Act>
-struct head_view {
-  Act* data = nullptr;
-  std::int64_t stride = 0;
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-
-  [[nodiscard]] Act* row(std::int64_t i) const noexcept { return data + i * stride; }
-  [[nodiscard]] head_view from(std::int64_t first, std::int64_t count) const noexcept {
-    return {row(first), stride, std::min(count, rows - first), columns};
-  }
-};
-
-/// What the softmax of a panel leaves behind.
-struct softmax_rows {
-  float inverse_sum[panel_rows];
-  float logsumexp[panel_rows];
-};
-
-/// What the backward pass knows of a panel's rows: logsumexp in units of log 2 (infinite for padding rows, whose
-/// probabilities so become zero) and sum(d_o * o).
-struct gradient_rows {
-  float logsumexp2[panel_rows];
-  float correction[panel_rows];
-};
-
-/// 2^t for t below 128; 0 below -126. Relative error 1e-7.
-CAUSEWAY_ALWAYS_INLINE float power_of_two(float t) noexcept {
-  const float clamped = t > -126.0F ? (t < 127.0F ? t : 127.0F) : -126.0F;
-  const float rounded = (clamped + 12582912.0F) - 12582912.0F;
-  const float r = clamped - rounded;
-  float p = 0.001327647129F;
-  p = p * r + 0.009675540961F;
-  p = p * r + 0.055507130921F;
-  p = p * r + 0.240221202374F;
-  p = p * r + 0.693146944046F;
-  p = p * r + 1.00000012F;
-  const float scale = std::bit_cast<float>((static_cast<std::int32_t>(rounded) + 127) << 23);
-  return t < -126.0F ? 0.0F : p * scale;
-}
-
-// ---- loops for any level --------------------------------------------------------------------------------------------
-
-template <class Act>
-CAUSEWAY_ALWAYS_INLINE void pack_rows_loop(const head_view<const Act>& x, float* out, std::int64_t ld, std::int64_t rows) {
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const std::int64_t n = i < x.rows ? x.columns : 0;
-    const Act* row = x.row(i);
-    for (std::int64_t j = 0; j < n; ++j) out[i * ld + j] = static_cast<float>(row[j]);
-    for (std::int64_t j = n; j < ld; ++j) out[i * ld + j] = 0.0F;
-  }
-}
-
-/// B operand whose columns are the tokens: sums run over the head.
-template <class Act>
-CAUSEWAY_ALWAYS_INLINE void pack_transposed_loop(const head_view<const Act>& x, float* out, std::int64_t depth,
-                                                 std::int64_t tokens) {
-  for (std::int64_t block = 0; block < tokens; block += tile_columns) {
-    for (std::int64_t j = 0; j < tile_columns; ++j) {
-      const bool real = block + j < x.rows;
-      const Act* row = x.row(real ? block + j : 0);
-      float* column = out + block * depth + j;
-      for (std::int64_t p = 0; p < depth; ++p) {
-        column[p * tile_columns] = real && p < x.columns ? static_cast<float>(row[p]) : 0.0F;
-      }
-    }
-  }
-}
-
-/// B operand whose columns are the head: sums run over the tokens.
-template <class Act>
-CAUSEWAY_ALWAYS_INLINE void pack_tokens_loop(const head_view<const Act>& x, float* out, std::int64_t columns,
-                                             std::int64_t tokens) {
-  for (std::int64_t block = 0; block < columns; block += tile_columns) {
-    for (std::int64_t i = 0; i < tokens; ++i) {
-      const std::int64_t n = i < x.rows ? std::min(tile_columns, x.columns - block) : 0;
-      const Act* row = x.row(n > 0 ? i : 0) + block;
-      float* line = out + block * tokens + i * tile_columns;
-      for (std::int64_t j = 0; j < n; ++j) line[j] = static_cast<float>(row[j]);
-      for (std::int64_t j = std::max<std::int64_t>(n, 0); j < tile_columns; ++j) line[j] = 0.0F;
-    }
-  }
-}
-
-CAUSEWAY_ALWAYS_INLINE void softmax_loop(float* s, std::int64_t ld, std::int64_t first, float scale, float* p,
-                                         std::int64_t ldp, softmax_rows& rows) {
-  const float scale2 = scale * log2_of_e;
-  const std::int64_t columns = rounded_up(first + panel_rows, 16);
-  for (std::int64_t i = 0; i < panel_rows; ++i) {
-    float* line = s + i * ld;
-    std::fill(line + first + i + 1, line + columns, -std::numeric_limits<float>::infinity());
-    const float top = *std::max_element(line, line + columns);
-    const float shift = -top * scale2;
-    float sum = 0.0F;
-    for (std::int64_t j = 0; j < columns; ++j) sum += p[i * ldp + j] = power_of_two(line[j] * scale2 + shift);
-    rows.inverse_sum[i] = 1.0F / sum;
-    rows.logsumexp[i] = top * scale + std::log(sum);
-  }
-}
-
-CAUSEWAY_ALWAYS_INLINE void gradients_loop(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
-                                           std::int64_t columns, float scale, const gradient_rows& rows, float* p,
-                                           float* ds, std::int64_t ldp) {
-  const float scale2 = scale * log2_of_e;
-  for (std::int64_t i = 0; i < panel_rows; ++i) {
-    const std::int64_t valid = std::min(first + i + 1, columns);
-    const float shift = -rows.logsumexp2[i];
-    const float correction = rows.correction[i];
-    for (std::int64_t j = 0; j < valid; ++j) {
-      const float probability = power_of_two(s[i * ld + j] * scale2 + shift);
-      p[i * ldp + j] = probability;
-      ds[i * ldp + j] = scale * probability * (dp[i * ld + j] - correction);
-    }
-    for (std::int64_t j = valid; j < columns; ++j) p[i * ldp + j] = ds[i * ldp + j] = 0.0F;
-  }
-}
-
-template <class Act>
-CAUSEWAY_ALWAYS_INLINE void store_rows_loop(const float* tile, std::int64_t ld, const head_view<Act>& out,
-                                            const float* factors) {
-  for (std::int64_t i = 0; i < out.rows; ++i) {
-    const float factor = factors == nullptr ? 1.0F : factors[i];
-    Act* row = out.row(i);
-    for (std::int64_t j = 0; j < out.columns; ++j) row[j] = static_cast<Act>(tile[i * ld + j] * factor);
-  }
-}
-
-template <class Act>
-CAUSEWAY_ALWAYS_INLINE void row_dots_loop(const head_view<const Act>& a, const head_view<const Act>& b, float* dots) {
-  for (std::int64_t i = 0; i < a.rows; ++i) {
-    float sum = 0.0F;
-    for (std::int64_t j = 0; j < a.columns; ++j) sum += static_cast<float>(a.row(i)[j]) * static_cast<float>(b.row(i)[j]);
-    dots[i] = sum;
-  }
-}
-
-/// c[8][width] (+)= sum over p of A(i, p) B(p, j), A(i, p) = a[i*row_step + p*sum_step].
-CAUSEWAY_ALWAYS_INLINE void product_loop(std::int64_t depth, const float* a, std::int64_t row_step, std::int64_t sum_step,
-                                         const float* b, float* c, std::int64_t ldc, std::int64_t width, bool accumulate) {
-  for (std::int64_t i = 0; i < panel_rows; ++i) {
-    float sums[tile_columns] = {};
-    for (std::int64_t p = 0; p < depth; ++p) {
-      const float x = a[i * row_step + p * sum_step];
-      for (std::int64_t j = 0; j < tile_columns; ++j) sums[j] += x * b[p * tile_columns + j];
-    }
-    for (std::int64_t j = 0; j < std::min(width, tile_columns); ++j)
-      c[i * ldc + j] = (accumulate ? c[i * ldc + j] : 0.0F) + sums[j];
-  }
-}
-
-/// The steps without any instruction set.
-template <class Act>
-struct portable_tiles {
-  using unit = float;
-  static constexpr std::int64_t pair = 1;
-
-  static void pack_rows(head_view<const Act> x, unit* out, std::int64_t ld, std::int64_t rows) {
-    pack_rows_loop(x, out, ld, rows);
-  }
-  static void pack_transposed(head_view<const Act> x, unit* out, std::int64_t depth, std::int64_t tokens) {
-    pack_transposed_loop(x, out, depth, tokens);
-  }
-  static void pack_tokens(head_view<const Act> x, unit* out, std::int64_t columns, std::int64_t tokens) {
-    pack_tokens_loop(x, out, columns, tokens);
-  }
-  static void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
-                              std::int64_t ldc, std::int64_t width, bool accumulate) {
-    product_loop(depth, a, lda, 1, b, c, ldc, width, accumulate);
-  }
-  static void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
-                                 std::int64_t ldc, std::int64_t width, bool accumulate) {
-    product_loop(depth, a, 1, lda, b, c, ldc, width, accumulate);
-  }
-  static void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p, std::int64_t ldp,
-                      softmax_rows& rows) {
-    softmax_loop(s, ld, first, scale, p, ldp, rows);
-  }
-  static void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first, std::int64_t columns,
-                        float scale, const gradient_rows& rows, unit* p, unit* ds, std::int64_t ldp, unit*, std::int64_t) {
-    gradients_loop(s, dp, ld, first, columns, scale, rows, p, ds, ldp);
-  }
-  static void store_rows(const float* tile, std::int64_t ld, head_view<Act> out, const float* factors) {
-    store_rows_loop(tile, ld, out, factors);
-  }
-  static void row_dots(head_view<const Act> a, head_view<const Act> b, float* dots) { row_dots_loop(a, b, dots); }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
-#endif
-
-// ---- causeway/kernels/attention_forward.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
-
-// Forward attention for one set of steps (`Tiles`, see attention_tiles.hpp). Keys and values of a head are packed once;
-// then 8 queries at a time make all their scores, their exact softmax (two passes over a strip of 8 x T) and their output,
-// which stays in registers over the whole sum. Every panel is computed alone, so the result does not depend on the threads.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// Rows of head `head` of sequence `b`.
-template <class Act>
-head_view<Act> head_of(const attention_shape& shape, Act* data, std::int64_t stride, std::int64_t b, std::int64_t head) {
-  return {data + b * shape.T * stride + head * shape.head_size, stride, shape.T, shape.head_size};
-}
-
-/// How many threads share one (sequence, key head): one where the heads fill the threads evenly, all of them otherwise.
-constexpr std::int64_t parts_per_head(const attention_shape& shape, std::int64_t threads) noexcept {
-  const std::int64_t heads = shape.batch * shape.kv_heads;
-  return heads % threads == 0 || heads >= 4 * threads ? 1 : threads;
-}
-
-/// Padded sizes, in values unless they say units.
-template <class Tiles>
-struct attention_sizes {
-  std::int64_t depth;        ///< units of a head's row that hold something
-  std::int64_t depth_units;  ///< the same, padded: units between rows
-  std::int64_t width;        ///< a head's columns, padded to whole vectors
-  std::int64_t columns;      ///< the same, padded to whole tiles: values between rows
-  std::int64_t tokens;
-  std::int64_t token_units;
-
-  explicit attention_sizes(const attention_shape& shape)
-      : depth{(shape.head_size + Tiles::pair - 1) / Tiles::pair},
-        depth_units{rounded_up(depth, 16)},
-        width{rounded_up(shape.head_size, 16)},
-        columns{rounded_up(shape.head_size, tile_columns)},
-        tokens{rounded_up(shape.T, tile_columns)},
-        token_units{tokens / Tiles::pair} {}
-
-  [[nodiscard]] std::int64_t by_head() const noexcept { return tokens * depth_units; }    ///< units of pack_transposed
-  [[nodiscard]] std::int64_t by_token() const noexcept { return columns * token_units; }  ///< units of pack_tokens
-};
-
-/// C[8][columns] (+)= A B, tile by tile; `block` is the units between B's blocks of 32 columns.
-template <class Tiles>
-void multiply_by_rows(std::int64_t depth, const typename Tiles::unit* a, std::int64_t lda, const typename Tiles::unit* b,
-                      std::int64_t block, float* c, std::int64_t ldc, std::int64_t columns, bool accumulate) {
-  for (std::int64_t j = 0; j < columns; j += tile_columns) {
-    Tiles::product_by_rows(depth, a, lda, b + j / tile_columns * block, c + j, ldc, columns - j, accumulate);
-  }
-}
-
-/// The same with A by columns.
-template <class Tiles>
-void multiply_by_columns(std::int64_t depth, const typename Tiles::unit* a, std::int64_t lda, const typename Tiles::unit* b,
-                         std::int64_t block, float* c, std::int64_t ldc, std::int64_t columns, bool accumulate) {
-  for (std::int64_t j = 0; j < columns; j += tile_columns) {
-    Tiles::product_by_columns(depth, a, lda, b + j / tile_columns * block, c + j, ldc, columns - j, accumulate);
-  }
-}
-
-/// One thread's memory and its share of the forward pass.
-template <class Tiles, class Act>
-class forward_pass {
- public:
-  using unit = typename Tiles::unit;
-
-  forward_pass(const attention_shape& shape, scratch::frame& frame)
-      : shape_{shape},
-        sizes_{shape},
-        keys_{take(frame, sizes_.by_head())},
-        values_{take(frame, sizes_.by_token())},
-        queries_{take(frame, panel_rows * sizes_.depth_units)},
-        probabilities_{take(frame, panel_rows * strip())},
-        scores_{frame.template take<float>(static_cast<std::size_t>(panel_rows * strip()))},
-        output_{frame.template take<float>(static_cast<std::size_t>(panel_rows * sizes_.columns))} {}
-
-  /// All query heads of key head `head`, panels part, part + parts, ...
-  void run(const Act* q, const Act* k, const Act* v, Act* o, float* logsumexp, std::int64_t b, std::int64_t head,
-           std::int64_t part, std::int64_t parts) {
-    Tiles::pack_transposed(head_of(shape_, k, shape_.k_stride, b, head), keys_, sizes_.depth_units, sizes_.tokens);
-    Tiles::pack_tokens(head_of(shape_, v, shape_.v_stride, b, head), values_, sizes_.columns, sizes_.tokens);
-    const std::int64_t group = shape_.heads / shape_.kv_heads;
-    for (std::int64_t h = head * group; h < (head + 1) * group; ++h) {
-      const auto queries = head_of(shape_, q, shape_.q_stride, b, h);
-      const auto outputs = head_of(shape_, o, shape_.o_stride, b, h);
-      float* sums = logsumexp + (b * shape_.heads + h) * shape_.T;
-      for (std::int64_t t = part * panel_rows; t < shape_.T; t += parts * panel_rows) panel(queries, outputs, sums, t);
-    }
-  }
-
- private:
-  static unit* take(scratch::frame& frame, std::int64_t units) {
-    return frame.template take<unit>(static_cast<std::size_t>(units));
-  }
-  /// Values between the rows of a strip of scores; not a power of two, so that 8 rows do not share cache sets.
-  [[nodiscard]] std::int64_t strip() const noexcept { return sizes_.tokens + 16; }
-
-  void panel(const head_view<const Act>& queries, const head_view<Act>& outputs, float* logsumexp, std::int64_t t) {
-    Tiles::pack_rows(queries.from(t, panel_rows), queries_, sizes_.depth_units, panel_rows);
-    multiply_by_rows<Tiles>(sizes_.depth, queries_, sizes_.depth_units, keys_, tile_columns * sizes_.depth_units, scores_,
-                            strip(), rounded_up(t + panel_rows, 16), false);
-    softmax_rows rows;
-    Tiles::softmax(scores_, strip(), t, shape_.scale, probabilities_, strip(), rows);
-    multiply_by_rows<Tiles>((t + panel_rows) / Tiles::pair, probabilities_, strip(), values_,
-                            tile_columns * sizes_.token_units, output_, sizes_.columns, sizes_.width, false);
-    const auto out = outputs.from(t, panel_rows);
-    Tiles::store_rows(output_, sizes_.columns, out, rows.inverse_sum);
-    std::copy_n(rows.logsumexp, out.rows, logsumexp + t);
-  }
-
-  const attention_shape& shape_;
-  attention_sizes<Tiles> sizes_;
-  unit* keys_;
-  unit* values_;
-  unit* queries_;
-  unit* probabilities_;
-  float* scores_;
-  float* output_;
-};
-
-template <class Tiles, class Act>
-void attention_forward_with(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
-                            const Act* v, Act* o, float* logsumexp) {
-  const std::int64_t threads = pool.size();
-  const std::int64_t parts = parts_per_head(shape, threads);
-  auto frame = memory.open();
-  using pass = forward_pass<Tiles, Act>;
-  static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
-  pass* passes = frame.take<pass>(pool.size());
-  for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, frame);
-  pool.run([&](unsigned thread) {
-    for (std::int64_t u = thread; u < shape.batch * shape.kv_heads * parts; u += threads) {
-      const std::int64_t unit = u / parts;
-      passes[thread].run(q, k, v, o, logsumexp, unit / shape.kv_heads, unit % shape.kv_heads, u % parts, parts);
-    }
-  });
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
-#endif
-
-// ---- causeway/kernels/attention_backward.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
-
-// Backward attention for one set of steps (`Tiles`, see attention_tiles.hpp). With P the probabilities made again from
-// logsumexp and D = sum(d_o * o) per row (Dao et al., FlashAttention, 2022, section 3.1):
-//   dP = d_o vT,  dS = scale P (dP - D),  dv = PT d_o,  dk = dST q,  dq = dS k
-// in blocks of 64 queries x 128 keys; blocks above the diagonal are skipped, and within the blocks on it whole panels.
-// One thread sums dk and dv of a key head. Where heads are fewer than threads, each thread sums its own queries' share into
-// a copy, and the copies are added in the order of the threads.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-inline constexpr std::int64_t query_block = 64;
-inline constexpr std::int64_t key_block = 128;
-/// Values between rows of a block; not a power of two, so that a column of the block spreads over the cache sets.
-inline constexpr std::int64_t block_stride = key_block + 16;
-
-/// What one backward call reads and writes.
-template <class Act>
-struct backward_operands {
-  const Act* q;
-  const Act* k;
-  const Act* v;
-  const Act* o;
-  const Act* d_o;
-  const float* logsumexp;
-  Act* dq;
-  Act* dk;
-  Act* dv;
-};
-
-/// One thread's memory and its share of the backward pass.
-template <class Tiles, class Act>
-class backward_pass {
- public:
-  using unit = typename Tiles::unit;
-
-  backward_pass(const attention_shape& shape, const backward_operands<Act>& operands, scratch::frame& frame)
-      : shape_{shape},
-        x_{operands},
-        sizes_{shape},
-        keys_by_head_{take(frame, sizes_.by_head())},
-        values_by_head_{take(frame, sizes_.by_head())},
-        keys_by_token_{take(frame, sizes_.by_token())},
-        queries_{take(frame, query_block * sizes_.depth_units)},
-        gradients_{take(frame, query_block * sizes_.depth_units)},
-        queries_by_token_{take(frame, query_block / Tiles::pair * sizes_.columns)},
-        gradients_by_token_{take(frame, query_block / Tiles::pair * sizes_.columns)},
-        p_{take(frame, query_block / Tiles::pair * block_stride)},
-        ds_{take(frame, query_block / Tiles::pair * block_stride)},
-        ds_by_rows_{Tiles::pair == 1 ? ds_ : take(frame, query_block * block_stride)},
-        scores_{floats(frame, 2 * panel_rows * block_stride)},
-        dq_{floats(frame, query_block * sizes_.columns)} {}
-
-  /// Adds this part's queries of key head `head` to dk and dv ([tokens][columns] each, overwritten) and writes their dq.
-  void run(std::int64_t b, std::int64_t head, std::int64_t part, std::int64_t parts, float* dk, float* dv) {
-    const auto keys = head_of(shape_, x_.k, shape_.k_stride, b, head);
-    Tiles::pack_transposed(keys, keys_by_head_, sizes_.depth_units, sizes_.tokens);
-    Tiles::pack_tokens(keys, keys_by_token_, sizes_.columns, sizes_.tokens);
-    Tiles::pack_transposed(head_of(shape_, x_.v, shape_.v_stride, b, head), values_by_head_, sizes_.depth_units,
-                           sizes_.tokens);
-    std::fill_n(dk, sizes_.tokens * sizes_.columns, 0.0F);
-    std::fill_n(dv, sizes_.tokens * sizes_.columns, 0.0F);
-    const std::int64_t group = shape_.heads / shape_.kv_heads;
-    for (std::int64_t h = head * group; h < (head + 1) * group; ++h) {
-      for (std::int64_t i = 0; i * query_block < shape_.T; ++i) {
-        // Later blocks cost more, so they are dealt out back and forth.
-        const std::int64_t turn = i / parts % 2 == 0 ? i % parts : parts - 1 - i % parts;
-        if (turn == part) queries(b, h, i * query_block, dk, dv);
-      }
-    }
-  }
-
- private:
-  static unit* take(scratch::frame& frame, std::int64_t units) {
-    return frame.template take<unit>(static_cast<std::size_t>(units));
-  }
-  static float* floats(scratch::frame& frame, std::int64_t count) {
-    return frame.template take<float>(static_cast<std::size_t>(count));
-  }
-
-  /// One block of queries against all keys they see.
-  void queries(std::int64_t b, std::int64_t h, std::int64_t first, float* dk, float* dv) {
-    const auto q = head_of(shape_, x_.q, shape_.q_stride, b, h).from(first, query_block);
-    const auto d_o = head_of(shape_, x_.d_o, shape_.o_stride, b, h).from(first, query_block);
-    rows_ = rounded_up(q.rows, panel_rows);
-    Tiles::pack_rows(q, queries_, sizes_.depth_units, rows_);
-    Tiles::pack_rows(d_o, gradients_, sizes_.depth_units, rows_);
-    Tiles::pack_tokens(q, queries_by_token_, sizes_.columns, query_block);
-    Tiles::pack_tokens(d_o, gradients_by_token_, sizes_.columns, query_block);
-    row_constants(b, h, first, head_of(shape_, x_.o, shape_.o_stride, b, h).from(first, query_block), d_o);
-    for (std::int64_t key = 0; key < first + rows_; key += key_block) {
-      probabilities(first, key);
-      key_gradients(first, key, dk, dv);
-      query_gradients(first, key);
-    }
-    Tiles::store_rows(dq_, sizes_.columns, head_of(shape_, x_.dq, shape_.q_stride, b, h).from(first, query_block), nullptr);
-  }
-
-  void row_constants(std::int64_t b, std::int64_t h, std::int64_t first, const head_view<const Act>& o,
-                     const head_view<const Act>& d_o) {
-    float dots[query_block] = {};
-    Tiles::row_dots(o, d_o, dots);
-    const float* sums = x_.logsumexp + (b * shape_.heads + h) * shape_.T + first;
-    for (std::int64_t i = 0; i < rows_; ++i) {
-      gradient_rows& panel = constants_[i / panel_rows];
-      panel.logsumexp2[i % panel_rows] = i < o.rows ? sums[i] * log2_of_e : std::numeric_limits<float>::infinity();
-      panel.correction[i % panel_rows] = dots[i];
-    }
-  }
-
-  /// p_ and ds_ for keys [key, key + 128), as far as the queries see them.
-  void probabilities(std::int64_t first, std::int64_t key) {
-    float* dp = scores_ + panel_rows * block_stride;
-    const std::int64_t block = tile_columns * sizes_.depth_units;
-    for (std::int64_t i = 0; i < rows_; i += panel_rows) {
-      const std::int64_t offset = first + i - key;
-      const std::int64_t columns = std::min(key_block, rounded_up(offset + panel_rows, 16));
-      multiply_by_rows<Tiles>(sizes_.depth, queries_ + i * sizes_.depth_units, sizes_.depth_units,
-                              keys_by_head_ + key * sizes_.depth_units, block, scores_, block_stride, columns, false);
-      multiply_by_rows<Tiles>(sizes_.depth, gradients_ + i * sizes_.depth_units, sizes_.depth_units,
-                              values_by_head_ + key * sizes_.depth_units, block, dp, block_stride, columns, false);
-      Tiles::gradients(scores_, dp, block_stride, offset, columns, shape_.scale, constants_[i / panel_rows],
-                       p_ + i / Tiles::pair * block_stride, ds_ + i / Tiles::pair * block_stride, block_stride,
-                       ds_by_rows_ + i * block_stride, block_stride);
-    }
-  }
-
-  /// dv += PT d_o and dk += dST q for the block's keys; a panel of keys starts at the first query that sees it.
-  void key_gradients(std::int64_t first, std::int64_t key, float* dk, float* dv) {
-    const std::int64_t last = std::min(key + key_block, first + rows_);
-    for (std::int64_t j = key; j < last; j += panel_rows) {
-      const std::int64_t start = std::max<std::int64_t>(0, j - first) / Tiles::pair;
-      const std::int64_t depth = rows_ / Tiles::pair - start;
-      const std::int64_t column = start * block_stride + j - key;
-      const std::int64_t block = query_block / Tiles::pair * tile_columns;
-      multiply_by_columns<Tiles>(depth, p_ + column, block_stride, gradients_by_token_ + start * tile_columns, block,
-                                 dv + j * sizes_.columns, sizes_.columns, sizes_.width, true);
-      multiply_by_columns<Tiles>(depth, ds_ + column, block_stride, queries_by_token_ + start * tile_columns, block,
-                                 dk + j * sizes_.columns, sizes_.columns, sizes_.width, true);
-    }
-  }
-
-  /// dq_ (+)= dS k over the block's keys.
-  void query_gradients(std::int64_t first, std::int64_t key) {
-    for (std::int64_t i = 0; i < rows_; i += panel_rows) {
-      const std::int64_t depth = std::min(key_block, first + i + panel_rows - key) / Tiles::pair;
-      multiply_by_rows<Tiles>(depth, ds_by_rows_ + i * block_stride, block_stride,
-                              keys_by_token_ + key / Tiles::pair * tile_columns, tile_columns * sizes_.token_units,
-                              dq_ + i * sizes_.columns, sizes_.columns, sizes_.width, key != 0);
-    }
-  }
-
-  const attention_shape& shape_;
-  const backward_operands<Act>& x_;
-  attention_sizes<Tiles> sizes_;
-  unit* keys_by_head_;
-  unit* values_by_head_;
-  unit* keys_by_token_;
-  unit* queries_;
-  unit* gradients_;
-  unit* queries_by_token_;
-  unit* gradients_by_token_;
-  unit* p_;
-  unit* ds_;
-  unit* ds_by_rows_;
-  float* scores_;
-  float* dq_;
-  std::int64_t rows_ = 0;  ///< queries of the current block, in whole panels
-  gradient_rows constants_[query_block / panel_rows] = {};
-};
-
-/// Adds the parts' sums into the first one's, over rows [part's share) of the tokens, and stores them.
-template <class Tiles, class Act>
-void store_sums(float* sums, std::int64_t part_size, std::int64_t parts, std::int64_t columns, const head_view<Act>& out,
-                index_range tokens) {
-  for (std::int64_t part = 1; part < parts; ++part) {
-    const float* other = sums + part * part_size;
-    for (std::int64_t i = tokens.begin * columns; i < tokens.end * columns; ++i) sums[i] += other[i];
-  }
-  if (tokens.size() > 0) {
-    Tiles::store_rows(sums + tokens.begin * columns, columns, out.from(tokens.begin, tokens.size()), nullptr);
-  }
-}
-
-template <class Tiles, class Act>
-void attention_backward_with(thread_pool& pool, scratch& memory, const attention_shape& shape,
-                             const backward_operands<Act>& operands) {
-  const std::int64_t threads = pool.size();
-  const std::int64_t parts = parts_per_head(shape, threads);
-  const attention_sizes<Tiles> sizes{shape};
-  const std::int64_t size = sizes.tokens * sizes.columns;
-  auto frame = memory.open();
-  using pass = backward_pass<Tiles, Act>;
-  static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
-  pass* passes = frame.take<pass>(pool.size());
-  for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, operands, frame);
-  float* dk = frame.take<float>(static_cast<std::size_t>(threads * size));
-  float* dv = frame.take<float>(static_cast<std::size_t>(threads * size));
-  const auto store = [&](std::int64_t head, std::int64_t first_copy, index_range tokens) {
-    const std::int64_t b = head / shape.kv_heads;
-    const std::int64_t h = head % shape.kv_heads;
-    store_sums<Tiles>(dk + first_copy * size, size, parts, sizes.columns, head_of(shape, operands.dk, shape.k_stride, b, h),
-                      tokens);
-    store_sums<Tiles>(dv + first_copy * size, size, parts, sizes.columns, head_of(shape, operands.dv, shape.v_stride, b, h),
-                      tokens);
-  };
-  const std::int64_t heads = shape.batch * shape.kv_heads;
-  if (parts == 1) {
-    pool.run([&](unsigned thread) {
-      for (std::int64_t head = thread; head < heads; head += threads) {
-        passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, 0, 1, dk + thread * size, dv + thread * size);
-        store(head, thread, {0, shape.T});
-      }
-    });
-    return;
-  }
-  for (std::int64_t head = 0; head < heads; ++head) {
-    pool.run([&](unsigned thread) {
-      passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, thread, parts, dk + thread * size,
-                         dv + thread * size);
-    });
-    pool.run([&](unsigned thread) { store(head, 0, share_of(shape.T, thread, pool.size())); });
-  }
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
-#endif
-
-// ---- causeway/kernels/attention_tiles_avx2.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
-
-// The steps of attention_tiles.hpp for AVX2: by hand where the compiler does not vectorise, the rest from the loops of the
-// portable level.
-
-#if CAUSEWAY_X86_SIMD
-
-#include <immintrin.h>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// c[4][16] (+)= A B: 8 sums, 2 columns and a row's value fill 11 of the 16 registers.
-template <bool ByRows>
-CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX2 void product4x16(std::int64_t depth, const float* a, std::int64_t lda,
-                                                             const float* b, float* c, std::int64_t ldc, bool accumulate) {
-  __m256 sums[4][2];
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    sums[i][0] = accumulate ? _mm256_loadu_ps(c + i * ldc) : _mm256_setzero_ps();
-    sums[i][1] = accumulate ? _mm256_loadu_ps(c + i * ldc + 8) : _mm256_setzero_ps();
-  }
-  for (std::int64_t p = 0; p < depth; ++p) {
-    const __m256 left = _mm256_loadu_ps(b + p * tile_columns);
-    const __m256 right = _mm256_loadu_ps(b + p * tile_columns + 8);
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const __m256 x = _mm256_broadcast_ss(ByRows ? a + i * lda + p : a + p * lda + i);
-      sums[i][0] = _mm256_fmadd_ps(x, left, sums[i][0]);
-      sums[i][1] = _mm256_fmadd_ps(x, right, sums[i][1]);
-    }
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    _mm256_storeu_ps(c + i * ldc, sums[i][0]);
-    _mm256_storeu_ps(c + i * ldc + 8, sums[i][1]);
-  }
-}
-
-/// c[8][width] (+)= A B.
-template <bool ByRows>
-CAUSEWAY_TARGET_AVX2 void product_avx2(std::int64_t depth, const float* a, std::int64_t lda, const float* b, float* c,
-                                       std::int64_t ldc, std::int64_t width, bool accumulate) {
-  const std::int64_t columns = width > 16 ? 32 : 16;
-  for (std::int64_t i = 0; i < panel_rows; i += 4) {
-    const float* rows = ByRows ? a + i * lda : a + i;
-    for (std::int64_t j = 0; j < columns; j += 16) {
-      product4x16<ByRows>(depth, rows, lda, b + j, c + i * ldc + j, ldc, accumulate);
-    }
-  }
-}
-
-#define CAUSEWAY_INLINE_AVX2 CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX2
-
-/// 2^t for t below 128; 0 below -126. Relative error 1e-7.
-CAUSEWAY_INLINE_AVX2 __m256 power_of_two(__m256 t) {
-  const __m256 lowest = _mm256_set1_ps(-126.0F);
-  const __m256 kept = _mm256_cmp_ps(t, lowest, _CMP_NLT_UQ);  // a NaN is kept
-  const __m256 clamped = _mm256_min_ps(_mm256_set1_ps(127.0F), _mm256_max_ps(lowest, t));
-  const __m256 rounded = _mm256_round_ps(clamped, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m256 r = _mm256_sub_ps(clamped, rounded);
-  __m256 p = _mm256_set1_ps(0.001327647129F);
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.009675540961F));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.055507130921F));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.240221202374F));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.693146944046F));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.00000012F));
-  const __m256i exponent = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(rounded), _mm256_set1_epi32(127)), 23);
-  return _mm256_and_ps(kept, _mm256_mul_ps(p, _mm256_castsi256_ps(exponent)));
-}
-
-/// All ones in the lanes below `count`.
-CAUSEWAY_INLINE_AVX2 __m256 lanes8(std::int64_t count) {
-  const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  const auto limit = static_cast<int>(std::clamp<std::int64_t>(count, 0, 8));
-  return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(limit), index));
-}
-
-template <bool Maximum>
-CAUSEWAY_INLINE_AVX2 float reduce8(__m256 v) {
-  alignas(32) float x[8];
-  _mm256_store_ps(x, v);
-  float all = x[0];
-  for (int i = 1; i < 8; ++i) all = Maximum ? std::max(all, x[i]) : all + x[i];
-  return all;
-}
-
-CAUSEWAY_INLINE_AVX2 __m256 load8(const float* p) { return _mm256_loadu_ps(p); }
-CAUSEWAY_INLINE_AVX2 __m256 load8(const bf16* p) {
-  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
-}
-
-/// out[p*ld + j] = x.row(first + j)[column + p] for 8 x 8 values.
-template <class Act>
-CAUSEWAY_INLINE_AVX2 void transpose8(const head_view<const Act>& x, std::int64_t first, std::int64_t column, float* out,
-                                     std::int64_t ld) {
-  __m256 r[8];
-  __m256 t[8];
-  CAUSEWAY_UNROLL
-  for (int j = 0; j < 8; ++j) r[j] = load8(x.row(first + j) + column);
-  CAUSEWAY_UNROLL
-  for (int j = 0; j < 8; j += 2) {
-    t[j] = _mm256_unpacklo_ps(r[j], r[j + 1]);
-    t[j + 1] = _mm256_unpackhi_ps(r[j], r[j + 1]);
-  }
-  CAUSEWAY_UNROLL
-  for (int j = 0; j < 8; j += 4) {
-    r[j] = _mm256_shuffle_ps(t[j], t[j + 2], 0x44);
-    r[j + 1] = _mm256_shuffle_ps(t[j], t[j + 2], 0xEE);
-    r[j + 2] = _mm256_shuffle_ps(t[j + 1], t[j + 3], 0x44);
-    r[j + 3] = _mm256_shuffle_ps(t[j + 1], t[j + 3], 0xEE);
-  }
-  CAUSEWAY_UNROLL
-  for (int j = 0; j < 4; ++j) {
-    _mm256_storeu_ps(out + j * ld, _mm256_permute2f128_ps(r[j], r[j + 4], 0x20));
-    _mm256_storeu_ps(out + (j + 4) * ld, _mm256_permute2f128_ps(r[j], r[j + 4], 0x31));
-  }
-}
-
-/// Whole squares of 8 through registers, the rest value by value.
-template <class Act>
-CAUSEWAY_TARGET_AVX2 void pack_transposed_avx2(const head_view<const Act>& x, float* out, std::int64_t depth,
-                                               std::int64_t tokens) {
-  for (std::int64_t t = 0; t < tokens; t += 8) {
-    float* column = out + t / tile_columns * tile_columns * depth + t % tile_columns;
-    std::int64_t p = 0;
-    if (t + 8 <= x.rows) {
-      for (; p + 8 <= x.columns; p += 8) transpose8(x, t, p, column + p * tile_columns, tile_columns);
-    }
-    for (; p < depth; ++p) {
-      for (std::int64_t j = 0; j < 8; ++j) {
-        const bool real = t + j < x.rows && p < x.columns;
-        column[p * tile_columns + j] = real ? static_cast<float>(x.row(t + j)[p]) : 0.0F;
-      }
-    }
-  }
-}
-
-template <class Act>
-CAUSEWAY_TARGET_AVX2 void row_dots_avx2(const head_view<const Act>& a, const head_view<const Act>& b, float* dots) {
-  for (std::int64_t i = 0; i < a.rows; ++i) {
-    __m256 sums = _mm256_setzero_ps();
-    std::int64_t j = 0;
-    for (; j + 8 <= a.columns; j += 8) sums = _mm256_fmadd_ps(load8(a.row(i) + j), load8(b.row(i) + j), sums);
-    float sum = reduce8<false>(sums);
-    for (; j < a.columns; ++j) sum += static_cast<float>(a.row(i)[j]) * static_cast<float>(b.row(i)[j]);
-    dots[i] = sum;
-  }
-}
-
-CAUSEWAY_TARGET_AVX2 inline void softmax_avx2(const float* s, std::int64_t ld, std::int64_t first, float scale, float* p,
-                                              std::int64_t ldp, softmax_rows& rows) {
-  const __m256 scale2 = _mm256_set1_ps(scale * log2_of_e);
-  const __m256 lowest = _mm256_set1_ps(-__builtin_inff());
-  const std::int64_t columns = rounded_up(first + panel_rows, 16);
-  for (std::int64_t i = 0; i < panel_rows; ++i) {
-    const float* line = s + i * ld;
-    const std::int64_t valid = first + i + 1;
-    __m256 tops = lowest;
-    for (std::int64_t j = 0; j < columns; j += 8) {
-      tops = _mm256_max_ps(tops, _mm256_blendv_ps(lowest, _mm256_loadu_ps(line + j), lanes8(valid - j)));
-    }
-    const float top = reduce8<true>(tops);
-    const __m256 shift = _mm256_mul_ps(_mm256_set1_ps(-top), scale2);
-    __m256 sums = _mm256_setzero_ps();
-    for (std::int64_t j = 0; j < columns; j += 8) {
-      const __m256 t = _mm256_fmadd_ps(_mm256_loadu_ps(line + j), scale2, shift);
-      const __m256 e = _mm256_and_ps(power_of_two(t), lanes8(valid - j));
-      sums = _mm256_add_ps(sums, e);
-      _mm256_storeu_ps(p + i * ldp + j, e);
-    }
-    const float sum = reduce8<false>(sums);
-    rows.inverse_sum[i] = 1.0F / sum;
-    rows.logsumexp[i] = top * scale + std::log(sum);
-  }
-}
-
-CAUSEWAY_TARGET_AVX2 inline void gradients_avx2(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
-                                                std::int64_t columns, float scale, const gradient_rows& rows, float* p,
-                                                float* ds, std::int64_t ldp) {
-  const __m256 scale2 = _mm256_set1_ps(scale * log2_of_e);
-  for (std::int64_t i = 0; i < panel_rows; ++i) {
-    const __m256 shift = _mm256_set1_ps(rows.logsumexp2[i]);
-    const __m256 correction = _mm256_set1_ps(rows.correction[i]);
-    for (std::int64_t j = 0; j < columns; j += 8) {
-      const __m256 t = _mm256_fmsub_ps(_mm256_loadu_ps(s + i * ld + j), scale2, shift);
-      const __m256 e = _mm256_and_ps(power_of_two(t), lanes8(first + i + 1 - j));
-      const __m256 difference = _mm256_sub_ps(_mm256_loadu_ps(dp + i * ld + j), correction);
-      _mm256_storeu_ps(p + i * ldp + j, e);
-      _mm256_storeu_ps(ds + i * ldp + j, _mm256_mul_ps(_mm256_mul_ps(e, _mm256_set1_ps(scale)), difference));
-    }
-  }
-}
-
-/// The AVX2 steps.
-template <class Act>
-struct avx2_tiles {
-  using unit = float;
-  static constexpr std::int64_t pair = 1;
-
-  static CAUSEWAY_TARGET_AVX2_LOOPS void pack_rows(head_view<const Act> x, unit* out, std::int64_t ld, std::int64_t rows) {
-    pack_rows_loop(x, out, ld, rows);
-  }
-  static void pack_transposed(head_view<const Act> x, unit* out, std::int64_t depth, std::int64_t tokens) {
-    pack_transposed_avx2(x, out, depth, tokens);
-  }
-  static CAUSEWAY_TARGET_AVX2_LOOPS void pack_tokens(head_view<const Act> x, unit* out, std::int64_t columns,
-                                                     std::int64_t tokens) {
-    pack_tokens_loop(x, out, columns, tokens);
-  }
-  static void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
-                              std::int64_t ldc, std::int64_t width, bool accumulate) {
-    product_avx2<true>(depth, a, lda, b, c, ldc, width, accumulate);
-  }
-  static void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
-                                 std::int64_t ldc, std::int64_t width, bool accumulate) {
-    product_avx2<false>(depth, a, lda, b, c, ldc, width, accumulate);
-  }
-  static void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p, std::int64_t ldp,
-                      softmax_rows& rows) {
-    softmax_avx2(s, ld, first, scale, p, ldp, rows);
-  }
-  static void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first, std::int64_t columns,
-                        float scale, const gradient_rows& rows, unit* p, unit* ds, std::int64_t ldp, unit*, std::int64_t) {
-    gradients_avx2(s, dp, ld, first, columns, scale, rows, p, ds, ldp);
-  }
-  static CAUSEWAY_TARGET_AVX2_LOOPS void store_rows(const float* tile, std::int64_t ld, head_view<Act> out,
-                                                    const float* factors) {
-    store_rows_loop(tile, ld, out, factors);
-  }
-  static void row_dots(head_view<const Act> a, head_view<const Act> b, float* dots) { row_dots_avx2(a, b, dots); }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_X86_SIMD
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
-#endif
-
-// ---- causeway/kernels/attention_tiles_avx512.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
-
-// The steps of attention_tiles.hpp in AVX-512: `avx512_tiles` multiplies f32, `avx512_bf16_tiles` pairs of bf16 with sums
-// in f32. Edges are handled by masks while packing; the products have none.
-
-#if CAUSEWAY_X86_SIMD
-
-#include <immintrin.h>
-
-#if !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC bug 105593: its own intrinsics start from `__Y = __Y`
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-
-#define CAUSEWAY_INLINE_AVX512 CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX512
-#define CAUSEWAY_INLINE_AVX512_BF16 CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX512_BF16
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// The lanes below `count` of 16 and of 32.
-CAUSEWAY_ALWAYS_INLINE std::uint16_t lanes16(std::int64_t count) {
-  return static_cast<std::uint16_t>(count >= 16 ? 0xFFFFU : count <= 0 ? 0U : (1U << count) - 1U);
-}
-CAUSEWAY_ALWAYS_INLINE std::uint32_t lanes32(std::int64_t count) {
-  return count >= 32 ? ~0U : count <= 0 ? 0U : (1U << count) - 1U;
-}
-
-/// Up to 16 values as f32, zeros beyond `count`.
-CAUSEWAY_INLINE_AVX512 __m512 load_f32(const float* p, std::int64_t count) {
-  return _mm512_maskz_loadu_ps(lanes16(count), p);
-}
-CAUSEWAY_INLINE_AVX512 __m512 load_f32(const bf16* p, std::int64_t count) {
-  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes16(count), p));
-  return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
-}
-CAUSEWAY_INLINE_AVX512 void store_f32(float* p, __m512 v, std::int64_t count) {
-  _mm512_mask_storeu_ps(p, lanes16(count), v);
-}
-/// Rounds to nearest even; NaN stays NaN.
-CAUSEWAY_INLINE_AVX512 void store_f32(bf16* p, __m512 v, std::int64_t count) {
-  const __m512i u = _mm512_castps_si512(v);
-  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-  __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7FFF)), odd);
-  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-  rounded = _mm512_mask_or_epi32(rounded, nan, u, _mm512_set1_epi32(0x400000));
-  _mm256_mask_storeu_epi16(p, lanes16(count), _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
-}
-
-/// 2^t for any t: 0 far below, infinite far above. Relative error 1e-7.
-CAUSEWAY_INLINE_AVX512 __m512 power_of_two(__m512 t) {
-  const __m512 r = _mm512_reduce_ps(t, 0);  // t - nearest integer
-  __m512 p = _mm512_set1_ps(0.001327647129F);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.009675540961F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.055507130921F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.240221202374F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.693146944046F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.00000012F));
-  return _mm512_scalef_ps(p, _mm512_sub_ps(t, r));
-}
-
-/// rows[j][i] of 16 x 16 units becomes out[i*ld + j].
-CAUSEWAY_INLINE_AVX512 void transpose16(__m512i (&r)[16], void* out, std::int64_t ld) {
-  __m512i t[16];
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 8; ++i) {
-    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
-    t[4 + i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xDD);
-    t[8 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
-    t[12 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xDD);
-  }
-  float* base = static_cast<float*>(out);
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    _mm512_storeu_si512(base + i * ld, _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88));
-    _mm512_storeu_si512(base + (8 + i) * ld, _mm512_shuffle_i32x4(t[i], t[8 + i], 0xDD));
-    _mm512_storeu_si512(base + (4 + i) * ld, _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0x88));
-    _mm512_storeu_si512(base + (12 + i) * ld, _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0xDD));
-  }
-}
-
-/// A loader reads 16 units of a row: `at(row, first value, values in the row)`.
-template <class Act>
-struct f32_units {
-  static CAUSEWAY_INLINE_AVX512 __m512i at(const Act* row, std::int64_t first, std::int64_t columns) {
-    return _mm512_castps_si512(load_f32(row + first, columns - first));
-  }
-};
-struct bf16_units {
-  static CAUSEWAY_INLINE_AVX512 __m512i at(const bf16* row, std::int64_t first, std::int64_t columns) {
-    return _mm512_maskz_loadu_epi16(lanes32(columns - first), row + first);
-  }
-};
-
-template <class Units, std::int64_t Pair, class Act>
-CAUSEWAY_TARGET_AVX512 void pack_rows_avx512(const head_view<const Act>& x, void* out, std::int64_t ld, std::int64_t rows) {
-  float* line = static_cast<float*>(out);
-  for (std::int64_t i = 0; i < rows; ++i, line += ld) {
-    const bool real = i < x.rows;
-    for (std::int64_t j = 0; j < ld; j += 16) {
-      const __m512i v = real ? Units::at(x.row(i), j * Pair, x.columns) : _mm512_setzero_si512();
-      _mm512_mask_storeu_epi32(line + j, lanes16(ld - j), v);
-    }
-  }
-}
-
-/// `depth` and `tokens` are multiples of 16 and 32.
-template <class Units, std::int64_t Pair, class Act>
-CAUSEWAY_TARGET_AVX512 void pack_transposed_avx512(const head_view<const Act>& x, void* out, std::int64_t depth,
-                                                   std::int64_t tokens) {
-  for (std::int64_t t = 0; t < tokens; t += 16) {
-    float* column = static_cast<float*>(out) + t / tile_columns * tile_columns * depth + t % tile_columns;
-    for (std::int64_t p = 0; p < depth; p += 16) {
-      __m512i r[16];
-      CAUSEWAY_UNROLL
-      for (int j = 0; j < 16; ++j) {
-        r[j] = t + j < x.rows ? Units::at(x.row(t + j), p * Pair, x.columns) : _mm512_setzero_si512();
-      }
-      transpose16(r, column + p * tile_columns, tile_columns);
-    }
-  }
-}
-
-template <class Act>
-CAUSEWAY_TARGET_AVX512 void store_rows_avx512(const float* tile, std::int64_t ld, const head_view<Act>& out,
-                                              const float* factors) {
-  for (std::int64_t i = 0; i < out.rows; ++i) {
-    const __m512 factor = _mm512_set1_ps(factors == nullptr ? 1.0F : factors[i]);
-    Act* row = out.row(i);
-    for (std::int64_t j = 0; j < out.columns; j += 16) {
-      store_f32(row + j, _mm512_mul_ps(factor, _mm512_loadu_ps(tile + i * ld + j)), out.columns - j);
-    }
-  }
-}
-
-template <class Act>
-CAUSEWAY_TARGET_AVX512 void row_dots_avx512(const head_view<const Act>& a, const head_view<const Act>& b, float* dots) {
-  for (std::int64_t i = 0; i < a.rows; ++i) {
-    __m512 sum = _mm512_setzero_ps();
-    for (std::int64_t j = 0; j < a.columns; j += 16) {
-      sum = _mm512_fmadd_ps(load_f32(a.row(i) + j, a.columns - j), load_f32(b.row(i) + j, a.columns - j), sum);
-    }
-    dots[i] = _mm512_reduce_add_ps(sum);
-  }
-}
-
-/// One row of a softmax: probabilities times their sum are handed to `put(column, values)`.
-CAUSEWAY_INLINE_AVX512 float row_maximum(const float* line, std::int64_t vectors, __mmask16 last) {
-  const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
-  __m512 top = _mm512_mask_loadu_ps(lowest, last, line + (vectors - 1) * 16);
-  for (std::int64_t v = 0; v + 1 < vectors; ++v) top = _mm512_max_ps(top, _mm512_loadu_ps(line + v * 16));
-  return _mm512_reduce_max_ps(top);
-}
-
-/// The AVX-512 steps in f32.
-template <class Act>
-struct avx512_tiles {
-  using unit = float;
-  static constexpr std::int64_t pair = 1;
-
-  static void pack_rows(head_view<const Act> x, unit* out, std::int64_t ld, std::int64_t rows) {
-    pack_rows_avx512<f32_units<Act>, 1>(x, out, ld, rows);
-  }
-  static void pack_transposed(head_view<const Act> x, unit* out, std::int64_t depth, std::int64_t tokens) {
-    pack_transposed_avx512<f32_units<Act>, 1>(x, out, depth, tokens);
-  }
-  static CAUSEWAY_TARGET_AVX512 void pack_tokens(head_view<const Act> x, unit* out, std::int64_t columns,
-                                                 std::int64_t tokens) {
-    for (std::int64_t j = 0; j < columns; j += 16) {
-      float* line = out + j / tile_columns * tile_columns * tokens + j % tile_columns;
-      for (std::int64_t i = 0; i < tokens; ++i) {
-        const bool real = i < x.rows;
-        _mm512_storeu_ps(line + i * tile_columns, real ? load_f32(x.row(i) + j, x.columns - j) : _mm512_setzero_ps());
-      }
-    }
-  }
-
-  /// RowStep and SumStep are `lda` or, for 0, one unit.
-  template <int Vectors, bool ByRows>
-  static CAUSEWAY_INLINE_AVX512 void product(std::int64_t depth, const float* a, std::int64_t lda, const float* b, float* c,
-                                             std::int64_t ldc, bool accumulate) {
-    __m512 sums[panel_rows][Vectors];
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < panel_rows; ++i) {
-      CAUSEWAY_UNROLL
-      for (int v = 0; v < Vectors; ++v)
-        sums[i][v] = accumulate ? _mm512_loadu_ps(c + i * ldc + 16 * v) : _mm512_setzero_ps();
-    }
-    for (std::int64_t p = 0; p < depth; ++p) {
-      __m512 columns[Vectors];
-      CAUSEWAY_UNROLL
-      for (int v = 0; v < Vectors; ++v) columns[v] = _mm512_loadu_ps(b + p * tile_columns + 16 * v);
-      CAUSEWAY_UNROLL
-      for (int i = 0; i < panel_rows; ++i) {
-        const __m512 x = _mm512_set1_ps(ByRows ? a[i * lda + p] : a[p * lda + i]);
-        CAUSEWAY_UNROLL
-        for (int v = 0; v < Vectors; ++v) sums[i][v] = _mm512_fmadd_ps(x, columns[v], sums[i][v]);
-      }
-    }
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < panel_rows; ++i) {
-      CAUSEWAY_UNROLL
-      for (int v = 0; v < Vectors; ++v) _mm512_storeu_ps(c + i * ldc + 16 * v, sums[i][v]);
-    }
-  }
-  static CAUSEWAY_TARGET_AVX512 void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b,
-                                                     float* c, std::int64_t ldc, std::int64_t width, bool accumulate) {
-    if (width > 16) {
-      product<2, true>(depth, a, lda, b, c, ldc, accumulate);
-    } else {
-      product<1, true>(depth, a, lda, b, c, ldc, accumulate);
-    }
-  }
-  static CAUSEWAY_TARGET_AVX512 void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b,
-                                                        float* c, std::int64_t ldc, std::int64_t width, bool accumulate) {
-    if (width > 16) {
-      product<2, false>(depth, a, lda, b, c, ldc, accumulate);
-    } else {
-      product<1, false>(depth, a, lda, b, c, ldc, accumulate);
-    }
-  }
-
-  static CAUSEWAY_TARGET_AVX512 void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p,
-                                             std::int64_t ldp, softmax_rows& rows) {
-    const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
-    const std::int64_t vectors = first / 16 + 1;
-    for (std::int64_t i = 0; i < panel_rows; ++i) {
-      float* line = s + i * ld;
-      const __mmask16 last = lanes16(first % 16 + i + 1);
-      const float top = row_maximum(line, vectors, last);
-      const __m512 shift = _mm512_mul_ps(_mm512_set1_ps(-top), scale2);
-      __m512 sum = _mm512_setzero_ps();
-      for (std::int64_t v = 0; v < vectors; ++v) {
-        const __m512 t = _mm512_fmadd_ps(_mm512_loadu_ps(line + v * 16), scale2, shift);
-        const __m512 e = _mm512_maskz_mov_ps(v + 1 < vectors ? 0xFFFFU : last, power_of_two(t));
-        sum = _mm512_add_ps(sum, e);
-        _mm512_storeu_ps(p + i * ldp + v * 16, e);
-      }
-      const float total = _mm512_reduce_add_ps(sum);
-      rows.inverse_sum[i] = 1.0F / total;
-      rows.logsumexp[i] = top * scale + std::log(total);
-    }
-  }
-
-  static CAUSEWAY_TARGET_AVX512 void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
-                                               std::int64_t columns, float scale, const gradient_rows& rows, unit* p,
-                                               unit* ds, std::int64_t ldp, unit*, std::int64_t) {
-    const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
-    for (std::int64_t i = 0; i < panel_rows; ++i) {
-      const __m512 shift = _mm512_set1_ps(-rows.logsumexp2[i]);
-      const __m512 correction = _mm512_set1_ps(rows.correction[i]);
-      for (std::int64_t j = 0; j < columns; j += 16) {
-        const __m512 t = _mm512_fmadd_ps(_mm512_loadu_ps(s + i * ld + j), scale2, shift);
-        const __m512 e = _mm512_maskz_mov_ps(lanes16(first + i + 1 - j), power_of_two(t));
-        const __m512 difference = _mm512_sub_ps(_mm512_loadu_ps(dp + i * ld + j), correction);
-        _mm512_storeu_ps(p + i * ldp + j, e);
-        _mm512_storeu_ps(ds + i * ldp + j, _mm512_mul_ps(_mm512_mul_ps(e, _mm512_set1_ps(scale)), difference));
-      }
-    }
-  }
-
-  static void store_rows(const float* tile, std::int64_t ld, head_view<Act> out, const float* factors) {
-    store_rows_avx512(tile, ld, out, factors);
-  }
-  static void row_dots(head_view<const Act> a, head_view<const Act> b, float* dots) { row_dots_avx512(a, b, dots); }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#if !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
-
-#endif  // CAUSEWAY_X86_SIMD
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
-#endif
-
-// ---- causeway/kernels/attention_tiles_bf16.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
-
-// The steps of attention_tiles.hpp with AVX-512's bf16 dot product: a unit is two values that are neighbours in the summed
-// dimension, sums are in f32. Probabilities and their gradients are rounded to bf16 before they are multiplied.
-
-#if CAUSEWAY_X86_SIMD
-
-#include <immintrin.h>
-
-#if !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC bug 105593: its own intrinsics start from `__Y = __Y`
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// 32 bf16: `low` rounded in the lower half, `high` in the upper one.
-CAUSEWAY_INLINE_AVX512_BF16 __m512i round_two(__m512 low, __m512 high) {
-  const __m512bh rounded = _mm512_cvtne2ps_pbh(high, low);
-  __m512i bits;
-  __builtin_memcpy(&bits, &rounded, sizeof bits);
-  return bits;
-}
-
-/// Turns [16 of row 0 | 16 of row 1] into 16 units (row 0, row 1).
-CAUSEWAY_INLINE_AVX512 __m512i interleave_halves(__m512i halves) {
-  alignas(64) static constexpr std::uint16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                                                          8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-  return _mm512_permutexvar_epi16(_mm512_load_si512(order), halves);
-}
-
-CAUSEWAY_INLINE_AVX512_BF16 __m512 dot_units(__m512 sum, __m512i x, __m512i y) {
-  __m512bh a;
-  __m512bh b;
-  __builtin_memcpy(&a, &x, sizeof a);
-  __builtin_memcpy(&b, &y, sizeof b);
-  return _mm512_dpbf16_ps(sum, a, b);
-}
-
-/// c[8][16*Vectors] (+)= A B, as avx512_tiles::product.
-template <int Vectors, bool ByRows>
-CAUSEWAY_TARGET_AVX512_BF16 void product_bf16(std::int64_t depth, const std::uint32_t* a, std::int64_t lda,
-                                              const std::uint32_t* b, float* c, std::int64_t ldc, bool accumulate) {
-  __m512 sums[panel_rows][Vectors];
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < panel_rows; ++i) {
-    CAUSEWAY_UNROLL
-    for (int v = 0; v < Vectors; ++v) sums[i][v] = accumulate ? _mm512_loadu_ps(c + i * ldc + 16 * v) : _mm512_setzero_ps();
-  }
-  for (std::int64_t p = 0; p < depth; ++p) {
-    __m512i columns[Vectors];
-    CAUSEWAY_UNROLL
-    for (int v = 0; v < Vectors; ++v) columns[v] = _mm512_loadu_si512(b + p * tile_columns + 16 * v);
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < panel_rows; ++i) {
-      const __m512i x = _mm512_set1_epi32(static_cast<int>(ByRows ? a[i * lda + p] : a[p * lda + i]));
-      CAUSEWAY_UNROLL
-      for (int v = 0; v < Vectors; ++v) sums[i][v] = dot_units(sums[i][v], x, columns[v]);
-    }
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < panel_rows; ++i) {
-    CAUSEWAY_UNROLL
-    for (int v = 0; v < Vectors; ++v) _mm512_storeu_ps(c + i * ldc + 16 * v, sums[i][v]);
-  }
-}
-
-/// The bf16 steps.
-struct avx512_bf16_tiles {
-  using unit = std::uint32_t;
-  static constexpr std::int64_t pair = 2;
-
-  static void pack_rows(head_view<const bf16> x, unit* out, std::int64_t ld, std::int64_t rows) {
-    pack_rows_avx512<bf16_units, 2>(x, out, ld, rows);
-  }
-  static void pack_transposed(head_view<const bf16> x, unit* out, std::int64_t depth, std::int64_t tokens) {
-    pack_transposed_avx512<bf16_units, 2>(x, out, depth, tokens);
-  }
-  static CAUSEWAY_TARGET_AVX512 void pack_tokens(head_view<const bf16> x, unit* out, std::int64_t columns,
-                                                 std::int64_t tokens) {
-    for (std::int64_t j = 0; j < columns; j += 16) {
-      unit* line = out + j / tile_columns * tile_columns * (tokens / 2) + j % tile_columns;
-      for (std::int64_t i = 0; i < tokens; i += 2) {
-        const __mmask16 even = lanes16(i < x.rows ? x.columns - j : 0);
-        const __mmask16 odd = lanes16(i + 1 < x.rows ? x.columns - j : 0);
-        const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(even, x.row(i) + j));
-        const __m512i high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(odd, x.row(i + 1) + j));
-        _mm512_storeu_si512(line + i / 2 * tile_columns, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
-      }
-    }
-  }
-  static void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
-                              std::int64_t ldc, std::int64_t width, bool accumulate) {
-    const auto product = width > 16 ? product_bf16<2, true> : product_bf16<1, true>;
-    product(depth, a, lda, b, c, ldc, accumulate);
-  }
-  static void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
-                                 std::int64_t ldc, std::int64_t width, bool accumulate) {
-    const auto product = width > 16 ? product_bf16<2, false> : product_bf16<1, false>;
-    product(depth, a, lda, b, c, ldc, accumulate);
-  }
-
-  static CAUSEWAY_TARGET_AVX512_BF16 void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p,
-                                                  std::int64_t ldp, softmax_rows& rows) {
-    const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
-    const std::int64_t vectors = first / 16 + 1;
-    for (std::int64_t i = 0; i < panel_rows; ++i) {
-      const float* line = s + i * ld;
-      const __mmask16 last = lanes16(first % 16 + i + 1);
-      const float top = row_maximum(line, vectors, last);
-      const __m512 shift = _mm512_mul_ps(_mm512_set1_ps(-top), scale2);
-      __m512 sum = _mm512_setzero_ps();
-      for (std::int64_t v = 0; v < vectors; ++v) {
-        const __m512 t = _mm512_fmadd_ps(_mm512_loadu_ps(line + v * 16), scale2, shift);
-        const __m512 e = _mm512_maskz_mov_ps(v + 1 < vectors ? 0xFFFFU : last, power_of_two(t));
-        sum = _mm512_add_ps(sum, e);
-        const __m256bh rounded = _mm512_cvtneps_pbh(e);
-        __builtin_memcpy(p + i * ldp + v * 8, &rounded, sizeof rounded);
-      }
-      const float total = _mm512_reduce_add_ps(sum);
-      rows.inverse_sum[i] = 1.0F / total;
-      rows.logsumexp[i] = top * scale + std::log(total);
-    }
-  }
-
-  /// Two rows at a time, because they share units of p and ds (by columns). ds_rows holds ds by rows.
-  static CAUSEWAY_TARGET_AVX512_BF16 void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
-                                                    std::int64_t columns, float scale, const gradient_rows& rows, unit* p,
-                                                    unit* ds, std::int64_t ldp, unit* ds_rows, std::int64_t ld_rows) {
-    for (std::int64_t i = 0; i < panel_rows; i += 2) {
-      for (std::int64_t j = 0; j < columns; j += 16) {
-        __m512 e[2];
-        __m512 d[2];
-        CAUSEWAY_UNROLL
-        for (int r = 0; r < 2; ++r) {
-          const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
-          const __m512 shift = _mm512_set1_ps(rows.logsumexp2[i + r]);
-          const __m512 t = _mm512_fmsub_ps(_mm512_loadu_ps(s + (i + r) * ld + j), scale2, shift);
-          e[r] = _mm512_maskz_mov_ps(lanes16(first + i + r + 1 - j), power_of_two(t));
-          const __m512 correction = _mm512_set1_ps(rows.correction[i + r]);
-          const __m512 difference = _mm512_sub_ps(_mm512_loadu_ps(dp + (i + r) * ld + j), correction);
-          d[r] = _mm512_mul_ps(_mm512_mul_ps(e[r], _mm512_set1_ps(scale)), difference);
-        }
-        _mm512_storeu_si512(p + i / 2 * ldp + j, interleave_halves(round_two(e[0], e[1])));
-        const __m512i both = round_two(d[0], d[1]);
-        _mm512_storeu_si512(ds + i / 2 * ldp + j, interleave_halves(both));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(ds_rows + i * ld_rows + j / 2), _mm512_castsi512_si256(both));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(ds_rows + (i + 1) * ld_rows + j / 2),
-                            _mm512_extracti64x4_epi64(both, 1));
-      }
-    }
-  }
-
-  static void store_rows(const float* tile, std::int64_t ld, head_view<bf16> out, const float* factors) {
-    store_rows_avx512(tile, ld, out, factors);
-  }
-  static void row_dots(head_view<const bf16> a, head_view<const bf16> b, float* dots) { row_dots_avx512(a, b, dots); }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#if !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
-
-#endif  // CAUSEWAY_X86_SIMD
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
-#endif
-
-// ---- causeway/kernels/impl/attention.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
-#define CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
-
-// Bodies of kernels/attention.hpp: which instructions compute it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// Calls `f` with the steps for `level`, which this machine must support.
-template <class Act, class F>
-void with_tiles(simd_level level, F&& f) {
-#if CAUSEWAY_X86_SIMD
-  if constexpr (std::is_same_v<Act, bf16>) {
-    if (level >= simd_level::avx512_bf16) return f(std::type_identity<avx512_bf16_tiles>{});
-  }
-  if (level >= simd_level::avx512) return f(std::type_identity<avx512_tiles<Act>>{});
-  if (level >= simd_level::avx2) return f(std::type_identity<avx2_tiles<Act>>{});
-#endif
-  (void)level;
-  f(std::type_identity<portable_tiles<Act>>{});
-}
-
-inline void expect_valid(const attention_shape& s) {
-  CAUSEWAY_EXPECT(s.batch >= 0 && s.T >= 0 && s.head_size > 0 && s.scale > 0.0F);
-  CAUSEWAY_EXPECT(s.kv_heads > 0 && s.heads % s.kv_heads == 0);
-  (void)s;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-template <class Act>
-  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
-void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
-                       const Act* v, Act* o, float* logsumexp, simd_level level) {
-  detail::expect_valid(shape);
-  detail::with_tiles<Act>(level, [&](auto tiles) {
-    detail::attention_forward_with<typename decltype(tiles)::type>(pool, memory, shape, q, k, v, o, logsumexp);
-  });
-}
-
-template <class Act>
-  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
-void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
-                        const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
-                        simd_level level) {
-  detail::expect_valid(shape);
-  const detail::backward_operands<Act> operands{q, k, v, o, d_o, logsumexp, dq, dk, dv};
-  detail::with_tiles<Act>(level, [&](auto tiles) {
-    detail::attention_backward_with<typename decltype(tiles)::type>(pool, memory, shape, operands);
-  });
-}
-
-#ifdef CAUSEWAY_COMPILED
-template void attention_forward(thread_pool&, scratch&, const attention_shape&, const float*, const float*, const float*,
-                                float*, float*, simd_level);
-template void attention_forward(thread_pool&, scratch&, const attention_shape&, const bf16*, const bf16*, const bf16*,
-                                bf16*, float*, simd_level);
-template void attention_backward(thread_pool&, scratch&, const attention_shape&, const float*, const float*, const float*,
-                                 const float*, const float*, const float*, float*, float*, float*, simd_level);
-template void attention_backward(thread_pool&, scratch&, const attention_shape&, const bf16*, const bf16*, const bf16*,
-                                 const bf16*, const bf16*, const float*, bf16*, bf16*, bf16*, simd_level);
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
-#endif
-
-// ---- causeway/kernels/bf16_kernels.hpp ----
-#ifndef CAUSEWAY_KERNELS_BF16_KERNELS_HPP
-#define CAUSEWAY_KERNELS_BF16_KERNELS_HPP
-
-// A processor's operations on bf16 activations, behind pointers that are set when a program first asks for bf16. So a
-// program that includes the headers and never does so doesn't compile them, a quarter of its time.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// The functions of this folder that have these names, with `Act` bf16; see there.
-struct bf16_kernels {
-  using size = std::int64_t;
-
-  void (*multiply)(packed_gemm&, thread_pool&, scratch&, const gemm_args<bf16, bf16>&);
-  void (*multiply_to_f32)(packed_gemm&, thread_pool&, scratch&, const gemm_args<bf16, float>&);
-  void (*add)(thread_pool&, bf16* y, const bf16* a, const bf16* b, size count);
-  void (*layer_norm_forward)(thread_pool&, const float* x, const float* gain, const float* bias, bf16* y, float* mean,
-                             float* rstd, size rows, size columns, float epsilon);
-  void (*layer_norm_backward)(thread_pool&, scratch&, const float* x, const float* gain, const float* mean,
-                              const float* rstd, const bf16* dy, float* dx, bool accumulate, float* dgain, float* dbias,
-                              size rows, size columns);
-  void (*rms_norm_forward)(thread_pool&, const float* x, const float* gain, bf16* y, float* rstd, size rows, size columns,
-                           float epsilon);
-  void (*rms_norm_backward)(thread_pool&, scratch&, const float* x, const float* gain, const float* rstd, const bf16* dy,
-                            float* dx, bool accumulate, float* dgain, size rows, size columns);
-  void (*gelu_forward)(thread_pool&, const bf16* x, bf16* y, size count);
-  void (*gelu_backward)(thread_pool&, const bf16* x, const bf16* dy, bf16* dx, size count);
-  void (*swiglu_forward)(thread_pool&, const bf16* gate_up, bf16* y, size rows, size hidden);
-  void (*swiglu_backward)(thread_pool&, const bf16* gate_up, const bf16* dy, bf16* dgate_up, size rows, size hidden);
-  void (*bias_gradient)(thread_pool&, scratch&, const bf16* dy, float* dbias, size rows, size columns);
-  void (*dropout_apply)(thread_pool&, bf16* x, size count, float rate, std::uint64_t seed, std::uint64_t stream);
-  void (*rotary_apply)(thread_pool&, const rotary_table&, bf16* qkv, size batch, size T, size row_stride, size heads,
-                       size head_size, bool inverse);
-  void (*attention_forward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
-                            bf16* o, float* logsumexp);
-  void (*attention_backward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
-                             const bf16* o, const bf16* d_o, const float* logsumexp, bf16* dq, bf16* dk, bf16* dv);
-  double (*cross_entropy)(packed_gemm&, thread_pool&, scratch&, const bf16* x, const bf16* w, const std::int32_t* targets,
-                          size rows, size C, size V, float grad_scale, bf16* dx, float* dw);
-};
-
-namespace detail {
-inline std::atomic<const bf16_kernels*> bf16_table{nullptr};
-}  // namespace detail
-
-/// From now on backends of this process compute in bf16. Asking a model for nn::precision::bf16 calls it; a model of one's
-/// own with bf16 activations calls it before its first pass. Thread-safe, and nothing the second time.
-CAUSEWAY_DECL void use_bf16();
-
-/// What use_bf16 has set. Before that it ends the process with a message that names the remedy.
-CAUSEWAY_DECL const bf16_kernels& bf16_in_use();
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_BF16_KERNELS_HPP
-
-// ---- causeway/kernels/cross_entropy.hpp ----
-#ifndef CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-#define CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-
-// The output layer and its loss in one: logits are made for a chunk of rows at a time, turned into their own gradient and
-// used at once, so that the [rows, V] matrix never exists.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-/// Memory for one chunk of logits. Every chunk reads the whole of w twice and reads and writes the whole of dw, so chunks
-/// must be long: with GPT-2's vocabulary a step takes 5 % longer at half of this.
-inline constexpr std::int64_t logits_bytes = std::int64_t{64} << 20U;
-
-/// Rows of a chunk: as many as `logits_bytes` allows, but at least 64, and all chunks nearly equal.
-constexpr std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t V) noexcept {
-  const std::int64_t most = std::max<std::int64_t>(64, logits_bytes / (4 * V));
-  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
-  const std::int64_t equal = (rows + chunks - 1) / chunks;
-  return std::min(std::max<std::int64_t>(1, rows), (equal + 7) / 8 * 8);
-}
-
-struct row_maximum_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
-    f32x16 top[2];
-    broadcast(top[0], -std::numeric_limits<float>::infinity());
-    top[1] = top[0];
-    std::int64_t i = 0;
-    for (; i + 2 * vector_lanes <= count; i += 2 * vector_lanes) {
-      f32x16 a, b;
-      load(a, x + i, whole{});
-      load(b, x + i + vector_lanes, whole{});
-      top[0] = a > top[0] ? a : top[0];
-      top[1] = b > top[1] ? b : top[1];
-    }
-    top[0] = top[0] > top[1] ? top[0] : top[1];
-    float best = top[0][0];
-    for (int lane = 1; lane < vector_lanes; ++lane) best = top[0][lane] > best ? top[0][lane] : best;
-    for (; i < count; ++i) best = x[i] > best ? x[i] : best;
-    return best;
-  }
-};
-
-/// x = e^(x - top); returns the sum. Sums of 512 in f32, those in f64.
-struct row_exponential_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static double run(float* x, std::int64_t count, float top) {
-    double sum = 0.0;
-    for (std::int64_t begin = 0; begin < count; begin += 512) {
-      const std::int64_t end = std::min(count, begin + 512);
-      f32x16 part{};
-      std::int64_t i = begin;
-      for (; i + vector_lanes <= end; i += vector_lanes) {
-        f32x16 v;
-        load(v, x + i, whole{});
-        v = v - top;
-        exponential(v);
-        store(x + i, v, whole{});
-        part += v;
-      }
-      sum += static_cast<double>(horizontal_sum(part));
-      if (i < end) sum += last(x + i, end - i, top);
-    }
-    return sum;
-  }
-
- private:
-  CAUSEWAY_ALWAYS_INLINE static double last(float* x, std::int64_t count, float top) {
-    f32x16 v;
-    load(v, x, tail{count});
-    v = v - top;
-    exponential(v);
-    store(x, v, tail{count});
-    double sum = 0.0;
-    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
-    return sum;
-  }
-};
-
-/// y = factor * x; y may be x.
-template <class Act>
-struct row_scale_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, Act* y, std::int64_t count, float factor) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      load(v, x + i, part);
-      v = v * factor;
-      store(y + i, v, part);
-    });
-  }
-};
-
-/// -log softmax(logits)[target]. Destroys the logits; `gradient`, when not null, receives scale * (softmax - onehot) and
-/// may be the logits themselves.
-template <class Act>
-double cross_entropy_row(float* logits, Act* gradient, std::int64_t V, std::int32_t target, float scale, simd_level level) {
-  if (target < 0) {
-    if (gradient != nullptr) std::fill(gradient, gradient + V, Act(0.0F));
-    return 0.0;
-  }
-  CAUSEWAY_EXPECT(target < V);
-  const auto chosen = static_cast<double>(logits[target]);
-  const float top = dispatch<row_maximum_kernel>(level, static_cast<const float*>(logits), V);
-  const double sum = dispatch<row_exponential_kernel>(level, logits, V, top);
-  if (gradient != nullptr) {
-    const double factor = static_cast<double>(scale) / sum;
-    const double at_target = static_cast<double>(logits[target]) * factor - static_cast<double>(scale);
-    dispatch<row_scale_kernel<Act>>(level, static_cast<const float*>(logits), gradient, V, static_cast<float>(factor));
-    gradient[target] = Act(static_cast<float>(at_target));
-  }
-  return std::log(sum) + static_cast<double>(top) - chosen;
-}
-
-/// One chunk's operands: `rows` rows of x, and the tiles for their logits and gradients.
-template <class Act>
-struct cross_entropy_chunk {
-  const Act* x;
-  const Act* w;
-  const std::int32_t* targets;
-  std::int64_t rows;
-  std::int64_t C;
-  std::int64_t V;
-  float* logits;
-  Act* gradient;  ///< null: only the loss
-  double* losses;
-};
-
-/// The loss of a chunk; leaves the gradient with respect to the logits in `gradient`.
-template <class Act, class G>
-double chunk_loss(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, float scale,
-                  simd_level level) {
-  gemm_args<Act, float> product;
-  product.transpose_b = true;
-  product.m = c.rows, product.n = c.V, product.k = c.C;
-  product.a = c.x, product.lda = c.C;
-  product.b = c.w, product.ldb = c.C;
-  product.c = c.logits, product.ldc = c.V;
-  gemm.multiply(pool, memory, product);
-  for_rows(pool, c.rows, c.V, [&](index_range part) {
-    for (std::int64_t r = part.begin; r < part.end; ++r) {
-      Act* gradient = c.gradient == nullptr ? nullptr : c.gradient + r * c.V;
-      c.losses[r] = cross_entropy_row(c.logits + r * c.V, gradient, c.V, c.targets[r], scale, level);
-    }
-  });
-  double sum = 0.0;
-  for (std::int64_t r = 0; r < c.rows; ++r) sum += c.losses[r];
-  return sum;
-}
-
-/// dx = gradient w (overwritten) and dw += gradientT x; either may be null.
-template <class Act, class G>
-void chunk_gradients(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, Act* dx, float* dw) {
-  if (dx != nullptr) {
-    gemm_args<Act, Act> product;
-    product.m = c.rows, product.n = c.C, product.k = c.V;
-    product.a = c.gradient, product.lda = c.V;
-    product.b = c.w, product.ldb = c.C;
-    product.c = dx, product.ldc = c.C;
-    gemm.multiply(pool, memory, product);
-  }
-  if (dw != nullptr) {
-    gemm_args<Act, float> product;
-    product.transpose_a = true, product.accumulate = true;
-    product.m = c.V, product.n = c.C, product.k = c.rows;
-    product.a = c.gradient, product.lda = c.V;
-    product.b = c.x, product.ldb = c.C;
-    product.c = dw, product.ldc = c.C;
-    gemm.multiply(pool, memory, product);
-  }
-}
-
-}  // namespace detail
-
-/// Sum over rows of -log softmax(x wT)[target]; rows with a negative target are ignored. x is [rows, C], w is [V, C].
-/// dx (overwritten) and dw (added to) receive the gradient of `grad_scale` times that sum; without both only the loss is
-/// computed. Row losses are added in f64, in the order of the rows. Working memory: 64 MiB of logits (at least 64 rows,
-/// at most all), half as much again for their gradient when Act is bf16.
-template <class Act, Gemm G>
-double cross_entropy(thread_pool& pool, scratch& memory, G& gemm, const Act* x, const Act* w, const std::int32_t* targets,
-                     std::int64_t rows, std::int64_t C, std::int64_t V, float grad_scale, Act* dx, float* dw,
-                     simd_level level = detect_simd_level()) {
-  const std::int64_t size = detail::rows_per_chunk(rows, V);
-  auto frame = memory.open();
-  float* logits = frame.template take<float>(static_cast<std::size_t>(size * V));
-  double* losses = frame.template take<double>(static_cast<std::size_t>(size));
-  Act* gradient = nullptr;
-  if (dx != nullptr || dw != nullptr) {
-    if constexpr (std::is_same_v<Act, float>) {
-      gradient = logits;
-    } else {
-      gradient = frame.template take<Act>(static_cast<std::size_t>(size * V));
-    }
-  }
-  double loss = 0.0;
-  for (std::int64_t begin = 0; begin < rows; begin += size) {
-    const detail::cross_entropy_chunk<Act> chunk{
-        x + begin * C, w, targets + begin, std::min(size, rows - begin), C, V, logits, gradient, losses};
-    loss += detail::chunk_loss(pool, memory, gemm, chunk, grad_scale, level);
-    detail::chunk_gradients(pool, memory, gemm, chunk, dx == nullptr ? nullptr : dx + begin * C, dw);
-  }
-  return loss;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_FAST_KERNEL((const float*, std::int64_t), row_maximum_kernel)
-CAUSEWAY_FAST_KERNEL((float*, std::int64_t, float), row_exponential_kernel)
-CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, float), row_scale_kernel<float>)
-CAUSEWAY_FAST_KERNEL((const float*, bf16*, std::int64_t, float), row_scale_kernel<bf16>)
-
-#endif  // CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-
-// ---- causeway/kernels/dropout.hpp ----
-#ifndef CAUSEWAY_KERNELS_DROPOUT_HPP
-#define CAUSEWAY_KERNELS_DROPOUT_HPP
-
-// Dropout without a stored mask: whether element i lives is a pure function of (seed, stream, i), so the backward pass
-// applies the same function to the gradient, on any machine and with any number of threads.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-// One Philox counter serves four elements that lie `dropout_counters` apart, so that a vector of counters makes vectors of
-// neighbouring elements.
-inline constexpr std::int64_t dropout_counters = 16;
-inline constexpr std::int64_t dropout_block = 4 * dropout_counters;
-
-/// An element is dropped when its 32 random bits are below this.
-constexpr std::uint32_t dropout_threshold(float rate) noexcept {
-  const double scaled = static_cast<double>(rate) * 0x1p32;
-  return scaled >= 0x1p32 ? 0xFFFFFFFFU : static_cast<std::uint32_t>(scaled);
-}
-
-}  // namespace detail
-
-/// Whether `dropout_apply` keeps element `index`.
-constexpr bool dropout_keeps(float rate, std::uint64_t seed, std::uint64_t stream, std::int64_t index) noexcept {
-  const auto block = static_cast<std::uint64_t>(index / detail::dropout_block);
-  const auto within = static_cast<std::uint64_t>(index % detail::dropout_block);
-  const std::uint64_t counter = block * detail::dropout_counters + within % detail::dropout_counters;
-  const auto words = philox({static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32U),
-                             static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32U)},
-                            seed);
-  return words[within / detail::dropout_counters] >= detail::dropout_threshold(rate);
-}
-
-namespace detail {
-
-using u64x8 [[gnu::vector_size(64)]] = std::uint64_t;
-using u32x8 [[gnu::vector_size(32)]] = std::uint32_t;
-
-/// The high and low halves of 32-bit words times a 32-bit constant; words lie in 64-bit lanes.
-CAUSEWAY_ALWAYS_INLINE void multiply_halves(u64x8& high, u64x8& low, const u64x8& words, std::uint64_t factor) {
-  const u64x8 product = words * factor;
-  high = product >> 32U;
-  low = product & 0xFFFFFFFFU;
-}
-
-/// Philox4x32-10 of eight consecutive counters; words[w] holds word w of each.
-CAUSEWAY_ALWAYS_INLINE void philox_eight(u64x8* words, std::uint64_t counter, std::uint64_t stream, std::uint64_t seed) {
-  const u64x8 step = {0, 1, 2, 3, 4, 5, 6, 7};
-  const u64x8 counters = step + counter;
-  words[0] = counters & 0xFFFFFFFFU;
-  words[1] = counters >> 32U;
-  words[2] = (counters & 0U) + (stream & 0xFFFFFFFFU);
-  words[3] = (counters & 0U) + (stream >> 32U);
-  auto k0 = static_cast<std::uint32_t>(seed);
-  auto k1 = static_cast<std::uint32_t>(seed >> 32U);
-  for (int round = 0; round < 10; ++round) {
-    u64x8 high0, low0, high1, low1;
-    multiply_halves(high0, low0, words[0], 0xD2511F53U);
-    multiply_halves(high1, low1, words[2], 0xCD9E8D57U);
-    words[0] = high1 ^ words[1] ^ std::uint64_t{k0};
-    words[1] = low1;
-    words[2] = high0 ^ words[3] ^ std::uint64_t{k1};
-    words[3] = low0;
-    k0 += 0x9E3779B9U;
-    k1 += 0xBB67AE85U;
-  }
-}
-
-struct dropout_kernel {
-  static constexpr bool exact = true;
-
-  /// [begin, end) of x; `begin` is a multiple of dropout_block.
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static void run(T* x, std::int64_t begin, std::int64_t end, std::uint32_t threshold, float scale,
-                                         std::uint64_t seed, std::uint64_t stream) {
-    for (std::int64_t block = begin; block < end; block += dropout_block) {
-      u64x8 words[8];
-      const auto counter = static_cast<std::uint64_t>(block / dropout_block * dropout_counters);
-      philox_eight(words, counter, stream, seed);
-      philox_eight(words + 4, counter + 8, stream, seed);
-      const std::int64_t count = end - block < dropout_block ? end - block : dropout_block;
-      for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, factor;
-        keep_factors(factor, words[i / vector_lanes], words[4 + i / vector_lanes], threshold, scale);
-        load(v, x + block + i, part);
-        store(x + block + i, v * factor, part);
-      });
-    }
-  }
-
-  CAUSEWAY_ALWAYS_INLINE static void keep_factors(f32x16& factor, const u64x8& first, const u64x8& second,
-                                                  std::uint32_t threshold, float scale) {
-    const u32x8 a = __builtin_convertvector(first, u32x8);
-    const u32x8 b = __builtin_convertvector(second, u32x8);
-    const u32x16 bits = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    f32x16 kept;
-    broadcast(kept, scale);
-    factor = bits >= threshold ? kept : f32x16{};
-  }
-};
-
-}  // namespace detail
-
-/// x[i] *= keeps(i) / (1 - rate). Apply it again, with the same numbers, to the gradient. `rate` in [0, 1); 0 does nothing.
-/// Moves 8 bytes an element (f32), 4 (bf16), and computes 10 rounds of Philox for four elements.
-template <Activation T>
-void dropout_apply(thread_pool& pool, T* x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream,
-                   simd_level level = detect_simd_level()) {
-  CAUSEWAY_EXPECT(rate >= 0.0F && rate < 1.0F);
-  if (rate == 0.0F) return;
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::dropout_kernel>(level, x, part.begin, part.end, detail::dropout_threshold(rate),
-                                             1.0F / (1.0F - rate), seed, stream);
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_EXACT_KERNEL((float*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
-                      dropout_kernel)
-CAUSEWAY_EXACT_KERNEL((bf16*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
-                      dropout_kernel)
-
-#endif  // CAUSEWAY_KERNELS_DROPOUT_HPP
-
-// ---- causeway/kernels/norm.hpp ----
-#ifndef CAUSEWAY_KERNELS_NORM_HPP
-#define CAUSEWAY_KERNELS_NORM_HPP
-
-// Layer normalisation (Ba et al. 2016) and RMS normalisation (Zhang and Sennrich 2019) over the rows of a matrix. A row is
-// read from memory once and revisited in the first-level cache; the variance is taken about the mean, not from the sum of
-// squares. The sums run in f32 lanes; the gradients of gain and bias go through one partial sum per block of rows, added in
-// order, and blocks depend on the number of rows alone: the result is the same bits for any number of threads.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-CAUSEWAY_ALWAYS_INLINE float row_sum(const float* x, std::int64_t columns) {
-  return sum_lanes(
-      columns,
-      [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v;
-        load(v, x + i, whole{});
-        sum += v;
-      },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return x[i]; });
-}
-
-CAUSEWAY_ALWAYS_INLINE float row_sum_of_squares(const float* x, float center, std::int64_t columns) {
-  return sum_lanes(
-      columns,
-      [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v;
-        load(v, x + i, whole{});
-        v -= center;
-        sum += v * v;
-      },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return (x[i] - center) * (x[i] - center); });
-}
-
-/// `Centered` is layer normalisation; without it, RMS normalisation (no mean, no bias).
-template <bool Centered>
-struct norm_forward_kernel {
-  static constexpr bool exact = false;
-  template <class Out>
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, const float* gain, const float* bias, Out* y, float* mean,
-                                         float* rstd, std::int64_t rows, std::int64_t columns, float epsilon) {
-    const auto count = static_cast<float>(columns);
-    for (std::int64_t row = 0; row < rows; ++row, x += columns, y += columns) {
-      const float center = Centered ? row_sum(x, columns) / count : 0.0F;
-      const float scale = 1.0F / std::sqrt(row_sum_of_squares(x, center, columns) / count + epsilon);
-      if constexpr (Centered) mean[row] = center;
-      rstd[row] = scale;
-      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, g, b{};
-        load(v, x + i, part);
-        load(g, gain + i, part);
-        if constexpr (Centered) load(b, bias + i, part);
-        store(y + i, (v - center) * scale * g + b, part);
-      });
-    }
-  }
-};
-
-template <bool Centered>
-struct norm_backward_kernel {
-  static constexpr bool exact = false;
-
-  /// dgain += dy·xhat and dbias += dy for one row; also the row's sums of dy·gain and dy·gain·xhat.
-  template <class In>
-  CAUSEWAY_ALWAYS_INLINE static void parameters(const float* x, const float* gain, const In* dy, float* dgain, float* dbias,
-                                                std::int64_t columns, float center, float scale, float& sum,
-                                                float& sum_xhat) {
-    f32x16 sums{}, sums_xhat{};
-    for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v, g, d, dg;
-      load(v, x + i, part);
-      load(g, gain + i, part);
-      load(d, dy + i, part);  // zero beyond the tail, so the sums are right there too
-      load(dg, dgain + i, part);
-      const f32x16 xhat = (v - center) * scale;
-      store(dgain + i, dg + d * xhat, part);
-      if constexpr (Centered) {
-        f32x16 db;
-        load(db, dbias + i, part);
-        store(dbias + i, db + d, part);
-        sums += d * g;
-      }
-      sums_xhat += d * g * xhat;
-    });
-    sum = horizontal_sum(sums);
-    sum_xhat = horizontal_sum(sums_xhat);
-  }
-
-  template <class In>
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, const float* gain, const float* mean, const float* rstd,
-                                         const In* dy, float* dx, bool accumulate, float* dgain, float* dbias,
-                                         std::int64_t rows, std::int64_t columns) {
-    const float inverse = 1.0F / static_cast<float>(columns);
-    for (std::int64_t row = 0; row < rows; ++row, x += columns, dy += columns, dx += columns) {
-      const float center = Centered ? mean[row] : 0.0F;
-      const float scale = rstd[row];
-      float sum = 0.0F;
-      float sum_xhat = 0.0F;
-      parameters(x, gain, dy, dgain, dbias, columns, center, scale, sum, sum_xhat);
-      sum *= inverse;
-      sum_xhat *= inverse;
-      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, g, d, before{};
-        load(v, x + i, part);
-        load(g, gain + i, part);
-        load(d, dy + i, part);
-        if (accumulate) load(before, dx + i, part);
-        const f32x16 xhat = (v - center) * scale;
-        store(dx + i, before + scale * (d * g - sum - xhat * sum_xhat), part);
-      });
-    }
-  }
-};
-
-template <bool Centered, class Out>
-void norm_forward(thread_pool& pool, const float* x, const float* gain, const float* bias, Out* y, float* mean, float* rstd,
-                  std::int64_t rows, std::int64_t columns, float epsilon, simd_level level) {
-  for_rows(pool, rows, columns, [&](index_range part) {
-    dispatch<norm_forward_kernel<Centered>>(level, x + part.begin * columns, gain, bias, y + part.begin * columns,
-                                            Centered ? mean + part.begin : mean, rstd + part.begin, part.size(), columns,
-                                            epsilon);
-  });
-}
-
-template <bool Centered, class In>
-void norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* mean,
-                   const float* rstd, const In* dy, float* dx, bool accumulate_dx, float* dgain, float* dbias,
-                   std::int64_t rows, std::int64_t columns, simd_level level) {
-  constexpr std::int64_t arrays = Centered ? 2 : 1;
-  const std::int64_t blocks = row_blocks(rows);
-  const std::int64_t stride = (columns + 15) / 16 * 16;  // blocks write different cache lines
-  auto frame = memory.open();
-  auto* partials = frame.template take<float>(static_cast<std::size_t>(blocks * arrays * stride));
-  for_rows(pool, blocks, (rows + blocks - 1) / blocks * columns, [&](index_range part) {
-    for (std::int64_t block = part.begin; block < part.end; ++block) {
-      const index_range r = share_of(rows, static_cast<unsigned>(block), static_cast<unsigned>(blocks));
-      float* gains = partials + block * arrays * stride;
-      std::fill_n(gains, arrays * stride, 0.0F);
-      dispatch<norm_backward_kernel<Centered>>(level, x + r.begin * columns, gain, Centered ? mean + r.begin : mean,
-                                               rstd + r.begin, dy + r.begin * columns, dx + r.begin * columns,
-                                               accumulate_dx, gains, gains + (arrays - 1) * stride, r.size(), columns);
-    }
-  });
-  if (dgain == nullptr) return;
-  dispatch<column_sum_kernel>(level, static_cast<const float*>(partials), dgain, blocks, columns, arrays * stride);
-  if constexpr (Centered) {
-    dispatch<column_sum_kernel>(level, static_cast<const float*>(partials + stride), dbias, blocks, columns,
-                                arrays * stride);
-  }
-}
-
-}  // namespace detail
-
-/// y = (x - mean) / sqrt(variance + epsilon) · gain + bias, row by row; also stores mean[rows] and rstd[rows] for the
-/// backward pass. x [rows, columns], gain and bias [columns]. Moves 8 bytes an element (Out f32), 6 (bf16).
-template <Activation Out>
-void layer_norm_forward(thread_pool& pool, const float* x, const float* gain, const float* bias, Out* y, float* mean,
-                        float* rstd, std::int64_t rows, std::int64_t columns, float epsilon,
-                        simd_level level = detect_simd_level()) {
-  detail::norm_forward<true>(pool, x, gain, bias, y, mean, rstd, rows, columns, epsilon, level);
-}
-
-/// The gradient of layer_norm_forward. dx is overwritten, or added to with `accumulate_dx` (the residual stream); dgain and
-/// dbias are always added to, or both null. Moves 12 bytes an element (In f32), 10 (bf16), and 4 more to accumulate.
-template <Activation In>
-void layer_norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* mean,
-                         const float* rstd, const In* dy, float* dx, bool accumulate_dx, float* dgain, float* dbias,
-                         std::int64_t rows, std::int64_t columns, simd_level level = detect_simd_level()) {
-  detail::norm_backward<true>(pool, memory, x, gain, mean, rstd, dy, dx, accumulate_dx, dgain, dbias, rows, columns, level);
-}
-
-/// y = x / sqrt(mean of x² + epsilon) · gain, row by row; also stores rstd[rows]. Moves 8 bytes an element (Out f32), 6
-/// (bf16).
-template <Activation Out>
-void rms_norm_forward(thread_pool& pool, const float* x, const float* gain, Out* y, float* rstd, std::int64_t rows,
-                      std::int64_t columns, float epsilon, simd_level level = detect_simd_level()) {
-  detail::norm_forward<false>(pool, x, gain, nullptr, y, nullptr, rstd, rows, columns, epsilon, level);
-}
-
-/// The gradient of rms_norm_forward; as layer_norm_backward.
-template <Activation In>
-void rms_norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* rstd,
-                       const In* dy, float* dx, bool accumulate_dx, float* dgain, std::int64_t rows, std::int64_t columns,
-                       simd_level level = detect_simd_level()) {
-  detail::norm_backward<false>(pool, memory, x, gain, nullptr, rstd, dy, dx, accumulate_dx, dgain, nullptr, rows, columns,
-                               level);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
-                     norm_forward_kernel<true>)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
-                      std::int64_t, std::int64_t),
-                     norm_backward_kernel<true>)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
-                     norm_forward_kernel<true>)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
-                      std::int64_t, std::int64_t),
-                     norm_backward_kernel<true>)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
-                     norm_forward_kernel<false>)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
-                      std::int64_t, std::int64_t),
-                     norm_backward_kernel<false>)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
-                     norm_forward_kernel<false>)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
-                      std::int64_t, std::int64_t),
-                     norm_backward_kernel<false>)
-
-#endif  // CAUSEWAY_KERNELS_NORM_HPP
-
-// ---- causeway/kernels/impl/bf16_kernels.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
-#define CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
-
-// Bodies of kernels/bf16_kernels.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-CAUSEWAY_DECL void use_bf16() {
-  using pool = thread_pool&;
-  static const bf16_kernels all{
-      .multiply = [](packed_gemm& g, pool p, scratch& m, const gemm_args<bf16, bf16>& a) { g.multiply(p, m, a); },
-      .multiply_to_f32 = [](packed_gemm& g, pool p, scratch& m, const gemm_args<bf16, float>& a) { g.multiply(p, m, a); },
-      .add = [](pool p, auto... a) { kernels::add(p, a...); },
-      .layer_norm_forward = [](pool p, auto... a) { kernels::layer_norm_forward(p, a...); },
-      .layer_norm_backward = [](pool p, scratch& m, auto... a) { kernels::layer_norm_backward(p, m, a...); },
-      .rms_norm_forward = [](pool p, auto... a) { kernels::rms_norm_forward(p, a...); },
-      .rms_norm_backward = [](pool p, scratch& m, auto... a) { kernels::rms_norm_backward(p, m, a...); },
-      .gelu_forward = [](pool p, auto... a) { kernels::gelu_forward(p, a...); },
-      .gelu_backward = [](pool p, auto... a) { kernels::gelu_backward(p, a...); },
-      .swiglu_forward = [](pool p, auto... a) { kernels::swiglu_forward(p, a...); },
-      .swiglu_backward = [](pool p, auto... a) { kernels::swiglu_backward(p, a...); },
-      .bias_gradient = [](pool p, scratch& m, auto... a) { kernels::bias_gradient(p, m, a...); },
-      .dropout_apply = [](pool p, auto... a) { kernels::dropout_apply(p, a...); },
-      .rotary_apply = [](pool p, const rotary_table& t, auto... a) { kernels::rotary_apply(p, t, a...); },
-      .attention_forward = [](pool p, scratch& m, const attention_shape& s,
-                              auto... a) { kernels::attention_forward(p, m, s, a...); },
-      .attention_backward = [](pool p, scratch& m, const attention_shape& s,
-                               auto... a) { kernels::attention_backward(p, m, s, a...); },
-      .cross_entropy = [](packed_gemm& g, pool p, scratch& m, auto... a) { return kernels::cross_entropy(p, m, g, a...); },
-  };
-  detail::bf16_table.store(&all, std::memory_order_release);
-}
-
-CAUSEWAY_DECL const bf16_kernels& bf16_in_use() {
-  const bf16_kernels* const all = detail::bf16_table.load(std::memory_order_acquire);
-  if (all == nullptr) {
-    std::fputs("causeway: bf16 activations need causeway::kernels::use_bf16(); call it once, before the first pass\n",
-               stderr);
-    std::abort();
-  }
-  return *all;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
-#endif
 
 // ---- causeway/kernels/embedding.hpp ----
 #ifndef CAUSEWAY_KERNELS_EMBEDDING_HPP
@@ -20242,11 +20297,17 @@ struct model_engine {
       : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
     store.allocate(backend.source());
     low = copies_of(store, options);
+    keep_copies();
   }
 
   aligned_buffer<bf16> copies_of(const parameter_store& all, const typename Family::options_type& options) const {
     if (options.precision.type() != dtype::bf16) return {};  // without data: that is how a pass knows
     return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
+  }
+
+  // A device's optimizers write no copies along.
+  void keep_copies() {
+    if constexpr (kernels::computes_on_host<Backend>) store.keep_copies(low.size() > 0 ? low.data() : nullptr);
   }
 
   /// What a run begins with, but for what `kept` names.
@@ -20282,6 +20343,7 @@ struct model_engine {
     family = std::move(declared);
     part = std::move(wanted);
     low = std::move(copies);
+    keep_copies();
     seen_version = 0;
   }
 
@@ -20289,7 +20351,7 @@ struct model_engine {
   void refresh() {
     if (seen_version == store.version()) return;
     backend.ops().fetch(store.values().data(), store.values().size_bytes());
-    if (low.size() > 0) refresh_low();
+    if (low.size() > 0 && !store.has_copies()) refresh_low();
     seen_version = store.version();
   }
   void refresh_low() {
@@ -36949,7 +37011,7 @@ class training_context {
       CAUSEWAY_TRY(or_device_error({}));
       return attendance_.can_sit_out() ? without_step(checked.error()) : checked;
     }
-    inner_.step(pool(), view(), options_, step_);
+    inner_.step(pool(), model_.parameters().view_with_copies(), options_, step_);
     parameters_changed();
     return {};
   }

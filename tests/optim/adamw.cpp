@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/optim/adamw.hpp>
 
+#include <causeway/kernels/convert.hpp>
+
 #include "golden/optimizers.hpp"
 #include "support/catch.hpp"
 #include "support/optimizer_cases.hpp"
@@ -46,6 +48,35 @@ TEST_CASE("adamw: the first step moves every value by the rate, whatever the gra
   optimizer.reset(64);
   optimizer.step(pool, {values, gradients, {}}, {.learning_rate = 0.125F});
   for (std::size_t i = 0; i < 64; ++i) CHECK(values[i] == Approx(i % 2 == 0 ? 0.875F : 1.125F).epsilon(1e-5));
+}
+
+TEST_CASE("adamw: bf16 copies that are written along are the new values, rounded, and cost no bit of these",
+          "[optim][fast]") {
+  kernels::use_bf16();
+  thread_pool pool{2};
+  auto alone = test::golden_parameters(), along = test::golden_parameters();
+  std::vector<bf16> copies(static_cast<std::size_t>(along.length())), rounded(copies.size());
+  along.keep_copies(copies.data());
+  adamw one, other;
+  one.reset(alone.length());
+  other.reset(along.length());
+  for (auto* const store : {&alone, &along}) {
+    test::fill(*store, store->values(), 1);
+    test::fill(*store, store->gradients(), 2);
+  }
+  CHECK_FALSE(along.has_copies());
+  one.step(pool, alone.view(), {.learning_rate = 1e-2F});
+  other.step(pool, along.view_with_copies(), {.learning_rate = 1e-2F});
+  along.touch();
+  CHECK(std::equal(alone.values().begin(), alone.values().end(), along.values().begin()));
+  kernels::convert(pool, along.values().data(), rounded.data(), along.length());
+  CHECK(copies == rounded);
+  CHECK(along.has_copies());
+  along.touch();  // somebody wrote values
+  CHECK_FALSE(along.has_copies());
+  other.step(pool, along.view(), {.learning_rate = 1e-2F});
+  along.touch();
+  CHECK_FALSE(along.has_copies());
 }
 
 TEST_CASE("adamw: a large model's update is the same bits for any number of threads", "[optim][fast]") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/train/context.hpp>
 
+#include <causeway/nn/gpt.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/sgd.hpp>
 
@@ -86,4 +87,32 @@ TEST_CASE("context: a pairwise average of different sizes is a protocol error", 
     if (peer == 1) CHECK(outcome.error().code == errc::protocol);
     if (peer == 0) CHECK(outcome.error().code == errc::too_large);
   });
+}
+
+TEST_CASE("context: bf16 copies that a step writes along are those that a conversion makes", "[train][fast]") {
+  const auto losses = [](bool converts) {
+    nn::gpt_options o;
+    o.layers = 2, o.heads = 2, o.width = 16, o.context = 8, o.vocabulary = 29;
+    o.precision = nn::precision::bf16;
+    auto model = nn::gpt::create(o, kernels::cpu_backend{1});
+    trainer_options options;
+    options.learning_rate = optim::constant{0.01F};
+    training_context<nn::gpt, optim::adamw> ctx{std::move(*model), optim::adamw{}, environment{}, options, false};
+    ctx.reset_inner();
+    const std::vector<std::int32_t> tokens{1, 2, 3, 4, 5, 6, 7, 8};
+    std::vector<double> all;
+    for (int step = 0; step < 4; ++step) {
+      ctx.begin_compute();
+      all.push_back(ctx.forward_backward({tokens, tokens, 1}, 1.0F / 8).value());
+      REQUIRE(ctx.inner_step());
+      CHECK(ctx.model().parameters().has_copies());
+      if (converts) ctx.parameters_changed();
+      CHECK(ctx.model().parameters().has_copies() != converts);
+      ctx.commit_step();
+    }
+    return all;
+  };
+  const auto along = losses(false);
+  CHECK(along == losses(true));
+  CHECK(along.back() < along.front());
 }

@@ -9,6 +9,7 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/attention_shape.hpp>
 #include <causeway/kernels/gemm.hpp>
+#include <causeway/kernels/optimizer.hpp>
 #include <causeway/kernels/packed_gemm.hpp>
 #include <causeway/kernels/rotary.hpp>
 #include <causeway/tensor/dtype.hpp>
@@ -47,6 +48,8 @@ struct bf16_kernels {
                             bf16* o, float* logsumexp);
   void (*attention_backward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
                              const bf16* o, const bf16* d_o, const float* logsumexp, bf16* dq, bf16* dk, bf16* dv);
+  /// On the calling thread: adamw_update, and `copy` becomes the new values.
+  void (*adamw_update)(float* p, bf16* copy, const float* g, float* m, float* v, size count, const adamw_coefficients&);
   double (*cross_entropy)(packed_gemm&, thread_pool&, scratch&, const bf16* x, const bf16* w, const std::int32_t* targets,
                           size rows, size C, size V, float grad_scale, bf16* dx, float* dw);
 };

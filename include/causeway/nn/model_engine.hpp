@@ -8,6 +8,7 @@
 #include <causeway/autograd/tape.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/backend.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/nn/options.hpp>
@@ -33,11 +34,17 @@ struct model_engine {
       : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
     store.allocate(backend.source());
     low = copies_of(store, options);
+    keep_copies();
   }
 
   aligned_buffer<bf16> copies_of(const parameter_store& all, const typename Family::options_type& options) const {
     if (options.precision.type() != dtype::bf16) return {};  // without data: that is how a pass knows
     return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
+  }
+
+  // A device's optimizers write no copies along.
+  void keep_copies() {
+    if constexpr (kernels::computes_on_host<Backend>) store.keep_copies(low.size() > 0 ? low.data() : nullptr);
   }
 
   /// What a run begins with, but for what `kept` names.
@@ -73,6 +80,7 @@ struct model_engine {
     family = std::move(declared);
     part = std::move(wanted);
     low = std::move(copies);
+    keep_copies();
     seen_version = 0;
   }
 
@@ -80,7 +88,7 @@ struct model_engine {
   void refresh() {
     if (seen_version == store.version()) return;
     backend.ops().fetch(store.values().data(), store.values().size_bytes());
-    if (low.size() > 0) refresh_low();
+    if (low.size() > 0 && !store.has_copies()) refresh_low();
     seen_version = store.version();
   }
   void refresh_low() {

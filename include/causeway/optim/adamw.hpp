@@ -5,6 +5,7 @@
 // AdamW (Loshchilov and Hutter 2019), the usual inner optimizer: one fused pass over values, gradients and both moments.
 
 #include <causeway/config/config.hpp>
+#include <causeway/kernels/bf16_kernels.hpp>
 #include <causeway/kernels/optimizer.hpp>
 #include <causeway/optim/optimizer.hpp>
 
@@ -94,9 +95,17 @@ class adamw {
     kernels::adamw_coefficients plain = decayed;
     plain.weight_decay = 0.0F;
     detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool decay) {
-      kernels::adamw_update(view.values.data() + begin, view.gradients.data() + begin, first_.data() + begin,
-                            second_.data() + begin, count, decay ? decayed : plain);
+      float* const values = view.values.data() + begin;
+      const float* const gradients = view.gradients.data() + begin;
+      float *const first = first_.data() + begin, *const second = second_.data() + begin;
+      if (view.copies != nullptr) {
+        kernels::bf16_in_use().adamw_update(values, view.copies->values + begin, gradients, first, second, count,
+                                            decay ? decayed : plain);
+      } else {
+        kernels::adamw_update(values, gradients, first, second, count, decay ? decayed : plain);
+      }
     });
+    if (view.copies != nullptr) view.copies->made = true;
   }
 
   template <class Archive>

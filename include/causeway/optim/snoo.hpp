@@ -52,6 +52,7 @@ class snoo {
   void step(thread_pool& pool, parameter_view view, step_options step) {
     CAUSEWAY_EXPECT(slow_.size() == static_cast<std::int64_t>(view.values.size()));
     if (steps_ == 0) std::copy(view.values.begin(), view.values.end(), slow_.data());
+    view.copies = nullptr;  // an outer step may follow
     inner_.step(pool, view, step);
     if (++steps_ % options_.local_steps == 0) step_outer(pool, view.values);
   }

@@ -339,7 +339,7 @@ class training_context {
       CAUSEWAY_TRY(or_device_error({}));
       return attendance_.can_sit_out() ? without_step(checked.error()) : checked;
     }
-    inner_.step(pool(), view(), options_, step_);
+    inner_.step(pool(), model_.parameters().view_with_copies(), options_, step_);
     parameters_changed();
     return {};
   }

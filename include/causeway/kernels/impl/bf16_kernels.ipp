@@ -7,6 +7,7 @@
 #include <causeway/kernels/bf16_kernels.hpp>
 
 #include <causeway/kernels/activation.hpp>
+#include <causeway/kernels/adamw_kernel.hpp>
 #include <causeway/kernels/attention.hpp>
 #include <causeway/kernels/cross_entropy.hpp>
 #include <causeway/kernels/dropout.hpp>
@@ -39,6 +40,11 @@ CAUSEWAY_DECL void use_bf16() {
                               auto... a) { kernels::attention_forward(p, m, s, a...); },
       .attention_backward = [](pool p, scratch& m, const attention_shape& s,
                                auto... a) { kernels::attention_backward(p, m, s, a...); },
+      .adamw_update =
+          [](float* p, bf16* copy, const float* g, float* m, float* v, bf16_kernels::size count,
+             const adamw_coefficients& c) {
+            detail::dispatch<detail::adamw_kernel>(detect_simd_level(), p, g, m, v, count, detail::factors_of(c), copy);
+          },
       .cross_entropy = [](packed_gemm& g, pool p, scratch& m, auto... a) { return kernels::cross_entropy(p, m, g, a...); },
   };
   detail::bf16_table.store(&all, std::memory_order_release);

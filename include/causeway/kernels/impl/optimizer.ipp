@@ -6,34 +6,12 @@
 
 #include <causeway/kernels/optimizer.hpp>
 
+#include <causeway/kernels/adamw_kernel.hpp>
 #include <causeway/kernels/simd_math.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 namespace detail {
-
-struct adamw_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* v, std::int64_t count,
-                                         adamw_factors c) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient, first, second;
-      load(value, p + i, part);
-      load(gradient, g + i, part);
-      load(first, m + i, part);
-      load(second, v + i, part);
-      gradient *= c.gradient_scale;
-      first = c.beta1 * first + c.rest1 * gradient;
-      second = c.beta2 * second + c.rest2 * (gradient * gradient);
-      store(m + i, first, part);
-      store(v + i, second, part);
-      square_root(second);
-      value = value * c.decay - c.step * (first / (second * c.root_scale + c.epsilon));
-      store(p + i, value, part);
-    });
-  }
-};
 
 struct sgd_kernel {
   static constexpr bool exact = true;

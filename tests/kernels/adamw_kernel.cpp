@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/kernels/adamw_kernel.hpp>
 
+#include <causeway/kernels/optimizer.hpp>
 #include <causeway/tensor/dtype.hpp>
 
 #include <cstdint>

@@ -214,6 +214,12 @@ class Stages(Elastic):
     def test_pipelines_meet_in_pairs_whoever_is_killed(self):
         self.alone_learn_whoever_is_killed("--comm.policy", "noloco", "--comm.local_steps", "6")
 
+    def test_pipelines_meet_fragment_by_fragment_whoever_is_killed(self):
+        self.alone_learn_whoever_is_killed("--comm.policy", "bacombo", "--comm.local_steps", "6")
+
+    def test_pipelines_exchange_by_two_policies_whoever_is_killed(self):
+        self.alone_learn_whoever_is_killed("--comm.policy", "sparta_diloco", "--comm.local_steps", "6")
+
     def test_pipelines_that_step_alone_go_on_when_all_were_stopped(self):
         stops = self.start_stages(*LONG, *ALONE)
         self.until(lambda: all(self.round(i) > 3 for i in range(4)), stops)
@@ -240,7 +246,7 @@ class Stages(Elastic):
                 self.journals_hold()
 
     def test_what_does_not_go_together_is_refused(self):
-        for args, name in [(["--comm.policy", "sparta_diloco"], "comm.policy"), (["--comm.policy", "demo"], "comm.policy"),
+        for args, name in [(["--comm.policy", "distro"], "comm.policy"), (["--comm.policy", "demo"], "comm.policy"),
                            ([*ALONE, "--parallel.recovery", "redundant"], "parallel.recovery"),
                            (["--comm.codec", "int8", "--parallel.recovery", "templates"], "parallel.recovery"),
                            ([*ALONE, "--steps", "61"], "train.steps"), (["--train.optimizer", "muon"], "train.optimizer"),

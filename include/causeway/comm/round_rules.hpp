@@ -123,7 +123,8 @@ constexpr bool prepares_anew(round_mix m) {
 }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
-/// these, in fragments of whole blocks, which are the same ones for all stages. A residual is of the rows that a peer sent,
+/// these; what is kept of pseudo-gradients by fragments needs fragments of whole blocks, which are the same ones for all
+/// stages, while parameters leave a copy of themselves, however they are cut. A residual is of the rows that a peer sent,
 /// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
 /// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
 /// forgotten where its holders have not the same, which gradients can do in any step. The context's mean has no memory of
@@ -132,7 +133,7 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   if (!elastic(m)) return false;
   if (m.before_inner_step) return m.single && m.waits_at_once && m.bit_parity && !m.accumulates;
   const bool stays = m.waits_at_once || m.waits_a_round || !m.residual_in_parameters;
-  return !keeps_factors && m.by_block && stays && (m.single || !m.by_context);
+  return !keeps_factors && (m.by_block || !m.anchored) && stays && (m.single || !m.by_context);
 }
 
 }  // namespace rules

@@ -7,13 +7,18 @@
 
 #include <causeway/comm/look_ahead.hpp>
 #include <causeway/comm/stacked_turns.hpp>
+#include <causeway/core/result.hpp>
 #include <causeway/policy/concepts.hpp>
+#include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
@@ -25,6 +30,12 @@ inline constexpr bool takes_turns = false;
 template <class P>
   requires requires { P::takes_turns; }
 inline constexpr bool takes_turns<P> = P::takes_turns;
+
+template <class T>
+[[nodiscard]] std::vector<T> joined(std::vector<T> all, std::vector<T> more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  return all;
+}
 
 }  // namespace detail
 
@@ -47,8 +58,9 @@ class stacked {
       .tolerates = elastic ? peers::elastic : peers::fixed,
       .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
       .identical_replicas = Second::traits.identical_replicas,
-      .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps};
-  static constexpr std::uint32_t state_version = 1;
+      .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
+      .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks};
+  static constexpr std::uint32_t state_version = 2;
 
   explicit stacked(First first = First{}, Second second = Second{})
       : first_{std::move(first)}, second_{std::move(second)} {}
@@ -77,7 +89,7 @@ class stacked {
     return both([&](auto& policy) { return policy.finish(ctx); });
   }
 
-  void serialize(auto& ar) { ar(first_, second_, first_done_); }
+  void serialize(auto& ar) { ar(first_, second_, first_done_, turns_); }
 
   void shared(auto& ar) {
     turns_.shared(ar);
@@ -93,6 +105,24 @@ class stacked {
     counted_ = counted_ && keeps;
   }
   result<void> catch_up(auto& ctx) { return turns_.catch_up(ctx, first_.turn_part(), second_.turn_part()); }
+
+  // Where blocks of the model move between peers: what rounds has there, of both.
+
+  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
+    return detail::joined(detail::joined(std::vector{turns_.row()}, first_.block_rows()), second_.block_rows());
+  }
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
+    turns_.divide(ctx, before);
+    CAUSEWAY_TRY(first_.divide(ctx, before));
+    return second_.divide(ctx, before);
+  }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) {
+    return detail::joined(first_.memory(), second_.memory());
+  }
+  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) {
+    CAUSEWAY_TRY(first_.forget(ctx));
+    return second_.forget(ctx);
+  }
 
  private:
   result<void> take_turns(auto& ctx) {

@@ -17,11 +17,13 @@
 #include <causeway/comm/round_turns.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/tensor/buffer.hpp>
+#include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -31,16 +33,19 @@ class stacked_turns {
   /// The first part holds what all have alike of the live parameters.
   void shared(auto& ar) { ar(alike_); }
 
-  /// Once, when a run begins.
+  void serialize(auto& ar) { ar(alike_); }
+
+  /// When a run begins, or goes on from a checkpoint.
   void found(auto& ctx, auto first, auto second) {
     move_to(ctx.memory(), alike_);
-    alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
+    if (alike_.empty()) alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
     second.core.first_part = first.core.states.size() + 1;  // its messages have other names
   }
 
   /// After an inner step.
   result<void> visit(auto& ctx, auto first, auto second) {
-    if (first.core.at >= next(first, second)) return exchange(ctx, first, second);
+    const bool ends = ctx.exchanges_at_once() && ctx.run_ends();
+    if (ends || first.core.at >= next(first, second)) return exchange(ctx, first, second);
     CAUSEWAY_TRY(first.set_aside(ctx, first.core.at));
     return second.set_aside(ctx, first.core.at);
   }
@@ -64,6 +69,17 @@ class stacked_turns {
     first.core.at = second.core.at = std::max(first.core.at, first.turns.committed_at());
     ctx.resume_at(first.core.at);
     return {};
+  }
+
+  /// What goes with the blocks of the model: where who gets one begins.
+  [[nodiscard]] parameter_row row() { return {{alike_}}; }
+  /// The model has another part than `before`, and its parameters are there.
+  void divide(auto& ctx, std::span<const parameter_segment> before) {
+    const std::vector<float> old{alike_.begin(), alike_.end()};
+    alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
+    for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
+      std::copy_n(old.begin() + from.offset, to.size(), alike_.begin() + to.offset);
+    });
   }
 
   /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.

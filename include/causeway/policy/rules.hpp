@@ -72,8 +72,8 @@ struct compatible {
                 "of whole pseudo-gradients, or of parameters. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
-                "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters of all peers, whole or in "
-                "fragments of blocks, not a round late, with an exchange that remembers no factors. "
+                "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
+                "parameters, with an exchange that remembers no factors; or two of these by comm::stacked. "
                 "docs/reference/rules.md#c7");
 };
 

@@ -37,6 +37,30 @@ struct gossip_in_a_grid {
   }
 };
 
+/// Fragments of equal size, each with partners of its own.
+struct pairs_by_fragment {
+  static constexpr axis::part decides = axis::part::group;
+  static constexpr bool everybody = false;
+  [[nodiscard]] result<void> check(std::uint32_t) const { return {}; }
+  [[nodiscard]] static net::peer_index partner(net::peer_index self, std::size_t fragment) {
+    return self ^ static_cast<net::peer_index>(1 + fragment % 3);
+  }
+  [[nodiscard]] std::vector<net::peer_index> members(const axis::group_question& q) const {
+    const net::peer_index other = partner(q.self, q.fragment);
+    if (other >= q.peers) return {q.self};
+    return {std::min(q.self, other), std::max(q.self, other)};
+  }
+  void formed(const axis::group_question&) {}
+  void serialize(auto&) {}
+};
+constexpr std::uint32_t segments = 3;
+struct gossip_in_segments {
+  [[nodiscard]] static auto policy() {
+    return comm::rounds{axis::every{support::steps_of_round}, pairs_by_fragment{}, axis::parameters{},
+                        axis::balanced{segments}, axis::gather_mean<>{}};
+  }
+};
+
 // ---- by hand: four whole models with the quarters of each batch ---------------------------------------------------------
 
 using row = std::vector<float>;
@@ -109,7 +133,63 @@ support::parameters trained_by_hand(const support::elastic_world_options& o, Ste
   });
 }
 
+// A stage's place in the whole model's flat buffer, fragment by fragment. Stages have two blocks of four.
+std::array<std::vector<index_range>, segments> segments_by_hand(const parameter_store& whole) {
+  std::array<std::vector<index_range>, segments> all;
+  for (const bool second : {false, true}) {
+    std::vector<parameter_segment> part;
+    std::vector<std::int64_t> from;
+    std::int64_t length = 0;
+    for (const parameter_segment& s : whole.segments()) {
+      if ((s.block >= 2) != second) continue;
+      part.push_back(s);
+      from.push_back(s.offset);
+      part.back().offset = length;
+      length += (s.size() + 15) / 16 * 16;
+    }
+    const auto cuts = axis::balanced{segments}.cut(part, static_cast<std::size_t>(length)).value();
+    for (std::size_t f = 0; f < segments; ++f) {
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        const auto holds = [&](const index_range& r) { return r.begin <= part[i].offset && part[i].offset < r.end; };
+        if (std::none_of(cuts[f].ranges.begin(), cuts[f].ranges.end(), holds)) continue;
+        all[f].push_back({from[i], from[i] + part[i].size()});
+      }
+    }
+  }
+  return all;
+}
+
+support::parameters trained_in_segments_by_hand(const support::elastic_world_options& o) {
+  return support::models_by_hand<replicas>(o, [&](std::uint64_t steps, parameter_store& shared, const live_models& models) {
+    if (steps == o.steps) {
+      const row mean = mean_of(models, {0, 1, 2, 3});
+      std::copy(mean.begin(), mean.end(), shared.values().begin());
+    } else if (steps % support::steps_of_round == 0) {
+      const auto all = segments_by_hand(shared);
+      for (std::size_t f = 0; f < segments; ++f) {
+        for (net::peer_index m = 0; m < replicas; ++m) {
+          const net::peer_index other = pairs_by_fragment::partner(m, f);
+          if (other < m) continue;
+          for (const index_range& r : all[f]) {
+            for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) {
+              models[m][i] = models[other][i] = (models[m][i] + models[other][i]) / 2;
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
 }  // namespace
+
+TEST_CASE("local pipeline: each fragment of a stage meets partners of its own", "[parallel][elastic][fast]") {
+  auto o = four_pipelines();
+  o.steps = GENERATE(5U, 13U);
+  const auto is = support::undisturbed<gossip_in_segments>(o);
+  CHECK(support::off(is, trained_in_segments_by_hand(o), o.layers) < 1e-4);
+  CHECK(support::off(is, trained_by_hand(o, means_by_hand{}, true), o.layers) > 1e-2);
+}
 
 TEST_CASE("local pipeline: all stages of a replica meet those of the same other replicas", "[parallel][elastic][fast]") {
   auto o = four_pipelines();
@@ -123,7 +203,7 @@ TEST_CASE("local pipeline: all stages of a replica meet those of the same other 
 }
 
 TEMPLATE_TEST_CASE("local pipeline: replicas that meet in groups go on whoever is lost, and let others in",
-                   "[parallel][elastic]", moshpit, presets::noloco_options) {
+                   "[parallel][elastic]", moshpit, presets::noloco_options, presets::bacombo_options) {
   support::goes_on_whoever_is_killed<TestType>(11, 0.03);
   support::goes_on_whoever_is_killed<TestType>(67, 0.03, four_pipelines());
   support::lets_newcomers_in<TestType>();
@@ -131,13 +211,13 @@ TEMPLATE_TEST_CASE("local pipeline: replicas that meet in groups go on whoever i
 }
 
 TEMPLATE_TEST_CASE("local pipeline: replicas in groups and whoever is lost at every single network call",
-                   "[parallel][elastic][slow]", moshpit, presets::noloco_options) {
+                   "[parallel][elastic][slow]", moshpit, presets::noloco_options, presets::bacombo_options) {
   support::goes_on_whoever_is_killed<TestType>(1, 0.03);
   support::goes_on_whoever_is_killed<TestType>(5, 0.03, four_pipelines());
 }
 
 TEMPLATE_TEST_CASE("local pipeline: who gets a block begins with what the last exchange left its giver",
-                   "[parallel][elastic][fast]", moshpit, presets::noloco_options) {
+                   "[parallel][elastic][fast]", moshpit, presets::noloco_options, presets::bacombo_options) {
   auto o = support::two_pipelines();
   o.steps = 15;
   support::spare_peers_take_over<TestType>(o, 400, 41, [&](const auto& all, const auto& quiet) {

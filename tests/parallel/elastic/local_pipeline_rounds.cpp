@@ -3,6 +3,8 @@
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/local_updates.hpp>
 
+#include <cmath>
+
 #include "parallel/elastic/local_pipeline_world.hpp"
 #include "support/catch.hpp"
 
@@ -21,6 +23,9 @@ namespace {
 struct sparta : presets::sparta_options {
   sparta() { share = 0.5; }
 };
+struct every_step_a_round {
+  [[nodiscard]] static auto policy() { return make(presets::local_sgd_options{.local_steps = 1}); }
+};
 struct des_loc : presets::des_loc_options {
   des_loc() : presets::des_loc_options{3, 6, 9} {}
 };
@@ -32,4 +37,13 @@ TEMPLATE_TEST_CASE("local pipeline: peers whose parameters differ between rounds
   support::goes_on_whoever_is_killed<TestType>(11, 0.03);
   support::lets_newcomers_in<TestType>();
   support::goes_on_from_checkpoints<TestType>();
+}
+
+TEST_CASE("local pipeline: in a round of one step, who rested in it makes it when it takes a lost one's place",
+          "[parallel][elastic][fast]") {
+  auto o = support::two_pipelines();
+  o.steps = 15;
+  support::spare_peers_take_over<every_step_a_round>(o, 900, 41, [&](const auto& all, const auto& quiet) {
+    CHECK(std::abs(support::held_out_loss(all, o.layers) / support::held_out_loss(quiet, o.layers) - 1) < 0.03);
+  });
 }

@@ -329,7 +329,10 @@ void spare_peers_take_over(elastic_world_options o, std::uint64_t until, std::ui
       CHECK(w.finished() >= 4);
       judge(holders_agree(w, o.hosts), quiet);
       for (std::uint32_t h = 0; h < 5; ++h) given_up += w.at(h).resumed;
-      for (const auto& [step, layout] : w.at(victim == 0 ? 1 : 0).layouts) CHECK(layout.replicas.size() == 2);
+      for (const auto& [step, layout] : w.at(victim == 0 ? 1 : 0).layouts) {
+        INFO("step " << step);
+        CHECK(layout.replicas.size() == 2);
+      }
     }
   }
   CHECK(given_up > 0);

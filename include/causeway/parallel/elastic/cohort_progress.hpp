@@ -45,7 +45,10 @@ class cohort_progress {
     now_.evaluated = 0;
     complete_ = false;
   }
-  void rests() noexcept { now_.evaluated = 0; }
+  void rests() noexcept {
+    now_.evaluated = 0;
+    rested_ = true;
+  }
   /// Names the evaluation that comes next among those before all steps of a round.
   [[nodiscard]] std::uint64_t evaluation() const noexcept {
     return now_.steps * most_evaluations + now_.evaluated % most_evaluations;
@@ -77,7 +80,10 @@ class cohort_progress {
   CAUSEWAY_DECL bool join_cohort(pipeline_peer& peer, std::uint64_t step);
 
   /// The run has the round, and so has this peer.
-  void exchanged(std::uint64_t state) noexcept { now_ = {.state = state}; }
+  void exchanged(std::uint64_t state) noexcept {
+    now_ = {.state = state};
+    rested_ = false;
+  }
 
   void serialize(auto& ar) {
     ar(now_.state, now_.cohort, now_.steps, now_.norm, now_.loss, now_.slots, now_.slot, computes_.first, computes_.last);
@@ -91,6 +97,7 @@ class cohort_progress {
   bool complete_ = false;  // its gradient of the next step
   bool told_ = false;      // by those who took that step, what they came to
   bool spoilt_ = false;
+  bool rested_ = false;  // in the step under way: whoever is assigned then has to make it
   std::uint64_t given_up_steps_ = 0;
 };
 

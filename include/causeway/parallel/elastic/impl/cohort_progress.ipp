@@ -29,9 +29,9 @@ CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_memb
 
 CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64_t step) {
   const step_record& record = peer.record();
-  const bool anew = now_.state != record.state || now_.steps > 0 || step != record.step || spoilt_;
+  const bool anew = now_.state != record.state || now_.steps > 0 || step != record.step || spoilt_ || rested_;
   given_up_steps_ += now_.steps;
-  complete_ = told_ = spoilt_ = false;
+  complete_ = told_ = spoilt_ = rested_ = false;
   now_ = {.state = record.state, .evaluated = anew ? 0 : now_.evaluated};
   computes_ = peer.assignment != nullptr ? peer.assignment->computes : nn::block_range{};
   peer.held.assigned(computes_, static_cast<std::uint32_t>(peer.place.replica));

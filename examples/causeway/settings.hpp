@@ -63,6 +63,8 @@ struct settings {
     bool stashing = true;
     std::uint32_t ahead = 0;
     std::string recovery = "regroup";
+    float neighbour_rate = 1.1F;
+    std::string neighbour_weights = "squared_norms";
     std::string store;
     std::string router = "least_load";
     std::int64_t stage = -1;

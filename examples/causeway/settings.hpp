@@ -128,6 +128,7 @@ struct settings {
     std::string policy = "fail_stop";
     std::uint32_t min_peers = 1;
     std::uint32_t store_every = 1;
+    std::uint32_t notice = 0;
   } fault;
 
   struct {

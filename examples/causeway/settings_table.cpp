@@ -248,6 +248,12 @@ std::vector<setting> table(settings& s) {
           .at_least(1),
       make("fault.store_every", s.fault.store_every, "quorum: rounds between copies on disk; 0 = none, memory only")
           .in("rounds"),
+      make(
+          "fault.notice", s.fault.notice,
+          "pipeline: from SIGTERM on, the most that a peer may take to end its step and to hand over what it holds; 0 = it "
+          "hands over nothing, and waits a second",
+          local)
+          .in("seconds"),
       make("net.peers", s.net.peers, "peers in the run").also("peers").in("peers").at_least(1),
       make("net.listen", s.net.listen, "HOST:PORT to wait for peers at; empty = start all peers on this machine", local)
           .also("listen"),

@@ -232,6 +232,21 @@ TEST_CASE("traces: Parcae", "[presets][trace][fast]") {
   });
 }
 
+TEST_CASE("traces: Parcae's peer that is told to go", "[presets][trace][fast]") {
+  const support::trace t{"parcae"};
+  const std::uint32_t leaver = GENERATE(0U, 3U);
+  const auto plan = [](auto& o) {
+    o.plan.device_memory = 3;
+    o.plan.interval = 2;
+  };
+  elastic_replay<presets::parcae_options, decltype(plan)> run{t, {.hosts = 5, .told_to_go = {{leaver, 3}}}, plan};
+  CAPTURE(leaver);
+  CHECK(support::errors_of(run.world(), 5).empty());
+  CHECK(run.world().finished() == 4);
+  CHECK(run.world().at(leaver).left);
+  CHECK(run.worst() < 1e-5);
+}
+
 TEST_CASE("traces: Parcae's plan", "[presets][trace][fast]") {
   const support::trace t{"parcae"};
   std::map<std::pair<std::size_t, std::size_t>, double> rates;

@@ -179,6 +179,10 @@ class elastic_pipeline {
     ar(policy_, computes_.first, computes_.last, replica_);
   }
 
+  /// This peer was told to go. In the next step it computes nothing, if the others can do without it, and what it holds
+  /// moves to them; it leaves after that.
+  void leave_next() noexcept { peer_.leaves = true; }
+
   /// Of the last attempt, and the peers that took part in it.
   [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
   [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
@@ -263,7 +267,7 @@ class elastic_pipeline {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, false));
     if (!inventory) return meetings_.missed();
-    auto made = recovery_.arrange(inventory->snapshot);
+    auto made = recovery_.arrange(stage::assignable(recovery_, inventory->snapshot));
     if (!made || !stage::lost_runs(inventory->snapshot).empty()) return none;  // the step will wait for peers, or mend it
     CAUSEWAY_TRY(take_assignment(ctx, *inventory, std::move(*made)));
     const auto own = peer_.evaluate(ctx, b, pieces, meetings_.name(peer_));
@@ -284,9 +288,10 @@ class elastic_pipeline {
   }
 
   result<void> assemble(auto& ctx, const cluster_inventory& inventory) {
-    auto made = recovery_.arrange(inventory.snapshot);
+    const stage::cluster_snapshot peers = stage::assignable(recovery_, inventory.snapshot);
+    auto made = recovery_.arrange(peers);
     if (!made) return peer_.wait_for_more(ctx.log(), this_step(ctx), made.error());
-    gradient_.attempt(recovery_, inventory.snapshot);
+    gradient_.attempt(recovery_, peers);
     const auto lost = stage::lost_for_good(inventory.snapshot, stage::made_up_by(recovery_, inventory.snapshot));
     if (lost.size() > 0) return go_back(ctx, inventory, missing(lost));
     return take_assignment(ctx, inventory, std::move(*made));

@@ -72,8 +72,10 @@ CAUSEWAY_DECL [[nodiscard]] varuna_morphing make(const varuna_morphing_options& 
 /// Parcae (Duan et al., NSDI 2024): the number of stages and pipelines that is expected to train most over the next
 /// intervals, given how many peers the run had so far, which of them may go, and what a change costs; changed before peers
 /// go rather than after. The paper keeps the weights on a server besides (ParcaePS); here a storage that all peers reach
-/// takes its place, and the plan counts the steps that are lost when it is needed. Not here: plans by a cloud's notice
-/// that an instance will be taken away; a peer that is told to go (SIGTERM) leaves after the step, as one that is lost.
+/// takes its place, and the plan counts the steps that are lost when it is needed. A peer that is told to go (a cloud's
+/// notice, SIGTERM) is in no plan any more, nor in the count of peers that the forecast is made from, and the others take
+/// over what it holds in its last step: `leave_next()`, `fault.notice` in the program. The authors' code does so at the
+/// next step, too, with a grace period of 25 s.
 ///
 /// Formula:
 ///   (S, P) of the next interval: argmax Σ over intervals ahead of expected (micro-batches trained − cost of a change)

@@ -47,6 +47,7 @@ struct present_peer {
   /// Squared norms of the last step's gradient, of every block that it holds, in their order; none before it took one.
   std::vector<double> squares{};
   begun_step begun{};
+  bool leaves = false;  ///< after this step; see assignable
 
   CAUSEWAY_DECL [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
   [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
@@ -109,6 +110,18 @@ concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r,
   { r.resumes(g) } -> std::same_as<bool>;
   { r.repeats_all() } -> std::same_as<bool>;
 };
+
+/// The same without those who leave.
+CAUSEWAY_DECL [[nodiscard]] cluster_snapshot who_stays(const cluster_snapshot& g);
+
+/// Those among whom the next layout divides the work: who stays, so that those who leave compute nothing any more, and what
+/// they hold moves to the others while they are there. Where the others cannot do without them: all.
+template <Recovery R>
+[[nodiscard]] cluster_snapshot assignable(R& recovery, const cluster_snapshot& g) {
+  cluster_snapshot stay = who_stays(g);
+  const bool somebody_leaves = stay.peers.size() < g.peers.size();
+  return somebody_leaves && recovery.arrange(stay) ? stay : g;
+}
 
 /// What a block that nobody has any more becomes: share · W_before + (1 - share) · W_behind.
 struct made_up_block {

@@ -72,7 +72,9 @@ struct pipeline_peer {
   const stage::assignment* assignment = nullptr;        ///< in `layout`; none: this peer is spare
   stage::layout::place place{};
   unsound_steps unsound{};
-  std::string said{};  ///< what this peer waits for
+  std::string said{};       ///< what this peer waits for
+  bool leaves = false;      ///< after the next step
+  std::size_t staying = 0;  ///< peers of the attempt that do not
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
 
@@ -124,7 +126,7 @@ struct pipeline_peer {
   }
 
   /// errc::cancelled: the attempt comes to nothing, and the membership begins another, ever later. Any other error that
-  /// more peers would not mend is `why` itself. `what` waits.
+  /// more peers would not mend is `why` itself, and for who leaves any. `what` waits.
   CAUSEWAY_DECL [[nodiscard]] error wait_for_more(const log_sink& log, const std::string& what, const error& why);
 
   /// Before they go back: who left has saved what it held; with what is here that may be the state of now.

@@ -43,6 +43,12 @@ CAUSEWAY_DECL std::vector<std::uint64_t> cluster_snapshot::holders(std::int64_t 
   return ids;
 }
 
+CAUSEWAY_DECL cluster_snapshot who_stays(const cluster_snapshot& g) {
+  cluster_snapshot stay = g;
+  std::erase_if(stay.peers, [](const present_peer& p) { return p.leaves; });
+  return stay;
+}
+
 CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const cluster_snapshot& g) {
   std::vector<nn::block_range> runs;
   for (std::int64_t b = 0; b < g.layers; ++b) {

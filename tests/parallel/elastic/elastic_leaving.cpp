@@ -2,7 +2,11 @@
 #include <causeway/parallel/elastic_pipeline.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "parallel/elastic/elastic_cases.hpp"
 #include "parallel/elastic/elastic_world.hpp"
@@ -121,13 +125,25 @@ TEST_CASE("leaving: a peer may be lost while it hands over", "[parallel][elastic
   }
 }
 
-TEST_CASE("leaving: a proactive pipeline plans without who leaves", "[parallel][elastic][fast]") {
+TEST_CASE("leaving: a proactive pipeline plans and forecasts without who leaves", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.hosts = 5;
   o.steps = 6;
   const std::uint32_t leaver = GENERATE(0U, 2U, 4U);
   o.told_to_go = {{leaver, 3}};
-  elastic_world w{o, with(support::two_block_proactive(2))};
+  std::vector<std::weak_ptr<pipeline_group>> groups;
+  std::vector<std::size_t> counted;  // after the step in which it leaves, of every second step
+  o.before_step = [&](std::uint32_t, std::uint64_t step) {
+    for (const auto& group : groups) {
+      const auto there = group.lock();
+      if (step == 4 && there && there->record().step == 4) counted = there->record().history.counts();
+    }
+  };
+  const auto recovery = support::two_block_proactive(2);
+  elastic_world w{o, [&](std::shared_ptr<pipeline_group> group, parallel::elastic_pipeline_options options) {
+                    groups.push_back(group);
+                    return with(recovery)(std::move(group), std::move(options));
+                  }};
   w.wanted = 4;
   w.boot();
   w.run();
@@ -137,6 +153,7 @@ TEST_CASE("leaving: a proactive pipeline plans without who leaves", "[parallel][
   CHECK(w.distance(w.unsplit()) < 5e-5);
   REQUIRE(w.at(leaver).layouts.contains(4));
   CHECK(w.at(leaver).layouts.at(4).find(w.at(leaver).id) == nullptr);
+  CHECK(counted == std::vector<std::size_t>{5, 4});
 }
 
 }  // namespace causeway

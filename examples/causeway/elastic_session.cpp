@@ -53,11 +53,18 @@ causeway::result<void> elastic_session::train() {
   for (;;) {
     if (in_.stopping()) {
       summary_.interrupted = true;
-      return {};
+      return hand_over();
     }
     CAUSEWAY_ASSIGN(const bool more, step());
     if (!more) return {};
   }
+}
+
+// One more step, in which the others take what this peer holds.
+causeway::result<void> elastic_session::hand_over() {
+  if (in_.s.fault.notice == 0 || !trainer_.leave_next()) return {};
+  const auto outcome = step();
+  return outcome ? causeway::result<void>{} : outcome.error();
 }
 
 // One inner step, or, while this peer has no samples, others' rounds. False: the samples of the run are used up.

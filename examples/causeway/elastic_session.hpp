@@ -48,6 +48,7 @@ class elastic_session {
   // Of stages: so many global batches.
   [[nodiscard]] std::uint64_t round() { return has_stages() ? ctx().step() / per_round_ : ctx().round(); }
 
+  causeway::result<void> hand_over();
   causeway::result<void> after_round();
   round_news news();
   causeway::result<void> validate();

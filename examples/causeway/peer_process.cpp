@@ -150,7 +150,7 @@ causeway::result<void> peer_process::open_fabric() {
   CAUSEWAY_ASSIGN(net::listener at, listen(in_.s, mine_.address(), report_.log()));
   const auto id = identity(mine_.path(), in_.run_id);
   CAUSEWAY_ASSIGN(const auto tcp, open_public(std::move(at), id));
-  watch_.when_patience_ends(tcp->interrupter());
+  watch_.when_patience_ends(tcp->interrupter(), std::chrono::seconds{in_.s.fault.notice});
   place_.fabric = hearing(watched(with_points(tcp), false));
   report_.opened({.id = id, .address = tcp->address()});
   return mine_.set_address(tcp->address());

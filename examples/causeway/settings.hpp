@@ -63,6 +63,8 @@ struct settings {
     bool stashing = true;
     std::uint32_t ahead = 0;
     std::string recovery = "regroup";
+    float neighbour_rate = 1.1F;
+    std::string neighbour_weights = "squared_norms";
     std::string store;
     std::string router = "least_load";
     std::int64_t stage = -1;
@@ -126,6 +128,7 @@ struct settings {
     std::string policy = "fail_stop";
     std::uint32_t min_peers = 1;
     std::uint32_t store_every = 1;
+    std::uint32_t notice = 0;
   } fault;
 
   struct {

@@ -280,6 +280,11 @@ causeway::result<void> validate(const settings& s) {
   CAUSEWAY_TRY(check_page_place(s.watch.page));
   const bool elastic = s.fault.policy == "quorum";
   if (is_swarm(s)) CAUSEWAY_TRY(validate_swarm(s));
+  const bool hands_over = s.parallel.policy == "pipeline" && s.fault.policy == "quorum" && !steps_alone(s);
+  if (s.fault.notice > 0 && !hands_over) {
+    return fail(errc::invalid_argument, "fault.notice",
+                "is for pipelines under quorum whose peers make every step together; leave it out");
+  }
   if (is_pipeline(s)) CAUSEWAY_TRY(validate_pipeline(s));
   if (elastic && !chosen->elastic()) {
     return bad("comm.policy", s.comm.policy + " needs a fixed set of peers; use --fault.policy fail_stop, or one of " +

@@ -192,6 +192,13 @@ std::vector<setting> table(settings& s) {
            "neighbour_init (CheckFree); what becomes of a lost peer's stage")
           .one_of({"regroup", "redundant", "redundant_forward", "templates", "morph", "proactive", "reroute",
                    "neighbour_init"}),
+      make("parallel.neighbour_rate", s.parallel.neighbour_rate,
+           "neighbour_init: multiplies the learning rate of a stage that was made up, for the rest of the run")
+          .at_least(0),
+      make("parallel.neighbour_weights", s.parallel.neighbour_weights,
+           "neighbour_init: how much a neighbour counts, by its gradient; squared_norms is the paper's, clipped_norms the "
+           "authors' code's")
+          .one_of({"squared_norms", "clipped_norms"}),
       make("parallel.store", s.parallel.store,
            "pipeline under quorum, swarm: a folder that all peers reach, for copies of the stages; empty = blocks in the "
            "run's",
@@ -241,6 +248,12 @@ std::vector<setting> table(settings& s) {
           .at_least(1),
       make("fault.store_every", s.fault.store_every, "quorum: rounds between copies on disk; 0 = none, memory only")
           .in("rounds"),
+      make(
+          "fault.notice", s.fault.notice,
+          "pipeline: from SIGTERM on, the most that a peer may take to end its step and to hand over what it holds; 0 = it "
+          "hands over nothing, and waits a second",
+          local)
+          .in("seconds"),
       make("net.peers", s.net.peers, "peers in the run").also("peers").in("peers").at_least(1),
       make("net.listen", s.net.listen, "HOST:PORT to wait for peers at; empty = start all peers on this machine", local)
           .also("listen"),
@@ -295,7 +308,7 @@ std::vector<setting> table(settings& s) {
           .one_of({"real", "model"}),
       make("sim.flops", s.sim.flops, "simulate: speed of a peer in floating-point operations per second", local)
           .in("operations per second")
-          .above(0),
+          .at_least(0),
       make("sim.step_seconds", s.sim.step_seconds, "simulate: duration of an inner step; 0 = from sim.flops", local)
           .in("seconds")
           .at_least(0),
@@ -304,7 +317,7 @@ std::vector<setting> table(settings& s) {
           .at_least(1),
       make("sim.mbit_per_s", s.sim.mbit_per_s, "simulate: of each peer's access line, both directions", local)
           .in("Mbit/s")
-          .above(0),
+          .at_least(0),
       make("sim.latency_ms", s.sim.latency_ms, "simulate: one way, where sim.links says nothing", local)
           .in("milliseconds")
           .at_least(0),

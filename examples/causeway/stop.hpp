@@ -7,10 +7,12 @@
 // ended, and it saves the step with the exchange pending. A second signal ends the program at once. SIGUSR1 asks what the
 // program is waiting for.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -69,10 +71,12 @@ class stop_watch {
     first_ = std::move(f);
   }
 
-  /// `f` is called once, from the watcher's thread, a moment after a stop was requested.
-  void when_patience_ends(std::function<void()> f) {
+  /// `f` is called once, from the watcher's thread, a moment after a stop was requested, or `patience` after it, if that is
+  /// more.
+  void when_patience_ends(std::function<void()> f, std::chrono::seconds patience = {}) {
     const std::lock_guard lock{mutex_};
     late_ = std::move(f);
+    patience_ = std::max<std::int64_t>(10, 10 * patience.count());
   }
 
   /// `f` is called, from the watcher's thread, when somebody asks with SIGUSR1; its text goes to stderr.
@@ -86,14 +90,14 @@ class stop_watch {
   void watch() {
     using namespace std::chrono_literals;
     std::unique_lock lock{mutex_};
-    int ticks_since = 0;
+    std::int64_t ticks_since = 0;
     while (!over_) {
       changed_.wait_for(lock, 100ms);
       if (detail::question_seen.exchange(false)) answer();
       if (detail::signals_seen.load() == 0) continue;
       stop_requested() = true;
       if (first_) std::exchange(first_, nullptr)();
-      if (++ticks_since == 10 && late_) std::exchange(late_, nullptr)();
+      if (++ticks_since >= patience_ && late_) std::exchange(late_, nullptr)();
     }
   }
 
@@ -107,6 +111,7 @@ class stop_watch {
   std::function<void()> first_;
   std::function<void()> late_;
   std::function<std::string()> describe_;
+  std::int64_t patience_ = 10;  // tenths of a second
   bool over_ = false;
   std::thread watcher_;
 };

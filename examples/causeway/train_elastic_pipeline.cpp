@@ -6,6 +6,7 @@
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/parallel/local_pipeline.hpp>
 #include <causeway/stage/recovery.hpp>
+#include <causeway/stage/recovery_neighbour.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/schedules.hpp>
 #include <causeway/train/trainer.hpp>
@@ -24,9 +25,13 @@ namespace app {
 
 namespace {
 
-// At least three, so that one has neighbours.
-std::int64_t stages_between(const settings& s) {
-  return s.parallel.ranks == 0 ? std::min<std::int64_t>(3, s.model.layers) : s.parallel.ranks;
+// At least three stages, so that one has neighbours.
+causeway::stage::neighbour_options neighbours_of(const settings& s) {
+  using causeway::stage::neighbour_weights;
+  return {.stages = s.parallel.ranks == 0 ? std::min<std::int64_t>(3, s.model.layers) : s.parallel.ranks,
+          .rate_factor = s.parallel.neighbour_rate,
+          .weights = s.parallel.neighbour_weights == "clipped_norms" ? neighbour_weights::clipped_norms
+                                                                     : neighbour_weights::squared_norms};
 }
 
 // Replicas take steps of their own. Each of the fragments has its turn within a round, which the pipeline counts.
@@ -82,7 +87,7 @@ causeway::result<session_summary> train_elastic_pipeline(chosen_model model, tra
   const chosen_schedule schedule{in.s.parallel.schedule};
   // It makes up what is lost, which is a property of its type.
   if (in.s.parallel.recovery == "neighbour_init") {
-    return train(causeway::stage::recovery::neighbour_init{stages_between(in.s)}, schedule, sum);
+    return train(causeway::stage::recovery::neighbour_init{neighbours_of(in.s)}, schedule, sum);
   }
   if (in.s.parallel.recovery != "redundant_forward") return train(chosen_recovery{in.s}, schedule, sum);
   // It keeps work and has an order of its own, which are properties of types.

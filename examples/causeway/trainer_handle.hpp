@@ -55,6 +55,8 @@ class trainer_handle {
   [[nodiscard]] virtual std::vector<std::uint32_t> shares(std::uint64_t step) = 0;
   /// How often a step went on without a peer that was lost.
   [[nodiscard]] virtual std::uint64_t resumed_attempts() = 0;
+  /// In the next step this peer hands over what it holds. False: its policies do not know of that.
+  virtual bool leave_next() = 0;
   /// Keeps the blocks of this peer's stage as they are after `step`. Only where `has_stages()`.
   virtual causeway::result<void> save_blocks(std::uint64_t step) = 0;
 };
@@ -100,6 +102,13 @@ class handle_of final : public trainer_handle {
   [[nodiscard]] std::uint64_t resumed_attempts() override {
     if constexpr (requires { it_.parallel().resumed_attempts(); }) return it_.parallel().resumed_attempts();
     return 0;
+  }
+  bool leave_next() override {
+    if constexpr (requires { it_.parallel().leave_next(); }) {
+      it_.parallel().leave_next();
+      return true;
+    }
+    return false;
   }
   causeway::result<void> save_blocks(std::uint64_t step) override {
     if constexpr (requires { it_.parallel().save_blocks(ctx(), step, it_.comm().anchor()); }) {

@@ -374,6 +374,7 @@
 #include <causeway/stage/product_key_gate.hpp>
 #include <causeway/stage/recovery.hpp>
 #include <causeway/stage/recovery_morph.hpp>
+#include <causeway/stage/recovery_neighbour.hpp>
 #include <causeway/stage/recovery_proactive.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>

@@ -110,7 +110,7 @@ std::string page() {
          "without faults\n(`tests/presets/elastic.cpp`, "
          "`tests/parallel/swarm/local_swarm_rounds.cpp`,\n`tests/parallel/elastic/local_pipeline_rounds.cpp`, "
          "`tests/parallel/elastic/local_pipeline_fragments.cpp`,\n`tests/parallel/elastic/local_pipeline_late.cpp`, "
-         "`tests/parallel/elastic/local_pipeline_groups.cpp`,\n"
+         "`tests/parallel/elastic/local_pipeline_groups.cpp`,\n`tests/parallel/elastic/local_pipeline_stacked.cpp`, "
          "`tests/parallel/elastic/elastic_gradients.cpp`). "
       << allowed() << " of " << std::size(communication) * std::size(places)
       << " compile. [One step](../design/one_step.md) says what will\n"

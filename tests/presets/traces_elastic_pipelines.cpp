@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -29,17 +30,20 @@ using namespace causeway;
 
 namespace {
 
-/// A run of a trace, in which the victim dies in the middle.
+/// A run of a trace, in which the victim dies in the middle; or, where the trace says after which step, all who compute
+/// blocks 2 and 3 then. The first of them is started again `back_after` that.
 template <class Options, class Change>
 class elastic_replay {
  public:
   elastic_replay(const support::trace& t, support::elastic_world_options o, Change change)
       : trace_{t}, options_{watched(std::move(o))}, change_{std::move(change)}, world_{options_, maker()} {
-    world_.wanted = options_.hosts - 1;
+    world_.wanted = options_.hosts - 1;  // all but one that dies
     world_.boot();
     world_.run();
   }
   support::any_elastic_world& world() { return world_; }
+  /// Hosts that computed blocks 2 and 3 and died after the step that the trace says.
+  [[nodiscard]] const std::set<std::uint32_t>& lost() const { return lost_; }
 
   /// The largest relative error of what anybody computed or kept up to date, in any step; of all hosts, whether every block
   /// was there in every step.
@@ -61,7 +65,8 @@ class elastic_replay {
               if (!trace_.has(name + " " + std::to_string(step))) continue;
               const auto& want = trace_.numbers(name + " " + std::to_string(step));
               const auto found = have.find(name);
-              if (found == have.end() && h == options_.victim) continue;  // it died before it could say
+              if (found == have.end() && (h == options_.victim || lost_.contains(h)))
+                continue;  // it died before it could say
               worst = std::max(worst, found == have.end() ? 1.0 : support::relative_error(want, found->second.data()));
             }
           }
@@ -81,13 +86,23 @@ class elastic_replay {
     if (trace_.has("lost_after")) {  // between two steps, where it matters which
       o.before_step = [this, after = static_cast<std::uint64_t>(trace_.numbers("lost_after")[0])](std::uint32_t host,
                                                                                                   std::uint64_t step) {
-        if (host == options_.victim && step == after) world_.world().kill(host);
+        const stage::assignment* const last = world_.last_assignment(host);
+        const bool goes = step == after && last != nullptr && last->computes == nn::block_range{2, 4};
+        if (goes && lost_.insert(host).second) kill(host);
+        // All wait for who comes back.
+        if (step == after + 2) world_.world().running()->sleep(2 * options_.back_after);
       };
     }
     o.spoils = [this](std::uint32_t host, std::uint64_t step, parameter_store& store) {
       support::detail::collect(store, after_[{host, step}]);
     };
     return o;
+  }
+  void kill(std::uint32_t host) {
+    world_.world().kill(host);
+    const bool first = lost_.size() == 1;
+    if (!first || options_.back_after == duration{0}) return;
+    world_.world().after(options_.back_after, [this, host] { world_.world().restart(host); });
   }
   support::any_elastic_world::peer_maker maker() {
     return [this](const support::elastic_world_options&, const std::shared_ptr<pipeline_group>& group, environment env,
@@ -113,6 +128,7 @@ class elastic_replay {
 
   const support::trace& trace_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::map<std::string, std::vector<float>>> after_;
+  std::set<std::uint32_t> lost_;
   support::elastic_world_options options_;
   Change change_;
   support::any_elastic_world world_;
@@ -216,6 +232,21 @@ TEST_CASE("traces: Parcae", "[presets][trace][fast]") {
   });
 }
 
+TEST_CASE("traces: Parcae's peer that is told to go", "[presets][trace][fast]") {
+  const support::trace t{"parcae"};
+  const std::uint32_t leaver = GENERATE(0U, 3U);
+  const auto plan = [](auto& o) {
+    o.plan.device_memory = 3;
+    o.plan.interval = 2;
+  };
+  elastic_replay<presets::parcae_options, decltype(plan)> run{t, {.hosts = 5, .told_to_go = {{leaver, 3}}}, plan};
+  CAPTURE(leaver);
+  CHECK(support::errors_of(run.world(), 5).empty());
+  CHECK(run.world().finished() == 4);
+  CHECK(run.world().at(leaver).left);
+  CHECK(run.worst() < 1e-5);
+}
+
 TEST_CASE("traces: Parcae's plan", "[presets][trace][fast]") {
   const support::trace t{"parcae"};
   std::map<std::pair<std::size_t, std::size_t>, double> rates;
@@ -262,18 +293,50 @@ TEST_CASE("traces: the shapes of Varuna's morphing", "[presets][trace][fast]") {
   }
 }
 
-TEST_CASE("traces: CheckFree", "[presets][trace][fast]") {
-  const support::trace t{"checkfree"};
-  const auto stages = [](auto& o) { o.stages = 3; };
-  // Host 1 has the stage between; the fourth is spare.
-  elastic_replay<presets::checkfree_options, decltype(stages)> run{
-      t, {.hosts = 4, .victim = 1, .dies_at = UINT64_MAX}, stages};
-  const auto* const assignment = run.world().last_assignment(1);
-  REQUIRE(assignment != nullptr);
-  CHECK((assignment->computes == nn::block_range{2, 4}));
-  CHECK(static_cast<float>(run.world().at(1).layouts.rbegin()->first) == t.numbers("lost_after")[0]);
+namespace {
+
+// One host has the stage between; the fourth is spare, and makes it up.
+template <class Change>
+void check_made_up(const support::trace& t, Change change) {
+  elastic_replay<presets::checkfree_options, Change> run{t, {.hosts = 4}, change};
   CHECK(support::errors_of(run.world(), 4).empty());
   CHECK(run.world().finished() == 3);
+  REQUIRE(run.lost().size() == 1);
+  std::uint64_t made_up = 0;
+  for (std::uint32_t h = 0; h < 4; ++h) made_up += run.world().at(h).made_up;
+  CHECK(made_up == 2);
+  CHECK(run.worst() < 1e-5);
+}
+
+}  // namespace
+
+TEST_CASE("traces: CheckFree", "[presets][trace][fast]") {
+  check_made_up(support::trace{"checkfree"}, [](auto& o) { o.stages = 3; });
+}
+
+TEST_CASE("traces: CheckFree as its code has it", "[presets][trace][fast]") {
+  check_made_up(support::trace{"checkfree_code"}, [](auto& o) {
+    o.stages = 3;
+    o.weights = stage::neighbour_weights::clipped_norms;
+  });
+}
+
+// Two pipelines lose the stage between, and one of the lost peers comes back. The stage is copied from who made it up, and
+// its optimizer goes on as that one's.
+TEST_CASE("traces: CheckFree's made-up stage takes its rate and its count of steps along", "[presets][trace][fast]") {
+  const support::trace t{"checkfree"};
+  const auto stages = [](auto& o) { o.stages = 3; };
+  elastic_replay<presets::checkfree_options, decltype(stages)> run{
+      t, {.hosts = 7, .back_after = std::chrono::seconds{2}}, stages};
+  CHECK(support::errors_of(run.world(), 7).empty());
+  CHECK(run.world().finished() == 6);
+  REQUIRE(run.lost().size() == 2);
+  std::size_t pipelines = 0;
+  for (std::uint32_t h = 0; h < 7; ++h) {
+    const auto& layouts = run.world().at(h).layouts;
+    if (!layouts.empty()) pipelines = std::max(pipelines, layouts.rbegin()->second.replicas.size());
+  }
+  CHECK(pipelines == 2);
   CHECK(run.worst() < 1e-5);
 }
 

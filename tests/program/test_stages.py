@@ -171,6 +171,17 @@ class Stages(Elastic):
             self.ends(q, 130)
         self.assertNotIn("going back", self.logs())
 
+    def test_who_is_told_to_go_hands_over_the_only_copy_of_its_stage(self):
+        p = self.start_stages(*LONG, "--parallel.ranks", "3", "--fault.notice", "5")
+        self.until(lambda: all(self.round(i) > 5 for i in range(4)), p)
+        os.kill(self.pid(3), signal.SIGTERM)
+        self.until(lambda: self.lines(0)[-1]["peers"] == 3, p)
+        os.kill(self.pid(2), signal.SIGTERM)  # the others cannot do without it
+        self.until(lambda: "cannot hold the model" in self.logs(), p)
+        self.assertNotIn("is saved", self.logs())  # nothing was lost before
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+
     def test_founded_anew_by_two_of_four_it_goes_on_from_the_copies(self):
         p = self.start_stages(*LONG)
         self.until(lambda: all(self.round(i) > 5 for i in range(4)), p)

@@ -57,6 +57,21 @@ TEST_CASE("recovery: never more pipelines than micro-batches", "[stage][fast]") 
   CHECK(made->check(2, 2));
 }
 
+TEST_CASE("recovery: who leaves has no work, unless the others cannot do without it", "[stage][fast]") {
+  stage::recovery::regroup two{2};
+  auto g = snapshot_of(4, 4, {{1, {{0, 2}}}, {2, {{2, 4}}}, {3, {}}});
+  CHECK(stage::assignable(two, g).peers.size() == 3);
+  g.peers[1].leaves = true;
+  const auto left = stage::assignable(two, g);
+  REQUIRE(left.peers.size() == 2);
+  const auto made = two.arrange(left);
+  REQUIRE(made);
+  CHECK(made->find(2) == nullptr);
+  CHECK(made->check(4, 4));
+  g.peers[2].leaves = true;  // one is left, which is too few
+  CHECK(stage::assignable(two, g).peers.size() == 3);
+}
+
 TEST_CASE("recovery: squared norms are found by block", "[stage][fast]") {
   stage::present_peer p{1, {{0, 2}, {4, 5}}, 0, {}, {1.0, 2.0, 3.0}};
   CHECK(p.squares_of(1) == 2.0);

@@ -139,6 +139,12 @@ void any_elastic_world::live(causeway::sim::process& p) {
   const auto outcome = train(p, *peer, me);
   if (!outcome) me.error = outcome.error().text();
   if (!outcome) return;
+  if (me.left) {
+    group->leave();
+    p.sleep(1s);  // what it says goes out
+    world_.kill(host);
+    p.sleep(1h);
+  }
   me.finished = true;
   if (finished() >= std::min(wanted, options_.hosts)) world_.end_run();
   p.sleep(10h);  // stays to help those who are behind
@@ -152,6 +158,9 @@ causeway::result<void> any_elastic_world::train(causeway::sim::process& p, elast
     if (options_.spoils) options_.spoils(p.host(), step, peer.parameters());
     CAUSEWAY_TRY(evaluate(peer, me));
     if (peer.steps() != step) continue;
+    const auto told = options_.told_to_go.find(p.host());
+    me.left = told != options_.told_to_go.end() && step >= told->second;
+    if (me.left) peer.leave_next();
     const token_batch b{0, step, options_.micro_batches};
     CAUSEWAY_ASSIGN(const auto report, peer.step(b.view()));
     if (report.by_others || report.step != step + 1) {  // or the run went back
@@ -161,6 +170,7 @@ causeway::result<void> any_elastic_world::train(causeway::sim::process& p, elast
     me.losses[report.step] = report.loss;
     me.layouts[report.step] = peer.layout();
     me.ends[report.step] = p.now();
+    if (me.left) break;
   }
   CAUSEWAY_TRY(evaluate(peer, me));
   peer.count(me);

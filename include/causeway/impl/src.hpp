@@ -336,6 +336,7 @@
 #include <causeway/stage/impl/product_key_gate.ipp>
 #include <causeway/stage/impl/recovery.ipp>
 #include <causeway/stage/impl/recovery_morph.ipp>
+#include <causeway/stage/impl/recovery_neighbour.ipp>
 #include <causeway/stage/impl/recovery_proactive.ipp>
 #include <causeway/stage/impl/recovery_redundant.ipp>
 #include <causeway/stage/impl/recovery_redundant_forward.ipp>

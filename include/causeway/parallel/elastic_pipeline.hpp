@@ -16,7 +16,6 @@
 #include <causeway/parallel/elastic/block_sums.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
-#include <causeway/parallel/elastic/interpolated_blocks.hpp>
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/parallel/elastic/policy_exchange.hpp>
@@ -83,7 +82,7 @@ class elastic_pipeline {
   static constexpr std::string_view name = "elastic_pipeline";
   static constexpr parallel_traits traits{
       .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .by_blocks = true};
-  static constexpr std::uint32_t state_version = 2;
+  static constexpr std::uint32_t state_version = 3;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
                             Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -179,6 +178,10 @@ class elastic_pipeline {
     ar(policy_, computes_.first, computes_.last, replica_);
   }
 
+  /// This peer was told to go. In the next step it computes nothing, if the others can do without it, and what it holds
+  /// moves to them; it leaves after that.
+  void leave_next() noexcept { peer_.leaves = true; }
+
   /// Of the last attempt, and the peers that took part in it.
   [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
   [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
@@ -264,8 +267,8 @@ class elastic_pipeline {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, false));
     if (!inventory) return meetings_.missed();
-    auto made = recovery_.arrange(inventory->snapshot);
-    if (!made || !lost_runs(inventory->snapshot).empty()) return none;  // the step will wait for peers, or mend it
+    auto made = recovery_.arrange(stage::assignable(recovery_, inventory->snapshot));
+    if (!made || !stage::lost_runs(inventory->snapshot).empty()) return none;  // the step will wait for peers, or mend it
     CAUSEWAY_TRY(take_assignment(ctx, *inventory, std::move(*made)));
     const auto own = peer_.evaluate(ctx, b, pieces, meetings_.name(peer_));
     const auto sound = own ? check_sound(*own, 0) : result<void>{own.error()};
@@ -285,14 +288,12 @@ class elastic_pipeline {
   }
 
   result<void> assemble(auto& ctx, const cluster_inventory& inventory) {
-    auto made = recovery_.arrange(inventory.snapshot);
+    const stage::cluster_snapshot peers = stage::assignable(recovery_, inventory.snapshot);
+    auto made = recovery_.arrange(peers);
     if (!made) return peer_.wait_for_more(ctx.log(), this_step(ctx), made.error());
-    gradient_.attempt(recovery_, inventory.snapshot);
-    for (const nn::block_range& r : lost_runs(inventory.snapshot)) {
-      const bool between = r.first > 0 && r.last < inventory.snapshot.layers;
-      if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
-      return go_back(ctx, inventory, missing(r));
-    }
+    gradient_.attempt(recovery_, peers);
+    const auto lost = stage::lost_for_good(inventory.snapshot, stage::made_up_by(recovery_, inventory.snapshot));
+    if (lost.size() > 0) return go_back(ctx, inventory, missing(lost));
     return take_assignment(ctx, inventory, std::move(*made));
   }
   [[nodiscard]] static std::string this_step(auto& ctx) { return "step " + std::to_string(ctx.step() + 1); }
@@ -314,7 +315,9 @@ class elastic_pipeline {
     shared_blocks blocks{ctx, peer_.group->state()};
     const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
     if (!ready) gradient_.forget();
-    CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, meetings_.number()));
+    CAUSEWAY_TRY(
+        peer_.fetch(blocks, inventory, ready, meetings_.number(), stage::made_up_by(recovery_, inventory.snapshot)));
+    if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
     computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
     replica_ = static_cast<std::uint32_t>(peer_.place.replica);
     peer_.held.assigned(computes_, replica_);

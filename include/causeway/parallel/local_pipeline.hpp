@@ -93,7 +93,7 @@ class local_pipeline {
  public:
   static constexpr std::string_view name = "local_pipeline";
   static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .moves_blocks = true};
-  static constexpr std::uint32_t state_version = 1;
+  static constexpr std::uint32_t state_version = 2;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})

@@ -14,6 +14,7 @@
 #include <causeway/plan/templates.hpp>
 #include <causeway/stage/recovery.hpp>
 #include <causeway/stage/recovery_morph.hpp>
+#include <causeway/stage/recovery_neighbour.hpp>
 #include <causeway/stage/recovery_proactive.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/recovery_reroute.hpp>
@@ -71,8 +72,10 @@ CAUSEWAY_DECL [[nodiscard]] varuna_morphing make(const varuna_morphing_options& 
 /// Parcae (Duan et al., NSDI 2024): the number of stages and pipelines that is expected to train most over the next
 /// intervals, given how many peers the run had so far, which of them may go, and what a change costs; changed before peers
 /// go rather than after. The paper keeps the weights on a server besides (ParcaePS); here a storage that all peers reach
-/// takes its place, and the plan counts the steps that are lost when it is needed. Not here: plans by a cloud's notice
-/// that an instance will be taken away; a peer that is told to go (SIGTERM) leaves after the step, as one that is lost.
+/// takes its place, and the plan counts the steps that are lost when it is needed. A peer that is told to go (a cloud's
+/// notice, SIGTERM) is in no plan any more, nor in the count of peers that the forecast is made from, and the others take
+/// over what it holds in its last step: `leave_next()`, `fault.notice` in the program. The authors' code does so at the
+/// next step, too, with a grace period of 25 s.
 ///
 /// Formula:
 ///   (S, P) of the next interval: argmax Σ over intervals ahead of expected (micro-batches trained − cost of a change)
@@ -130,13 +133,14 @@ using recycle = parallel::elastic_pipeline<stage::recovery::reroute, stage::one_
 CAUSEWAY_DECL [[nodiscard]] recycle make(const recycle_options& o);
 
 /// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two
-/// neighbours, weighted by the squared norms of their gradients (the authors' code: by the clipped norms). Not here: the
-/// higher learning rate after that, and the code's new Adam for what was made up (moments begin at zero here too, but steps
-/// go on being counted); CheckFree+, which swaps stages during training so that the first and the last can be made up too;
-/// the run waits for a peer that has them.
+/// neighbours, weighted by the squared norms of their gradients (the authors' code: by the clipped norms, as an option).
+/// Its optimizer begins anew, and its learning rate is a tenth higher for the rest of the run. Where the first or the last
+/// stage is lost, the run waits for a peer that has it. Not here: CheckFree+, which swaps stages during training so that
+/// these can be made up too.
 ///
 /// Formula:
 ///   stage i lost: x_i ← (w·x_(i−1) + w'·x_(i+1)) / (w + w');  w = |g_(i−1)|², w' = |g_(i+1)|² of the last step
+///   from then on: λ_i = 1.1 λ, however often it is lost;  its optimizer begins anew
 ///   else g = Σ over all micro-batches / B;  x ← optimizer(x, g)
 /// Sent: activations and gradients of a boundary; gradients among who has a stage; after a loss the neighbours' stages to
 /// who takes it over.
@@ -144,6 +148,8 @@ struct checkfree_options {
   std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
   std::int64_t micro_batches = 32;                ///< of the global batch
   std::int64_t stages = 4;                        ///< of each pipeline
+  float rate_factor = 1.1F;                       ///< of the learning rate of a stage that was made up; the code: 1.1, 1.2
+  stage::neighbour_weights weights = stage::neighbour_weights::squared_norms;  ///< the authors' code: clipped_norms
 };
 using checkfree = parallel::elastic_pipeline<stage::recovery::neighbour_init, stage::one_f_one_b>;
 CAUSEWAY_DECL [[nodiscard]] checkfree make(const checkfree_options& o);

@@ -47,6 +47,7 @@ struct present_peer {
   /// Squared norms of the last step's gradient, of every block that it holds, in their order; none before it took one.
   std::vector<double> squares{};
   begun_step begun{};
+  bool leaves = false;  ///< after this step; see assignable
 
   CAUSEWAY_DECL [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
   [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
@@ -74,7 +75,7 @@ struct cluster_snapshot {
 /// What to do about blocks that nobody holds any more.
 enum class lost_blocks : std::uint8_t {
   wait,        ///< the run stands until a peer that has them is back
-  neighbours,  ///< they are made up from the stages beside them
+  neighbours,  ///< they are made up from the stages beside them; see MakingUp
 };
 
 struct recovery_traits {
@@ -110,6 +111,55 @@ concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r,
   { r.repeats_all() } -> std::same_as<bool>;
 };
 
+/// The same without those who leave.
+CAUSEWAY_DECL [[nodiscard]] cluster_snapshot who_stays(const cluster_snapshot& g);
+
+/// Those among whom the next layout divides the work: who stays, so that those who leave compute nothing any more, and what
+/// they hold moves to the others while they are there. Where the others cannot do without them: all.
+template <Recovery R>
+[[nodiscard]] cluster_snapshot assignable(R& recovery, const cluster_snapshot& g) {
+  cluster_snapshot stay = who_stays(g);
+  const bool somebody_leaves = stay.peers.size() < g.peers.size();
+  return somebody_leaves && recovery.arrange(stay) ? stay : g;
+}
+
+/// What a block that nobody has any more becomes: share · W_before + (1 - share) · W_behind.
+struct made_up_block {
+  std::int64_t block = 0;
+  std::int64_t before = 0;
+  std::int64_t behind = 0;
+  float share = 0.5F;
+};
+
+/// A policy with lost_blocks::neighbours.
+/// - `made_up(snapshot)`: what lost blocks are made of; the run stands for want of those that are lost and not among them.
+/// - `rate_factor()`: multiplies the learning rate of a stage that was made up, for the rest of the run.
+/// - `agreement()`: equal on peers that make up alike.
+template <class R>
+concept MakingUp = Recovery<R> &&(R::traits.lost == lost_blocks::neighbours) &&
+                   requires(const R& r, const cluster_snapshot& g) {
+  { r.made_up(g) } -> std::same_as<std::vector<made_up_block>>;
+  { r.rate_factor() } -> std::same_as<float>;
+  { r.agreement() } -> std::same_as<std::uint64_t>;
+};
+
+/// Blocks in a row that no peer of the snapshot holds.
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> lost_runs(const cluster_snapshot& g);
+
+/// What `recovery` makes lost blocks of; nothing where it makes up none.
+template <Recovery R>
+[[nodiscard]] std::vector<made_up_block> made_up_by(const R& recovery, const cluster_snapshot& g) {
+  if constexpr (MakingUp<R>) {
+    return recovery.made_up(g);
+  } else {
+    static_assert(R::traits.lost == lost_blocks::wait, "see stage::MakingUp");
+    return {};
+  }
+}
+
+/// Lost blocks in a row that are not made up; empty where there are none.
+CAUSEWAY_DECL [[nodiscard]] nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made);
+
 /// Assignments for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the
 /// greatest overlap, ties to whoever was assigned it, then by the order of rows and ids. Precondition: at least as many
 /// peers as ranges.
@@ -138,26 +188,6 @@ class regroup {
   std::int64_t stages_;
 };
 static_assert(Recovery<regroup>);
-
-/// As regroup; a stage that nobody has any more is made up from the stages beside it, and training goes on without a
-/// checkpoint: CheckFree (Blagoev et al., 2025). First and last stage have one neighbour only: the run waits for a peer
-/// that has them. The made-up stage's optimizer starts from zero moments (derived; so is that the learning rate stays).
-class neighbour_init {
- public:
-  static constexpr std::string_view name = "neighbour_init";
-  static constexpr recovery_traits traits{lost_blocks::neighbours};
-
-  explicit neighbour_init(std::int64_t stages = 3) : even_{stages} {}
-
-  /// It does not look back.
-  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
-
-  result<layout> arrange(const cluster_snapshot& g) { return even_.arrange(g); }
-
- private:
-  regroup even_;
-};
-static_assert(Recovery<neighbour_init>);
 
 }  // namespace recovery
 

@@ -9,9 +9,9 @@ import numpy as np
 from make_traces_pipelines import BETAS, EPSILON, Trace, Training, batch, one_f_one_b, put_orders, varuna_order, write
 
 
-def unsplit(name, seed):
+def unsplit(name, seed, scale=1):
     """Six blocks, a batch of six sequences in as many micro-batches, six steps."""
-    trace = Trace(name, 6, seed=seed)
+    trace = Trace(name, 6, seed=seed, scale=scale)
     trace.put("betas", BETAS)
     trace.put("epsilon", [EPSILON])
     return trace, Training(trace, 1, 6, 6, adam=True)
@@ -172,34 +172,56 @@ def varuna_morphing():
     return training.run(6)
 
 
-def checkfree():
-    """CheckFree: Blagoev et al. 2025 (2506.15461), section 4.1 and algorithm 1; github.com/gensyn-ai/CheckFree, commit
-    8d7d5477bc56e80971b6ae6cb6e1fd2211e36f72: simulate_training/convergence_training.py (ours-grad-avg).
-
-    Three stages of two blocks; the one between is lost after `lost_after` steps, and becomes the mean of its neighbours,
-    block by block, weighted by the squared norms of their last gradients, as the library's documentation has it from the
-    paper, whose text was not at hand. The code weights by the norms, after clipping, and adds 0.0001. Its lost stage gets a
-    new Adam, with a rate of its own (lr_scale); that is not in the trace: of the step after the loss it has the neighbours
-    alone, whose gradients have gone through what was made up.
-    """
-    trace, training = unsplit("checkfree", 15)
+def made_up(name, weights, scale=1):
+    """Six steps; the stage between is lost after two of them, and goes on as a new one. `weights`: of a stage before and one
+    behind, from the norms of their gradients."""
+    trace, training = unsplit(name, 15, scale)
     lost_after = 2  # given: when the peer dies
     trace.put("lost_after", [lost_after])
-    trace.put("steps", [lost_after + 1])
     for s in range(lost_after):
         training.step(s)
-    norms = [sum(float((part ** 2).sum()) for b in stage for part in training.last[b]) for stage in ((0, 1), (4, 5))]
-    trace.put("shares", np.array(norms) / sum(norms))
+    norms = [np.sqrt(sum(float((part ** 2).sum()) for b in stage for part in training.last[b])) for stage in ((0, 1), (4, 5))]
+    before, behind = weights(norms)
+    trace.put("norms", norms)
+    trace.put("shares", np.array([before, behind]) / (before + behind))
     for b in (2, 3):
         pairs = zip(training.blocks[b - 2], training.blocks[b + 2])
-        training.blocks[b] = tuple((norms[0] * before + norms[1] * behind) / sum(norms) for before, behind in pairs)
-    training.step(lost_after)
-    after = tuple(f"block{b}.{part} {lost_after + 1} " for b in (2, 3) for part in ("matrix", "vector"))
-    trace.lines = [line for line in trace.lines if not line.startswith(after)]
+        training.blocks[b] = tuple((before * w + behind * v) / (before + behind) for w, v in pairs)
+        training.momentum[b] = tuple(0 * m for m in training.momentum[b])
+        training.squares[b] = tuple(0 * m for m in training.squares[b])
+        training.steps[b], training.rates[b] = 0, 1.1 * trace.rate
+    for s in range(lost_after, 6):
+        training.step(s)
+    trace.put("steps", [6])
     return trace
 
 
-TRACES = [bamboo, oobleck, recycle, parcae, varuna_morphing, checkfree]
+def checkfree():
+    """CheckFree: Blagoev et al. 2025 (2506.15461v2), section 4.2 and algorithm 1; github.com/gensyn-ai/CheckFree, commit
+    8d7d5477bc56e80971b6ae6cb6e1fd2211e36f72: simulate_training/convergence_training.py (ours-grad-avg).
+
+    Three stages of two blocks; the one between is lost after `lost_after` steps, and becomes the mean of its neighbours,
+    block by block, weighted by the squared norms of their last gradients. From then on its learning rate is 1.1 times what
+    it was, and a new peer has a new Adam, as in the code: moments and steps from zero. (The paper says nothing of it.) The
+    text of the paper, as it was at hand, writes the weight as a norm with a 2 behind it, and calls it the norm: it can be
+    read both ways.
+    """
+    return made_up("checkfree", lambda norms: [n ** 2 for n in norms])
+
+
+def checkfree_code():
+    """CheckFree as its authors' code has it: github.com/gensyn-ai/CheckFree, commit
+    8d7d5477bc56e80971b6ae6cb6e1fd2211e36f72: simulate_training/convergence_training.py (ours-grad-avg), whose lr_scale is 1.1
+    or 1.2.
+
+    As the trace `checkfree`, but the weights are the norms, each after its stage's gradient was clipped to 1, and 0.0001;
+    with smaller numbers, so that one of them is below 1. The trace's own steps are not clipped. (With the code's schedule for GPT, warmup and cosine, the first step of what was
+    made up has the rate of step 0, which is 0; with that for LLaMa the rate is constant, as here.)
+    """
+    return made_up("checkfree_code", lambda norms: [min(n, 1) + 0.0001 for n in norms], 0.25)
+
+
+TRACES = [bamboo, oobleck, recycle, parcae, varuna_morphing, checkfree, checkfree_code]
 
 if __name__ == "__main__":
     write(TRACES)

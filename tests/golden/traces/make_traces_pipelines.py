@@ -29,15 +29,15 @@ def rounded(x):
 
 
 class Trace:
-    def __init__(self, name, blocks, rate=0.01, seed=1):
+    def __init__(self, name, blocks, rate=0.01, seed=1, scale=1):
         self.name, self.lines = name, []
         random = np.random.default_rng(seed)
         self.rate = float(np.float32(rate))
-        self.table = rounded(random.normal(size=(VOCABULARY, WIDTH)))
+        self.table = rounded(random.normal(size=(VOCABULARY, WIDTH)) * scale)
         self.start = []  # of each block: M and c, of very different scales
         for b in range(blocks):
             matrix = rounded(random.normal(size=(WIDTH, WIDTH)) * (0.3, 1e-2, 1e-3)[b % 3])
-            self.start.append((matrix, rounded(random.normal(size=WIDTH) * (0.1, 1.0)[b % 2])))
+            self.start.append((matrix, rounded(random.normal(size=WIDTH) * (0.1, 1.0)[b % 2] * scale)))
         self.put("width", [WIDTH])
         self.put("learning_rate", [rate])
         self.put("momentum", [MOMENTUM])
@@ -113,6 +113,7 @@ class Training:
         self.cuts, self.forward, self.backward, self.batches = list(cuts), forward, backward, batches
         self.blocks = [(m.copy(), c.copy()) for m, c in trace.start]
         self.adam, self.steps = adam, np.zeros(len(self.blocks))
+        self.rates = [trace.rate] * len(self.blocks)
         self.momentum = [(0 * m, 0 * c) for m, c in trace.start]
         self.squares = [(0 * m, 0 * c) for m, c in trace.start]
         self.last = None
@@ -136,7 +137,7 @@ class Training:
         for b, parts in enumerate(total):
             self.steps[b] += 1
             updates = [self.update(b, k, g) for k, g in enumerate(parts)]
-            self.blocks[b] = tuple(p - self.trace.rate * u for p, u in zip(self.blocks[b], updates))
+            self.blocks[b] = tuple(p - self.rates[b] * u for p, u in zip(self.blocks[b], updates))
         self.trace.note(number + 1, self.blocks)
 
     def update(self, b, k, g):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/elastic_pipeline.hpp>
 
+#include <causeway/stage/recovery_neighbour.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_reroute.hpp>
 
@@ -50,12 +51,20 @@ TEST_CASE("recovery: a single redundant pipeline goes on without a stage's only 
 
 TEST_CASE("recovery: a stage that nobody has any more is made up from its neighbours", "[parallel][elastic][fast]") {
   std::string said;
-  const elastic_world_options o = support::three_stages_lose_one(GENERATE(0U, 1U, 2U, 3U), said);
-  elastic_world w{o, with(stage::recovery::neighbour_init{3})};
+  elastic_world_options o = support::three_stages_lose_one(GENERATE(0U, 1U, 2U, 3U), said);
+  o.dies_at = GENERATE(170U, 200U, 237U, 270U);
+  CAPTURE(o.dies_at);
+  elastic_world w{o, with(stage::recovery::neighbour_init{})};
   w.wanted = 3;
   w.boot();
   w.run(std::chrono::minutes{2});
   support::check_made_up(w, o, said);
+}
+
+TEST_CASE("recovery: stages that another pipeline has are not made up, whoever is killed", "[parallel][elastic][fast]") {
+  elastic_world_options o;
+  o.victim = GENERATE(0U, 1U, 3U);
+  kill_through_the_run(o, stage::recovery::neighbour_init{{.stages = 2}}, founded, 12);
 }
 
 TEST_CASE("recovery: a run that loses a stage goes back to the newest state that is saved whole",

@@ -5,6 +5,7 @@
 
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/presets/compressed.hpp>
+#include <causeway/stage/recovery_neighbour.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/recovery_reroute.hpp>
@@ -292,7 +293,7 @@ TEST_CASE("tied tables: a stage in the middle is made up from its neighbours, wh
           "[parallel][elastic][fast]") {
   std::string said;
   const elastic_world_options o = support::three_stages_lose_one(GENERATE(0U, 1U, 2U, 3U), said);
-  tied_world w{o, stage::recovery::neighbour_init{3}};
+  tied_world w{o, stage::recovery::neighbour_init{}};
   w.wanted = 3;
   w.boot();
   w.run(std::chrono::minutes{2});

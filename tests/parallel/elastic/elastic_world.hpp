@@ -47,6 +47,7 @@ struct elastic_world_options {
   std::uint64_t dies_at = 0;
   causeway::duration back_after{0};                                 ///< the victim is started again; 0: not
   std::vector<std::uint32_t> late{};                                ///< hosts that are not booted with the rest
+  std::map<std::uint32_t, std::uint64_t> told_to_go{};              ///< host: before which step; it hands over and leaves
   std::uint64_t evaluations = 0;                                    ///< before every step and at the end
   std::function<void(std::uint32_t, std::uint64_t)> before_step{};  ///< host, step
   /// Before a step: the host, the step, its parameters.
@@ -80,6 +81,7 @@ auto with(Recovery recovery) {
 /// What is known of a host when the run is over.
 struct elastic_result {
   bool finished = false;
+  bool left = false;                                     ///< when it was told to
   std::map<std::string, std::vector<float>> parameters;  ///< of the blocks that it computed in the last step
   std::map<std::uint64_t, double> losses;                ///< by step
   std::map<std::uint64_t, causeway::stage::layout> layouts;
@@ -105,6 +107,7 @@ class elastic_peer {
   virtual causeway::result<double> evaluate(const causeway::batch& b) = 0;
   [[nodiscard]] virtual const causeway::stage::layout& layout() = 0;
   virtual causeway::parameter_store& parameters() = 0;
+  virtual void leave_next() {}
   virtual void count(elastic_result& out) = 0;
 };
 
@@ -118,6 +121,7 @@ class elastic_peer_of : public elastic_peer {
   causeway::result<double> evaluate(const causeway::batch& b) override { return trainer_.evaluate(b); }
   const causeway::stage::layout& layout() override { return trainer_.parallel().layout(); }
   causeway::parameter_store& parameters() override { return trainer_.model().parameters(); }
+  void leave_next() override { trainer_.parallel().leave_next(); }
   void count(elastic_result& out) override {
     out.received = trainer_.parallel().received_blocks();
     out.made_up = trainer_.parallel().interpolated_blocks();

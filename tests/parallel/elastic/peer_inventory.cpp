@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +56,18 @@ TEST_CASE("peer inventory: bytes that no encoder makes are refused", "[parallel]
     CHECK_FALSE(parallel::decode_peer_inventory(std::span{bytes}.first(n), ours));
   }
   CHECK(parallel::decode_peer_inventory(parallel::encode(somebody(), 76), ours).error().code == errc::wrong_model);
+}
+
+TEST_CASE("peer inventory: that a peer leaves comes back, or is refused", "[parallel][fast]") {
+  auto m = somebody();
+  CHECK_FALSE(parallel::decode_peer_inventory(parallel::encode(m, 77), ours)->peer.leaves);
+  m.peer.leaves = true;
+  auto bytes = parallel::encode(m, 77);
+  CHECK(parallel::decode_peer_inventory(bytes, ours)->peer.leaves);
+  const auto stays = parallel::encode(somebody(), 77);
+  const auto differs = std::mismatch(bytes.begin(), bytes.end(), stays.begin()).first;
+  *differs = std::byte{2};
+  CHECK_FALSE(parallel::decode_peer_inventory(bytes, ours));
 }
 
 TEST_CASE("peer inventory: what a peer has begun of a step comes back, or is refused", "[parallel][fast]") {

@@ -3,7 +3,8 @@
 #define CAUSEWAY_PARALLEL_ELASTIC_BLOCK_OWNERSHIP_HPP
 
 // The blocks of a model that a peer has in the state that the run is in. What leaves its part is kept until the run has
-// taken another step, so that nothing is lost while blocks are on their way.
+// taken another step, so that nothing is lost while blocks are on their way. A block that was made up because nobody had it
+// any more takes along when that was, for its optimizer began then.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
@@ -60,23 +61,25 @@ class block_ownership {
   /// Its assignment in the attempt under way; none where it is spare.
   CAUSEWAY_DECL void assigned(const nn::block_range& computes, std::uint32_t replica) noexcept;
 
-  /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
-  /// in memory.
+  /// Parameters and moments of a block, and the step after which its optimizer began. Precondition: `described` names it.
+  /// Errors: those of the storage, where it is not in memory.
   result<block_contents> contents(auto& ctx, std::int64_t block) {
     const auto left = attic_.find(block);
     if (left != attic_.end()) return left->second;
     if (is_stored(block) && valid_[static_cast<std::size_t>(block)] == 0) {
-      block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + ctx.inner().moments().size()));
+      const std::size_t rows = 1 + ctx.inner().moments().size();
+      block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * rows + 1);
       CAUSEWAY_TRY(store_->load(stored_->state, block, all));
       return all;
     }
     block_contents all;
     for_parts(ctx, block, [&](std::span<float> part) { all.insert(all.end(), part.begin(), part.end()); });
+    all.push_back(static_cast<float>(began_[static_cast<std::size_t>(block)]));
     return all;
   }
   /// Precondition for this and `put`: the block is in the model's part.
   [[nodiscard]] std::size_t contents_size(auto& ctx, std::int64_t block) const {
-    std::size_t size = 0;
+    std::size_t size = 1;
     for_parts(ctx, block, [&](std::span<float> part) { size += part.size(); });
     return size;
   }
@@ -88,6 +91,29 @@ class block_ownership {
     });
     ctx.parameters_changed();
     valid_[static_cast<std::size_t>(block)] = 1;
+    began_[static_cast<std::size_t>(block)] = static_cast<std::uint64_t>(std::clamp(contents.back(), 0.0F, latest));
+  }
+
+  /// The inner optimizer knows nothing of what is held, after that step of the run.
+  void begin_optimizer(auto& ctx, std::uint64_t step) {
+    for (std::size_t b = 0; b < began_.size(); ++b) {
+      const auto block = static_cast<std::int64_t>(b);
+      if (!ctx.model().part().holds(block)) continue;
+      for (const auto& moment : ctx.inner().moments()) {
+        for_pieces_of(ctx.model(), moment, block, [](std::span<float> m) { std::fill(m.begin(), m.end(), 0.0F); });
+      }
+      began_[b] = step;
+    }
+  }
+  /// The step after which the optimizer of `part` began; 0: with the run.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t began(const nn::model_part& part) const;
+  /// It counts the steps since then.
+  result<void> count_steps(auto& ctx, const step_record& w) {
+    const std::uint64_t since = std::min(began(ctx.model().part()), w.step);
+    if (counted_from_ == since) return {};
+    counted_from_ = since;
+    nn::model_part same = ctx.model().part();
+    return ctx.hold(std::move(same), w.step - since);
   }
 
   /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
@@ -100,6 +126,7 @@ class block_ownership {
       CAUSEWAY_ASSIGN(attic_[b], contents(ctx, b));
     }
     CAUSEWAY_TRY(ctx.hold(part, w.step));
+    counted_from_ = 0;
     state_ = w.state;
     for (std::int64_t b = 0; b < layers; ++b) {
       std::uint8_t& valid = valid_[static_cast<std::size_t>(b)];
@@ -130,10 +157,12 @@ class block_ownership {
 
   template <class Archive>
   void serialize(Archive& ar) {
-    ar(state_, valid_);
+    ar(state_, valid_, began_, counted_from_);
   }
 
  private:
+  static constexpr float latest = 16777216.0F;  // a step that a float can tell from the next
+
   [[nodiscard]] bool is_at(const step_record& w) const noexcept { return state_ == w.state; }
 
   [[nodiscard]] bool is_stored(std::int64_t block) const noexcept { return stored_ && stored_->has(block); }
@@ -151,6 +180,8 @@ class block_ownership {
   std::optional<saved_blocks> stored_;  // of the state that the run is in, where it went back to one
   std::uint64_t state_ = 0;             // step_record::state that the blocks are of
   std::vector<std::uint8_t> valid_;     // by block: in the model's part, and of that state
+  std::vector<std::uint64_t> began_;    // by block: the step after which its optimizer began
+  std::uint64_t counted_from_ = 0;      // the same, as the inner optimizer has it
   std::map<std::int64_t, block_contents> attic_;
   std::map<std::int64_t, double> squares_;
   nn::block_range computes_{};

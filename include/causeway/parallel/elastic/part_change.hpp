@@ -16,6 +16,7 @@
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/stage/layout.hpp>
+#include <causeway/stage/recovery.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -34,12 +35,11 @@ struct block_roads {
   time_point deadline = no_deadline;
 };
 
-/// Of one peer, in one attempt; all that it is given must outlive it. Where blocks are made up, no run of lost blocks is at
-/// an end of the model.
+/// Of one peer, in one attempt; all that it is given must outlive it. `made`: what lost blocks are made of.
 class part_change {
  public:
   CAUSEWAY_DECL part_change(block_ownership& held, const step_record& record, const cluster_inventory& inventory,
-                            const stage::layout& to, const block_roads& roads);
+                            const stage::layout& to, std::vector<stage::made_up_block> made, const block_roads& roads);
 
   /// Whether anything moves or is made up, at whatever peer.
   [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
@@ -52,7 +52,7 @@ class part_change {
     CAUSEWAY_TRY(receive_moves(ctx));
     if (made_.empty()) return {};
     CAUSEWAY_TRY(receive_sources(ctx));
-    make_up(ctx, part);
+    if (!source_inward_.empty()) make_up(ctx, part);  // else it is spare, whatever it had
     return {};
   }
 
@@ -71,7 +71,8 @@ class part_change {
     for (const block_move& m : sources_) {
       if (m.from != inventory_.self) continue;
       CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
-      source_outward_[m.block] = parameters_of(std::move(all), ctx.inner().moments().size());
+      all.resize(length_of(ctx, m.block));
+      source_outward_[m.block] = std::move(all);
     }
     return {};
   }
@@ -90,21 +91,27 @@ class part_change {
       if (m.to != inventory_.self) continue;
       block_contents& room = source_inward_[m.block];
       if (m.from == inventory_.self) room = source_outward_.at(m.block);
-      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
+      room.resize(length_of(ctx, m.block));
     }
     std::vector<block_move> between = sources_;
     std::erase_if(between, [](const block_move& m) { return m.from == m.to; });
     return exchange(roads_.sources, between, source_outward_, source_inward_);
   }
 
+  // A stage has one optimizer: where blocks of it are made up, it begins anew for all of them.
   void make_up(auto& ctx, const nn::model_part& part) {
-    const std::size_t moments = ctx.inner().moments().size();
-    for (const made_up_block& m : made_) {
+    for (const stage::made_up_block& m : made_) {
       if (!part.holds(m.block)) continue;
-      const std::size_t size = held_.contents_size(ctx, m.block);
-      held_.put(ctx, m.block, made_up(m, size, moments, source_inward_.at(m.before), source_inward_.at(m.behind)));
+      block_contents all = made_up(m, length_of(ctx, m.block), source_inward_.at(m.before), source_inward_.at(m.behind));
+      all.resize(held_.contents_size(ctx, m.block));
+      held_.put(ctx, m.block, all);
       ++made_up_;
     }
+    if (made_up_ > 0) held_.begin_optimizer(ctx, record_.step);
+  }
+
+  [[nodiscard]] static std::size_t length_of(auto& ctx, std::int64_t block) {
+    return static_cast<std::size_t>(ctx.model().block_length(block));
   }
 
   CAUSEWAY_DECL result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
@@ -115,7 +122,7 @@ class part_change {
   const cluster_inventory& inventory_;
   block_roads roads_;
   std::vector<block_move> moves_;
-  std::vector<made_up_block> made_;
+  std::vector<stage::made_up_block> made_;
   std::vector<block_move> sources_;
   by_block outward_, inward_, source_outward_, source_inward_;
   std::uint64_t made_up_ = 0;

@@ -80,7 +80,7 @@ struct cluster_inventory {
   std::vector<std::uint64_t> storages;    ///< [place], see peer_inventory
 };
 
-/// From and to everybody; 73 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
+/// From and to everybody; 74 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
 /// the step.
 CAUSEWAY_DECL result<cluster_inventory> gather_inventory(net::any_transport& transport, const net::message_id& id,
                                                          const peer_inventory& own, const pipeline_agreement& ours,

@@ -44,6 +44,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
@@ -73,7 +74,9 @@ struct pipeline_peer {
   stage::layout::place place{};
   embedding_base base{};  ///< where the activation codec reads one
   unsound_steps unsound{};
-  std::string said{};  ///< what this peer waits for
+  std::string said{};       ///< what this peer waits for
+  bool leaves = false;      ///< after the next step
+  std::size_t staying = 0;  ///< peers of the attempt that do not
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
 
@@ -120,11 +123,12 @@ struct pipeline_peer {
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name)).add_value(hash_text(who));
     h.add_value(hash_text(Recovery::name)).add_value(recovery.interval());
     h.add_value(codec.agreement()).add_value(base.agreement()).add_value(micro_batches);
+    if constexpr (stage::MakingUp<Recovery>) h.add_value(recovery.agreement());
     return {h.finish(), ctx.model().blocks(), static_cast<std::uint32_t>(micro_batches)};
   }
 
   /// errc::cancelled: the attempt comes to nothing, and the membership begins another, ever later. Any other error that
-  /// more peers would not mend is `why` itself. `what` waits.
+  /// more peers would not mend is `why` itself, and for who leaves any. `what` waits.
   CAUSEWAY_DECL [[nodiscard]] error wait_for_more(const log_sink& log, const std::string& what, const error& why);
 
   /// Before they go back: who left has saved what it held; with what is here that may be the state of now.
@@ -147,18 +151,28 @@ struct pipeline_peer {
 
   /// This peer takes its assignment in `layout`. Whether it has all that it computes with there.
   CAUSEWAY_DECL bool take_assignment(std::int64_t layers, const nn::model_part& part);
-  /// What that needs comes, what others need goes. `blocks`: a shared_blocks. `ready`: as take_assignment said.
-  result<void> fetch(auto& blocks, const cluster_inventory& inventory, bool ready, std::uint64_t number = 0) {
+  /// What that needs comes, what others need goes, and what is lost is made up. `blocks`: a shared_blocks. `ready`: as
+  /// take_assignment said.
+  result<void> fetch(auto& blocks, const cluster_inventory& inventory, bool ready, std::uint64_t number = 0,
+                     std::vector<stage::made_up_block> made = {}) {
     const nn::model_part part = assignment != nullptr ? nn::model_part{assignment->held()} : blocks.model().part();
     part_change change{held,
                        record(),
                        inventory,
                        layout,
+                       std::move(made),
                        {*attempt.transport, named(move_channel, number), named(source_channel, number), attempt.deadline}};
     if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(blocks, part, ready));
     received_blocks += change.received();
     made_up_blocks += change.made_up_here();
     return {};
+  }
+
+  /// From here on a stage that was made up makes steps by its own count, and of its own size.
+  result<void> take_rate(auto& ctx, auto& blocks, float factor) {
+    if (assignment == nullptr) return {};
+    ctx.multiply_learning_rate(held.began(blocks.model().part()) > 0 ? factor : 1.0F);
+    return held.count_steps(blocks, record());
   }
 
   // ---- what an assigned peer does ------------------------------------------------------------------------------------

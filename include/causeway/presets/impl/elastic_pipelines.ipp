@@ -38,7 +38,8 @@ CAUSEWAY_DECL recycle make(const recycle_options& o) {
 }
 
 CAUSEWAY_DECL checkfree make(const checkfree_options& o) {
-  return checkfree{o.peers, {.micro_batches = o.micro_batches}, stage::recovery::neighbour_init{o.stages}};
+  return checkfree{
+      o.peers, {.micro_batches = o.micro_batches}, stage::recovery::neighbour_init{{o.stages, o.rate_factor, o.weights}}};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets

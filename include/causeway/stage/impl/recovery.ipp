@@ -43,6 +43,30 @@ CAUSEWAY_DECL std::vector<std::uint64_t> cluster_snapshot::holders(std::int64_t 
   return ids;
 }
 
+CAUSEWAY_DECL cluster_snapshot who_stays(const cluster_snapshot& g) {
+  cluster_snapshot stay = g;
+  std::erase_if(stay.peers, [](const present_peer& p) { return p.leaves; });
+  return stay;
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const cluster_snapshot& g) {
+  std::vector<nn::block_range> runs;
+  for (std::int64_t b = 0; b < g.layers; ++b) {
+    if (g.somebody_holds(b)) continue;
+    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
+    runs.back().last = b + 1;
+  }
+  return runs;
+}
+
+CAUSEWAY_DECL nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made) {
+  for (const nn::block_range& lost : lost_runs(g)) {
+    const auto is_first = [&](const made_up_block& m) { return m.block == lost.first; };
+    if (std::none_of(made.begin(), made.end(), is_first)) return lost;
+  }
+  return {};
+}
+
 CAUSEWAY_DECL layout assign_peers(const std::vector<std::vector<nn::block_range>>& rows,
                                   std::span<const std::uint32_t> micro_batches, const cluster_snapshot& g) {
   struct open_stage {

@@ -13,6 +13,7 @@ CAUSEWAY_DECL void block_ownership::begin(const nn::model_part& part, std::int64
   store_ = std::move(store);
   if (!valid_.empty()) return;  // restored
   for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
+  began_.resize(valid_.size());
 }
 
 CAUSEWAY_DECL bool block_ownership::is_ready(const nn::model_part& part, const step_record& w) const {
@@ -36,6 +37,14 @@ CAUSEWAY_DECL stage::present_peer block_ownership::described(const step_record& 
     p.squares.push_back(known != squares_.end() ? known->second : 0);
   }
   return p;
+}
+
+CAUSEWAY_DECL std::uint64_t block_ownership::began(const nn::model_part& part) const {
+  std::uint64_t newest = 0;
+  for (std::size_t b = 0; b < began_.size(); ++b) {
+    if (part.holds(static_cast<std::int64_t>(b))) newest = std::max(newest, began_[b]);
+  }
+  return newest;
 }
 
 CAUSEWAY_DECL void block_ownership::assigned(const nn::block_range& computes, std::uint32_t replica) noexcept {

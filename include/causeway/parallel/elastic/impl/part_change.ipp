@@ -9,13 +9,14 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL part_change::part_change(block_ownership& held, const step_record& record, const cluster_inventory& inventory,
-                                       const stage::layout& to, const block_roads& roads)
+                                       const stage::layout& to, std::vector<stage::made_up_block> made,
+                                       const block_roads& roads)
     : held_{held},
       record_{record},
       inventory_{inventory},
       roads_{roads},
       moves_{moves_for(to, inventory.snapshot)},
-      made_{made_up_for(inventory.snapshot)},
+      made_{std::move(made)},
       sources_{sources_of(made_, to, inventory.snapshot)} {}
 
 CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,

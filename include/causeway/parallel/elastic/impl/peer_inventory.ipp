@@ -68,6 +68,7 @@ CAUSEWAY_DECL std::vector<std::byte> encode(const peer_inventory& m, std::uint64
   w.put(static_cast<std::uint32_t>(p.squares.size()));
   for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
   detail::put_begun(w, p.begun);
+  w.put(static_cast<std::uint8_t>(p.leaves));
   w.put(m.storage)
       .put(m.turn.evaluated)
       .put(static_cast<std::uint8_t>(m.turn.trains))
@@ -96,6 +97,9 @@ CAUSEWAY_DECL result<peer_inventory> decode_peer_inventory(std::span<const std::
     if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
   }
   p.begun = detail::get_begun(r, p.replica, ours.layers);
+  const auto leaves = r.get<std::uint8_t>();
+  if (leaves > 1) r.refuse();
+  p.leaves = leaves == 1;
   m.storage = r.get<std::uint64_t>();
   m.turn.evaluated = r.get<std::uint32_t>();
   const auto trains = r.get<std::uint8_t>();

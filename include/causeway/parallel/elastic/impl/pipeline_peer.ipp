@@ -43,6 +43,7 @@ CAUSEWAY_DECL net::message_id pipeline_peer::named(channel kind, std::uint64_t n
 CAUSEWAY_DECL peer_inventory pipeline_peer::described(std::int64_t layers, const log_sink& log) {
   peer_inventory own{held.described(record(), layers), {}};
   own.peer.id = identity();
+  own.peer.leaves = leaves;
   own.storage = saved.savers.identity(mix(identity(), attempt.parent), log);
   return own;
 }
@@ -55,6 +56,7 @@ CAUSEWAY_DECL result<cluster_inventory> pipeline_peer::gather(const net::message
   for (std::size_t p = 0; p < inventory.index_of.size(); ++p)
     index_of[inventory.snapshot.peers[p].id] = inventory.index_of[p];
   saved.savers.met(inventory);
+  staying = stage::who_stays(inventory.snapshot).peers.size();
   inventory.snapshot.step = record().step;
   inventory.snapshot.state = record().state;
   inventory.snapshot.history = record().history;
@@ -62,7 +64,7 @@ CAUSEWAY_DECL result<cluster_inventory> pipeline_peer::gather(const net::message
 }
 
 CAUSEWAY_DECL error pipeline_peer::wait_for_more(const log_sink& log, const std::string& what, const error& why) {
-  if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
+  if (leaves || (why.code != errc::out_of_memory && why.code != errc::not_found)) return why;
   if (why.message != said) log(severity::warning, what + " waits: " + why.text());
   said = why.message;
   return fail(errc::cancelled, what, "too few peers are there");
@@ -121,7 +123,7 @@ CAUSEWAY_DECL step_record pipeline_peer::next_round(std::uint64_t step, std::uin
   h.add_value(next.state).add_value(attempt.round).add_value(attempt.attempt);
   next.step = step;
   next.state = h.finish();
-  next.history.took_step(step, interval, layout, attempt.transport->size());
+  next.history.took_step(step, interval, layout, staying);
   return next;
 }
 

@@ -19,7 +19,7 @@ CAUSEWAY_DECL void step_vote::name(const pipeline_peer& peer, std::uint64_t agre
   for (const auto& [id, index] : peer.index_of) h.add_value(id).add_value(index);
   add_layout(h, peer.layout).add_value(agreed).add_value(peer.record().state);
   next_ = {peer.record().step + 1, h.finish(), 0, peer.record().history, 0};
-  next_.history.took_step(next_.step, interval, peer.layout, peer.attempt.transport->size());
+  next_.history.took_step(next_.step, interval, peer.layout, peer.staying);
   complete_ = true;
 }
 

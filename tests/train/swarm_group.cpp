@@ -117,6 +117,17 @@ TEST_CASE("swarm group: an exchange begins when the stage is complete, and sums"
   CHECK(entry->round == 3);
 }
 
+TEST_CASE("swarm group: peers that take local steps begin where the last exchange ended, whatever a checkpoint has",
+          "[train][fast]") {
+  for (const std::uint32_t local_steps : {0U, 3U}) {
+    group_of_one g;
+    g.swarm->o.local_steps = local_steps;
+    int begun = 0;
+    REQUIRE(g.group.open({.parts = {}, .adopted = [&](std::span<const float>) { ++begun; }}, g.pool));
+    CHECK(begun == (local_steps > 0 ? 1 : 0));
+  }
+}
+
 TEST_CASE("swarm group: nothing is exchanged while micro-batches are missing", "[train][fast]") {
   group_of_one g;
   g.swarm->missing = true;

@@ -39,10 +39,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 ///   θ_i ← inner(θ_i, 1/|S_i(k)| Σ_{m ∈ S_i(k)} ∇_m),  k = 1 ... H;    Δ_i = θ − θ_i;
 ///   Δ = Σ_i n_i Δ_i / Σ_i n_i (as the policy's exchange makes a weighted mean),  n_i = Σ_k |S_i(k)|;    θ ← outer(θ, Δ);
 ///   θ_i ← θ.
-/// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them. Needs a policy whose rows are made
-/// when they are due (rule C6: comm::periodic, or comm::rounds among all peers, blocking, of whole pseudo-gradients or of
-/// parameters), with no more than swarm_options::local_steps steps between two exchanges, fault::quorum, and an environment
-/// whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
+/// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them; where fragments of the model take
+/// turns, all this holds for each of them. Needs a policy of local steps in which all peers exchange (rule C6:
+/// comm::periodic, or comm::rounds of pseudo-gradients or parameters, waited for or some steps late), with no more than
+/// swarm_options::local_steps steps between two exchanges, fault::quorum, and an environment whose group is a
+/// train::swarm_group over the same swarm_round. Every peer of every stage is given the same
 /// global batch, as a function of trainer.context().step(); the schedule of the learning rate goes by that step, so by
 /// global samples.
 ///

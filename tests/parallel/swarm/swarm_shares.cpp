@@ -141,6 +141,34 @@ TEST_CASE("swarm shares: what a peer puts in leaves what it has as it was", "[pa
   CHECK_FALSE(kept.has_sum(7));
 }
 
+TEST_CASE("swarm shares: the sum of a stage that has nothing in an exchange is empty, and it has it", "[parallel][fast]") {
+  swarm_gradients kept;
+  kept.begin(7);
+  CHECK_FALSE(kept.has_sum(7));
+  kept.keep_sum(7, {});
+  CHECK(kept.has_sum(7));
+  CHECK(kept.sum().empty());
+  kept.begin(8);
+  CHECK_FALSE(kept.has_sum(8));
+}
+
+TEST_CASE("swarm shares: who has what the holder of a result has, or a peer before it, has it twice", "[parallel][fast]") {
+  const auto of = [](std::initializer_list<std::uint32_t> members) { return set_of(members, 8); };
+  std::vector<swarm_holding> all{{7, false, of({0, 1})}, {7, true, of({1, 2})}, {7, false, of({3})},
+                                 {7, false, of({3, 4})}, {7, false, of({5})},   {6, false, of({5})}};
+  const auto doubled = [&] {
+    const swarm_plan plan = plan_shares(all, 7, of({0, 1, 2, 3, 4, 5, 6, 7}));
+    std::vector<std::size_t> found;
+    for (std::size_t p = 0; p < all.size(); ++p) {
+      if (has_doubles(all, plan, p)) found.push_back(p);
+    }
+    return found;
+  };
+  CHECK(doubled() == std::vector<std::size_t>{0, 3});
+  all[1].sum = false;  // then what the plan drops
+  CHECK(doubled() == std::vector<std::size_t>{1, 3});
+}
+
 TEST_CASE("swarm shares: a holding comes back from its bytes, and no other bytes do", "[parallel][fast]") {
   const swarm_holding h{9, true, set_of({0, 64, 99}, 100)};
   const auto bytes = encode(h);

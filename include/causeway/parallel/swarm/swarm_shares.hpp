@@ -50,6 +50,10 @@ struct swarm_plan {
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
+/// With local steps: whether a micro-batch that this peer stepped on is in the values of another, too, who keeps it. That
+/// is who has the result of an earlier attempt, or else the one before. What an exchange leaves alone would have it twice.
+CAUSEWAY_DECL [[nodiscard]] bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
+
 /// What each peer weighs in a mean over all micro-batches, where parts are means over those of each; somebody's sum all.
 CAUSEWAY_DECL [[nodiscard]] std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
@@ -57,7 +61,8 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<double> weights_of(std::span<const swarm
 class swarm_gradients {
  public:
   CAUSEWAY_DECL void begin(std::uint64_t step);
-  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
+  /// Of a stage that has nothing in an exchange that is an empty one.
+  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && has_sum_; }
   CAUSEWAY_DECL void keep_sum(std::uint64_t step, std::vector<float> sum);
   /// Precondition: it has one.
   [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
@@ -75,6 +80,7 @@ class swarm_gradients {
   std::vector<float> own_, own_table_, sum_;
   std::uint64_t step_ = 0;
   std::uint64_t version_ = 0;
+  bool has_sum_ = false;
 };
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const swarm_holding& h);

@@ -34,6 +34,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   parts_ = state.parts;
   adopted_ = state.adopted;
   CAUSEWAY_TRY(stage_->open(std::move(state), pool));
+  if (steps_alone() && !replaced_) adopted_({});  // what a checkpoint has beyond the last exchange others may be given
   replaced_ = false;
   recall_sums(parameters);
   swarm_->committed(true);

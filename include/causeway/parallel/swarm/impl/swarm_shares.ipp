@@ -34,6 +34,19 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
   return plan;
 }
 
+CAUSEWAY_DECL bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
+  if (plan.parts[self] == swarm_part::dropped) return true;
+  if (plan.parts[self] == swarm_part::sum) return false;
+  const swarm_holding& own = all[self];
+  const auto keeps = [&](std::size_t p) { return p < self || plan.parts[p] == swarm_part::sum; };
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    const bool same_round = all[p].step == own.step && all[p].done.size() == own.done.size();
+    if (p != self && plan.parts[p] != swarm_part::dropped && keeps(p) && same_round && own.done.meets(all[p].done))
+      return true;
+  }
+  return false;
+}
+
 CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan) {
   std::vector<double> weights(all.size(), 0.0);
   double together = 0;
@@ -49,11 +62,14 @@ CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all,
 CAUSEWAY_DECL void swarm_gradients::begin(std::uint64_t step) {
   own_.clear();
   own_table_.clear();
-  if (step_ != step) sum_.clear();
+  if (step_ == step) return;
+  sum_.clear();
+  has_sum_ = false;
 }
 
 CAUSEWAY_DECL void swarm_gradients::keep_sum(std::uint64_t step, std::vector<float> sum) {
   sum_ = std::move(sum);
+  has_sum_ = true;
   step_ = step;
   ++version_;
 }

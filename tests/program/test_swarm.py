@@ -250,7 +250,7 @@ class LocalSteps(Swarms):
                 self.rounds_are_whole("runs")
 
     def test_with_every_policy_whose_fragments_or_results_take_their_time(self):
-        for policy in (["edit"], ["streaming_diloco", "--comm.overlap_steps", "3"]):
+        for policy in (["edit"], ["streaming_diloco", "--comm.overlap_steps", "3"], ["eager_diloco", "--comm.outer_momentum", "0.3"], ["cocktail_sgd"]):
             with self.subTest(policy):
                 self.ends(self.start_swarm("--peers", "4", "--steps", "40", *LOCAL, "--run.fresh", "true", "--comm.policy", *policy,
                                            "--train.learning_rate", "0.003"))

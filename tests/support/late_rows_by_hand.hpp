@@ -35,6 +35,7 @@ struct late_rows_by_hand {
   outer_by_hand of_shared{Options::momentum};
   std::array<outer_by_hand, 2> of_own{outer_by_hand{Options::momentum}, outer_by_hand{Options::momentum}};
   std::array<row, 2> sent{}, own{};  // the rows under way; what each model has applied of its own
+  std::array<float, 2> behind{};     // how many samples the rows under way are of
   bool made = false;
 
   /// What a model has moved since its last row.
@@ -47,17 +48,20 @@ struct late_rows_by_hand {
     return all;
   }
 
-  /// After the last step of a round. `last`: of the run.
-  void exchange(bool last, std::span<float> shared, const std::array<std::span<float>, 2>& models) {
+  /// After the last step of a round. `last`: of the run. `samples`: that each model had in the round.
+  void exchange(bool last, std::span<float> shared, const std::array<std::span<float>, 2>& models,
+                const std::array<float, 2>& samples = {1, 1}) {
     std::array<row, 2> fresh;
     for (std::size_t m = 0; m < 2; ++m) {
       own[m].resize(shared.size(), 0.0F);
       fresh[m] = moved(m, shared, models[m]);
       for (std::size_t i = 0; last && made && i < shared.size(); ++i) sent[m][i] += fresh[m][i];
     }
+    for (std::size_t m = 0; m < 2 && last; ++m) behind[m] += samples[m];
     if (last && !made) sent = fresh;
     row mean(shared.size(), 0.0F);
-    for (std::size_t i = 0; (made || last) && i < shared.size(); ++i) mean[i] = (sent[0][i] + sent[1][i]) / 2;
+    for (std::size_t i = 0; (made || last) && i < shared.size(); ++i)
+      mean[i] = (behind[0] * sent[0][i] + behind[1] * sent[1][i]) / (behind[0] + behind[1]);
     if (made || last) of_shared.step(shared, mean);
     for (std::size_t m = 0; m < 2 && !last; ++m) {
       row own_part = fresh[m];
@@ -67,6 +71,7 @@ struct late_rows_by_hand {
         models[m][i] = shared[i] + own[m][i] - (Options::keeps_unsent ? fresh[m][i] : 0.0F);
     }
     sent = fresh;
+    behind = samples;
     made = true;
   }
 };

@@ -116,10 +116,10 @@ constexpr bool elastic(round_mix m) {
 }
 
 /// Whether peers of a swarm can step on what was lost when an exchange is due. All peers' rows are made of the live values
-/// then, anew at every attempt; or some steps before, and set aside: they do not change then, and what was lost since is in
-/// the rows that follow. It must not be known before which of it is sent.
+/// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
+/// that follow. But none may have left the live parameters some steps before.
 constexpr bool allows_late_steps(round_mix m) {
-  const bool stays = m.waits_at_once || (!m.waits_a_round && !m.residual_in_parameters);
+  const bool stays = m.waits_at_once || m.waits_a_round || !m.residual_in_parameters;
   return elastic(m) && m.everybody && !m.before_inner_step && stays;
 }
 

@@ -69,7 +69,7 @@ struct compatible {
       rules::c6(Comm::traits, Parallel::traits),
       "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
       "and step on it: it must be in what all of them exchange then or later. Use comm::periodic, or comm::rounds "
-      "of pseudo-gradients or parameters among all peers, not a round late. docs/reference/rules.md#c6");
+      "of pseudo-gradients or parameters among all peers. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters of all peers, whole or in "

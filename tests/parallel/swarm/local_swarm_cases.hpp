@@ -150,24 +150,35 @@ void goes_on_from_checkpoints(double most, const swarm_world_options& o = two_st
 // ---- two peers in each of two stages, as two whole models ---------------------------------------------------------------
 
 /// Micro-batches go through the first peer of each stage and through the second in turn.
-struct in_pairs {
+struct in_turn {
+  static std::size_t of(std::uint64_t, std::uint32_t m) { return m % 2; }
+};
+/// Through the first or the second, as `Who` says.
+template <class Who = in_turn>
+class in_pairs {
+ public:
   static constexpr std::string_view name = "in_pairs";
-  void begin(const causeway::stage::routing::step_size&, const causeway::stage::routing::roster&) {}
-  [[nodiscard]] static causeway::net::peer_id choose(const causeway::stage::routing::roster& known, std::uint32_t stage,
-                                                     std::uint32_t m) {
+  void begin(const causeway::stage::routing::step_size& size, const causeway::stage::routing::roster&) {
+    step_ = size.step;
+  }
+  [[nodiscard]] causeway::net::peer_id choose(const causeway::stage::routing::roster& known, std::uint32_t stage,
+                                              std::uint32_t m) {
     const auto all = known.usable(stage);
-    return all.size() < 2 ? causeway::stage::routing::nobody : all[m % 2].id;
+    return all.size() < 2 ? causeway::stage::routing::nobody : all[Who::of(step_, m)].id;
   }
   [[nodiscard]] static bool runs(const causeway::stage::routing::step_size&, std::uint32_t, std::uint32_t) { return true; }
+
+ private:
+  std::uint64_t step_ = 0;
 };
 
 inline swarm_world_options two_pairs() {
   return {.speeds = {{1, 1}, {1, 1}}, .steps = 13, .micro_batches = 8, .block_seconds = 0.01, .local_steps = 6};
 }
 
-/// What two whole models come to with the halves of each batch. `exchange(steps, shared, models)` is called after every
-/// step, with how many there were, the shared parameters and those of both.
-template <class Exchange>
+/// What two whole models come to with the parts of each batch that `Who` gives them. `exchange(steps, shared, models)` is
+/// called after every step, with how many there were, the shared parameters and those of both.
+template <class Who = in_turn, class Exchange>
 named_parameters two_models_by_hand(const swarm_world_options& o, Exchange&& exchange) {
   using namespace causeway;
   const timed_job job{o.blocks_per_stage * static_cast<std::int64_t>(o.speeds.size())};
@@ -182,14 +193,19 @@ named_parameters two_models_by_hand(const swarm_world_options& o, Exchange&& exc
   }
   for (std::uint64_t step = 0; step < o.steps; ++step) {
     const auto b = job.batch({.micro_batches = o.micro_batches, .seed = o.seed}, step);
-    const float scale = 2.0F / static_cast<float>(b.view().tokens());
     for (std::size_t k = 0; k < 2; ++k) {
       const auto g = models[k].parameters().gradients();
       std::fill(g.begin(), g.end(), 0.0F);
-      for (auto m = static_cast<std::int64_t>(k); m < o.micro_batches; m += 2) {
+      float own = 0;
+      for (std::uint32_t m = 0; m < o.micro_batches; ++m) {
+        if (Who::of(step, m) != k) continue;
         const batch piece = b.view().slice(m, 1);
-        (void)models[k].forward_backward(piece.inputs, piece.targets, 1, scale, 0).value();
+        (void)models[k]
+            .forward_backward(piece.inputs, piece.targets, 1, 1.0F / static_cast<float>(piece.tokens()), 0)
+            .value();
+        own += 1;
       }
+      for (float& v : g) v /= own;
       inner[k].step(pool, models[k].parameters().view(), {.learning_rate = o.rate});
     }
     exchange(step + 1, shared.parameters(), live);
@@ -199,10 +215,10 @@ named_parameters two_models_by_hand(const swarm_world_options& o, Exchange&& exc
 }
 
 /// How far the stages of such a swarm are off those models.
-template <class Rounds>
+template <class Rounds, class Who = in_turn>
 double off_by_hand(const swarm_world_options& o, const named_parameters& by_hand) {
   double worst = 0;
-  for (const auto& held : undisturbed<Rounds, in_pairs>(o)) worst = std::max(worst, off(by_hand, held, beginning()));
+  for (const auto& held : undisturbed<Rounds, in_pairs<Who>>(o)) worst = std::max(worst, off(by_hand, held, beginning()));
   return worst;
 }
 

@@ -69,6 +69,13 @@ TEMPLATE_TEST_CASE("local swarm: rounds of every kind go on whoever is lost, and
   lets_newcomers_in<preset_rounds<TestType>>();
 }
 
+TEST_CASE("local swarm: rows that are added up go on whoever is lost, with what was not sent where it is", "[parallel]") {
+  using rounds = preset_rounds<presets::gaia_options>;
+  trains_through_losses<rounds>(1.0 / 3);  // two of three peers move the parameters two thirds as far
+  lets_newcomers_in<rounds>();
+  goes_on_from_checkpoints<rounds>(1e-6);  // after every step there is an exchange
+}
+
 namespace {
 
 /// A mask of all parameters, or moments that are averaged with them.

@@ -249,8 +249,8 @@ class LocalSteps(Swarms):
                 self.assertLess(results[0]["validation"], 5)  # uniform over bytes is 5.5
                 self.rounds_are_whole("runs")
 
-    def test_with_every_policy_whose_fragments_or_results_take_their_time(self):
-        for policy in (["edit"], ["streaming_diloco", "--comm.overlap_steps", "3"], ["eager_diloco", "--comm.outer_momentum", "0.3"], ["cocktail_sgd"]):
+    def test_with_every_policy_that_has_more_than_a_row_or_an_old_one(self):
+        for policy in (["edit"], ["streaming_diloco", "--comm.overlap_steps", "3"], ["eager_diloco", "--comm.outer_momentum", "0.3"], ["cocktail_sgd"], ["sparta_diloco", "--comm.share", "0.5"]):
             with self.subTest(policy):
                 self.ends(self.start_swarm("--peers", "4", "--steps", "40", *LOCAL, "--run.fresh", "true", "--comm.policy", *policy,
                                            "--train.learning_rate", "0.003"))

@@ -47,7 +47,8 @@ class stacked {
       .tolerates = elastic ? peers::elastic : peers::fixed,
       .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
       .identical_replicas = Second::traits.identical_replicas,
-      .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps};
+      .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
+      .allows_late_steps = elastic && First::traits.allows_late_steps && Second::traits.allows_late_steps};
   static constexpr std::uint32_t state_version = 1;
 
   explicit stacked(First first = First{}, Second second = Second{})

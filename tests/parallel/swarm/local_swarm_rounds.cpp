@@ -193,3 +193,48 @@ TEMPLATE_TEST_CASE("local swarm: peers whose values differ between rounds go on 
   // Values begin at their last means again. With a mask of half of them these are a step or two old, of six.
   goes_on_from_checkpoints<preset_rounds<TestType>>(std::is_same_v<TestType, sparta> ? 0.5 : 2.0 / 9);
 }
+
+namespace {
+
+struct two_policies : presets::sparta_diloco_options {
+  two_policies() { sparta.share = 0.5; }
+};
+struct all_of_two_policies : presets::sparta_diloco_options {
+  all_of_two_policies() { sparta.share = 1; }
+};
+
+/// A mean of all parameters after every step, and an outer step of Nesterov after every round and at the end.
+support::named_parameters by_two_policies(const support::swarm_world_options& o) {
+  std::vector<float> velocity;
+  return support::two_models_by_hand(o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
+    velocity.resize(shared.values().size(), 0.0F);
+    for (std::size_t i = 0; i < velocity.size(); ++i) {
+      float& live = models[0][i];
+      live = (live + models[1][i]) / 2;
+      if (steps % o.local_steps == 0 || steps == o.steps) {
+        const float moved = shared.values()[i] - live;
+        velocity[i] = 0.9F * velocity[i] + moved;
+        shared.values()[i] -= 0.7F * (moved + 0.9F * velocity[i]);
+        live = shared.values()[i];
+      }
+      models[1][i] = live;
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("local swarm: two policies under one record do what they do with whole models", "[parallel][fast]") {
+  auto o = support::two_pairs();
+  o.local_steps = 3;
+  for (const std::uint64_t steps : {5U, 6U, 13U}) {
+    o.steps = steps;
+    CHECK(support::off_by_hand<preset_rounds<all_of_two_policies>>(o, by_two_policies(o)) < 1e-4);
+  }
+}
+
+TEST_CASE("local swarm: two policies go on whoever is lost, and let others in", "[parallel]") {
+  trains_through_losses<preset_rounds<two_policies>>(0.3);  // the outer momentum takes a loss along
+  lets_newcomers_in<preset_rounds<two_policies>>();
+  goes_on_from_checkpoints<preset_rounds<two_policies>>(0.5);
+}

@@ -17,7 +17,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 class contribution {
  public:
   void add(std::uint64_t samples) noexcept {
-    const std::uint64_t own = std::exchange(own_, std::nullopt).value_or(samples);
+    const std::uint64_t own = own_ ? *own_ : samples;
+    own_.reset();
     samples_ += own;
     trained_ += own;
   }

@@ -263,6 +263,24 @@ class LocalSteps(Swarms):
                     self.states_alike(*peers)
                 self.writes_text("--peers", "4", *LOCAL, "--comm.policy", *policy)
 
+    def goes_on_whoever_is_killed(self, *policy):
+        p = self.start_swarm("--peers", "4", "--restart", "true", *LONG, *LOCAL, "--comm.policy", *policy)
+        self.until(lambda: all(self.is_in(i, 3) for i in range(4)), p)
+        before = {victim: (self.pid(victim), self.round(victim)) for victim in (0, 3)}  # one of each stage
+        for pid, _ in before.values():
+            os.kill(pid, signal.SIGKILL)
+        self.until(lambda: all(self.pid(i) != pid and self.is_in(i, last + 5) for i, (pid, last) in before.items()), p)
+        self.stop(p)
+        for peers in self.all_lines("runs").values():
+            self.states_alike(*peers)
+        self.journals_hold()
+
+    def test_rows_that_are_set_aside_go_on_whoever_is_killed(self):
+        self.goes_on_whoever_is_killed("streaming_diloco", "--comm.overlap_steps", "3")
+
+    def test_rows_of_the_round_before_go_on_whoever_is_killed(self):
+        self.goes_on_whoever_is_killed("cocktail_sgd")
+
     def test_trained_to_the_end_all_hold_the_same_and_the_whole_model_writes_text(self):
         p = self.start_swarm("--peers", "4", "--steps", "40", *LOCAL)
         self.ends(p)

@@ -118,6 +118,12 @@ std::uint64_t steps_of_round(const settings& s) {
   return p == nullptr || p->has_local_steps ? s.comm.local_steps : 1;
 }
 
+std::uint64_t most_steps_between(const settings& s) {
+  const policy* const p = find_policy(s.comm.policy);
+  const std::uint64_t later = sets_by_itself(s.comm.policy, "comm.overlap_steps") ? s.comm.overlap_steps : 0;
+  return steps_of_round(s) * (p == nullptr ? 1 : p->traits.rounds_at_hand) + later;
+}
+
 std::uint64_t samples_at_hand(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
   if (p != nullptr && p->traits.gathers_samples) return s.comm.batch_samples;

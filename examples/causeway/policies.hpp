@@ -78,6 +78,8 @@ bool of_some_policies(std::string_view setting);
 
 /// Inner steps between exchanges; where fragments take turns, between those of one of them.
 std::uint64_t steps_of_round(const settings& s);
+/// Between two exchanges there are no more.
+std::uint64_t most_steps_between(const settings& s);
 /// Samples that a member of an elastic run needs, to be so far ahead of the others' record.
 std::uint64_t samples_at_hand(const settings& s);
 /// What `steps` steps of every peer are in steps of the inner optimizer: fewer where all peers gather samples for one.

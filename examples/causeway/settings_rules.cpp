@@ -34,7 +34,7 @@ causeway::result<void> validate_rounds(const settings& s) {
 
 // Of a swarm.
 causeway::result<void> validate_local_steps(const settings& s) {
-  const auto all = steps_of_round(s) * static_cast<std::uint64_t>(std::max<std::int64_t>(s.train.micro_batches, 0));
+  const auto all = most_steps_between(s) * static_cast<std::uint64_t>(std::max<std::int64_t>(s.train.micro_batches, 0));
   if (all <= causeway::parallel::swarm_wire::most_micro_batches) return validate_rounds(s);
   return fail(errc::invalid_argument, "comm.local_steps",
               "times train.micro_batches is " + std::to_string(all) +
@@ -123,10 +123,9 @@ causeway::result<void> validate_swarm(const settings& s) {
   if (s.fault.policy != "quorum") return bad("fault.policy", "the peers of a swarm come and go; use --fault.policy quorum");
   const policy& chosen = *find_policy(s.comm.policy);
   if (!chosen.in_swarms()) {
-    return bad(
-        "comm.policy",
-        "the peers of a stage sum their gradients in every step, or exchange at once all that local steps moved, which " +
-            s.comm.policy + " does not; use " + swarm_policy_names());
+    return bad("comm.policy",
+               "the peers of a stage sum their gradients in every step, or all exchange what local steps moved, which " +
+                   s.comm.policy + " does not; use " + swarm_policy_names());
   }
   if (chosen.traits.sums_gradients && s.comm.codec != "none") {
     return bad("comm.codec", "a stage's peers sum their gradients as they are; leave it out, or use diloco with it");

@@ -117,7 +117,7 @@ causeway::parallel::swarm_options swarm_options_of(const settings& s, std::uint6
           .stage = stage,
           .stages = stages_of(s),
           .micro_batches = s.train.micro_batches,
-          .local_steps = steps_alone(s) ? static_cast<std::uint32_t>(steps_of_round(s)) : 0,
+          .local_steps = steps_alone(s) ? static_cast<std::uint32_t>(most_steps_between(s)) : 0,
           .steps = s.train.steps,
           .dial = {},
           .rebalance_every = std::chrono::seconds{s.parallel.rebalance_every}};

@@ -50,7 +50,7 @@ causeway::result<session_summary> train_local_pipeline(chosen_model model, train
   causeway::parallel::local_pipeline pipeline{place.pipelines, options, regroup{stages_wanted(in.s)},
                                               chosen_schedule{in.s.parallel.schedule}, forgetful_of(in.s, model.width())};
   constexpr causeway::comm_traits moves{
-      .tolerates = causeway::peers::elastic, .prepares_anew = true, .moves_with_blocks = true};
+      .tolerates = causeway::peers::elastic, .allows_late_steps = true, .moves_with_blocks = true};
   auto trainer =
       causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
                              chosen_comm<moves>{std::move(comm)}, std::move(pipeline), causeway::fault::quorum{});

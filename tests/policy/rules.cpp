@@ -37,12 +37,12 @@ TEST_CASE("rules: a global step must exist where it is needed", "[policy][fast]"
   STATIC_REQUIRE(!rules::c5({.moves_with_blocks = true}, {.shares_gradient = true, .by_blocks = true}));  // local steps
   STATIC_REQUIRE(!rules::c7(by_blocks, {.moves_blocks = true}));
   STATIC_REQUIRE(!rules::c6({}, {.computes_late = true}));
-  STATIC_REQUIRE(rules::c6({.prepares_anew = true}, {.computes_late = true}));
+  STATIC_REQUIRE(rules::c6({.allows_late_steps = true}, {.computes_late = true}));
   STATIC_REQUIRE(rules::c6({}, {}));
 }
 
 TEST_CASE("rules: what a policy keeps goes with the blocks that move", "[policy][fast]") {
-  STATIC_REQUIRE(!rules::c7({.prepares_anew = true}, {.moves_blocks = true}));
+  STATIC_REQUIRE(!rules::c7({.allows_late_steps = true}, {.moves_blocks = true}));
   STATIC_REQUIRE(rules::c7({.moves_with_blocks = true}, {.moves_blocks = true}));
   STATIC_REQUIRE(rules::c7({}, {}));
 }

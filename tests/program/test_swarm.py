@@ -169,7 +169,7 @@ class Swarm(Swarms):
                 ([*elastic, "--fault.min_peers", "3"], "fault.min_peers", "1 to 2"),
                 ([*elastic, *LOCAL, "--steps", "42"], "train.steps", "use 40 or 44"),
                 ([*elastic, *LOCAL, "--comm.local_steps", "200000"], "comm.local_steps", "use fewer"),
-                ([*elastic, "--comm.policy", "streaming_diloco"], "comm.policy", "sparse_loco"),
+                ([*elastic, "--comm.policy", "moshpit_sgd"], "comm.policy", "streaming_diloco"),
                 ([*elastic, "--comm.policy", "muloco"], "train.optimizer", "adamw"),
                 ([*elastic, "--run.refound", "true"], "run.refound", "start the peers")]:
             with self.subTest(args):
@@ -249,6 +249,38 @@ class LocalSteps(Swarms):
                 self.assertEqual(len({r["validation"] for r in results.values()}), 1)
                 self.assertLess(results[0]["validation"], 5)  # uniform over bytes is 5.5
                 self.rounds_are_whole("runs")
+
+    def test_with_every_policy_that_has_more_than_a_row_or_an_old_one(self):
+        for policy in (["edit"], ["streaming_diloco", "--comm.overlap_steps", "3"], ["eager_diloco", "--comm.outer_momentum", "0.3"], ["cocktail_sgd"], ["sparta_diloco", "--comm.share", "0.5"]):
+            with self.subTest(policy):
+                self.ends(self.start_swarm("--peers", "4", "--steps", "40", *LOCAL, "--run.fresh", "true", "--comm.policy", *policy,
+                                           "--train.learning_rate", "0.003"))
+                results = self.results()
+                self.assertEqual({r["step"] for r in results.values()}, {40})
+                self.assertEqual(len({r["round"] for r in results.values()}), 1)
+                self.assertEqual(len({r["validation"] for r in results.values()}), 1)
+                self.assertLess(results[0]["validation"], 5)  # uniform over bytes is 5.5
+                for peers in self.all_lines("runs").values():
+                    self.states_alike(*peers)
+                self.writes_text("--peers", "4", *LOCAL, "--comm.policy", *policy)
+
+    def goes_on_whoever_is_killed(self, *policy):
+        p = self.start_swarm("--peers", "4", "--restart", "true", *LONG, *LOCAL, "--comm.policy", *policy)
+        self.until(lambda: all(self.is_in(i, 3) for i in range(4)), p)
+        before = {victim: (self.pid(victim), self.round(victim)) for victim in (0, 3)}  # one of each stage
+        for pid, _ in before.values():
+            os.kill(pid, signal.SIGKILL)
+        self.until(lambda: all(self.pid(i) != pid and self.is_in(i, last + 5) for i, (pid, last) in before.items()), p)
+        self.stop(p)
+        for peers in self.all_lines("runs").values():
+            self.states_alike(*peers)
+        self.journals_hold()
+
+    def test_rows_that_are_set_aside_go_on_whoever_is_killed(self):
+        self.goes_on_whoever_is_killed("streaming_diloco", "--comm.overlap_steps", "3")
+
+    def test_rows_of_the_round_before_go_on_whoever_is_killed(self):
+        self.goes_on_whoever_is_killed("cocktail_sgd")
 
     def test_trained_to_the_end_all_hold_the_same_and_the_whole_model_writes_text(self):
         p = self.start_swarm("--peers", "4", "--steps", "40", *LOCAL)

@@ -25,6 +25,19 @@ TEST_CASE("contribution: everything is for the next exchange, unless its row is 
   CHECK(c.all() == 3);
 }
 
+TEST_CASE("contribution: of what is counted next this peer may have trained a part", "[train][fast]") {
+  contribution c;
+  c.takes_part(2);
+  c.add(8);
+  CHECK(c.all() == 2);
+  c.add(8);  // all of it
+  CHECK(c.all() == 10);
+  CHECK(c.ever() == 10);
+  c.takes_part(0);
+  c.add(8);
+  CHECK(c.all() == 10);
+}
+
 TEST_CASE("contribution: what is given up is in no exchange", "[train][fast]") {
   contribution c;
   c.add(4);

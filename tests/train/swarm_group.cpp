@@ -27,7 +27,7 @@ struct lone_stage final : elastic_group {
   result<round_entry> enter(std::uint64_t samples, std::uint64_t) override {
     entered_with = samples;
     if (replaces) held.adopted({});
-    return round_entry{.transport = &transport, .round = 3, .parent = 4, .share = 0.25};
+    return round_entry{.transport = &transport, .round = 3, .parent = 4, .share = 0.25, .attempt = ++attempts};
   }
   result<void> exchanged(std::span<const float>) override {
     ++exchanges;
@@ -46,6 +46,7 @@ struct lone_stage final : elastic_group {
   shared_state held;
   std::uint64_t entered_with = 0, hash = 0;
   int exchanges = 0;
+  std::uint32_t attempts = 0;
   bool replaces = false;
   bool left = false;
   verdict judged = verdict::commit;
@@ -67,8 +68,10 @@ struct scripted_swarm final : parallel::swarm_round {
   [[nodiscard]] parallel::swarm_holding holding() override { return {}; }
   result<parallel::swarm_part_taken> take_part(std::span<const parallel::swarm_holding> all, std::size_t self) override {
     REQUIRE(self < all.size());
+    own = all[self];
     if (missing) return fail(errc::cancelled, "stage 0", "micro-batches are missing");
-    return parallel::swarm_part_taken{.weights = std::vector(all.size(), 1.0), .gives_up = gives_up};
+    return parallel::swarm_part_taken{
+        .weights = std::vector(all.size(), 1.0), .result_at = result_at, .result = {}, .gives_up = gives_up};
   }
   result<parallel::swarm_sum> keep_sum(std::span<const float> sum) override {
     given.assign(sum.begin(), sum.end());
@@ -90,7 +93,8 @@ struct scripted_swarm final : parallel::swarm_round {
   parallel::swarm_options o;
   std::vector<float> gradients{1, 2, 3}, given;
   std::vector<std::pair<std::uint64_t, std::vector<float>>> restored;
-  std::optional<std::uint32_t> to;
+  std::optional<std::uint32_t> to, result_at;
+  parallel::swarm_holding own;  // as others saw it last
   double norm_squares = 0;
   std::vector<bool> commits;
   int completions = 0, thrown_away = 0;
@@ -115,6 +119,43 @@ TEST_CASE("swarm group: an exchange begins when the stage is complete, and sums"
   CHECK(g.stage->entered_with == 6);  // never nothing: a round without contributions would not be exchanged
   CHECK(entry->share == 1);
   CHECK(entry->round == 3);
+}
+
+TEST_CASE("swarm group: peers that take local steps begin where the last exchange ended, whatever a checkpoint has",
+          "[train][fast]") {
+  for (const std::uint32_t local_steps : {0U, 3U}) {
+    group_of_one g;
+    g.swarm->o.local_steps = local_steps;
+    int begun = 0;
+    REQUIRE(g.group.open({.parts = {}, .adopted = [&](std::span<const float>) { ++begun; }}, g.pool));
+    CHECK(begun == (local_steps > 0 ? 1 : 0));
+  }
+}
+
+TEST_CASE("swarm group: peers that take local steps say how much is behind a row, and which attempt it was sent in",
+          "[train][fast]") {
+  group_of_one g;
+  CHECK(g.group.contributed() == UINT64_MAX);
+  g.swarm->o.local_steps = 3;
+  REQUIRE(g.group.enter(100, 20));
+  CHECK(g.swarm->own.samples == 100);
+  CHECK(g.swarm->own.row_of == 0);
+  CHECK(g.group.contributed() == 100);
+  REQUIRE(g.group.exchanged({}));
+  REQUIRE(g.group.enter(100, 24));
+  CHECK(g.swarm->own.row_of == 1);
+  CHECK(g.swarm->own.sum_of == 1);
+  g.swarm->result_at = 0;  // what it has goes on to others: nothing is sent
+  REQUIRE(g.group.enter(100, 24));
+  REQUIRE(g.group.exchanged({}));
+  REQUIRE(g.group.enter(100, 24));
+  CHECK(g.swarm->own.row_of == 2);
+  CHECK(g.swarm->own.sum_of == 1);
+  REQUIRE(g.group.decide({}, true));
+  REQUIRE(g.group.enter(80, 0));
+  CHECK(g.swarm->own.samples == 80);
+  CHECK(g.swarm->own.row_of == 0);
+  CHECK(g.swarm->own.sum_of == 0);
 }
 
 TEST_CASE("swarm group: nothing is exchanged while micro-batches are missing", "[train][fast]") {

@@ -43,6 +43,7 @@ struct late_rows {
 
   /// What was moved since a row was made goes along with it, in the run's last exchange, which may be begun several times.
   static result<void> take_progress_along(auto& ctx, Core& c, const auto& due) {
+    ctx.contribution().open();
     for (state* s : due) {
       if (!s->pending) continue;
       if constexpr (Core::rows_type::keeps_in_parameters) {

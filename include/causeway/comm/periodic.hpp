@@ -57,7 +57,7 @@ class periodic {
 
  public:
   static constexpr std::string_view name = "periodic";
-  static constexpr comm_traits traits{.tolerates = peers::elastic, .prepares_anew = true};
+  static constexpr comm_traits traits{.tolerates = peers::elastic, .allows_late_steps = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})

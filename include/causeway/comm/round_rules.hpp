@@ -115,11 +115,12 @@ constexpr bool elastic(round_mix m) {
   return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
 }
 
-/// Whether rows are made of the live values at every attempt, for all peers: what a peer of a swarm steps on when the
-/// exchange is due is in them then. The context's mean has no memory of several rows.
-constexpr bool prepares_anew(round_mix m) {
-  const bool rows = m.single || (!m.anchored && m.by_block && !m.by_context);
-  return elastic(m) && m.everybody && !m.before_inner_step && m.waits_at_once && rows;
+/// Whether peers of a swarm can step on what was lost when an exchange is due. All peers' rows are made of the live values
+/// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
+/// that follow. But none may have left the live parameters some steps before.
+constexpr bool allows_late_steps(round_mix m) {
+  const bool stays = m.waits_at_once || m.waits_a_round || !m.residual_in_parameters;
+  return elastic(m) && m.everybody && !m.before_inner_step && stays;
 }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
@@ -208,7 +209,7 @@ struct round_rules {
   static constexpr bool identical = rules::identical(mix);
   static constexpr bool elastic = rules::elastic(mix);
   static constexpr bool own_parameters = rules::own_parameters(mix);
-  static constexpr bool prepares_anew = rules::prepares_anew(mix);
+  static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
 
  private:
   static_assert(

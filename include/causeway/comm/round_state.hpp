@@ -198,14 +198,14 @@ struct round_state {
   // Of a fragment of which this stage of the model has nothing there is nothing to say.
   [[nodiscard]] bool talks() const noexcept { return terms.members.size() > 1 && !row.empty(); }
 
-  // Who knew the result left out of its row what it left out then; who did not put nothing in.
+  // Who is in the result left out of its row what it left out then; who is not put nothing in.
   template <class Context>
   result<void> begin_at_result(Context& ctx, bool wants_counts) {
     counts.resize(wants_counts ? row.size() : 0);
     CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row, 2 * terms.part)));
     CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(counts, 2 * terms.part + 1)));
     begun = true;
-    if (ctx.knows_result() || next_residual.empty()) return {};
+    if (terms.contributes || next_residual.empty()) return {};
     return residual.empty() ? ctx.rows().zero(next_residual) : ctx.rows().copy(next_residual, residual);
   }
 

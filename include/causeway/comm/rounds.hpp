@@ -61,7 +61,7 @@ class rounds : round_rules<Axes...> {
                                       .needs_global_step = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
-                                      .prepares_anew = laws::prepares_anew,
+                                      .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
                                       .own_parameters = laws::own_parameters,
                                       .gathers_samples = accumulates,

@@ -59,6 +59,7 @@ class stacked {
       .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
       .identical_replicas = Second::traits.identical_replicas,
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
+      .allows_late_steps = elastic && First::traits.allows_late_steps && Second::traits.allows_late_steps,
       .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks};
   static constexpr std::uint32_t state_version = 2;
 

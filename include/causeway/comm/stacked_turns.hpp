@@ -44,8 +44,7 @@ class stacked_turns {
 
   /// After an inner step.
   result<void> visit(auto& ctx, auto first, auto second) {
-    const bool ends = ctx.exchanges_at_once() && ctx.run_ends();
-    if (ends || first.core.at >= next(first, second)) return exchange(ctx, first, second);
+    if (first.core.at >= next(first, second) || ctx.run_ends()) return exchange(ctx, first, second);
     CAUSEWAY_TRY(first.set_aside(ctx, first.core.at));
     return second.set_aside(ctx, first.core.at);
   }
@@ -61,7 +60,7 @@ class stacked_turns {
     CAUSEWAY_TRY(first.talk(ctx, a));
     if (!b.empty()) CAUSEWAY_TRY(first.turns.ahead(ctx, first.core, a, [&] { return second.prepare(ctx, b); }));
     CAUSEWAY_TRY(second.talk(ctx, b));
-    return apply(ctx, first, a, second, b, step);
+    return apply(ctx, first, a, second, b, ctx.exchanges_at_once() ? first.core.at : step);
   }
 
   result<void> catch_up(auto& ctx, auto first, auto second) {

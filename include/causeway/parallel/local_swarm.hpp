@@ -40,12 +40,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 ///   θ_i ← inner(θ_i, 1/|S_i(k)| Σ_{m ∈ S_i(k)} ∇_m),  k = 1 ... H;    Δ_i = θ − θ_i;
 ///   Δ = Σ_i n_i Δ_i / Σ_i n_i (as the policy's exchange makes a weighted mean),  n_i = Σ_k |S_i(k)|;    θ ← outer(θ, Δ);
 ///   θ_i ← θ.
-/// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them. Needs a policy whose rows are made
-/// when they are due (rule C6: comm::periodic, or comm::rounds among all peers, blocking, of whole pseudo-gradients or of
-/// parameters), with no more than swarm_options::local_steps steps between two exchanges, fault::quorum, and an environment
-/// whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
-/// global batch, as a function of trainer.context().step(); the schedule of the learning rate goes by that step, so by
-/// global samples.
+/// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them; where fragments of the model take
+/// turns, all this holds for each of them; n_i is that of the steps that Δ_i is of where results are a round late. Needs a
+/// policy of local steps in which all peers exchange (rule C6: comm::periodic, or comm::rounds of pseudo-gradients or
+/// parameters, whenever their results are applied), with no more than swarm_options::local_steps steps between two
+/// exchanges, fault::quorum, and an environment whose group is a train::swarm_group over the same swarm_round. Every peer
+/// of every stage is given the same global batch, as a function of trainer.context().step(); the schedule of the learning
+/// rate goes by that step, so by global samples.
 ///
 /// What counts in Δ is every micro-batch of the H steps, once in every stage: what a lost peer had stepped on is computed
 /// again before the exchange, with the values of then, and stepped on (one more inner step of those who do). A peer that
@@ -93,7 +94,9 @@ class local_swarm {
              b.sequences};
     computer_ = std::make_shared<computer_type>(ctx, codec_, step_, o.micro_batches, nn::pass_kind::recorded, base_);
     CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
-    take_mean(ctx, peer_->contributed());
+    const std::uint64_t own = peer_->contributed();
+    take_mean(ctx, own);
+    ctx.contribution().takes_part(own * static_cast<std::uint64_t>(b.sequences / o.micro_batches));
     const auto steps = static_cast<std::int64_t>(inputs_.size() / b.inputs.size());
     round_ = {inputs_, targets_, b.sequences * steps};
     computer_ =

@@ -31,8 +31,8 @@ constexpr bool c5(comm_traits c, parallel_traits p) {
   return !p.shares_gradient || c.sums_gradients || by_blocks;
 }
 
-/// What was prepared for an exchange must not be sent after parameters have moved again.
-constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.prepares_anew; }
+/// What peers step on when an exchange is attempted must be in what they send then, or in what they send later.
+constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.allows_late_steps; }
 
 /// What a policy keeps for each parameter must go where that goes, and replicas that take steps of their own exchange no
 /// gradients.
@@ -65,11 +65,11 @@ struct compatible {
       "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "
       "comm::every_step, in a swarm without a codec; in elastic pipelines any policy of gradients of all peers does. "
       "docs/reference/rules.md#c5");
-  static_assert(rules::c6(Comm::traits, Parallel::traits),
-                "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
-                "and step on it; "
-                "what is exchanged must be made after that. Use comm::periodic, or comm::rounds among all peers, blocking: "
-                "of whole pseudo-gradients, or of parameters. docs/reference/rules.md#c6");
+  static_assert(
+      rules::c6(Comm::traits, Parallel::traits),
+      "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
+      "and step on it: it must be in what all of them exchange then or later. Use comm::periodic, or comm::rounds "
+      "of pseudo-gradients or parameters among all peers. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "

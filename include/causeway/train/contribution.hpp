@@ -17,9 +17,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 class contribution {
  public:
   void add(std::uint64_t samples) noexcept {
-    samples_ += samples;
-    trained_ += samples;
+    const std::uint64_t own = own_ ? *own_ : samples;
+    own_.reset();
+    samples_ += own;
+    trained_ += own;
   }
+  /// Of those that are added next this peer trained so many; others have the rest.
+  void takes_part(std::uint64_t samples) noexcept { own_ = samples; }
   /// What is trained from now on is for the exchange after the next one; until `open`, or until it is closed again.
   void close() noexcept { closed_at_ = trained_; }
   void open() noexcept { closed_at_.reset(); }
@@ -51,6 +55,7 @@ class contribution {
   std::uint64_t round_samples_ = 0;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
+  std::optional<std::uint64_t> own_;
   bool paused_ = false;
   std::uint32_t passed_ = 0;  ///< rounds
 };

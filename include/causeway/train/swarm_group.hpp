@@ -57,7 +57,9 @@ class basic_swarm_group final : public elastic_group {
   [[nodiscard]] std::uint64_t round() const override { return stage_->round(); }
   [[nodiscard]] std::uint64_t parent() const override { return stage_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return stage_->state_hash(); }
-  [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
+  [[nodiscard]] std::uint32_t expected() const override { return stage_->expected(); }
+  // Gradients leave nothing over; a row that is a round late, what was trained after it.
+  [[nodiscard]] std::uint64_t contributed() const override { return steps_alone() ? samples_ : UINT64_MAX; }
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
   void leave() override { stage_->leave(); }
@@ -68,7 +70,7 @@ class basic_swarm_group final : public elastic_group {
 
   result<void> open(shared_state state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  result<round_entry> enter(std::uint64_t samples, std::uint64_t) override;
 
   void received(std::span<const float> row) override;
   result<void> exchanged(std::span<const float> sum) override;
@@ -127,7 +129,12 @@ class basic_swarm_group final : public elastic_group {
   std::uint32_t spoilt_ = 0;                             // times in a row that this peer came to values that are not finite
   round_entry entry_;
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
-  std::vector<float> rows_;  // of the exchange entered last, where peers take local steps
+  // Where peers take local steps:
+  std::vector<float> rows_;     // of the exchange entered last
+  std::uint64_t samples_ = 0;   // behind this peer's
+  std::uint32_t row_of_ = 0;    // the attempt that it sent one in last, of this round
+  std::uint32_t sum_of_ = 0;    // the attempt that the sum is of which it has
+  std::uint32_t known_of_ = 0;  // the attempt that the result is of which the exchange entered last passes on; or itself
   bool leaves_ = false;
   bool gives_up_ = false;  // what this peer has of the round
   bool replaced_ = false;  // the shared state was, since the last `decide`

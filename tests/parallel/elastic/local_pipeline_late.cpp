@@ -13,6 +13,7 @@
 
 #include "parallel/elastic/local_pipeline_world.hpp"
 #include "support/catch.hpp"
+#include "support/late_rows_by_hand.hpp"
 
 using namespace causeway;
 
@@ -43,71 +44,12 @@ struct exact_cocktail {
 /// An exchange after every step.
 struct cocktail : presets::cocktail_sgd_options {};
 
-// ---- by hand: two whole models with the halves of each batch ------------------------------------------------------------
-
-using row = std::vector<float>;
-
-struct outer_by_hand {
-  float momentum = 0;
-  row velocity{};
-
-  void step(row& x, const row& mean) {
-    velocity.resize(mean.size(), 0.0F);
-    for (std::size_t i = 0; i < mean.size(); ++i) {
-      velocity[i] = momentum * velocity[i] + mean[i];
-      x[i] -= 0.7F * (mean[i] + momentum * velocity[i]);
-    }
-  }
-};
-
-template <class Options>
-struct by_hand {
-  outer_by_hand of_shared{Options::momentum};
-  std::array<outer_by_hand, 2> of_own{outer_by_hand{Options::momentum}, outer_by_hand{Options::momentum}};
-  std::array<row, 2> sent{}, own{};  // the rows under way; what each model has applied of its own
-  bool made = false;
-
-  /// What a model has moved since its last row.
-  row moved(std::size_t m, const row& shared, std::span<const float> live) const {
-    row all;
-    for (std::size_t i = 0; i < shared.size(); ++i) {
-      const float under_way = Options::keeps_unsent && made ? sent[m][i] : 0.0F;
-      all.push_back(shared[i] + own[m][i] - under_way - live[i]);
-    }
-    return all;
-  }
-
-  void exchange(bool last, row& shared, const std::array<std::span<float>, 2>& models) {
-    std::array<row, 2> fresh;
-    for (std::size_t m = 0; m < 2; ++m) {
-      own[m].resize(shared.size(), 0.0F);
-      fresh[m] = moved(m, shared, models[m]);
-      for (std::size_t i = 0; last && made && i < shared.size(); ++i) sent[m][i] += fresh[m][i];
-    }
-    if (last && !made) sent = fresh;
-    row mean(shared.size(), 0.0F);
-    for (std::size_t i = 0; (made || last) && i < shared.size(); ++i) mean[i] = (sent[0][i] + sent[1][i]) / 2;
-    if (made || last) of_shared.step(shared, mean);
-    for (std::size_t m = 0; m < 2 && !last; ++m) {
-      row own_part = fresh[m];
-      for (std::size_t i = 0; i < shared.size(); ++i) own_part[i] = (fresh[m][i] - (made ? sent[m][i] : 0.0F)) / 2;
-      if (Options::own_is_fresh) of_own[m].step(own[m], own_part);
-      for (std::size_t i = 0; i < shared.size(); ++i)
-        models[m][i] = shared[i] + own[m][i] - (Options::keeps_unsent ? fresh[m][i] : 0.0F);
-    }
-    sent = fresh;
-    made = true;
-  }
-};
-
 template <class Options>
 support::parameters trained_by_hand(const support::elastic_world_options& o) {
-  by_hand<Options> with;
+  support::late_rows_by_hand<Options> with;
   return support::two_models_by_hand(o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
     if (steps % support::steps_of_round != 0 && steps != o.steps) return;
-    row values{shared.values().begin(), shared.values().end()};
-    with.exchange(steps == o.steps, values, models);
-    std::copy(values.begin(), values.end(), shared.values().begin());
+    with.exchange(steps == o.steps, shared.values(), models);
   });
 }
 

@@ -3,6 +3,9 @@
 #include <causeway/parallel/local_swarm.hpp>
 
 #include <causeway/optim/adamw.hpp>
+#include <causeway/presets/compressed.hpp>
+#include <causeway/presets/local_updates.hpp>
+#include <causeway/presets/overlapped.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/swarm/swarm_world.hpp"
+#include "parallel/swarm/local_swarm_cases.hpp"
 #include "support/catch.hpp"
 #include "support/local_seat.hpp"
 #include "support/swarm_gpt.hpp"
@@ -93,5 +96,46 @@ TEST_CASE("local swarm: both ends refuse a model whose table they would have to 
     CHECK(swarm.at(h).error.find("unsupported") != std::string::npos);
     CHECK(swarm.at(h).error.find("untied embeddings") != std::string::npos);
     CHECK_FALSE(swarm.at(h).finished);
+  }
+}
+
+namespace {
+
+/// The mean loss over the last steps, where a peer is lost at its `dies_at`th network call and comes back.
+template <class Options>
+double loss_at_the_end(std::uint32_t victim, std::uint64_t dies_at) {
+  auto o = options(1, 0);
+  o.steps = 72, o.most_local_steps = 2 * o.local_steps;
+  o.victim = victim, o.dies_at = dies_at, o.back_after = 1500ms, o.once_committed = true;
+  support::swarm_world<stage::routing::least_load, support::gpt_job, stage::plain,
+                       support::local_steps<optim::adamw, support::preset_rounds<Options>>>
+      swarm{o};
+  swarm.boot();
+  swarm.run(5min);
+  for (std::uint32_t h = 0; h < 4; ++h) {
+    INFO("host " << h << ": " << swarm.at(h).error);
+    REQUIRE(swarm.at(h).finished);
+  }
+  CHECK(swarm.at(0).parameters == swarm.at(1).parameters);
+  CHECK(swarm.at(2).parameters == swarm.at(3).parameters);
+  REQUIRE((victim == support::nobody || swarm.at(victim).calls > dies_at));
+  const auto& losses = swarm.at(0).losses;
+  double last = 0;
+  for (std::uint32_t k = 0; k < 8; ++k) last += losses[losses.size() - 1 - k] / 8;
+  return last;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("local swarm: a GPT learns as much in fragments, by late rows and by two policies, whoever is lost",
+                   "[parallel]", presets::edit_options, presets::streaming_diloco_options, presets::eager_diloco_options,
+                   presets::cocktail_sgd_options, presets::sparta_diloco_options) {
+  const double at_random = std::log(29.0);
+  const double quiet = loss_at_the_end<TestType>(support::nobody, 0);
+  CHECK(quiet < 2.5);  // of 3.4 at random
+  for (const auto& [victim, dies_at] :
+       {std::pair{1U, 100U}, std::pair{1U, 301U}, std::pair{2U, 202U}, std::pair{3U, 403U}}) {
+    INFO("host " << victim << " is killed at its network call " << dies_at);
+    CHECK(at_random - loss_at_the_end<TestType>(victim, dies_at) > 0.97 * (at_random - quiet));
   }
 }

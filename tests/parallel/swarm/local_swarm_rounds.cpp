@@ -16,26 +16,18 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/swarm/swarm_world.hpp"
+#include "parallel/swarm/local_swarm_cases.hpp"
 #include "support/catch.hpp"
 #include "support/local_seat.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
+using support::goes_on_from_checkpoints, support::lets_newcomers_in, support::trains_through_losses;
+using support::local_seat_of, support::local_swarm_of, support::preset_rounds;
 using support::nobody, support::stages_agree;
 
 namespace {
 
-/// The preset with its own options, but for the length of a round.
-template <class Options>
-struct preset_rounds {
-  static constexpr bool has_moments = std::is_base_of_v<presets::des_loc_options, Options>;
-  static auto make(const support::swarm_schedule& s) {
-    Options o;
-    if constexpr (requires { o.local_steps; }) o.local_steps = s.local_steps;
-    return presets::make(o);
-  }
-};
 struct sparta : presets::sparta_options {
   sparta() { share = 0.5; }
 };
@@ -50,110 +42,14 @@ struct diloco_rounds {
   }
 };
 
-template <class Rounds>
-using inner_of = std::conditional_t<Rounds::has_moments, optim::adamw, optim::sgd>;
-template <class Rounds>
-using seat_of = support::local_steps<inner_of<Rounds>, Rounds>;
-template <class Rounds>
-using swarm_of = support::swarm_world<stage::routing::least_load, support::timed_job, stage::plain, seat_of<Rounds>>;
-
-support::swarm_world_options two_stages() {
-  return {.speeds = {{1, 1, 1}, {1, 1, 1}}, .steps = 6, .micro_batches = 8, .block_seconds = 0.01, .local_steps = 3};
-}
-
-/// How far `is` is from `was`, in parts of how far that is from where the run began.
-double off(const support::named_parameters& is, const support::named_parameters& was,
-           const support::named_parameters& began) {
-  double apart = 0, moved = 0;
-  for (const auto& [name, values] : was) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      apart += std::pow(double{is.at(name)[i]} - double{values[i]}, 2);
-      moved += std::pow(double{values[i]} - double{began.at(name)[i]}, 2);
-    }
-  }
-  REQUIRE(moved > 0);
-  return std::sqrt(apart / moved);
-}
-
-support::named_parameters beginning() {
-  auto model = support::timed_job{4}.make(nn::model_part{});
-  return support::parameters_of(model.parameters());
-}
-
-/// Nobody is killed; then a peer of either stage is killed all along its network calls, and comes back or does not. What a
-/// lost peer had in a round, a third of the micro-batches, is computed again and stepped on once instead of three times
-/// (docs/design/swarm.md, L4): that round moves the parameters by up to 2/9 less, and nothing else is lost.
-template <class Rounds>
-void trains_through_losses(double most) {
-  swarm_of<Rounds> quiet{two_stages()};
-  quiet.boot();
-  quiet.run(2min);
-  stages_agree(quiet);
-  const auto began = beginning();
-  for (const auto& [victim, back] : {std::pair{1U, duration{0s}}, std::pair{4U, duration{1500ms}}}) {
-    for (std::uint64_t n = victim;; n += 7) {
-      INFO("host " << victim << " is killed at its network call " << n);
-      auto o = two_stages();
-      o.victim = victim, o.dies_at = n, o.back_after = back;
-      const bool for_good = o.once_committed = back == 0s;
-      swarm_of<Rounds> swarm{o};
-      if (for_good) swarm.wanted = swarm.hosts() - 1;
-      swarm.boot();
-      swarm.run(2min);
-      if (swarm.at(victim).calls <= n) break;  // it has outlived the run
-      stages_agree(swarm, for_good ? victim : nobody);
-      for (const std::uint32_t h : {0U, 5U}) CHECK(off(swarm.at(h).parameters, quiet.at(h).parameters, began) < most);
-    }
-  }
-}
-
-/// A peer of the second stage comes in each step of a run of four rounds.
-template <class Rounds>
-void lets_newcomers_in() {
-  for (std::size_t step = 1; step < 10; ++step) {
-    INFO("it comes after step " << step);
-    auto o = two_stages();
-    o.steps = 12, o.late = {5};
-    swarm_of<Rounds> swarm{o};
-    swarm.boot();
-    while (swarm.at(0).ends.size() < step) swarm.world().run_until(time_point{swarm.world().now().since_start + 10ms});
-    swarm.boot(5);
-    swarm.run(5min);
-    stages_agree(swarm);
-  }
-}
-
-/// All are stopped after a step, and go on from disks and checkpoints.
-template <class Rounds>
-void goes_on_from_checkpoints(double most) {
-  swarm_of<Rounds> quiet{two_stages()};
-  quiet.boot();
-  quiet.run(2min);
-  const auto began = beginning();
-  for (const std::uint64_t step : {3U, 5U}) {
-    INFO("all are stopped after step " << step);
-    support::step_checkpoints saved{.after = step, .by_peer = {}};
-    seat_of<Rounds>::checkpoints = &saved;
-    swarm_of<Rounds> swarm{two_stages()};
-    swarm.boot();
-    while (saved.by_peer.size() < 6) swarm.world().run_until(time_point{swarm.world().now().since_start + 1ms});
-    for (std::uint32_t h = 0; h < 6; ++h) swarm.world().kill(h);
-    for (std::uint32_t h = 0; h < 6; ++h) swarm.world().restart(h);
-    swarm.run(2min);
-    seat_of<Rounds>::checkpoints = nullptr;
-    stages_agree(swarm);
-    for (const std::uint32_t h : {0U, 5U}) CHECK(off(swarm.at(h).parameters, quiet.at(h).parameters, began) < most);
-  }
-}
-
 }  // namespace
 
 TEST_CASE("local swarm: DiLoCo as rounds is comm::periodic, bit for bit", "[parallel][fast]") {
-  auto o = two_stages();
+  auto o = support::two_stages();
   o.outer_rate = 0.7F, o.momentum = 0.9F;
   support::swarm_world<stage::routing::least_load, support::timed_job, stage::plain, support::local_steps<optim::sgd>>
       periodic{o};
-  swarm_of<diloco_rounds> rounds{o};
+  local_swarm_of<diloco_rounds> rounds{o};
   periodic.boot();
   rounds.boot();
   periodic.run(2min);
@@ -171,6 +67,13 @@ TEMPLATE_TEST_CASE("local swarm: rounds of every kind go on whoever is lost, and
                    presets::sparse_loco_options) {
   trains_through_losses<preset_rounds<TestType>>(2.0 / 9);
   lets_newcomers_in<preset_rounds<TestType>>();
+}
+
+TEST_CASE("local swarm: rows that are added up go on whoever is lost, with what was not sent where it is", "[parallel]") {
+  using rounds = preset_rounds<presets::gaia_options>;
+  trains_through_losses<rounds>(1.0 / 3);  // two of three peers move the parameters two thirds as far
+  lets_newcomers_in<rounds>();
+  goes_on_from_checkpoints<rounds>(1e-6);  // after every step there is an exchange
 }
 
 namespace {
@@ -233,9 +136,9 @@ std::vector<std::vector<float>> moved_by(const std::vector<support::batch_set>& 
 }  // namespace
 
 TEST_CASE("local swarm: a mask of all parameters in every step is the unsplit model's steps", "[parallel][fast]") {
-  auto o = two_stages();
+  auto o = support::two_stages();
   o.local_steps = 1;
-  swarm_of<preset_rounds<all_of_sparta>> swarm{o};
+  local_swarm_of<preset_rounds<all_of_sparta>> swarm{o};
   swarm.boot();
   swarm.run(2min);
   support::all_like_unsplit(swarm);
@@ -243,7 +146,7 @@ TEST_CASE("local swarm: a mask of all parameters in every step is the unsplit mo
 
 TEST_CASE("local swarm: parameters and moments are the means over all micro-batches, also those of a lost peer",
           "[parallel][fast]") {
-  auto o = two_stages();
+  auto o = support::two_stages();
   o.steps = 3, o.rate = 1e-4F, o.tells_steps = false;
   const auto gradients = first_gradients(o);
   for (std::uint64_t n = 0; n < 300; n += n == 0 ? 90 : 31) {  // 0: nobody is killed
@@ -251,11 +154,11 @@ TEST_CASE("local swarm: parameters and moments are the means over all micro-batc
     o.victim = n == 0 ? nobody : 1, o.dies_at = n, o.back_after = 1500ms;
     using rounds = preset_rounds<all_of_des_loc>;
     support::round_notes notes;
-    seat_of<rounds>::notes = &notes;
-    swarm_of<rounds> swarm{o};
+    local_seat_of<rounds>::notes = &notes;
+    local_swarm_of<rounds> swarm{o};
     swarm.boot();
     swarm.run(2min);
-    seat_of<rounds>::notes = nullptr;
+    local_seat_of<rounds>::notes = nullptr;
     stages_agree(swarm);
     for (std::uint32_t stage = 0; stage < 2; ++stage) {
       std::vector<std::vector<double>> mean(3, std::vector<double>(gradients[0].size(), 0.0));
@@ -289,4 +192,49 @@ TEMPLATE_TEST_CASE("local swarm: peers whose values differ between rounds go on 
   lets_newcomers_in<preset_rounds<TestType>>();
   // Values begin at their last means again. With a mask of half of them these are a step or two old, of six.
   goes_on_from_checkpoints<preset_rounds<TestType>>(std::is_same_v<TestType, sparta> ? 0.5 : 2.0 / 9);
+}
+
+namespace {
+
+struct two_policies : presets::sparta_diloco_options {
+  two_policies() { sparta.share = 0.5; }
+};
+struct all_of_two_policies : presets::sparta_diloco_options {
+  all_of_two_policies() { sparta.share = 1; }
+};
+
+/// A mean of all parameters after every step, and an outer step of Nesterov after every round and at the end.
+support::named_parameters by_two_policies(const support::swarm_world_options& o) {
+  std::vector<float> velocity;
+  return support::two_models_by_hand(o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
+    velocity.resize(shared.values().size(), 0.0F);
+    for (std::size_t i = 0; i < velocity.size(); ++i) {
+      float& live = models[0][i];
+      live = (live + models[1][i]) / 2;
+      if (steps % o.local_steps == 0 || steps == o.steps) {
+        const float moved = shared.values()[i] - live;
+        velocity[i] = 0.9F * velocity[i] + moved;
+        shared.values()[i] -= 0.7F * (moved + 0.9F * velocity[i]);
+        live = shared.values()[i];
+      }
+      models[1][i] = live;
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("local swarm: two policies under one record do what they do with whole models", "[parallel][fast]") {
+  auto o = support::two_pairs();
+  o.local_steps = 3;
+  for (const std::uint64_t steps : {5U, 6U, 13U}) {
+    o.steps = steps;
+    CHECK(support::off_by_hand<preset_rounds<all_of_two_policies>>(o, by_two_policies(o)) < 1e-4);
+  }
+}
+
+TEST_CASE("local swarm: two policies go on whoever is lost, and let others in", "[parallel]") {
+  trains_through_losses<preset_rounds<two_policies>>(0.3);  // the outer momentum takes a loss along
+  lets_newcomers_in<preset_rounds<two_policies>>();
+  goes_on_from_checkpoints<preset_rounds<two_policies>>(0.5);
 }

@@ -53,9 +53,24 @@ struct bare_context {
   float norm_of(std::span<const float> part) { return optim::global_norm(pool(), part); }
   result<void> inner_step() { return {}; }
   void parameters_changed() {}
+  void count_samples(std::uint64_t samples) { counted += samples; }
+  std::uint64_t counted = 0;
 };
 
 }  // namespace
+
+TEST_CASE("swarm: a step on what was missing counts the samples of that", "[parallel][fast]") {
+  const support::gpt_job job{2};
+  const auto b = job.batch({.micro_batches = 6}, 0);
+  const batch whole = b.view();
+  bare_context ctx{job.make(nn::model_part{{0, 1}})};
+  stage::plain codec;
+  parallel::detail::stage_computer<bare_context, stage::plain> computer{ctx, codec, whole, 6, nn::pass_kind::recorded};
+  REQUIRE(computer.take_step(3));  // on two of six
+  CHECK(ctx.counted == 4);         // of two sequences each
+  REQUIRE(computer.take_step(6));
+  CHECK(ctx.counted == 6);
+}
 
 TEST_CASE("swarm: a stage adds a micro-batch's gradient when it goes back, all of it or nothing", "[parallel][fast]") {
   const support::gpt_job job{2};

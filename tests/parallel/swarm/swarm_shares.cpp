@@ -53,11 +53,15 @@ TEST_CASE("swarm shares: in a mean a peer weighs what it has, a mean that is the
           "[parallel][fast]") {
   std::vector<swarm_holding> all{
       {7, false, set_of({0})}, {7, false, set_of({})}, {7, false, set_of({0, 1})}, {7, false, set_of({1, 2, 3})}};
+  all[0].samples = 2, all[2].samples = 5, all[3].samples = 6;
   auto plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
   CHECK(weights_of(all, plan) == std::vector<double>{0.25, 0, 0, 0.75});
-  all[1].sum = true;
+  all[1].samples = 8;  // of a row that was made a round ago
+  CHECK(weights_of(all, plan) == std::vector<double>{0.125, 0.5, 0, 0.375});
+  all[1].sum = true, all[1].sum_of = 4;
+  all[0].row_of = all[3].row_of = 4, all[2].row_of = 3;
   plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
-  CHECK(weights_of(all, plan) == std::vector<double>{0, 1, 0, 0});
+  CHECK(weights_of(all, plan) == std::vector<double>{0.5, 0, 0, 0.5});
 }
 
 TEST_CASE("swarm shares: what others have left behind is exchanged as it is", "[parallel][fast]") {
@@ -69,7 +73,7 @@ TEST_CASE("swarm shares: what others have left behind is exchanged as it is", "[
   CHECK(back->released);
   CHECK_FALSE(back->sum);
   all = {{7, false, set_of({}), true}};
-  CHECK(weights_of(all, plan_shares(all, 7, set_of({0, 1})))[0] == 0);
+  CHECK(weights_of(all, plan_shares(all, 7, set_of({0, 1})))[0] == 1);  // nothing, which somebody must say
 }
 
 TEST_CASE("swarm shares: the other end's part of a tied table is added by one peer, and nothing is summed without it",
@@ -141,20 +145,54 @@ TEST_CASE("swarm shares: what a peer puts in leaves what it has as it was", "[pa
   CHECK_FALSE(kept.has_sum(7));
 }
 
+TEST_CASE("swarm shares: the sum of a stage that has nothing in an exchange is empty, and it has it", "[parallel][fast]") {
+  swarm_gradients kept;
+  kept.begin(7);
+  CHECK_FALSE(kept.has_sum(7));
+  kept.keep_sum(7, {});
+  CHECK(kept.has_sum(7));
+  CHECK(kept.sum().empty());
+  kept.begin(8);
+  CHECK_FALSE(kept.has_sum(8));
+}
+
+TEST_CASE("swarm shares: who has what the holder of a result has, or a peer before it, has it twice", "[parallel][fast]") {
+  const auto of = [](std::initializer_list<std::uint32_t> members) { return set_of(members, 8); };
+  std::vector<swarm_holding> all{{7, false, of({0, 1})}, {7, true, of({1, 2})}, {7, false, of({3})},
+                                 {7, false, of({3, 4})}, {7, false, of({5})},   {6, false, of({5})}};
+  const auto doubled = [&] {
+    const swarm_plan plan = plan_shares(all, 7, of({0, 1, 2, 3, 4, 5, 6, 7}));
+    std::vector<std::size_t> found;
+    for (std::size_t p = 0; p < all.size(); ++p) {
+      if (has_doubles(all, plan, p)) found.push_back(p);
+    }
+    return found;
+  };
+  CHECK(doubled() == std::vector<std::size_t>{0, 3});
+  all[1].sum_of = all[3].row_of = 4;
+  CHECK(doubled() == std::vector<std::size_t>{0, 2});  // the other one is in the result
+  all[1].sum = false;                                  // then what the plan drops
+  CHECK(doubled() == std::vector<std::size_t>{1, 3});
+}
+
 TEST_CASE("swarm shares: a holding comes back from its bytes, and no other bytes do", "[parallel][fast]") {
-  const swarm_holding h{9, true, set_of({0, 64, 99}, 100)};
+  swarm_holding h{9, true, set_of({0, 64, 99}, 100)};
+  h.samples = 12, h.row_of = 3, h.sum_of = 2;
   const auto bytes = encode(h);
   const auto back = decode_holding(bytes);
   REQUIRE(back);
   CHECK(back->step == 9);
   CHECK(back->sum);
   CHECK(back->done == h.done);
+  CHECK(back->samples == 12);
+  CHECK(back->row_of == 3);
+  CHECK(back->sum_of == 2);
   for (std::size_t n = 0; n < bytes.size(); ++n) CHECK_FALSE(decode_holding(std::span{bytes}.first(n)));
   auto beyond = bytes;
   beyond.back() = std::byte{0xFF};  // micro-batches 120 to 127 of 100
   CHECK_FALSE(decode_holding(beyond));
   auto huge = bytes;
-  huge[12] = std::byte{0xFF};  // a size that nothing backs
+  huge[28] = std::byte{0xFF};  // a size that nothing backs
   CHECK_FALSE(decode_holding(huge));
 }
 

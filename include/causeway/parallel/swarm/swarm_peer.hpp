@@ -126,10 +126,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
     const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
-    if (plan.parts[self] == swarm_part::dropped) {
-      this->drop_everything();
-      if (this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
-    }
+    const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : plan.parts[self] == swarm_part::dropped;
+    if (drops) this->drop_everything();
+    if (drops && this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
     if (!plan.complete) {
       const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
       locked([this, asks = lacks_part && self == 0] {
@@ -159,14 +158,18 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   void restore_sum(const swarm_sum& kept) override {
-    locked([&] { has_summed({kept.step, kept.squares}, {kept.values.begin(), kept.values.end()}); });
+    locked([&] {
+      if (!kept.values.empty()) gradients_.keep_sum(kept.step, {kept.values.begin(), kept.values.end()});
+      has_summed({kept.step, kept.squares});
+    });
   }
 
   result<double> all_summed() override {
     const std::uint64_t step = kept_.step;
     const auto g = computer_->gradients();
     locked([&] {
-      has_summed(kept_, {summed_.begin(), summed_.end()});
+      gradients_.keep_sum(step, {summed_.begin(), summed_.end()});
+      has_summed(kept_);
       this->announce();
       this->after_event();
     });
@@ -235,8 +238,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
   }
 
-  void has_summed(const swarm_wire::stage_sum& what, std::vector<float> sum) {
-    gradients_.keep_sum(what.step, std::move(sum));
+  void has_summed(const swarm_wire::stage_sum& what) {
     directory_.remember(options_.stage, what);
     if (this->own_sums_[0].step != what.step) this->own_sums_[1] = this->own_sums_[0];
     this->own_sums_[0] = what;

@@ -27,6 +27,10 @@ struct swarm_holding {
   swarm_wire::batch_set done;  ///< micro-batches in its own gradient
   bool released = false;       ///< other stages are through with the round: what is missing stays missing
   bool part = false;           ///< it has the first stage's part of a tied table's gradient, and this is the last stage
+  // With local steps:
+  std::uint64_t samples = 0;  ///< behind the row that it would send
+  std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
+  std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
 };
 
 enum class swarm_part : std::uint8_t {
@@ -38,8 +42,9 @@ enum class swarm_part : std::uint8_t {
 
 struct swarm_plan {
   std::vector<swarm_part> parts;  ///< by peer of the exchange
-  bool complete = false;          ///< the parts make the whole; else nothing may be exchanged
-  std::size_t adds_part = none;   ///< who adds the first stage's part of a tied table's gradient
+  std::uint64_t step = 0;
+  bool complete = false;         ///< the parts make the whole; else nothing may be exchanged
+  std::size_t adds_part = none;  ///< who adds the first stage's part of a tied table's gradient
 
   static constexpr std::size_t none = SIZE_MAX;
 };
@@ -50,14 +55,24 @@ struct swarm_plan {
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
-/// What each peer weighs in a mean over all micro-batches, where parts are means over those of each; somebody's sum all.
+/// With local steps: whether a peer sent a row in the attempt that somebody has the result of.
+CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);
+
+/// With local steps: whether a micro-batch that this peer stepped on is in the values of another, too, who keeps it. That
+/// is one who is in a result of an earlier attempt, or has it, or else the one before. What an exchange leaves alone would
+/// have it twice.
+CAUSEWAY_DECL [[nodiscard]] bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
+
+/// What each peer weighs in a mean over all rows, by the samples behind its own; of a result that is there already, who is
+/// in it.
 CAUSEWAY_DECL [[nodiscard]] std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
 class swarm_gradients {
  public:
   CAUSEWAY_DECL void begin(std::uint64_t step);
-  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
+  /// Of a stage that has nothing in an exchange that is an empty one.
+  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && has_sum_; }
   CAUSEWAY_DECL void keep_sum(std::uint64_t step, std::vector<float> sum);
   /// Precondition: it has one.
   [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
@@ -75,6 +90,7 @@ class swarm_gradients {
   std::vector<float> own_, own_table_, sum_;
   std::uint64_t step_ = 0;
   std::uint64_t version_ = 0;
+  bool has_sum_ = false;
 };
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const swarm_holding& h);

@@ -34,17 +34,19 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   parts_ = state.parts;
   adopted_ = state.adopted;
   CAUSEWAY_TRY(stage_->open(std::move(state), pool));
+  if (steps_alone() && !replaced_) adopted_({});  // what a checkpoint has beyond the last exchange others may be given
   replaced_ = false;
   recall_sums(parameters);
   swarm_->committed(true);
   return {};
 }
 
-CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t, std::uint64_t) {
+CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t samples, std::uint64_t) {
   CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
   CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
   if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
   rows_.clear();
+  samples_ = samples;
   entry_.last = run_ends();
   CAUSEWAY_TRY(divide());
   return entry_;
@@ -55,6 +57,7 @@ CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row
 }
 
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
+  sum_of_ = known_of_;
   CAUSEWAY_TRY(keep_sum(steps_alone() ? std::span<const float>{rows_} : sum));
   CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
   CAUSEWAY_TRY(agree_on_norm(squares));
@@ -77,6 +80,7 @@ CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::judge(const result<void>
   const bool adopted = std::exchange(replaced_, false), gives_up = std::exchange(gives_up_, false);
   const bool holds_new_state = adopted || judged == verdict::commit;
   if (!holds_new_state && !gives_up) return judged;
+  row_of_ = sum_of_ = 0;
   if (!holds_new_state) begin_anew();
   if (holds_new_state) swarm_->committed(adopted);
   return verdict::commit;
@@ -104,6 +108,7 @@ CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::mend(const error& why) {
 
 CAUSEWAY_LAZY void basic_swarm_group<Whole>::begin_anew() {
   adopted_({});
+  row_of_ = sum_of_ = 0;
   replaced_ = false;
   swarm_->committed(true);
 }
@@ -142,7 +147,10 @@ CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums(std::size_t parameters)
 }
 
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
-  const parallel::swarm_holding mine = swarm_->holding();
+  parallel::swarm_holding mine = swarm_->holding();
+  mine.samples = samples_;
+  mine.row_of = row_of_;
+  mine.sum_of = sum_of_;
   const auto bytes = parallel::encode(mine);
   const std::size_t peers = entry_.transport->size();
   std::vector<std::vector<std::byte>> all(peers);
@@ -166,6 +174,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
     return fail(errc::cancelled, "this peer", "others have a part of what it has moved; it begins the round anew");
   entry_.share = part.weights[self];
   entry_.shares = std::move(part.weights);
+  if (!part.result_at && entry_.share > 0) row_of_ = entry_.attempt;
+  known_of_ = part.result_at ? holdings[*part.result_at].sum_of : entry_.attempt;
   entry_.result_at = part.result_at;
   entry_.result = part.result;
   return {};

@@ -10,7 +10,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                      const swarm_wire::batch_set& wanted, bool needs_part) {
-  swarm_plan plan{std::vector(all.size(), swarm_part::nothing)};
+  swarm_plan plan{std::vector(all.size(), swarm_part::nothing), step};
   for (std::size_t p = 0; p < all.size(); ++p) {
     if (!all[p].sum || all[p].step != step) continue;
     plan.parts[p] = swarm_part::sum;
@@ -34,26 +34,51 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
   return plan;
 }
 
+CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer) {
+  const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+  if (at == plan.parts.end() || all[peer].step != plan.step) return false;
+  return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
+}
+
+CAUSEWAY_DECL bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
+  if (plan.parts[self] == swarm_part::dropped) return true;
+  if (plan.parts[self] == swarm_part::sum || is_in_result(all, plan, self)) return false;
+  const swarm_holding& own = all[self];
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    const bool keeps = p < self || plan.parts[p] == swarm_part::sum || is_in_result(all, plan, p);
+    const bool same_round = all[p].step == own.step && all[p].done.size() == own.done.size();
+    if (p == self || !keeps || !same_round || plan.parts[p] == swarm_part::dropped) continue;
+    if (own.done.meets(all[p].done)) return true;
+  }
+  return false;
+}
+
 CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan) {
+  const bool known = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum) != plan.parts.end();
   std::vector<double> weights(all.size(), 0.0);
   double together = 0;
   for (std::size_t p = 0; p < all.size(); ++p) {
-    if (plan.parts[p] == swarm_part::sum) weights[p] = 1;
-    if (plan.parts[p] == swarm_part::own) weights[p] = all[p].done.count();
+    const bool counts = all[p].step == plan.step && plan.parts[p] != swarm_part::dropped;
+    if (known) weights[p] = is_in_result(all, plan, p) ? 1 : 0;
+    if (!known && counts) weights[p] = static_cast<double>(all[p].samples);
     together += weights[p];
   }
-  for (double& w : weights) w = together > 0 ? w / together : 0;
+  const double alone = known ? 0 : 1.0 / static_cast<double>(all.size());  // where nobody has anything to say
+  for (double& w : weights) w = together > 0 ? w / together : alone;
   return weights;
 }
 
 CAUSEWAY_DECL void swarm_gradients::begin(std::uint64_t step) {
   own_.clear();
   own_table_.clear();
-  if (step_ != step) sum_.clear();
+  if (step_ == step) return;
+  sum_.clear();
+  has_sum_ = false;
 }
 
 CAUSEWAY_DECL void swarm_gradients::keep_sum(std::uint64_t step, std::vector<float> sum) {
   sum_ = std::move(sum);
+  has_sum_ = true;
   step_ = step;
   ++version_;
 }
@@ -83,6 +108,7 @@ CAUSEWAY_DECL void swarm_gradients::restore(std::span<float> gradients, std::spa
 CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
   net::byte_writer out;
   out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0)));
+  out.put(h.samples).put(h.row_of).put(h.sum_of);
   h.done.write(out);
   return std::move(out).take();
 }
@@ -96,6 +122,9 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   h.sum = (flags & 1U) != 0;
   h.released = (flags & 2U) != 0;
   h.part = (flags & 4U) != 0;
+  h.samples = in.get<std::uint64_t>();
+  h.row_of = in.get<std::uint32_t>();
+  h.sum_of = in.get<std::uint32_t>();
   h.done = swarm_wire::batch_set::read(in);
   CAUSEWAY_TRY(in.finish("swarm holding"));
   return h;

@@ -12016,7 +12016,7 @@ struct comm_traits {
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool prepares_anew = false;   ///< what all peers exchange in a round is made when it is due, anew at every attempt
+  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, which all of them take part in
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
@@ -13803,9 +13803,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 class contribution {
  public:
   void add(std::uint64_t samples) noexcept {
-    samples_ += samples;
-    trained_ += samples;
+    const std::uint64_t own = own_ ? *own_ : samples;
+    own_.reset();
+    samples_ += own;
+    trained_ += own;
   }
+  /// Of those that are added next this peer trained so many; others have the rest.
+  void takes_part(std::uint64_t samples) noexcept { own_ = samples; }
   /// What is trained from now on is for the exchange after the next one; until `open`, or until it is closed again.
   void close() noexcept { closed_at_ = trained_; }
   void open() noexcept { closed_at_.reset(); }
@@ -13837,6 +13841,7 @@ class contribution {
   std::uint64_t round_samples_ = 0;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
+  std::optional<std::uint64_t> own_;
   bool paused_ = false;
   std::uint32_t passed_ = 0;  ///< rounds
 };
@@ -26850,6 +26855,10 @@ struct swarm_holding {
   swarm_wire::batch_set done;  ///< micro-batches in its own gradient
   bool released = false;       ///< other stages are through with the round: what is missing stays missing
   bool part = false;           ///< it has the first stage's part of a tied table's gradient, and this is the last stage
+  // With local steps:
+  std::uint64_t samples = 0;  ///< behind the row that it would send
+  std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
+  std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
 };
 
 enum class swarm_part : std::uint8_t {
@@ -26861,8 +26870,9 @@ enum class swarm_part : std::uint8_t {
 
 struct swarm_plan {
   std::vector<swarm_part> parts;  ///< by peer of the exchange
-  bool complete = false;          ///< the parts make the whole; else nothing may be exchanged
-  std::size_t adds_part = none;   ///< who adds the first stage's part of a tied table's gradient
+  std::uint64_t step = 0;
+  bool complete = false;         ///< the parts make the whole; else nothing may be exchanged
+  std::size_t adds_part = none;  ///< who adds the first stage's part of a tied table's gradient
 
   static constexpr std::size_t none = SIZE_MAX;
 };
@@ -26873,14 +26883,24 @@ struct swarm_plan {
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
-/// What each peer weighs in a mean over all micro-batches, where parts are means over those of each; somebody's sum all.
+/// With local steps: whether a peer sent a row in the attempt that somebody has the result of.
+CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);
+
+/// With local steps: whether a micro-batch that this peer stepped on is in the values of another, too, who keeps it. That
+/// is one who is in a result of an earlier attempt, or has it, or else the one before. What an exchange leaves alone would
+/// have it twice.
+CAUSEWAY_DECL [[nodiscard]] bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
+
+/// What each peer weighs in a mean over all rows, by the samples behind its own; of a result that is there already, who is
+/// in it.
 CAUSEWAY_DECL [[nodiscard]] std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
 class swarm_gradients {
  public:
   CAUSEWAY_DECL void begin(std::uint64_t step);
-  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
+  /// Of a stage that has nothing in an exchange that is an empty one.
+  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && has_sum_; }
   CAUSEWAY_DECL void keep_sum(std::uint64_t step, std::vector<float> sum);
   /// Precondition: it has one.
   [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
@@ -26898,6 +26918,7 @@ class swarm_gradients {
   std::vector<float> own_, own_table_, sum_;
   std::uint64_t step_ = 0;
   std::uint64_t version_ = 0;
+  bool has_sum_ = false;
 };
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const swarm_holding& h);
@@ -26919,7 +26940,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                      const swarm_wire::batch_set& wanted, bool needs_part) {
-  swarm_plan plan{std::vector(all.size(), swarm_part::nothing)};
+  swarm_plan plan{std::vector(all.size(), swarm_part::nothing), step};
   for (std::size_t p = 0; p < all.size(); ++p) {
     if (!all[p].sum || all[p].step != step) continue;
     plan.parts[p] = swarm_part::sum;
@@ -26943,26 +26964,51 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
   return plan;
 }
 
+CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer) {
+  const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+  if (at == plan.parts.end() || all[peer].step != plan.step) return false;
+  return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
+}
+
+CAUSEWAY_DECL bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
+  if (plan.parts[self] == swarm_part::dropped) return true;
+  if (plan.parts[self] == swarm_part::sum || is_in_result(all, plan, self)) return false;
+  const swarm_holding& own = all[self];
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    const bool keeps = p < self || plan.parts[p] == swarm_part::sum || is_in_result(all, plan, p);
+    const bool same_round = all[p].step == own.step && all[p].done.size() == own.done.size();
+    if (p == self || !keeps || !same_round || plan.parts[p] == swarm_part::dropped) continue;
+    if (own.done.meets(all[p].done)) return true;
+  }
+  return false;
+}
+
 CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan) {
+  const bool known = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum) != plan.parts.end();
   std::vector<double> weights(all.size(), 0.0);
   double together = 0;
   for (std::size_t p = 0; p < all.size(); ++p) {
-    if (plan.parts[p] == swarm_part::sum) weights[p] = 1;
-    if (plan.parts[p] == swarm_part::own) weights[p] = all[p].done.count();
+    const bool counts = all[p].step == plan.step && plan.parts[p] != swarm_part::dropped;
+    if (known) weights[p] = is_in_result(all, plan, p) ? 1 : 0;
+    if (!known && counts) weights[p] = static_cast<double>(all[p].samples);
     together += weights[p];
   }
-  for (double& w : weights) w = together > 0 ? w / together : 0;
+  const double alone = known ? 0 : 1.0 / static_cast<double>(all.size());  // where nobody has anything to say
+  for (double& w : weights) w = together > 0 ? w / together : alone;
   return weights;
 }
 
 CAUSEWAY_DECL void swarm_gradients::begin(std::uint64_t step) {
   own_.clear();
   own_table_.clear();
-  if (step_ != step) sum_.clear();
+  if (step_ == step) return;
+  sum_.clear();
+  has_sum_ = false;
 }
 
 CAUSEWAY_DECL void swarm_gradients::keep_sum(std::uint64_t step, std::vector<float> sum) {
   sum_ = std::move(sum);
+  has_sum_ = true;
   step_ = step;
   ++version_;
 }
@@ -26992,6 +27038,7 @@ CAUSEWAY_DECL void swarm_gradients::restore(std::span<float> gradients, std::spa
 CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
   net::byte_writer out;
   out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0)));
+  out.put(h.samples).put(h.row_of).put(h.sum_of);
   h.done.write(out);
   return std::move(out).take();
 }
@@ -27005,6 +27052,9 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   h.sum = (flags & 1U) != 0;
   h.released = (flags & 2U) != 0;
   h.part = (flags & 4U) != 0;
+  h.samples = in.get<std::uint64_t>();
+  h.row_of = in.get<std::uint32_t>();
+  h.sum_of = in.get<std::uint32_t>();
   h.done = swarm_wire::batch_set::read(in);
   CAUSEWAY_TRY(in.finish("swarm holding"));
   return h;
@@ -27214,7 +27264,9 @@ class basic_swarm_group final : public elastic_group {
   [[nodiscard]] std::uint64_t round() const override { return stage_->round(); }
   [[nodiscard]] std::uint64_t parent() const override { return stage_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return stage_->state_hash(); }
-  [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
+  [[nodiscard]] std::uint32_t expected() const override { return stage_->expected(); }
+  // Gradients leave nothing over; a row that is a round late, what was trained after it.
+  [[nodiscard]] std::uint64_t contributed() const override { return steps_alone() ? samples_ : UINT64_MAX; }
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
   void leave() override { stage_->leave(); }
@@ -27225,7 +27277,7 @@ class basic_swarm_group final : public elastic_group {
 
   result<void> open(shared_state state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  result<round_entry> enter(std::uint64_t samples, std::uint64_t) override;
 
   void received(std::span<const float> row) override;
   result<void> exchanged(std::span<const float> sum) override;
@@ -27284,7 +27336,12 @@ class basic_swarm_group final : public elastic_group {
   std::uint32_t spoilt_ = 0;                             // times in a row that this peer came to values that are not finite
   round_entry entry_;
   net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
-  std::vector<float> rows_;  // of the exchange entered last, where peers take local steps
+  // Where peers take local steps:
+  std::vector<float> rows_;     // of the exchange entered last
+  std::uint64_t samples_ = 0;   // behind this peer's
+  std::uint32_t row_of_ = 0;    // the attempt that it sent one in last, of this round
+  std::uint32_t sum_of_ = 0;    // the attempt that the sum is of which it has
+  std::uint32_t known_of_ = 0;  // the attempt that the result is of which the exchange entered last passes on; or itself
   bool leaves_ = false;
   bool gives_up_ = false;  // what this peer has of the round
   bool replaced_ = false;  // the shared state was, since the last `decide`
@@ -27329,17 +27386,19 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   parts_ = state.parts;
   adopted_ = state.adopted;
   CAUSEWAY_TRY(stage_->open(std::move(state), pool));
+  if (steps_alone() && !replaced_) adopted_({});  // what a checkpoint has beyond the last exchange others may be given
   replaced_ = false;
   recall_sums(parameters);
   swarm_->committed(true);
   return {};
 }
 
-CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t, std::uint64_t) {
+CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t samples, std::uint64_t) {
   CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
   CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
   if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
   rows_.clear();
+  samples_ = samples;
   entry_.last = run_ends();
   CAUSEWAY_TRY(divide());
   return entry_;
@@ -27350,6 +27409,7 @@ CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row
 }
 
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
+  sum_of_ = known_of_;
   CAUSEWAY_TRY(keep_sum(steps_alone() ? std::span<const float>{rows_} : sum));
   CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
   CAUSEWAY_TRY(agree_on_norm(squares));
@@ -27372,6 +27432,7 @@ CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::judge(const result<void>
   const bool adopted = std::exchange(replaced_, false), gives_up = std::exchange(gives_up_, false);
   const bool holds_new_state = adopted || judged == verdict::commit;
   if (!holds_new_state && !gives_up) return judged;
+  row_of_ = sum_of_ = 0;
   if (!holds_new_state) begin_anew();
   if (holds_new_state) swarm_->committed(adopted);
   return verdict::commit;
@@ -27399,6 +27460,7 @@ CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::mend(const error& why) {
 
 CAUSEWAY_LAZY void basic_swarm_group<Whole>::begin_anew() {
   adopted_({});
+  row_of_ = sum_of_ = 0;
   replaced_ = false;
   swarm_->committed(true);
 }
@@ -27437,7 +27499,10 @@ CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums(std::size_t parameters)
 }
 
 CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
-  const parallel::swarm_holding mine = swarm_->holding();
+  parallel::swarm_holding mine = swarm_->holding();
+  mine.samples = samples_;
+  mine.row_of = row_of_;
+  mine.sum_of = sum_of_;
   const auto bytes = parallel::encode(mine);
   const std::size_t peers = entry_.transport->size();
   std::vector<std::vector<std::byte>> all(peers);
@@ -27461,6 +27526,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
     return fail(errc::cancelled, "this peer", "others have a part of what it has moved; it begins the round anew");
   entry_.share = part.weights[self];
   entry_.shares = std::move(part.weights);
+  if (!part.result_at && entry_.share > 0) row_of_ = entry_.attempt;
+  known_of_ = part.result_at ? holdings[*part.result_at].sum_of : entry_.attempt;
   entry_.result_at = part.result_at;
   entry_.result = part.result;
   return {};
@@ -27891,7 +27958,7 @@ class periodic {
 
  public:
   static constexpr std::string_view name = "periodic";
-  static constexpr comm_traits traits{.tolerates = peers::elastic, .prepares_anew = true};
+  static constexpr comm_traits traits{.tolerates = peers::elastic, .allows_late_steps = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})
@@ -28394,8 +28461,8 @@ constexpr bool c5(comm_traits c, parallel_traits p) {
   return !p.shares_gradient || c.sums_gradients || by_blocks;
 }
 
-/// What was prepared for an exchange must not be sent after parameters have moved again.
-constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.prepares_anew; }
+/// What peers step on when an exchange is attempted must be in what they send then, or in what they send later.
+constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.allows_late_steps; }
 
 /// What a policy keeps for each parameter must go where that goes, and replicas that take steps of their own exchange no
 /// gradients.
@@ -28428,15 +28495,15 @@ struct compatible {
       "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "
       "comm::every_step, in a swarm without a codec; in elastic pipelines any policy of gradients of all peers does. "
       "docs/reference/rules.md#c5");
-  static_assert(rules::c6(Comm::traits, Parallel::traits),
-                "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
-                "and step on it; "
-                "what is exchanged must be made after that. Use comm::periodic, or comm::rounds among all peers, blocking: "
-                "of whole pseudo-gradients, or of parameters. docs/reference/rules.md#c6");
+  static_assert(
+      rules::c6(Comm::traits, Parallel::traits),
+      "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
+      "and step on it: it must be in what all of them exchange then or later. Use comm::periodic, or comm::rounds "
+      "of pseudo-gradients or parameters among all peers. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
-                "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters of all peers, whole or in "
-                "fragments of blocks, not a round late, with an exchange that remembers no factors. "
+                "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
+                "parameters, with an exchange that remembers no factors; or two of these by comm::stacked. "
                 "docs/reference/rules.md#c7");
 };
 

@@ -1914,7 +1914,7 @@ struct comm_traits {
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool prepares_anew = false;   ///< what all peers exchange in a round is made when it is due, anew at every attempt
+  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, which all of them take part in
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
@@ -14959,6 +14959,7 @@ struct present_peer {
   /// Squared norms of the last step's gradient, of every block that it holds, in their order; none before it took one.
   std::vector<double> squares{};
   begun_step begun{};
+  bool leaves = false;  ///< after this step; see assignable
 
   CAUSEWAY_DECL [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
   [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
@@ -14986,7 +14987,7 @@ struct cluster_snapshot {
 /// What to do about blocks that nobody holds any more.
 enum class lost_blocks : std::uint8_t {
   wait,        ///< the run stands until a peer that has them is back
-  neighbours,  ///< they are made up from the stages beside them
+  neighbours,  ///< they are made up from the stages beside them; see MakingUp
 };
 
 struct recovery_traits {
@@ -15022,6 +15023,55 @@ concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r,
   { r.repeats_all() } -> std::same_as<bool>;
 };
 
+/// The same without those who leave.
+CAUSEWAY_DECL [[nodiscard]] cluster_snapshot who_stays(const cluster_snapshot& g);
+
+/// Those among whom the next layout divides the work: who stays, so that those who leave compute nothing any more, and what
+/// they hold moves to the others while they are there. Where the others cannot do without them: all.
+template <Recovery R>
+[[nodiscard]] cluster_snapshot assignable(R& recovery, const cluster_snapshot& g) {
+  cluster_snapshot stay = who_stays(g);
+  const bool somebody_leaves = stay.peers.size() < g.peers.size();
+  return somebody_leaves && recovery.arrange(stay) ? stay : g;
+}
+
+/// What a block that nobody has any more becomes: share · W_before + (1 - share) · W_behind.
+struct made_up_block {
+  std::int64_t block = 0;
+  std::int64_t before = 0;
+  std::int64_t behind = 0;
+  float share = 0.5F;
+};
+
+/// A policy with lost_blocks::neighbours.
+/// - `made_up(snapshot)`: what lost blocks are made of; the run stands for want of those that are lost and not among them.
+/// - `rate_factor()`: multiplies the learning rate of a stage that was made up, for the rest of the run.
+/// - `agreement()`: equal on peers that make up alike.
+template <class R>
+concept MakingUp = Recovery<R> &&(R::traits.lost == lost_blocks::neighbours) &&
+                   requires(const R& r, const cluster_snapshot& g) {
+  { r.made_up(g) } -> std::same_as<std::vector<made_up_block>>;
+  { r.rate_factor() } -> std::same_as<float>;
+  { r.agreement() } -> std::same_as<std::uint64_t>;
+};
+
+/// Blocks in a row that no peer of the snapshot holds.
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> lost_runs(const cluster_snapshot& g);
+
+/// What `recovery` makes lost blocks of; nothing where it makes up none.
+template <Recovery R>
+[[nodiscard]] std::vector<made_up_block> made_up_by(const R& recovery, const cluster_snapshot& g) {
+  if constexpr (MakingUp<R>) {
+    return recovery.made_up(g);
+  } else {
+    static_assert(R::traits.lost == lost_blocks::wait, "see stage::MakingUp");
+    return {};
+  }
+}
+
+/// Lost blocks in a row that are not made up; empty where there are none.
+CAUSEWAY_DECL [[nodiscard]] nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made);
+
 /// Assignments for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the
 /// greatest overlap, ties to whoever was assigned it, then by the order of rows and ids. Precondition: at least as many
 /// peers as ranges.
@@ -15050,26 +15100,6 @@ class regroup {
   std::int64_t stages_;
 };
 static_assert(Recovery<regroup>);
-
-/// As regroup; a stage that nobody has any more is made up from the stages beside it, and training goes on without a
-/// checkpoint: CheckFree (Blagoev et al., 2025). First and last stage have one neighbour only: the run waits for a peer
-/// that has them. The made-up stage's optimizer starts from zero moments (derived; so is that the learning rate stays).
-class neighbour_init {
- public:
-  static constexpr std::string_view name = "neighbour_init";
-  static constexpr recovery_traits traits{lost_blocks::neighbours};
-
-  explicit neighbour_init(std::int64_t stages = 3) : even_{stages} {}
-
-  /// It does not look back.
-  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
-
-  result<layout> arrange(const cluster_snapshot& g) { return even_.arrange(g); }
-
- private:
-  regroup even_;
-};
-static_assert(Recovery<neighbour_init>);
 
 }  // namespace recovery
 
@@ -15119,6 +15149,30 @@ CAUSEWAY_DECL std::vector<std::uint64_t> cluster_snapshot::holders(std::int64_t 
     if (p.overlap({block, block + 1}) == 1) ids.push_back(p.id);
   }
   return ids;
+}
+
+CAUSEWAY_DECL cluster_snapshot who_stays(const cluster_snapshot& g) {
+  cluster_snapshot stay = g;
+  std::erase_if(stay.peers, [](const present_peer& p) { return p.leaves; });
+  return stay;
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const cluster_snapshot& g) {
+  std::vector<nn::block_range> runs;
+  for (std::int64_t b = 0; b < g.layers; ++b) {
+    if (g.somebody_holds(b)) continue;
+    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
+    runs.back().last = b + 1;
+  }
+  return runs;
+}
+
+CAUSEWAY_DECL nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made) {
+  for (const nn::block_range& lost : lost_runs(g)) {
+    const auto is_first = [&](const made_up_block& m) { return m.block == lost.first; };
+    if (std::none_of(made.begin(), made.end(), is_first)) return lost;
+  }
+  return {};
 }
 
 CAUSEWAY_DECL layout assign_peers(const std::vector<std::vector<nn::block_range>>& rows,
@@ -16942,6 +16996,102 @@ CAUSEWAY_DECL result<layout> morph::arrange(const cluster_snapshot& g) {
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_MORPH_IPP
+#endif
+
+// ---- causeway/stage/recovery_neighbour.hpp ----
+#ifndef CAUSEWAY_STAGE_RECOVERY_NEIGHBOUR_HPP
+#define CAUSEWAY_STAGE_RECOVERY_NEIGHBOUR_HPP
+
+// Pipelines that need neither checkpoints nor redundancy: a stage that nobody has any more is made up from the two beside
+// it, and learns faster from then on (CheckFree, Blagoev et al., 2025).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+/// How much each of two neighbours counts in what is made of them, by its gradient g of the last step.
+enum class neighbour_weights : std::uint8_t {
+  squared_norms,  ///< |g|²: the paper's
+  clipped_norms,  ///< min(|g|, 1) + 0.0001: the authors' code's
+};
+
+struct neighbour_options {
+  std::int64_t stages = 3;   ///< of each pipeline
+  float rate_factor = 1.1F;  ///< of the learning rate of a stage that was made up, however often, for the rest of the run
+  neighbour_weights weights = neighbour_weights::squared_norms;
+};
+
+namespace recovery {
+
+/// As regroup; a stage between others that nobody has any more is made up from the stages beside it, W ← (w·W₋ + w'·W₊) /
+/// (w + w'). Its optimizer begins anew, moments and count of steps. First and last stage have one neighbour only: the run
+/// waits for a peer that has them. Two stages side by side are made up of those beside both (derived; the paper leaves it
+/// open).
+class neighbour_init {
+ public:
+  static constexpr std::string_view name = "neighbour_init";
+  static constexpr recovery_traits traits{lost_blocks::neighbours};
+
+  explicit neighbour_init(neighbour_options options = {}) : options_{options}, even_{options.stages} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
+  result<layout> arrange(const cluster_snapshot& g) { return even_.arrange(g); }
+
+  /// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where
+  /// these are shorter, the last ones there are that somebody holds.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up(const cluster_snapshot& g) const;
+  [[nodiscard]] float rate_factor() const noexcept { return options_.rate_factor; }
+  [[nodiscard]] std::uint64_t agreement() const noexcept {
+    hasher h;
+    h.add_value(options_.rate_factor).add_value(static_cast<std::uint64_t>(options_.weights));
+    return h.finish();
+  }
+
+ private:
+  neighbour_options options_;
+  regroup even_;
+};
+static_assert(MakingUp<neighbour_init>);
+
+}  // namespace recovery
+
+}}}  // namespace causeway::CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_NEIGHBOUR_HPP
+
+// ---- causeway/stage/impl/recovery_neighbour.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_NEIGHBOUR_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_NEIGHBOUR_IPP
+
+// Bodies of stage/recovery_neighbour.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL std::vector<made_up_block> neighbour_init::made_up(const cluster_snapshot& g) const {
+  const auto weight = [&](std::int64_t first, std::int64_t last) {
+    double squares = 0;
+    for (std::int64_t b = first; b < last; ++b) squares += g.peers[g.first_holder(b)].squares_of(b);
+    return options_.weights == neighbour_weights::squared_norms ? squares : std::min(std::sqrt(squares), 1.0) + 1e-4;
+  };
+  std::vector<made_up_block> all;
+  for (const nn::block_range& lost : lost_runs(g)) {
+    if (lost.first == 0 || lost.last == g.layers) continue;
+    std::int64_t from = lost.first, to = lost.last;  // blocks [from, lost.first) and [lost.last, to) are there
+    while (from > 0 && lost.first - from < lost.size() && g.somebody_holds(from - 1)) --from;
+    while (to < g.layers && to - lost.last < lost.size() && g.somebody_holds(to)) ++to;
+    const double before = weight(from, lost.first), behind = weight(lost.last, to);
+    const double share = before + behind > 0 ? before / (before + behind) : 0.5;
+    for (std::int64_t b = lost.first; b < lost.last; ++b) {
+      all.push_back({b, std::max(from, b - lost.size()), std::min(to - 1, b + lost.size()), static_cast<float>(share)});
+    }
+  }
+  return all;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_NEIGHBOUR_IPP
 #endif
 
 // ---- causeway/plan/availability.hpp ----
@@ -26014,7 +26164,8 @@ CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l
 #define CAUSEWAY_PARALLEL_ELASTIC_BLOCK_OWNERSHIP_HPP
 
 // The blocks of a model that a peer has in the state that the run is in. What leaves its part is kept until the run has
-// taken another step, so that nothing is lost while blocks are on their way.
+// taken another step, so that nothing is lost while blocks are on their way. A block that was made up because nobody had it
+// any more takes along when that was, for its optimizer began then.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -26052,23 +26203,25 @@ class block_ownership {
   /// Its assignment in the attempt under way; none where it is spare.
   CAUSEWAY_DECL void assigned(const nn::block_range& computes, std::uint32_t replica) noexcept;
 
-  /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
-  /// in memory.
+  /// Parameters and moments of a block, and the step after which its optimizer began. Precondition: `described` names it.
+  /// Errors: those of the storage, where it is not in memory.
   result<block_contents> contents(auto& ctx, std::int64_t block) {
     const auto left = attic_.find(block);
     if (left != attic_.end()) return left->second;
     if (is_stored(block) && valid_[static_cast<std::size_t>(block)] == 0) {
-      block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + ctx.inner().moments().size()));
+      const std::size_t rows = 1 + ctx.inner().moments().size();
+      block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * rows + 1);
       CAUSEWAY_TRY(store_->load(stored_->state, block, all));
       return all;
     }
     block_contents all;
     for_parts(ctx, block, [&](std::span<float> part) { all.insert(all.end(), part.begin(), part.end()); });
+    all.push_back(static_cast<float>(began_[static_cast<std::size_t>(block)]));
     return all;
   }
   /// Precondition for this and `put`: the block is in the model's part.
   [[nodiscard]] std::size_t contents_size(auto& ctx, std::int64_t block) const {
-    std::size_t size = 0;
+    std::size_t size = 1;
     for_parts(ctx, block, [&](std::span<float> part) { size += part.size(); });
     return size;
   }
@@ -26080,6 +26233,29 @@ class block_ownership {
     });
     ctx.parameters_changed();
     valid_[static_cast<std::size_t>(block)] = 1;
+    began_[static_cast<std::size_t>(block)] = static_cast<std::uint64_t>(std::clamp(contents.back(), 0.0F, latest));
+  }
+
+  /// The inner optimizer knows nothing of what is held, after that step of the run.
+  void begin_optimizer(auto& ctx, std::uint64_t step) {
+    for (std::size_t b = 0; b < began_.size(); ++b) {
+      const auto block = static_cast<std::int64_t>(b);
+      if (!ctx.model().part().holds(block)) continue;
+      for (const auto& moment : ctx.inner().moments()) {
+        for_pieces_of(ctx.model(), moment, block, [](std::span<float> m) { std::fill(m.begin(), m.end(), 0.0F); });
+      }
+      began_[b] = step;
+    }
+  }
+  /// The step after which the optimizer of `part` began; 0: with the run.
+  CAUSEWAY_DECL [[nodiscard]] std::uint64_t began(const nn::model_part& part) const;
+  /// It counts the steps since then.
+  result<void> count_steps(auto& ctx, const step_record& w) {
+    const std::uint64_t since = std::min(began(ctx.model().part()), w.step);
+    if (counted_from_ == since) return {};
+    counted_from_ = since;
+    nn::model_part same = ctx.model().part();
+    return ctx.hold(std::move(same), w.step - since);
   }
 
   /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
@@ -26092,6 +26268,7 @@ class block_ownership {
       CAUSEWAY_ASSIGN(attic_[b], contents(ctx, b));
     }
     CAUSEWAY_TRY(ctx.hold(part, w.step));
+    counted_from_ = 0;
     state_ = w.state;
     for (std::int64_t b = 0; b < layers; ++b) {
       std::uint8_t& valid = valid_[static_cast<std::size_t>(b)];
@@ -26122,10 +26299,12 @@ class block_ownership {
 
   template <class Archive>
   void serialize(Archive& ar) {
-    ar(state_, valid_);
+    ar(state_, valid_, began_, counted_from_);
   }
 
  private:
+  static constexpr float latest = 16777216.0F;  // a step that a float can tell from the next
+
   [[nodiscard]] bool is_at(const step_record& w) const noexcept { return state_ == w.state; }
 
   [[nodiscard]] bool is_stored(std::int64_t block) const noexcept { return stored_ && stored_->has(block); }
@@ -26143,6 +26322,8 @@ class block_ownership {
   std::optional<saved_blocks> stored_;  // of the state that the run is in, where it went back to one
   std::uint64_t state_ = 0;             // step_record::state that the blocks are of
   std::vector<std::uint8_t> valid_;     // by block: in the model's part, and of that state
+  std::vector<std::uint64_t> began_;    // by block: the step after which its optimizer began
+  std::uint64_t counted_from_ = 0;      // the same, as the inner optimizer has it
   std::map<std::int64_t, block_contents> attic_;
   std::map<std::int64_t, double> squares_;
   nn::block_range computes_{};
@@ -26167,6 +26348,7 @@ CAUSEWAY_DECL void block_ownership::begin(const nn::model_part& part, std::int64
   store_ = std::move(store);
   if (!valid_.empty()) return;  // restored
   for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
+  began_.resize(valid_.size());
 }
 
 CAUSEWAY_DECL bool block_ownership::is_ready(const nn::model_part& part, const step_record& w) const {
@@ -26190,6 +26372,14 @@ CAUSEWAY_DECL stage::present_peer block_ownership::described(const step_record& 
     p.squares.push_back(known != squares_.end() ? known->second : 0);
   }
   return p;
+}
+
+CAUSEWAY_DECL std::uint64_t block_ownership::began(const nn::model_part& part) const {
+  std::uint64_t newest = 0;
+  for (std::size_t b = 0; b < began_.size(); ++b) {
+    if (part.holds(static_cast<std::int64_t>(b))) newest = std::max(newest, began_[b]);
+  }
+  return newest;
 }
 
 CAUSEWAY_DECL void block_ownership::assigned(const nn::block_range& computes, std::uint32_t replica) noexcept {
@@ -26556,7 +26746,7 @@ struct cluster_inventory {
   std::vector<std::uint64_t> storages;    ///< [place], see peer_inventory
 };
 
-/// From and to everybody; 73 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
+/// From and to everybody; 74 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
 /// the step.
 CAUSEWAY_DECL result<cluster_inventory> gather_inventory(net::any_transport& transport, const net::message_id& id,
                                                          const peer_inventory& own, const pipeline_agreement& ours,
@@ -26635,6 +26825,7 @@ CAUSEWAY_DECL std::vector<std::byte> encode(const peer_inventory& m, std::uint64
   w.put(static_cast<std::uint32_t>(p.squares.size()));
   for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
   detail::put_begun(w, p.begun);
+  w.put(static_cast<std::uint8_t>(p.leaves));
   w.put(m.storage)
       .put(m.turn.evaluated)
       .put(static_cast<std::uint8_t>(m.turn.trains))
@@ -26663,6 +26854,9 @@ CAUSEWAY_DECL result<peer_inventory> decode_peer_inventory(std::span<const std::
     if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
   }
   p.begun = detail::get_begun(r, p.replica, ours.layers);
+  const auto leaves = r.get<std::uint8_t>();
+  if (leaves > 1) r.refuse();
+  p.leaves = leaves == 1;
   m.storage = r.get<std::uint64_t>();
   m.turn.evaluated = r.get<std::uint32_t>();
   const auto trains = r.get<std::uint8_t>();
@@ -28074,36 +28268,18 @@ CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const 
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_INTERPOLATED_BLOCKS_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_INTERPOLATED_BLOCKS_HPP
 
-// Blocks that nobody has any more, and what they are made of: the average of the neighbouring stages, weighted by the
-// squared norms of their gradients (CheckFree, Blagoev et al., 2025).
+// Blocks that nobody has any more, and how they become what the recovery policy makes of them: who sends what, and the
+// mean of it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// Blocks in a row that no peer of the snapshot holds.
-CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> lost_runs(const stage::cluster_snapshot& g);
-
-/// W = share · W_before + (1 - share) · W_behind.
-struct made_up_block {
-  std::int64_t block = 0;
-  std::int64_t before = 0;
-  std::int64_t behind = 0;
-  float share = 0.5F;
-};
-
-/// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
-/// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
-CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up_for(const stage::cluster_snapshot& g);
-
 /// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
-CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
-                                                               const stage::cluster_snapshot& g);
+CAUSEWAY_DECL [[nodiscard]] std::vector<block_move> sources_of(std::span<const stage::made_up_block> lost,
+                                                               const stage::layout& to, const stage::cluster_snapshot& g);
 
-/// The parameters alone, out of contents with `moments` times as much behind them.
-CAUSEWAY_DECL [[nodiscard]] block_contents parameters_of(block_contents all, std::size_t moments);
-
-/// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
-/// first and the last block have more than the others, in front of and behind what is theirs.
-CAUSEWAY_DECL [[nodiscard]] block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+/// A block's `count` parameters, from those of the blocks that it is made of. The first and the last block have more than
+/// the others, in front of and behind what is theirs.
+CAUSEWAY_DECL [[nodiscard]] block_contents made_up(const stage::made_up_block& m, std::size_t count,
                                                    std::span<const float> before, std::span<const float> behind);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -28119,40 +28295,12 @@ CAUSEWAY_DECL [[nodiscard]] block_contents made_up(const made_up_block& m, std::
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::cluster_snapshot& g) {
-  std::vector<nn::block_range> runs;
-  for (std::int64_t b = 0; b < g.layers; ++b) {
-    if (g.somebody_holds(b)) continue;
-    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
-    runs.back().last = b + 1;
-  }
-  return runs;
-}
-
-CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::cluster_snapshot& g) {
-  const auto squares = [&](std::int64_t block) { return g.peers[g.first_holder(block)].squares_of(block); };
-  std::vector<made_up_block> all;
-  for (const nn::block_range& lost : lost_runs(g)) {
-    std::int64_t from = lost.first, to = lost.last;  // blocks [from, lost.first) and [lost.last, to) are there
-    while (from > 0 && lost.first - from < lost.size() && g.somebody_holds(from - 1)) --from;
-    while (to < g.layers && to - lost.last < lost.size() && g.somebody_holds(to)) ++to;
-    double before = 0, behind = 0;
-    for (std::int64_t b = from; b < lost.first; ++b) before += squares(b);
-    for (std::int64_t b = lost.last; b < to; ++b) behind += squares(b);
-    const double share = before + behind > 0 ? before / (before + behind) : 0.5;
-    for (std::int64_t b = lost.first; b < lost.last; ++b) {
-      all.push_back({b, std::max(from, b - lost.size()), std::min(to - 1, b + lost.size()), static_cast<float>(share)});
-    }
-  }
-  return all;
-}
-
-CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const stage::made_up_block> lost, const stage::layout& to,
                                                  const stage::cluster_snapshot& g) {
   std::vector<block_move> moves;
   for (net::peer_index p = 0; p < g.peers.size(); ++p) {
     const stage::assignment* const assignment = to.find(g.peers[p].id);
-    for (const made_up_block& m : lost) {
+    for (const stage::made_up_block& m : lost) {
       if (assignment == nullptr || !assignment->holds(m.block)) continue;
       for (const std::int64_t from : {m.before, m.behind}) {
         const block_move move{from, static_cast<net::peer_index>(g.first_holder(from)), p};
@@ -28163,17 +28311,11 @@ CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> 
   return moves;
 }
 
-CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments) {
-  all.resize(all.size() / (1 + moments));
-  return all;
-}
-
-CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
-                                     std::span<const float> before, std::span<const float> behind) {
-  const std::size_t count = size / (1 + moments);
+CAUSEWAY_DECL block_contents made_up(const stage::made_up_block& m, std::size_t count, std::span<const float> before,
+                                     std::span<const float> behind) {
   const std::span<const float> a = m.before == 0 ? before.last(count) : before.first(count);
   const std::span<const float> b = behind.first(count);  // never the first block
-  block_contents made(size, 0.0F);
+  block_contents made(count);
   for (std::size_t i = 0; i < count; ++i) made[i] = m.share * a[i] + (1.0F - m.share) * b[i];
   return made;
 }
@@ -28200,12 +28342,11 @@ struct block_roads {
   time_point deadline = no_deadline;
 };
 
-/// Of one peer, in one attempt; all that it is given must outlive it. Where blocks are made up, no run of lost blocks is at
-/// an end of the model.
+/// Of one peer, in one attempt; all that it is given must outlive it. `made`: what lost blocks are made of.
 class part_change {
  public:
   CAUSEWAY_DECL part_change(block_ownership& held, const step_record& record, const cluster_inventory& inventory,
-                            const stage::layout& to, const block_roads& roads);
+                            const stage::layout& to, std::vector<stage::made_up_block> made, const block_roads& roads);
 
   /// Whether anything moves or is made up, at whatever peer.
   [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
@@ -28218,7 +28359,7 @@ class part_change {
     CAUSEWAY_TRY(receive_moves(ctx));
     if (made_.empty()) return {};
     CAUSEWAY_TRY(receive_sources(ctx));
-    make_up(ctx, part);
+    if (!source_inward_.empty()) make_up(ctx, part);  // else it is spare, whatever it had
     return {};
   }
 
@@ -28237,7 +28378,8 @@ class part_change {
     for (const block_move& m : sources_) {
       if (m.from != inventory_.self) continue;
       CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
-      source_outward_[m.block] = parameters_of(std::move(all), ctx.inner().moments().size());
+      all.resize(length_of(ctx, m.block));
+      source_outward_[m.block] = std::move(all);
     }
     return {};
   }
@@ -28256,21 +28398,27 @@ class part_change {
       if (m.to != inventory_.self) continue;
       block_contents& room = source_inward_[m.block];
       if (m.from == inventory_.self) room = source_outward_.at(m.block);
-      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
+      room.resize(length_of(ctx, m.block));
     }
     std::vector<block_move> between = sources_;
     std::erase_if(between, [](const block_move& m) { return m.from == m.to; });
     return exchange(roads_.sources, between, source_outward_, source_inward_);
   }
 
+  // A stage has one optimizer: where blocks of it are made up, it begins anew for all of them.
   void make_up(auto& ctx, const nn::model_part& part) {
-    const std::size_t moments = ctx.inner().moments().size();
-    for (const made_up_block& m : made_) {
+    for (const stage::made_up_block& m : made_) {
       if (!part.holds(m.block)) continue;
-      const std::size_t size = held_.contents_size(ctx, m.block);
-      held_.put(ctx, m.block, made_up(m, size, moments, source_inward_.at(m.before), source_inward_.at(m.behind)));
+      block_contents all = made_up(m, length_of(ctx, m.block), source_inward_.at(m.before), source_inward_.at(m.behind));
+      all.resize(held_.contents_size(ctx, m.block));
+      held_.put(ctx, m.block, all);
       ++made_up_;
     }
+    if (made_up_ > 0) held_.begin_optimizer(ctx, record_.step);
+  }
+
+  [[nodiscard]] static std::size_t length_of(auto& ctx, std::int64_t block) {
+    return static_cast<std::size_t>(ctx.model().block_length(block));
   }
 
   CAUSEWAY_DECL result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
@@ -28281,7 +28429,7 @@ class part_change {
   const cluster_inventory& inventory_;
   block_roads roads_;
   std::vector<block_move> moves_;
-  std::vector<made_up_block> made_;
+  std::vector<stage::made_up_block> made_;
   std::vector<block_move> sources_;
   by_block outward_, inward_, source_outward_, source_inward_;
   std::uint64_t made_up_ = 0;
@@ -28301,13 +28449,14 @@ class part_change {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL part_change::part_change(block_ownership& held, const step_record& record, const cluster_inventory& inventory,
-                                       const stage::layout& to, const block_roads& roads)
+                                       const stage::layout& to, std::vector<stage::made_up_block> made,
+                                       const block_roads& roads)
     : held_{held},
       record_{record},
       inventory_{inventory},
       roads_{roads},
       moves_{moves_for(to, inventory.snapshot)},
-      made_{made_up_for(inventory.snapshot)},
+      made_{std::move(made)},
       sources_{sources_of(made_, to, inventory.snapshot)} {}
 
 CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
@@ -28546,7 +28695,9 @@ struct pipeline_peer {
   stage::layout::place place{};
   embedding_base base{};  ///< where the activation codec reads one
   unsound_steps unsound{};
-  std::string said{};  ///< what this peer waits for
+  std::string said{};       ///< what this peer waits for
+  bool leaves = false;      ///< after the next step
+  std::size_t staying = 0;  ///< peers of the attempt that do not
   std::uint64_t received_blocks = 0;
   std::uint64_t made_up_blocks = 0;
 
@@ -28593,11 +28744,12 @@ struct pipeline_peer {
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name)).add_value(hash_text(who));
     h.add_value(hash_text(Recovery::name)).add_value(recovery.interval());
     h.add_value(codec.agreement()).add_value(base.agreement()).add_value(micro_batches);
+    if constexpr (stage::MakingUp<Recovery>) h.add_value(recovery.agreement());
     return {h.finish(), ctx.model().blocks(), static_cast<std::uint32_t>(micro_batches)};
   }
 
   /// errc::cancelled: the attempt comes to nothing, and the membership begins another, ever later. Any other error that
-  /// more peers would not mend is `why` itself. `what` waits.
+  /// more peers would not mend is `why` itself, and for who leaves any. `what` waits.
   CAUSEWAY_DECL [[nodiscard]] error wait_for_more(const log_sink& log, const std::string& what, const error& why);
 
   /// Before they go back: who left has saved what it held; with what is here that may be the state of now.
@@ -28620,18 +28772,28 @@ struct pipeline_peer {
 
   /// This peer takes its assignment in `layout`. Whether it has all that it computes with there.
   CAUSEWAY_DECL bool take_assignment(std::int64_t layers, const nn::model_part& part);
-  /// What that needs comes, what others need goes. `blocks`: a shared_blocks. `ready`: as take_assignment said.
-  result<void> fetch(auto& blocks, const cluster_inventory& inventory, bool ready, std::uint64_t number = 0) {
+  /// What that needs comes, what others need goes, and what is lost is made up. `blocks`: a shared_blocks. `ready`: as
+  /// take_assignment said.
+  result<void> fetch(auto& blocks, const cluster_inventory& inventory, bool ready, std::uint64_t number = 0,
+                     std::vector<stage::made_up_block> made = {}) {
     const nn::model_part part = assignment != nullptr ? nn::model_part{assignment->held()} : blocks.model().part();
     part_change change{held,
                        record(),
                        inventory,
                        layout,
+                       std::move(made),
                        {*attempt.transport, named(move_channel, number), named(source_channel, number), attempt.deadline}};
     if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(blocks, part, ready));
     received_blocks += change.received();
     made_up_blocks += change.made_up_here();
     return {};
+  }
+
+  /// From here on a stage that was made up makes steps by its own count, and of its own size.
+  result<void> take_rate(auto& ctx, auto& blocks, float factor) {
+    if (assignment == nullptr) return {};
+    ctx.multiply_learning_rate(held.began(blocks.model().part()) > 0 ? factor : 1.0F);
+    return held.count_steps(blocks, record());
   }
 
   // ---- what an assigned peer does ------------------------------------------------------------------------------------
@@ -28747,6 +28909,7 @@ CAUSEWAY_DECL net::message_id pipeline_peer::named(channel kind, std::uint64_t n
 CAUSEWAY_DECL peer_inventory pipeline_peer::described(std::int64_t layers, const log_sink& log) {
   peer_inventory own{held.described(record(), layers), {}};
   own.peer.id = identity();
+  own.peer.leaves = leaves;
   own.storage = saved.savers.identity(mix(identity(), attempt.parent), log);
   return own;
 }
@@ -28759,6 +28922,7 @@ CAUSEWAY_DECL result<cluster_inventory> pipeline_peer::gather(const net::message
   for (std::size_t p = 0; p < inventory.index_of.size(); ++p)
     index_of[inventory.snapshot.peers[p].id] = inventory.index_of[p];
   saved.savers.met(inventory);
+  staying = stage::who_stays(inventory.snapshot).peers.size();
   inventory.snapshot.step = record().step;
   inventory.snapshot.state = record().state;
   inventory.snapshot.history = record().history;
@@ -28766,7 +28930,7 @@ CAUSEWAY_DECL result<cluster_inventory> pipeline_peer::gather(const net::message
 }
 
 CAUSEWAY_DECL error pipeline_peer::wait_for_more(const log_sink& log, const std::string& what, const error& why) {
-  if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
+  if (leaves || (why.code != errc::out_of_memory && why.code != errc::not_found)) return why;
   if (why.message != said) log(severity::warning, what + " waits: " + why.text());
   said = why.message;
   return fail(errc::cancelled, what, "too few peers are there");
@@ -28825,7 +28989,7 @@ CAUSEWAY_DECL step_record pipeline_peer::next_round(std::uint64_t step, std::uin
   h.add_value(next.state).add_value(attempt.round).add_value(attempt.attempt);
   next.step = step;
   next.state = h.finish();
-  next.history.took_step(step, interval, layout, attempt.transport->size());
+  next.history.took_step(step, interval, layout, staying);
   return next;
 }
 
@@ -28875,7 +29039,10 @@ class cohort_progress {
     now_.evaluated = 0;
     complete_ = false;
   }
-  void rests() noexcept { now_.evaluated = 0; }
+  void rests() noexcept {
+    now_.evaluated = 0;
+    rested_ = true;
+  }
   /// Names the evaluation that comes next among those before all steps of a round.
   [[nodiscard]] std::uint64_t evaluation() const noexcept {
     return now_.steps * most_evaluations + now_.evaluated % most_evaluations;
@@ -28907,7 +29074,10 @@ class cohort_progress {
   CAUSEWAY_DECL bool join_cohort(pipeline_peer& peer, std::uint64_t step);
 
   /// The run has the round, and so has this peer.
-  void exchanged(std::uint64_t state) noexcept { now_ = {.state = state}; }
+  void exchanged(std::uint64_t state) noexcept {
+    now_ = {.state = state};
+    rested_ = false;
+  }
 
   void serialize(auto& ar) {
     ar(now_.state, now_.cohort, now_.steps, now_.norm, now_.loss, now_.slots, now_.slot, computes_.first, computes_.last);
@@ -28921,6 +29091,7 @@ class cohort_progress {
   bool complete_ = false;  // its gradient of the next step
   bool told_ = false;      // by those who took that step, what they came to
   bool spoilt_ = false;
+  bool rested_ = false;  // in the step under way: whoever is assigned then has to make it
   std::uint64_t given_up_steps_ = 0;
 };
 
@@ -28958,9 +29129,9 @@ CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_memb
 
 CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64_t step) {
   const step_record& record = peer.record();
-  const bool anew = now_.state != record.state || now_.steps > 0 || step != record.step || spoilt_;
+  const bool anew = now_.state != record.state || now_.steps > 0 || step != record.step || spoilt_ || rested_;
   given_up_steps_ += now_.steps;
-  complete_ = told_ = spoilt_ = false;
+  complete_ = told_ = spoilt_ = rested_ = false;
   now_ = {.state = record.state, .evaluated = anew ? 0 : now_.evaluated};
   computes_ = peer.assignment != nullptr ? peer.assignment->computes : nn::block_range{};
   peer.held.assigned(computes_, static_cast<std::uint32_t>(peer.place.replica));
@@ -30138,7 +30309,7 @@ CAUSEWAY_DECL void step_vote::name(const pipeline_peer& peer, std::uint64_t agre
   for (const auto& [id, index] : peer.index_of) h.add_value(id).add_value(index);
   add_layout(h, peer.layout).add_value(agreed).add_value(peer.record().state);
   next_ = {peer.record().step + 1, h.finish(), 0, peer.record().history, 0};
-  next_.history.took_step(next_.step, interval, peer.layout, peer.attempt.transport->size());
+  next_.history.took_step(next_.step, interval, peer.layout, peer.staying);
   complete_ = true;
 }
 
@@ -30200,7 +30371,7 @@ class elastic_pipeline {
   static constexpr std::string_view name = "elastic_pipeline";
   static constexpr parallel_traits traits{
       .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .by_blocks = true};
-  static constexpr std::uint32_t state_version = 2;
+  static constexpr std::uint32_t state_version = 3;
 
   explicit elastic_pipeline(std::shared_ptr<step_group> peers = nullptr, elastic_pipeline_options options = {},
                             Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -30296,6 +30467,10 @@ class elastic_pipeline {
     ar(policy_, computes_.first, computes_.last, replica_);
   }
 
+  /// This peer was told to go. In the next step it computes nothing, if the others can do without it, and what it holds
+  /// moves to them; it leaves after that.
+  void leave_next() noexcept { peer_.leaves = true; }
+
   /// Of the last attempt, and the peers that took part in it.
   [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
   [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
@@ -30381,8 +30556,8 @@ class elastic_pipeline {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
     CAUSEWAY_ASSIGN(const auto inventory, meet(ctx, false));
     if (!inventory) return meetings_.missed();
-    auto made = recovery_.arrange(inventory->snapshot);
-    if (!made || !lost_runs(inventory->snapshot).empty()) return none;  // the step will wait for peers, or mend it
+    auto made = recovery_.arrange(stage::assignable(recovery_, inventory->snapshot));
+    if (!made || !stage::lost_runs(inventory->snapshot).empty()) return none;  // the step will wait for peers, or mend it
     CAUSEWAY_TRY(take_assignment(ctx, *inventory, std::move(*made)));
     const auto own = peer_.evaluate(ctx, b, pieces, meetings_.name(peer_));
     const auto sound = own ? check_sound(*own, 0) : result<void>{own.error()};
@@ -30402,14 +30577,12 @@ class elastic_pipeline {
   }
 
   result<void> assemble(auto& ctx, const cluster_inventory& inventory) {
-    auto made = recovery_.arrange(inventory.snapshot);
+    const stage::cluster_snapshot peers = stage::assignable(recovery_, inventory.snapshot);
+    auto made = recovery_.arrange(peers);
     if (!made) return peer_.wait_for_more(ctx.log(), this_step(ctx), made.error());
-    gradient_.attempt(recovery_, inventory.snapshot);
-    for (const nn::block_range& r : lost_runs(inventory.snapshot)) {
-      const bool between = r.first > 0 && r.last < inventory.snapshot.layers;
-      if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
-      return go_back(ctx, inventory, missing(r));
-    }
+    gradient_.attempt(recovery_, peers);
+    const auto lost = stage::lost_for_good(inventory.snapshot, stage::made_up_by(recovery_, inventory.snapshot));
+    if (lost.size() > 0) return go_back(ctx, inventory, missing(lost));
     return take_assignment(ctx, inventory, std::move(*made));
   }
   [[nodiscard]] static std::string this_step(auto& ctx) { return "step " + std::to_string(ctx.step() + 1); }
@@ -30431,7 +30604,9 @@ class elastic_pipeline {
     shared_blocks blocks{ctx, peer_.group->state()};
     const bool ready = peer_.take_assignment(ctx.model().blocks(), ctx.model().part());
     if (!ready) gradient_.forget();
-    CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready, meetings_.number()));
+    CAUSEWAY_TRY(
+        peer_.fetch(blocks, inventory, ready, meetings_.number(), stage::made_up_by(recovery_, inventory.snapshot)));
+    if constexpr (stage::MakingUp<Recovery>) CAUSEWAY_TRY(peer_.take_rate(ctx, blocks, recovery_.rate_factor()));
     computes_ = peer_.assignment != nullptr ? peer_.assignment->computes : nn::block_range{};
     replica_ = static_cast<std::uint32_t>(peer_.place.replica);
     peer_.held.assigned(computes_, replica_);
@@ -31682,7 +31857,7 @@ class local_pipeline {
  public:
   static constexpr std::string_view name = "local_pipeline";
   static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .moves_blocks = true};
-  static constexpr std::uint32_t state_version = 1;
+  static constexpr std::uint32_t state_version = 2;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -32987,6 +33162,10 @@ struct swarm_holding {
   swarm_wire::batch_set done;  ///< micro-batches in its own gradient
   bool released = false;       ///< other stages are through with the round: what is missing stays missing
   bool part = false;           ///< it has the first stage's part of a tied table's gradient, and this is the last stage
+  // With local steps:
+  std::uint64_t samples = 0;  ///< behind the row that it would send
+  std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
+  std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
 };
 
 enum class swarm_part : std::uint8_t {
@@ -32998,8 +33177,9 @@ enum class swarm_part : std::uint8_t {
 
 struct swarm_plan {
   std::vector<swarm_part> parts;  ///< by peer of the exchange
-  bool complete = false;          ///< the parts make the whole; else nothing may be exchanged
-  std::size_t adds_part = none;   ///< who adds the first stage's part of a tied table's gradient
+  std::uint64_t step = 0;
+  bool complete = false;         ///< the parts make the whole; else nothing may be exchanged
+  std::size_t adds_part = none;  ///< who adds the first stage's part of a tied table's gradient
 
   static constexpr std::size_t none = SIZE_MAX;
 };
@@ -33010,14 +33190,24 @@ struct swarm_plan {
 CAUSEWAY_DECL [[nodiscard]] swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
-/// What each peer weighs in a mean over all micro-batches, where parts are means over those of each; somebody's sum all.
+/// With local steps: whether a peer sent a row in the attempt that somebody has the result of.
+CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer);
+
+/// With local steps: whether a micro-batch that this peer stepped on is in the values of another, too, who keeps it. That
+/// is one who is in a result of an earlier attempt, or has it, or else the one before. What an exchange leaves alone would
+/// have it twice.
+CAUSEWAY_DECL [[nodiscard]] bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
+
+/// What each peer weighs in a mean over all rows, by the samples behind its own; of a result that is there already, who is
+/// in it.
 CAUSEWAY_DECL [[nodiscard]] std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
 class swarm_gradients {
  public:
   CAUSEWAY_DECL void begin(std::uint64_t step);
-  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
+  /// Of a stage that has nothing in an exchange that is an empty one.
+  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && has_sum_; }
   CAUSEWAY_DECL void keep_sum(std::uint64_t step, std::vector<float> sum);
   /// Precondition: it has one.
   [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
@@ -33035,6 +33225,7 @@ class swarm_gradients {
   std::vector<float> own_, own_table_, sum_;
   std::uint64_t step_ = 0;
   std::uint64_t version_ = 0;
+  bool has_sum_ = false;
 };
 
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> encode(const swarm_holding& h);
@@ -33056,7 +33247,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                      const swarm_wire::batch_set& wanted, bool needs_part) {
-  swarm_plan plan{std::vector(all.size(), swarm_part::nothing)};
+  swarm_plan plan{std::vector(all.size(), swarm_part::nothing), step};
   for (std::size_t p = 0; p < all.size(); ++p) {
     if (!all[p].sum || all[p].step != step) continue;
     plan.parts[p] = swarm_part::sum;
@@ -33080,26 +33271,51 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
   return plan;
 }
 
+CAUSEWAY_DECL bool is_in_result(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t peer) {
+  const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+  if (at == plan.parts.end() || all[peer].step != plan.step) return false;
+  return all[peer].row_of != 0 && all[peer].row_of == all[static_cast<std::size_t>(at - plan.parts.begin())].sum_of;
+}
+
+CAUSEWAY_DECL bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
+  if (plan.parts[self] == swarm_part::dropped) return true;
+  if (plan.parts[self] == swarm_part::sum || is_in_result(all, plan, self)) return false;
+  const swarm_holding& own = all[self];
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    const bool keeps = p < self || plan.parts[p] == swarm_part::sum || is_in_result(all, plan, p);
+    const bool same_round = all[p].step == own.step && all[p].done.size() == own.done.size();
+    if (p == self || !keeps || !same_round || plan.parts[p] == swarm_part::dropped) continue;
+    if (own.done.meets(all[p].done)) return true;
+  }
+  return false;
+}
+
 CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan) {
+  const bool known = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum) != plan.parts.end();
   std::vector<double> weights(all.size(), 0.0);
   double together = 0;
   for (std::size_t p = 0; p < all.size(); ++p) {
-    if (plan.parts[p] == swarm_part::sum) weights[p] = 1;
-    if (plan.parts[p] == swarm_part::own) weights[p] = all[p].done.count();
+    const bool counts = all[p].step == plan.step && plan.parts[p] != swarm_part::dropped;
+    if (known) weights[p] = is_in_result(all, plan, p) ? 1 : 0;
+    if (!known && counts) weights[p] = static_cast<double>(all[p].samples);
     together += weights[p];
   }
-  for (double& w : weights) w = together > 0 ? w / together : 0;
+  const double alone = known ? 0 : 1.0 / static_cast<double>(all.size());  // where nobody has anything to say
+  for (double& w : weights) w = together > 0 ? w / together : alone;
   return weights;
 }
 
 CAUSEWAY_DECL void swarm_gradients::begin(std::uint64_t step) {
   own_.clear();
   own_table_.clear();
-  if (step_ != step) sum_.clear();
+  if (step_ == step) return;
+  sum_.clear();
+  has_sum_ = false;
 }
 
 CAUSEWAY_DECL void swarm_gradients::keep_sum(std::uint64_t step, std::vector<float> sum) {
   sum_ = std::move(sum);
+  has_sum_ = true;
   step_ = step;
   ++version_;
 }
@@ -33129,6 +33345,7 @@ CAUSEWAY_DECL void swarm_gradients::restore(std::span<float> gradients, std::spa
 CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
   net::byte_writer out;
   out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0)));
+  out.put(h.samples).put(h.row_of).put(h.sum_of);
   h.done.write(out);
   return std::move(out).take();
 }
@@ -33142,6 +33359,9 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   h.sum = (flags & 1U) != 0;
   h.released = (flags & 2U) != 0;
   h.part = (flags & 4U) != 0;
+  h.samples = in.get<std::uint64_t>();
+  h.row_of = in.get<std::uint32_t>();
+  h.sum_of = in.get<std::uint32_t>();
   h.done = swarm_wire::batch_set::read(in);
   CAUSEWAY_TRY(in.finish("swarm holding"));
   return h;
@@ -33400,6 +33620,7 @@ class stage_computer final : public swarm_computer {
   result<void> take_step(float scale) override {
     const auto g = gradients();
     kernels::scale(ctx_.pool(), g.data(), scale, static_cast<std::int64_t>(g.size()));
+    ctx_.count_samples(static_cast<std::uint64_t>(std::llround(static_cast<float>(whole_.sequences) / scale)));
     return ctx_.inner_step();
   }
 
@@ -33638,12 +33859,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 ///   θ_i ← inner(θ_i, 1/|S_i(k)| Σ_{m ∈ S_i(k)} ∇_m),  k = 1 ... H;    Δ_i = θ − θ_i;
 ///   Δ = Σ_i n_i Δ_i / Σ_i n_i (as the policy's exchange makes a weighted mean),  n_i = Σ_k |S_i(k)|;    θ ← outer(θ, Δ);
 ///   θ_i ← θ.
-/// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them. Needs a policy whose rows are made
-/// when they are due (rule C6: comm::periodic, or comm::rounds among all peers, blocking, of whole pseudo-gradients or of
-/// parameters), with no more than swarm_options::local_steps steps between two exchanges, fault::quorum, and an environment
-/// whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
-/// global batch, as a function of trainer.context().step(); the schedule of the learning rate goes by that step, so by
-/// global samples.
+/// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them; where fragments of the model take
+/// turns, all this holds for each of them; n_i is that of the steps that Δ_i is of where results are a round late. Needs a
+/// policy of local steps in which all peers exchange (rule C6: comm::periodic, or comm::rounds of pseudo-gradients or
+/// parameters, whenever their results are applied), with no more than swarm_options::local_steps steps between two
+/// exchanges, fault::quorum, and an environment whose group is a train::swarm_group over the same swarm_round. Every peer
+/// of every stage is given the same global batch, as a function of trainer.context().step(); the schedule of the learning
+/// rate goes by that step, so by global samples.
 ///
 /// What counts in Δ is every micro-batch of the H steps, once in every stage: what a lost peer had stepped on is computed
 /// again before the exchange, with the values of then, and stepped on (one more inner step of those who do). A peer that
@@ -33691,7 +33913,9 @@ class local_swarm {
              b.sequences};
     computer_ = std::make_shared<computer_type>(ctx, codec_, step_, o.micro_batches, nn::pass_kind::recorded, base_);
     CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
-    take_mean(ctx, peer_->contributed());
+    const std::uint64_t own = peer_->contributed();
+    take_mean(ctx, own);
+    ctx.contribution().takes_part(own * static_cast<std::uint64_t>(b.sequences / o.micro_batches));
     const auto steps = static_cast<std::int64_t>(inputs_.size() / b.inputs.size());
     round_ = {inputs_, targets_, b.sequences * steps};
     computer_ =
@@ -38981,10 +39205,9 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
     const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
-    if (plan.parts[self] == swarm_part::dropped) {
-      this->drop_everything();
-      if (this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
-    }
+    const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : plan.parts[self] == swarm_part::dropped;
+    if (drops) this->drop_everything();
+    if (drops && this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
     if (!plan.complete) {
       const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
       locked([this, asks = lacks_part && self == 0] {
@@ -39014,14 +39237,18 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   void restore_sum(const swarm_sum& kept) override {
-    locked([&] { has_summed({kept.step, kept.squares}, {kept.values.begin(), kept.values.end()}); });
+    locked([&] {
+      if (!kept.values.empty()) gradients_.keep_sum(kept.step, {kept.values.begin(), kept.values.end()});
+      has_summed({kept.step, kept.squares});
+    });
   }
 
   result<double> all_summed() override {
     const std::uint64_t step = kept_.step;
     const auto g = computer_->gradients();
     locked([&] {
-      has_summed(kept_, {summed_.begin(), summed_.end()});
+      gradients_.keep_sum(step, {summed_.begin(), summed_.end()});
+      has_summed(kept_);
       this->announce();
       this->after_event();
     });
@@ -39090,8 +39317,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
   }
 
-  void has_summed(const swarm_wire::stage_sum& what, std::vector<float> sum) {
-    gradients_.keep_sum(what.step, std::move(sum));
+  void has_summed(const swarm_wire::stage_sum& what) {
     directory_.remember(options_.stage, what);
     if (this->own_sums_[0].step != what.step) this->own_sums_[1] = this->own_sums_[0];
     this->own_sums_[0] = what;

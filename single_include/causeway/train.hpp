@@ -30813,7 +30813,7 @@ struct comm_traits {
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool prepares_anew = false;   ///< what all peers exchange in a round is made when it is due, anew at every attempt
+  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, which all of them take part in
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
@@ -31293,15 +31293,17 @@ constexpr bool elastic(round_mix m) {
   return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
 }
 
-/// Whether rows are made of the live values at every attempt, for all peers: what a peer of a swarm steps on when the
-/// exchange is due is in them then. The context's mean has no memory of several rows.
-constexpr bool prepares_anew(round_mix m) {
-  const bool rows = m.single || (!m.anchored && m.by_block && !m.by_context);
-  return elastic(m) && m.everybody && !m.before_inner_step && m.waits_at_once && rows;
+/// Whether peers of a swarm can step on what was lost when an exchange is due. All peers' rows are made of the live values
+/// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
+/// that follow. But none may have left the live parameters some steps before.
+constexpr bool allows_late_steps(round_mix m) {
+  const bool stays = m.waits_at_once || m.waits_a_round || !m.residual_in_parameters;
+  return elastic(m) && m.everybody && !m.before_inner_step && stays;
 }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
-/// these, in fragments of whole blocks, which are the same ones for all stages. A residual is of the rows that a peer sent,
+/// these; what is kept of pseudo-gradients by fragments needs fragments of whole blocks, which are the same ones for all
+/// stages, while parameters leave a copy of themselves, however they are cut. A residual is of the rows that a peer sent,
 /// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
 /// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
 /// forgotten where its holders have not the same, which gradients can do in any step. The context's mean has no memory of
@@ -31310,7 +31312,7 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   if (!elastic(m)) return false;
   if (m.before_inner_step) return m.single && m.waits_at_once && m.bit_parity && !m.accumulates;
   const bool stays = m.waits_at_once || m.waits_a_round || !m.residual_in_parameters;
-  return !keeps_factors && m.by_block && stays && (m.single || !m.by_context);
+  return !keeps_factors && (m.by_block || !m.anchored) && stays && (m.single || !m.by_context);
 }
 
 }  // namespace rules
@@ -31385,7 +31387,7 @@ struct round_rules {
   static constexpr bool identical = rules::identical(mix);
   static constexpr bool elastic = rules::elastic(mix);
   static constexpr bool own_parameters = rules::own_parameters(mix);
-  static constexpr bool prepares_anew = rules::prepares_anew(mix);
+  static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
 
  private:
   static_assert(
@@ -32418,7 +32420,7 @@ class periodic {
 
  public:
   static constexpr std::string_view name = "periodic";
-  static constexpr comm_traits traits{.tolerates = peers::elastic, .prepares_anew = true};
+  static constexpr comm_traits traits{.tolerates = peers::elastic, .allows_late_steps = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})
@@ -33076,6 +33078,7 @@ struct late_rows {
 
   /// What was moved since a row was made goes along with it, in the run's last exchange, which may be begun several times.
   static result<void> take_progress_along(auto& ctx, Core& c, const auto& due) {
+    ctx.contribution().open();
     for (state* s : due) {
       if (!s->pending) continue;
       if constexpr (Core::rows_type::keeps_in_parameters) {
@@ -33832,14 +33835,14 @@ struct round_state {
   // Of a fragment of which this stage of the model has nothing there is nothing to say.
   [[nodiscard]] bool talks() const noexcept { return terms.members.size() > 1 && !row.empty(); }
 
-  // Who knew the result left out of its row what it left out then; who did not put nothing in.
+  // Who is in the result left out of its row what it left out then; who is not put nothing in.
   template <class Context>
   result<void> begin_at_result(Context& ctx, bool wants_counts) {
     counts.resize(wants_counts ? row.size() : 0);
     CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row, 2 * terms.part)));
     CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(counts, 2 * terms.part + 1)));
     begun = true;
-    if (ctx.knows_result() || next_residual.empty()) return {};
+    if (terms.contributes || next_residual.empty()) return {};
     return residual.empty() ? ctx.rows().zero(next_residual) : ctx.rows().copy(next_residual, residual);
   }
 
@@ -34565,6 +34568,7 @@ class round_turns {
   result<void> mean_of_all(auto& ctx, Core& c) {
     for (state& s : c.states) s.cancel();
     auto& mean = c.rows.updates();
+    if (ctx.keeps_result() && !ctx.knows_result()) return ctx.left_exchange(mean);  // it is there, of several rows
     mean.resize(ctx.parameters().size());
     CAUSEWAY_TRY(ctx.rows().copy(mean, ctx.parameters()));
     return ctx.mean(compress::none{}, mean, c.first_part + c.states.size());
@@ -34689,7 +34693,7 @@ class rounds : round_rules<Axes...> {
                                       .needs_global_step = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
-                                      .prepares_anew = laws::prepares_anew,
+                                      .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
                                       .own_parameters = laws::own_parameters,
                                       .gathers_samples = accumulates,
@@ -35003,16 +35007,18 @@ class stacked_turns {
   /// The first part holds what all have alike of the live parameters.
   void shared(auto& ar) { ar(alike_); }
 
-  /// Once, when a run begins.
+  void serialize(auto& ar) { ar(alike_); }
+
+  /// When a run begins, or goes on from a checkpoint.
   void found(auto& ctx, auto first, auto second) {
     move_to(ctx.memory(), alike_);
-    alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
+    if (alike_.empty()) alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
     second.core.first_part = first.core.states.size() + 1;  // its messages have other names
   }
 
   /// After an inner step.
   result<void> visit(auto& ctx, auto first, auto second) {
-    if (first.core.at >= next(first, second)) return exchange(ctx, first, second);
+    if (first.core.at >= next(first, second) || ctx.run_ends()) return exchange(ctx, first, second);
     CAUSEWAY_TRY(first.set_aside(ctx, first.core.at));
     return second.set_aside(ctx, first.core.at);
   }
@@ -35028,7 +35034,7 @@ class stacked_turns {
     CAUSEWAY_TRY(first.talk(ctx, a));
     if (!b.empty()) CAUSEWAY_TRY(first.turns.ahead(ctx, first.core, a, [&] { return second.prepare(ctx, b); }));
     CAUSEWAY_TRY(second.talk(ctx, b));
-    return apply(ctx, first, a, second, b, step);
+    return apply(ctx, first, a, second, b, ctx.exchanges_at_once() ? first.core.at : step);
   }
 
   result<void> catch_up(auto& ctx, auto first, auto second) {
@@ -35036,6 +35042,17 @@ class stacked_turns {
     first.core.at = second.core.at = std::max(first.core.at, first.turns.committed_at());
     ctx.resume_at(first.core.at);
     return {};
+  }
+
+  /// What goes with the blocks of the model: where who gets one begins.
+  [[nodiscard]] parameter_row row() { return {{alike_}}; }
+  /// The model has another part than `before`, and its parameters are there.
+  void divide(auto& ctx, std::span<const parameter_segment> before) {
+    const std::vector<float> old{alike_.begin(), alike_.end()};
+    alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
+    for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
+      std::copy_n(old.begin() + from.offset, to.size(), alike_.begin() + to.offset);
+    });
   }
 
   /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
@@ -35097,6 +35114,12 @@ template <class P>
   requires requires { P::takes_turns; }
 inline constexpr bool takes_turns<P> = P::takes_turns;
 
+template <class T>
+[[nodiscard]] std::vector<T> joined(std::vector<T> all, std::vector<T> more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  return all;
+}
+
 }  // namespace detail
 
 /// `First`, then `Second`, in each hook. What they exchange must differ in kind (gradients, parameters, pseudo-gradients),
@@ -35118,8 +35141,10 @@ class stacked {
       .tolerates = elastic ? peers::elastic : peers::fixed,
       .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
       .identical_replicas = Second::traits.identical_replicas,
-      .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps};
-  static constexpr std::uint32_t state_version = 1;
+      .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
+      .allows_late_steps = elastic && First::traits.allows_late_steps && Second::traits.allows_late_steps,
+      .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks};
+  static constexpr std::uint32_t state_version = 2;
 
   explicit stacked(First first = First{}, Second second = Second{})
       : first_{std::move(first)}, second_{std::move(second)} {}
@@ -35148,7 +35173,7 @@ class stacked {
     return both([&](auto& policy) { return policy.finish(ctx); });
   }
 
-  void serialize(auto& ar) { ar(first_, second_, first_done_); }
+  void serialize(auto& ar) { ar(first_, second_, first_done_, turns_); }
 
   void shared(auto& ar) {
     turns_.shared(ar);
@@ -35164,6 +35189,24 @@ class stacked {
     counted_ = counted_ && keeps;
   }
   result<void> catch_up(auto& ctx) { return turns_.catch_up(ctx, first_.turn_part(), second_.turn_part()); }
+
+  // Where blocks of the model move between peers: what rounds has there, of both.
+
+  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
+    return detail::joined(detail::joined(std::vector{turns_.row()}, first_.block_rows()), second_.block_rows());
+  }
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
+    turns_.divide(ctx, before);
+    CAUSEWAY_TRY(first_.divide(ctx, before));
+    return second_.divide(ctx, before);
+  }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) {
+    return detail::joined(first_.memory(), second_.memory());
+  }
+  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) {
+    CAUSEWAY_TRY(first_.forget(ctx));
+    return second_.forget(ctx);
+  }
 
  private:
   result<void> take_turns(auto& ctx) {
@@ -35858,8 +35901,8 @@ constexpr bool c5(comm_traits c, parallel_traits p) {
   return !p.shares_gradient || c.sums_gradients || by_blocks;
 }
 
-/// What was prepared for an exchange must not be sent after parameters have moved again.
-constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.prepares_anew; }
+/// What peers step on when an exchange is attempted must be in what they send then, or in what they send later.
+constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.allows_late_steps; }
 
 /// What a policy keeps for each parameter must go where that goes, and replicas that take steps of their own exchange no
 /// gradients.
@@ -35892,15 +35935,15 @@ struct compatible {
       "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "
       "comm::every_step, in a swarm without a codec; in elastic pipelines any policy of gradients of all peers does. "
       "docs/reference/rules.md#c5");
-  static_assert(rules::c6(Comm::traits, Parallel::traits),
-                "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
-                "and step on it; "
-                "what is exchanged must be made after that. Use comm::periodic, or comm::rounds among all peers, blocking: "
-                "of whole pseudo-gradients, or of parameters. docs/reference/rules.md#c6");
+  static_assert(
+      rules::c6(Comm::traits, Parallel::traits),
+      "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
+      "and step on it: it must be in what all of them exchange then or later. Use comm::periodic, or comm::rounds "
+      "of pseudo-gradients or parameters among all peers. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
-                "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters of all peers, whole or in "
-                "fragments of blocks, not a round late, with an exchange that remembers no factors. "
+                "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
+                "parameters, with an exchange that remembers no factors; or two of these by comm::stacked. "
                 "docs/reference/rules.md#c7");
 };
 
@@ -36011,9 +36054,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 class contribution {
  public:
   void add(std::uint64_t samples) noexcept {
-    samples_ += samples;
-    trained_ += samples;
+    const std::uint64_t own = own_ ? *own_ : samples;
+    own_.reset();
+    samples_ += own;
+    trained_ += own;
   }
+  /// Of those that are added next this peer trained so many; others have the rest.
+  void takes_part(std::uint64_t samples) noexcept { own_ = samples; }
   /// What is trained from now on is for the exchange after the next one; until `open`, or until it is closed again.
   void close() noexcept { closed_at_ = trained_; }
   void open() noexcept { closed_at_.reset(); }
@@ -36045,6 +36092,7 @@ class contribution {
   std::uint64_t round_samples_ = 0;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
+  std::optional<std::uint64_t> own_;
   bool paused_ = false;
   std::uint32_t passed_ = 0;  ///< rounds
 };

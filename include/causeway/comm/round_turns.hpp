@@ -345,7 +345,7 @@ class round_turns {
   result<void> mean_of_all(auto& ctx, Core& c) {
     for (state& s : c.states) s.cancel();
     auto& mean = c.rows.updates();
-    if (ctx.keeps_result()) return ctx.left_exchange(mean);  // that of an earlier attempt
+    if (ctx.keeps_result() && !ctx.knows_result()) return ctx.left_exchange(mean);  // it is there, of several rows
     mean.resize(ctx.parameters().size());
     CAUSEWAY_TRY(ctx.rows().copy(mean, ctx.parameters()));
     return ctx.mean(compress::none{}, mean, c.first_part + c.states.size());

@@ -65,7 +65,9 @@ TEST_CASE("swarm: a step on what was missing counts the samples of that", "[para
   const batch whole = b.view();
   bare_context ctx{job.make(nn::model_part{{0, 1}})};
   stage::plain codec;
-  parallel::detail::stage_computer<bare_context, stage::plain> computer{ctx, codec, whole, 6, nn::pass_kind::recorded};
+  const parallel::embedding_base none;
+  parallel::detail::stage_computer<bare_context, stage::plain> computer{ctx, codec, whole, 6, nn::pass_kind::recorded,
+                                                                        none};
   REQUIRE(computer.take_step(3));  // on two of six
   CHECK(ctx.counted == 4);         // of two sequences each
   REQUIRE(computer.take_step(6));

@@ -116,6 +116,6 @@ TEST_CASE("swarm peer: another codec or number of micro-batches is another run",
       });
     }
     world.run_until(time_point{20s});
-    CHECK(text.find("of another model, codec or number of micro-batches") != std::string::npos);
+    CHECK(text.find("of another model or seed, codec or number of micro-batches") != std::string::npos);
   }
 }

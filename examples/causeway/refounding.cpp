@@ -91,10 +91,10 @@ causeway::result<void> refound_run(settings& s, const std::string& folder) {
   CAUSEWAY_ASSIGN(const peer_folder mine, peer_folder::claim(folder, 0));
   io::any_storage storage{io::posix_storage{}};
   const auto known = causeway::newest_round_known(storage, peers, run_id_of(s));
+  if (s.run.journal) CAUSEWAY_TRY(complete_journals(storage, peers, before));  // while records are those of before
   CAUSEWAY_ASSIGN(const auto founded,
                   causeway::refound(storage, peers, mine.path(), run_id_of(s), fresh_identity(mine.index())));
   if (s.run.journal) {
-    CAUSEWAY_TRY(complete_journals(storage, peers, before));
     CAUSEWAY_ASSIGN(auto journal, journal_file::open(mine.path() + "/" + journal_name(s.run.branch)));
     journal.write(causeway::membership::refound_event(founded));
   }

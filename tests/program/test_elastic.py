@@ -520,15 +520,20 @@ class Refounding(Elastic):
         # A round is a step, which pauses: when both have noted a commit, the next is not on a disk yet.
         slow = dict(os.environ, CAUSEWAY_FAILPOINT="pause:1500")
         settings = ["--comm.local_steps", "1", *LONG]
-        p = self.start("--peers", "2", *settings, env=slow)
-        self.until(lambda: self.newest_commit(0) == self.newest_commit(1) > 1, p)
-        self.lose(p, 2)
-        self.cut_newest_commit(2)
-        p = self.start("--peers", "1", "--run.refound", "true", *settings)
-        self.until(lambda: "as branch" in self.said(p), p)
-        p.send_signal(signal.SIGINT)
-        self.ends(p, 130)
-        self.journals_hold()
+        for alone in [False, True]:  # the other's folder may be gone, too
+            with self.subTest(alone=alone):
+                p = self.start("--peers", "2", *settings, env=slow)
+                self.until(lambda: self.newest_commit(0) == self.newest_commit(1) > 1, p)
+                self.lose(p, 2)
+                self.cut_newest_commit(2)
+                if alone:
+                    shutil.rmtree(self.folder(1))
+                p = self.start("--peers", "1", "--run.refound", "true", *settings)
+                self.until(lambda: "as branch" in self.said(p), p)
+                p.send_signal(signal.SIGINT)
+                self.ends(p, 130)
+                self.journals_hold()
+                shutil.rmtree(os.path.join(self.dir, "runs"))
 
     def commits(self, peer):
         """The lines of its journal, each with its round if it is a commit's, else 0."""

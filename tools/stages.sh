@@ -66,7 +66,7 @@ build_dev() {
 }
 
 # Labels of what takes long and finds little that the other tests have not found.
-only_all='consumers|hunt|cost'
+only_all='consumers|hunt|cost|every_call'
 
 # Twice as many at a time as cores: many tests are processes that wait for one another and for deadlines.
 test_dev() {

@@ -5,9 +5,9 @@
 #   tools/test.sh                 build `dev` and run its tests: a quarter of an hour on two cores, from nothing
 #   tools/test.sh --quick         the same without the tests marked slow
 #   tools/test.sh --sanitizers    also under address + undefined-behaviour and thread sanitizers
-#   tools/test.sh --all           also projects that use the library, the hunt for seeds, the cost of compiling, each header alone,
-#                                 clang, the single header, the site of the pages, benchmarks (compiled) and, where nvcc is
-#                                 installed, CUDA
+#   tools/test.sh --all           also projects that use the library, the hunt for seeds, peers lost at every single network call,
+#                                 the cost of compiling, each header alone, clang, the single header, the site of the pages,
+#                                 benchmarks (compiled) and, where nvcc is installed, CUDA
 set -uo pipefail
 source "$(dirname "$0")/setup.sh"
 source "$(dirname "$0")/stages.sh"

@@ -80,8 +80,8 @@ TEMPLATE_TEST_CASE("local pipeline: rounds in fragments go on whoever is lost, a
   support::goes_on_from_checkpoints<TestType>();
 }
 
-TEMPLATE_TEST_CASE("local pipeline: and whoever is lost at every single network call", "[parallel][elastic][slow]",
-                   presets::edit_options, streaming) {
+TEMPLATE_TEST_CASE("local pipeline: and whoever is lost at every single network call",
+                   "[parallel][elastic][slow][every_call]", presets::edit_options, streaming) {
   support::goes_on_whoever_is_killed<TestType>(1, 0.03);
 }
 

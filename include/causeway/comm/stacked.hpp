@@ -110,7 +110,7 @@ class stacked {
   // Where blocks of the model move between peers: what rounds has there, of both.
 
   [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
-    return detail::joined(detail::joined(std::vector{turns_.row()}, first_.block_rows()), second_.block_rows());
+    return detail::joined(detail::joined(std::vector{parameter_row{{turns_.alike()}}}, first_.block_rows()), second_.block_rows());
   }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
     turns_.divide(ctx, before);

@@ -71,7 +71,7 @@ class stacked_turns {
   }
 
   /// What goes with the blocks of the model: where who gets one begins.
-  [[nodiscard]] parameter_row row() { return {{alike_}}; }
+  [[nodiscard]] std::span<float> alike() { return {alike_.data(), alike_.size()}; }
   /// The model has another part than `before`, and its parameters are there.
   void divide(auto& ctx, std::span<const parameter_segment> before) {
     const std::vector<float> old{alike_.begin(), alike_.end()};

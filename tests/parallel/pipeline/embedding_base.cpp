@@ -112,6 +112,8 @@ TEST_CASE("embedding_base: tables that were trained in the subspace are known, t
   embedding_base trained;
   support::detail::check(trained.make(pool, *model, codec));
   CHECK(trained.agreement() == base.agreement());
+  stage::subspace<> all{{.rank = width, .seed = 7}};  // nothing lies outside
+  support::detail::check(embedding_base{}.make(pool, *model, all));
   model->initialize(9);
   const std::vector<float> elsewhere{store.value(0), store.value(0) + store.segments()[0].size()};
   model->initialize(0);

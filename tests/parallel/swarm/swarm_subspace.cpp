@@ -116,7 +116,7 @@ TEST_CASE("swarm in a subspace: whoever is killed, what it had is computed again
   auto o = small();
   o.victim = GENERATE(1U, 3U);
   o.once_committed = true;
-  for (const std::uint64_t call : {20, 60, 100, 140, 180}) {
+  for (const std::uint64_t call : {20U, 60U, 100U, 140U, 180U}) {
     o.dies_at = call;
     CAPTURE(o.victim, call);
     confined_world<confined_steps> swarm{o};

@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -103,15 +104,16 @@ class embedding_base {
   template <class Codec>
   result<std::vector<float>> outside(thread_pool& pool, Codec& codec, std::vector<float> began,
                                      std::vector<float> now) const {
-    if (began.empty()) return began;
-    CAUSEWAY_TRY(codec.leave_outside(pool, width_, began));
-    if (now.empty()) return began;
-    CAUSEWAY_TRY(codec.leave_outside(pool, width_, now));
-    CAUSEWAY_TRY(check_alike(pool, began, now, Codec::name));
+    if (!now.empty()) {
+      std::transform(now.begin(), now.end(), began.begin(), now.begin(), std::minus<>{});
+      CAUSEWAY_TRY(codec.leave_outside(pool, width_, now));
+      CAUSEWAY_TRY(check_moved(pool, began, now, Codec::name));
+    }
+    if (!began.empty()) CAUSEWAY_TRY(codec.leave_outside(pool, width_, began));
     return began;
   }
-  CAUSEWAY_DECL static result<void> check_alike(thread_pool& pool, std::span<const float> began, std::span<float> now,
-                                                std::string_view codec);
+  CAUSEWAY_DECL static result<void> check_moved(thread_pool& pool, std::span<const float> began,
+                                                std::span<const float> outside, std::string_view codec);
 
   template <class Model>
   static std::vector<float> table(Model& model, std::size_t segment) {

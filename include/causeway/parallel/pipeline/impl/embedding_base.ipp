@@ -6,7 +6,6 @@
 
 #include <causeway/parallel/pipeline/embedding_base.hpp>
 
-#include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/reduce.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
@@ -19,13 +18,14 @@ CAUSEWAY_DECL result<void> embedding_base::rows(thread_pool& pool, const batch& 
   return {};
 }
 
-// Rounding moves a table out of the subspace a little in every step; another seed's table is as far from it as it is large.
-CAUSEWAY_DECL result<void> embedding_base::check_alike(thread_pool& pool, std::span<const float> began,
-                                                       std::span<float> now, std::string_view codec) {
-  const auto count = static_cast<std::int64_t>(began.size());
-  kernels::axpy(pool, now.data(), -1.0F, began.data(), count);
-  const double apart = kernels::sum_of_squares(pool, now.data(), count);
-  if (apart <= 0.01 * kernels::sum_of_squares(pool, began.data(), count)) return {};
+// What a table moved outside of the subspace. Rounding moves it a little in every step; another seed's table is as far
+// away as it is large.
+CAUSEWAY_DECL result<void> embedding_base::check_moved(thread_pool& pool, std::span<const float> began,
+                                                       std::span<const float> outside, std::string_view codec) {
+  const auto size = [&](std::span<const float> of) {
+    return kernels::sum_of_squares(pool, of.data(), static_cast<std::int64_t>(of.size()));
+  };
+  if (size(outside) <= 1e-3 * size(began)) return {};
   return fail(errc::invalid_argument, std::string{codec},
               "the embedding did not begin as the model's seed says, from which peers that come and go make what they know "
               "of it; call model.initialize() with the run's seed on every peer before anything is loaded, or use "

@@ -18229,13 +18229,13 @@ class stacked_turns {
   }
 
   /// What goes with the blocks of the model: where who gets one begins.
-  [[nodiscard]] parameter_row row() { return {{alike_}}; }
+  [[nodiscard]] std::span<float> alike() { return {alike_.data(), alike_.size()}; }
   /// The model has another part than `before`, and its parameters are there.
   void divide(auto& ctx, std::span<const parameter_segment> before) {
     const std::vector<float> old{alike_.begin(), alike_.end()};
     alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
     for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
-      std::copy_n(old.begin() + from.offset, to.size(), alike_.begin() + to.offset);
+      std::copy_n(old.data() + from.offset, to.size(), alike_.data() + to.offset);
     });
   }
 
@@ -18377,7 +18377,9 @@ class stacked {
   // Where blocks of the model move between peers: what rounds has there, of both.
 
   [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
-    return detail::joined(detail::joined(std::vector{turns_.row()}, first_.block_rows()), second_.block_rows());
+    auto rows = detail::joined(first_.block_rows(), second_.block_rows());
+    rows.insert(rows.begin(), parameter_row{{turns_.alike()}});
+    return rows;
   }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
     turns_.divide(ctx, before);

@@ -110,7 +110,9 @@ class stacked {
   // Where blocks of the model move between peers: what rounds has there, of both.
 
   [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
-    return detail::joined(detail::joined(std::vector{parameter_row{{turns_.alike()}}}, first_.block_rows()), second_.block_rows());
+    auto rows = detail::joined(first_.block_rows(), second_.block_rows());
+    rows.insert(rows.begin(), parameter_row{{turns_.alike()}});
+    return rows;
   }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
     turns_.divide(ctx, before);

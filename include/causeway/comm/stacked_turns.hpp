@@ -77,7 +77,7 @@ class stacked_turns {
     const std::vector<float> old{alike_.begin(), alike_.end()};
     alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
     for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
-      std::copy_n(old.begin() + from.offset, to.size(), alike_.begin() + to.offset);
+      std::copy_n(old.data() + from.offset, to.size(), alike_.data() + to.offset);
     });
   }
 

@@ -308,7 +308,7 @@ std::vector<setting> table(settings& s) {
           .one_of({"real", "model"}),
       make("sim.flops", s.sim.flops, "simulate: speed of a peer in floating-point operations per second", local)
           .in("operations per second")
-          .at_least(0),
+          .above(0),
       make("sim.step_seconds", s.sim.step_seconds, "simulate: duration of an inner step; 0 = from sim.flops", local)
           .in("seconds")
           .at_least(0),
@@ -317,7 +317,7 @@ std::vector<setting> table(settings& s) {
           .at_least(1),
       make("sim.mbit_per_s", s.sim.mbit_per_s, "simulate: of each peer's access line, both directions", local)
           .in("Mbit/s")
-          .at_least(0),
+          .above(0),
       make("sim.latency_ms", s.sim.latency_ms, "simulate: one way, where sim.links says nothing", local)
           .in("milliseconds")
           .at_least(0),

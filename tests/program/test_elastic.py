@@ -653,6 +653,8 @@ class Simulating(Program):
             f.write('[[fault]]\nat = 30\nkind = "earthquake"\nhosts = [1]\n')
         self.fails(self.simulate(*self.MODEL, "--faults", toml, code=2), "invalid_argument", "plan.toml:9", "earthquake")
         self.fails(self.simulate(*self.MODEL, "--faults", "everything", code=2), "invalid_argument", "everything")
+        for speed in ["sim.flops", "sim.mbit_per_s"]:
+            self.fails(self.simulate(*self.MODEL, f"--{speed}", "0", code=2), "invalid_argument", speed, "more than 0")
 
     def test_a_run_that_cannot_go_on_says_why(self):
         toml = os.path.join(self.dir, "plan.toml")

@@ -23198,6 +23198,9 @@ class embedding_base {
   /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
   CAUSEWAY_DECL result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
 
+  /// The same as the base of a micro-batch's crossing, in `room`; gradients have none, nor has anything if this is empty.
+  CAUSEWAY_DECL result<void> add_to(stage::crossing& c, thread_pool& pool, const batch& b, std::vector<float>& room) const;
+
  private:
   template <class Model>
   result<void> begin(Model& model, std::string_view codec) {
@@ -23257,6 +23260,14 @@ CAUSEWAY_DECL result<void> embedding_base::rows(thread_pool& pool, const batch& 
   kernels::embedding_forward(pool, b.inputs.data(), tokens_.data(), positions_.empty() ? nullptr : positions_.data(),
                              out.data(), b.sequences, b.tokens() / b.sequences, width_);
   return {};
+}
+
+CAUSEWAY_DECL result<void> embedding_base::add_to(stage::crossing& c, thread_pool& pool, const batch& b,
+                                                  std::vector<float>& room) const {
+  if (empty() || c.way == stage::direction::backward) return {};
+  room.resize(c.count());
+  c.base = room;
+  return rows(pool, b, room);
 }
 
 // What a table moved outside of the subspace. Rounding moves it a little in every step; another seed's table is as far
@@ -23456,12 +23467,9 @@ class pipeline_mailbox {
             .samples = piece.samples,
             .seed = mix(setup_.seed, setup_.step, mix(edge, static_cast<std::uint64_t>(way), micro_batch))};
   }
-  // Gradients have none. The rows live until the next call.
+  // The rows live until the next call.
   result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
-    if (setup_.base == nullptr || c.way == stage::direction::backward) return {};
-    base_.resize(c.count());
-    c.base = base_;
-    return setup_.base->rows(setup_.pool, piece_of(micro_batch), base_);
+    return setup_.base == nullptr ? result<void>{} : setup_.base->add_to(c, setup_.pool, piece_of(micro_batch), base_);
   }
   [[nodiscard]] net::message_id id_of(const stage::crossing& c, std::uint32_t micro_batch) const {
     const std::uint32_t channel = setup_.channel + static_cast<std::uint32_t>(c.way);
@@ -28971,7 +28979,7 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
           .step = step,
           .seed = seed,
           .deadline = attempt.deadline,
-          .base = base.empty() ? nullptr : &base};
+          .base = &base};
 }
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
@@ -33571,7 +33579,7 @@ class stage_computer final : public swarm_computer {
 
   result<void> take_in(const swarm_crossing& c, const boundary_bytes& bytes) override {
     stage::crossing crossing = crossing_of(c);
-    CAUSEWAY_TRY(add_base(crossing, c.micro_batch));
+    CAUSEWAY_TRY(base_.add_to(crossing, ctx_.pool(), piece_of(c.micro_batch), base_rows_));
     tape_type& tape = unit_of(c.micro_batch).tape;
     input_ = tape.make(dtype::f32, {crossing.rows, crossing.width});
     CAUSEWAY_TRY(codec_.decode(ctx_.pool(), crossing, *bytes, input_.template span<float>()));
@@ -33668,13 +33676,6 @@ class stage_computer final : public swarm_computer {
             .seed = mix(ctx_.step(), c.micro_batch, mix(c.edge, static_cast<std::uint64_t>(way)))};
   }
 
-  // Gradients have none. The rows live until the next call.
-  result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
-    if (base_.empty() || c.way == stage::direction::backward) return {};
-    base_rows_.resize(c.count());
-    c.base = base_rows_;
-    return base_.rows(ctx_.pool(), piece_of(micro_batch), base_rows_);
-  }
   [[nodiscard]] batch piece_of(std::uint32_t micro_batch) const {
     return whole_.slice(micro_batch * sequences_, sequences_);
   }
@@ -33684,7 +33685,7 @@ class stage_computer final : public swarm_computer {
     if (!t) return boundary_bytes{};
     CAUSEWAY_TRY(check_finite(t, "what micro-batch " + std::to_string(c.micro_batch) + " came to"));
     stage::crossing crossing = crossing_of(c);
-    CAUSEWAY_TRY(add_base(crossing, c.micro_batch));
+    CAUSEWAY_TRY(base_.add_to(crossing, ctx_.pool(), piece_of(c.micro_batch), base_rows_));
     auto bytes = std::make_shared<std::vector<std::byte>>(codec_.most_bytes(crossing));
     CAUSEWAY_ASSIGN(const std::size_t used, codec_.encode(ctx_.pool(), crossing, t.template span<float>(), *bytes));
     bytes->resize(used);
@@ -34512,7 +34513,7 @@ class pipeline {
     auto loss = options_.random_routes
                     ? run_routed(ctx, view, b, scale, dropout)
                     : run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                                boundaries_on(ctx, first_channel, base_.empty() ? nullptr : &base_), exchange(ctx));
+                                boundaries_on(ctx, first_channel, &base_), exchange(ctx));
     if (loss) batch_times_.observe(ctx.clock().now() - begin);
     return loss;
   }

@@ -12309,13 +12309,14 @@ constexpr bool elastic(round_mix m) {
   return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
 }
 
+/// Whether what a peer is to send is in its live parameters, or in memory of its own, until its mean comes: none has left
+/// the live parameters some steps before.
+constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_round || !m.residual_in_parameters; }
+
 /// Whether peers of a swarm can step on what was lost when an exchange is due. All peers' rows are made of the live values
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
-/// that follow. But none may have left the live parameters some steps before.
-constexpr bool allows_late_steps(round_mix m) {
-  const bool stays = m.waits_at_once || m.waits_a_round || !m.residual_in_parameters;
-  return elastic(m) && m.everybody && !m.before_inner_step && stays;
-}
+/// that follow.
+constexpr bool allows_late_steps(round_mix m) { return elastic(m) && m.everybody && !m.before_inner_step && rows_stay(m); }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these; what is kept of pseudo-gradients by fragments needs fragments of whole blocks, which are the same ones for all
@@ -12327,8 +12328,7 @@ constexpr bool allows_late_steps(round_mix m) {
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   if (!elastic(m)) return false;
   if (m.before_inner_step) return m.single && m.waits_at_once && m.bit_parity && !m.accumulates;
-  const bool stays = m.waits_at_once || m.waits_a_round || !m.residual_in_parameters;
-  return !keeps_factors && (m.by_block || !m.anchored) && stays && (m.single || !m.by_context);
+  return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m) && (m.single || !m.by_context);
 }
 
 }  // namespace rules
@@ -24315,6 +24315,9 @@ class embedding_base {
   /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
   CAUSEWAY_DECL result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
 
+  /// The same as the base of a micro-batch's crossing, in `room`; gradients have none, nor has anything if this is empty.
+  CAUSEWAY_DECL result<void> add_to(stage::crossing& c, thread_pool& pool, const batch& b, std::vector<float>& room) const;
+
  private:
   template <class Model>
   result<void> begin(Model& model, std::string_view codec) {
@@ -24374,6 +24377,14 @@ CAUSEWAY_DECL result<void> embedding_base::rows(thread_pool& pool, const batch& 
   kernels::embedding_forward(pool, b.inputs.data(), tokens_.data(), positions_.empty() ? nullptr : positions_.data(),
                              out.data(), b.sequences, b.tokens() / b.sequences, width_);
   return {};
+}
+
+CAUSEWAY_DECL result<void> embedding_base::add_to(stage::crossing& c, thread_pool& pool, const batch& b,
+                                                  std::vector<float>& room) const {
+  if (empty() || c.way == stage::direction::backward) return {};
+  room.resize(c.count());
+  c.base = room;
+  return rows(pool, b, room);
 }
 
 // What a table moved outside of the subspace. Rounding moves it a little in every step; another seed's table is as far
@@ -24619,12 +24630,9 @@ class pipeline_mailbox {
             .samples = piece.samples,
             .seed = mix(setup_.seed, setup_.step, mix(edge, static_cast<std::uint64_t>(way), micro_batch))};
   }
-  // Gradients have none. The rows live until the next call.
+  // The rows live until the next call.
   result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
-    if (setup_.base == nullptr || c.way == stage::direction::backward) return {};
-    base_.resize(c.count());
-    c.base = base_;
-    return setup_.base->rows(setup_.pool, piece_of(micro_batch), base_);
+    return setup_.base == nullptr ? result<void>{} : setup_.base->add_to(c, setup_.pool, piece_of(micro_batch), base_);
   }
   [[nodiscard]] net::message_id id_of(const stage::crossing& c, std::uint32_t micro_batch) const {
     const std::uint32_t channel = setup_.channel + static_cast<std::uint32_t>(c.way);
@@ -35270,7 +35278,7 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
           .step = step,
           .seed = seed,
           .deadline = attempt.deadline,
-          .base = base.empty() ? nullptr : &base};
+          .base = &base};
 }
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
@@ -44613,7 +44621,7 @@ class pipeline {
     auto loss = options_.random_routes
                     ? run_routed(ctx, view, b, scale, dropout)
                     : run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                                boundaries_on(ctx, first_channel, base_.empty() ? nullptr : &base_), exchange(ctx));
+                                boundaries_on(ctx, first_channel, &base_), exchange(ctx));
     if (loss) batch_times_.observe(ctx.clock().now() - begin);
     return loss;
   }
@@ -51349,7 +51357,7 @@ class stage_computer final : public swarm_computer {
 
   result<void> take_in(const swarm_crossing& c, const boundary_bytes& bytes) override {
     stage::crossing crossing = crossing_of(c);
-    CAUSEWAY_TRY(add_base(crossing, c.micro_batch));
+    CAUSEWAY_TRY(base_.add_to(crossing, ctx_.pool(), piece_of(c.micro_batch), base_rows_));
     tape_type& tape = unit_of(c.micro_batch).tape;
     input_ = tape.make(dtype::f32, {crossing.rows, crossing.width});
     CAUSEWAY_TRY(codec_.decode(ctx_.pool(), crossing, *bytes, input_.template span<float>()));
@@ -51446,13 +51454,6 @@ class stage_computer final : public swarm_computer {
             .seed = mix(ctx_.step(), c.micro_batch, mix(c.edge, static_cast<std::uint64_t>(way)))};
   }
 
-  // Gradients have none. The rows live until the next call.
-  result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
-    if (base_.empty() || c.way == stage::direction::backward) return {};
-    base_rows_.resize(c.count());
-    c.base = base_rows_;
-    return base_.rows(ctx_.pool(), piece_of(micro_batch), base_rows_);
-  }
   [[nodiscard]] batch piece_of(std::uint32_t micro_batch) const {
     return whole_.slice(micro_batch * sequences_, sequences_);
   }
@@ -51462,7 +51463,7 @@ class stage_computer final : public swarm_computer {
     if (!t) return boundary_bytes{};
     CAUSEWAY_TRY(check_finite(t, "what micro-batch " + std::to_string(c.micro_batch) + " came to"));
     stage::crossing crossing = crossing_of(c);
-    CAUSEWAY_TRY(add_base(crossing, c.micro_batch));
+    CAUSEWAY_TRY(base_.add_to(crossing, ctx_.pool(), piece_of(c.micro_batch), base_rows_));
     auto bytes = std::make_shared<std::vector<std::byte>>(codec_.most_bytes(crossing));
     CAUSEWAY_ASSIGN(const std::size_t used, codec_.encode(ctx_.pool(), crossing, t.template span<float>(), *bytes));
     bytes->resize(used);

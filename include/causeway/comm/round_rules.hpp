@@ -115,13 +115,14 @@ constexpr bool elastic(round_mix m) {
   return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
 }
 
+/// Whether what a peer is to send is in its live parameters, or in memory of its own, until its mean comes: none has left
+/// the live parameters some steps before.
+constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_round || !m.residual_in_parameters; }
+
 /// Whether peers of a swarm can step on what was lost when an exchange is due. All peers' rows are made of the live values
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
-/// that follow. But none may have left the live parameters some steps before.
-constexpr bool allows_late_steps(round_mix m) {
-  const bool stays = m.waits_at_once || m.waits_a_round || !m.residual_in_parameters;
-  return elastic(m) && m.everybody && !m.before_inner_step && stays;
-}
+/// that follow.
+constexpr bool allows_late_steps(round_mix m) { return elastic(m) && m.everybody && !m.before_inner_step && rows_stay(m); }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these; what is kept of pseudo-gradients by fragments needs fragments of whole blocks, which are the same ones for all
@@ -133,8 +134,7 @@ constexpr bool allows_late_steps(round_mix m) {
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   if (!elastic(m)) return false;
   if (m.before_inner_step) return m.single && m.waits_at_once && m.bit_parity && !m.accumulates;
-  const bool stays = m.waits_at_once || m.waits_a_round || !m.residual_in_parameters;
-  return !keeps_factors && (m.by_block || !m.anchored) && stays && (m.single || !m.by_context);
+  return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m) && (m.single || !m.by_context);
 }
 
 }  // namespace rules

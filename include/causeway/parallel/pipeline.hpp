@@ -85,7 +85,7 @@ class pipeline {
     auto loss = options_.random_routes
                     ? run_routed(ctx, view, b, scale, dropout)
                     : run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                                boundaries_on(ctx, first_channel, base_.empty() ? nullptr : &base_), exchange(ctx));
+                                boundaries_on(ctx, first_channel, &base_), exchange(ctx));
     if (loss) batch_times_.observe(ctx.clock().now() - begin);
     return loss;
   }

@@ -58,7 +58,7 @@ class stage_computer final : public swarm_computer {
 
   result<void> take_in(const swarm_crossing& c, const boundary_bytes& bytes) override {
     stage::crossing crossing = crossing_of(c);
-    CAUSEWAY_TRY(add_base(crossing, c.micro_batch));
+    CAUSEWAY_TRY(base_.add_to(crossing, ctx_.pool(), piece_of(c.micro_batch), base_rows_));
     tape_type& tape = unit_of(c.micro_batch).tape;
     input_ = tape.make(dtype::f32, {crossing.rows, crossing.width});
     CAUSEWAY_TRY(codec_.decode(ctx_.pool(), crossing, *bytes, input_.template span<float>()));
@@ -155,13 +155,6 @@ class stage_computer final : public swarm_computer {
             .seed = mix(ctx_.step(), c.micro_batch, mix(c.edge, static_cast<std::uint64_t>(way)))};
   }
 
-  // Gradients have none. The rows live until the next call.
-  result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
-    if (base_.empty() || c.way == stage::direction::backward) return {};
-    base_rows_.resize(c.count());
-    c.base = base_rows_;
-    return base_.rows(ctx_.pool(), piece_of(micro_batch), base_rows_);
-  }
   [[nodiscard]] batch piece_of(std::uint32_t micro_batch) const {
     return whole_.slice(micro_batch * sequences_, sequences_);
   }
@@ -171,7 +164,7 @@ class stage_computer final : public swarm_computer {
     if (!t) return boundary_bytes{};
     CAUSEWAY_TRY(check_finite(t, "what micro-batch " + std::to_string(c.micro_batch) + " came to"));
     stage::crossing crossing = crossing_of(c);
-    CAUSEWAY_TRY(add_base(crossing, c.micro_batch));
+    CAUSEWAY_TRY(base_.add_to(crossing, ctx_.pool(), piece_of(c.micro_batch), base_rows_));
     auto bytes = std::make_shared<std::vector<std::byte>>(codec_.most_bytes(crossing));
     CAUSEWAY_ASSIGN(const std::size_t used, codec_.encode(ctx_.pool(), crossing, t.template span<float>(), *bytes));
     bytes->resize(used);

@@ -102,25 +102,11 @@ support::trained_model unsplit(const elastic_world_options& o) {
 }
 
 template <class Recovery>
-void kill_through(elastic_world_options o, const Recovery& recovery, std::uint64_t kills) {
-  const auto whole = unsplit(o);
-  o.dies_at = UINT64_MAX;
-  support::any_elastic_world quiet{o, confined_peers(recovery)};
-  quiet.boot();
-  quiet.run();
-  REQUIRE(quiet.finished() == o.hosts);
-  CHECK(quiet.distance(whole) < 5e-5);
-  for (std::uint64_t k = 0; k < kills; ++k) {
-    o.dies_at = founded + k * (quiet.at(o.victim).calls - founded) / kills;
-    CAPTURE(o.victim, o.dies_at);
-    support::any_elastic_world w{o, confined_peers(recovery)};
-    w.wanted = o.hosts - 1;
-    w.boot();
-    w.run();
-    CHECK(errors_of(w, o.hosts).empty());
-    CHECK(w.finished() >= o.hosts - 1);
-    CHECK(w.distance(whole) < 5e-5);
-  }
+void kill_through(const elastic_world_options& o, const Recovery& recovery, std::uint64_t kills) {
+  const auto make = [&](const elastic_world_options& with) {
+    return support::any_elastic_world{with, confined_peers(recovery)};
+  };
+  support::worlds_come_to(unsplit(o), o, make, founded, kills);
 }
 
 }  // namespace

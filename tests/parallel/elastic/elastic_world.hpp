@@ -192,21 +192,22 @@ class elastic_world : public any_elastic_world {
 /// Of all hosts, in one text.
 std::string errors_of(any_elastic_world& w, std::uint32_t hosts);
 
-/// Kills the victim at `kills` network calls spread over the run, from the `from`th on.
-template <class Recovery>
-void kill_through_the_run(elastic_world_options o, const Recovery& recovery, std::uint64_t from, std::uint64_t kills) {
+/// Kills the victim at `kills` network calls spread over the run, from the `from`th on: the run comes to `whole` whenever
+/// that is. `make(options)` gives a world.
+template <class Make>
+void worlds_come_to(const trained_model& whole, elastic_world_options o, const Make& make, std::uint64_t from,
+                    std::uint64_t kills) {
   o.dies_at = UINT64_MAX;
-  elastic_world quiet{o, with(recovery)};
+  auto quiet = make(o);
   quiet.boot();
   quiet.run();
-  const auto whole = quiet.unsplit();
   REQUIRE(quiet.finished() == o.hosts);
   CHECK(quiet.distance(whole) < 5e-5);
   const std::uint64_t calls = quiet.at(o.victim).calls;
   for (std::uint64_t k = 0; k < kills; ++k) {
     o.dies_at = from + k * (calls - from) / kills;
     CAPTURE(o.victim, o.dies_at);
-    elastic_world w{o, with(recovery)};
+    auto w = make(o);
     w.wanted = o.hosts - 1;
     w.boot();
     w.run();
@@ -214,6 +215,13 @@ void kill_through_the_run(elastic_world_options o, const Recovery& recovery, std
     CHECK(w.finished() >= o.hosts - 1);
     CHECK(w.distance(whole) < 5e-5);
   }
+}
+/// The same of pipelines with that recovery, and the unsplit model.
+template <class Recovery>
+void kill_through_the_run(const elastic_world_options& o, const Recovery& recovery, std::uint64_t from,
+                          std::uint64_t kills) {
+  const auto make = [&](const elastic_world_options& with_this) { return elastic_world{with_this, with(recovery)}; };
+  worlds_come_to(make(o).unsplit(), o, make, from, kills);
 }
 
 /// Calls of the network after which the first peer has founded the run.

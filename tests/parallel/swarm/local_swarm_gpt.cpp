@@ -58,17 +58,23 @@ double with_a_step_of_everybody(const support::swarm_world_options& o) {
   return last;
 }
 
-/// The same of a swarm whose peers step on their own.
-double with_steps_alone(const support::swarm_world_options& o) {
-  diloco_world swarm{o};
-  swarm.boot();
-  swarm.run(5min);
+/// Of a swarm of two stages with two peers each, which has run.
+template <class Swarm>
+void stages_are_alike(Swarm& swarm) {
   for (std::uint32_t h = 0; h < 4; ++h) {
     INFO("host " << h << ": " << swarm.at(h).error);
     REQUIRE(swarm.at(h).finished);
   }
   CHECK(swarm.at(0).parameters == swarm.at(1).parameters);
   CHECK(swarm.at(2).parameters == swarm.at(3).parameters);
+}
+
+/// The same of a swarm whose peers step on their own.
+double with_steps_alone(const support::swarm_world_options& o) {
+  diloco_world swarm{o};
+  swarm.boot();
+  swarm.run(5min);
+  stages_are_alike(swarm);
   const auto& losses = swarm.at(0).losses;
   CHECK(losses.front() > 3.3);  // of 29 tokens
   double last = 0;
@@ -112,12 +118,7 @@ double loss_at_the_end(std::uint32_t victim, std::uint64_t dies_at) {
       swarm{o};
   swarm.boot();
   swarm.run(5min);
-  for (std::uint32_t h = 0; h < 4; ++h) {
-    INFO("host " << h << ": " << swarm.at(h).error);
-    REQUIRE(swarm.at(h).finished);
-  }
-  CHECK(swarm.at(0).parameters == swarm.at(1).parameters);
-  CHECK(swarm.at(2).parameters == swarm.at(3).parameters);
+  stages_are_alike(swarm);
   REQUIRE((victim == support::nobody || swarm.at(victim).calls > dies_at));
   const auto& losses = swarm.at(0).losses;
   double last = 0;

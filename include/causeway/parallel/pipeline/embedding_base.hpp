@@ -88,6 +88,9 @@ class embedding_base {
   /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
   CAUSEWAY_DECL result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
 
+  /// The same as the base of a micro-batch's crossing, in `room`; gradients have none, nor has anything if this is empty.
+  CAUSEWAY_DECL result<void> add_to(stage::crossing& c, thread_pool& pool, const batch& b, std::vector<float>& room) const;
+
  private:
   template <class Model>
   result<void> begin(Model& model, std::string_view codec) {

@@ -200,12 +200,9 @@ class pipeline_mailbox {
             .samples = piece.samples,
             .seed = mix(setup_.seed, setup_.step, mix(edge, static_cast<std::uint64_t>(way), micro_batch))};
   }
-  // Gradients have none. The rows live until the next call.
+  // The rows live until the next call.
   result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
-    if (setup_.base == nullptr || c.way == stage::direction::backward) return {};
-    base_.resize(c.count());
-    c.base = base_;
-    return setup_.base->rows(setup_.pool, piece_of(micro_batch), base_);
+    return setup_.base == nullptr ? result<void>{} : setup_.base->add_to(c, setup_.pool, piece_of(micro_batch), base_);
   }
   [[nodiscard]] net::message_id id_of(const stage::crossing& c, std::uint32_t micro_batch) const {
     const std::uint32_t channel = setup_.channel + static_cast<std::uint32_t>(c.way);

@@ -103,7 +103,7 @@ CAUSEWAY_DECL boundary_options pipeline_peer::boundaries(std::uint64_t seed, std
           .step = step,
           .seed = seed,
           .deadline = attempt.deadline,
-          .base = base.empty() ? nullptr : &base};
+          .base = &base};
 }
 
 CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {

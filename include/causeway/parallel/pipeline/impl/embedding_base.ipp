@@ -18,6 +18,14 @@ CAUSEWAY_DECL result<void> embedding_base::rows(thread_pool& pool, const batch& 
   return {};
 }
 
+CAUSEWAY_DECL result<void> embedding_base::add_to(stage::crossing& c, thread_pool& pool, const batch& b,
+                                                  std::vector<float>& room) const {
+  if (empty() || c.way == stage::direction::backward) return {};
+  room.resize(c.count());
+  c.base = room;
+  return rows(pool, b, room);
+}
+
 // What a table moved outside of the subspace. Rounding moves it a little in every step; another seed's table is as far
 // away as it is large.
 CAUSEWAY_DECL result<void> embedding_base::check_moved(thread_pool& pool, std::span<const float> began,

@@ -80,15 +80,14 @@ asan_folders="core tensor kernels net io data compress collective train"
 asan() {
   configure asan
   build_existing asan test_ $asan_folders
-  (cd "$root" && ctest --preset asan --parallel "$jobs" -L "^($(echo $asan_folders | tr ' ' '|'))\$" --label-exclude slow)
+  (cd "$root" && ctest --preset asan --parallel $((2 * jobs)) -L "^($(echo $asan_folders | tr ' ' '|'))\$" --label-exclude slow)
 }
 
 tsan_folders="core net train"
 tsan() {
   configure tsan
   build_existing tsan test_ $tsan_folders
-  # One at a time: these tests have several threads each.
-  (cd "$root" && ctest --preset tsan)
+  (cd "$root" && ctest --preset tsan --parallel "$jobs")
 }
 
 clang_folders="static policy compress comm parallel fault membership sim"
@@ -99,9 +98,10 @@ clang() {
   fi
   configure clang
   build_existing clang test_ $clang_folders
-  # Not optimised, so the slow ones and those of elastic pipelines would take minutes; they have run as g++ compiled them.
+  # Not optimised, so the slow ones and those of peers lost from what takes local steps would take minutes; they have run as
+  # g++ compiled them.
   (cd "$root" && ctest --preset clang --parallel "$jobs" -L "^($(echo $clang_folders compile_fail | tr ' ' '|'))\$" \
-    --label-exclude slow --exclude-regex '^parallel\.elastic$')
+    --label-exclude slow --exclude-regex '^parallel\.(elastic|local_swarm)$')
 }
 
 single_folders="odr tensor policy fault"  # `dev` has single_include

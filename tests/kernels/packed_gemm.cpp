@@ -55,7 +55,7 @@ std::vector<float> in_parts(packed_gemm gemm, unsigned threads, gemm_args<T, flo
 /// Of more than a MiB each, so that they are fetched ahead, and of several blocks in each direction.
 template <class T>
 void check_large(packed_gemm gemm, bool transpose_a, bool transpose_b) {
-  constexpr std::int64_t m = 530, n = 700, k = 1100;
+  constexpr std::int64_t m = 300, n = 400, k = 1800;
   std::vector<T> a(m * k), b(n * k);
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = T(static_cast<float>(i * 7 % 31) / 17 - 1);
   for (std::size_t i = 0; i < b.size(); ++i) b[i] = T(static_cast<float>(i * 5 % 29) / 17 - 1);

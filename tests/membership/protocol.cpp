@@ -479,7 +479,7 @@ TEST_CASE("protocol: in storms nothing is committed twice", "[membership][fast]"
   }
 }
 
-TEST_CASE("protocol: a steady round of a thousand members costs their leader less than a megabyte", "[membership][fast]") {
+TEST_CASE("protocol: a steady round of a thousand members costs their leader less than a megabyte", "[membership][slow]") {
   options o;
   o.run = 9;
   o.expected = 1000;

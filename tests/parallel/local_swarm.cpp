@@ -230,7 +230,7 @@ TEST_CASE("local swarm: what is stepped on is what counts, each micro-batch once
   CHECK(again > 0);  // in some of these runs, micro-batches were computed again
 }
 
-TEST_CASE("local swarm: whoever is killed at any of its network calls and comes back", "[parallel][slow]") {
+TEST_CASE("local swarm: whoever is killed at any of its network calls and comes back", "[parallel][slow][every_call]") {
   for (const std::uint32_t victim : {0U, 1U, 2U, 4U, 8U}) kill_at_every(victim, 0, 1, 1500ms);
   for (const std::uint32_t victim : {1U, 2U, 4U, 8U}) kill_at_every(victim, 0, 1, 0s);
 }

@@ -338,7 +338,7 @@ TEST_CASE("member: whenever a newcomer comes, before or after the others' traine
 }
 
 TEST_CASE("member: who missed the last rounds does not wait for time that nobody gives any more", "[train][fast]") {
-  support::elastic_options o{.peers = 3, .rounds = 40, .step_time = 1ms, .size = 10'000};
+  support::elastic_options o{.peers = 3, .rounds = 20, .step_time = 1ms, .size = 10'000};
   o.expected = 2;
   const auto ends = [&](std::optional<duration> comes) {
     support::elastic_cluster cluster{every_step, o};

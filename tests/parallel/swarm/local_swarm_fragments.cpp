@@ -98,7 +98,7 @@ TEST_CASE("local swarm: layers that count by their norms are single blocks", "[p
   CHECK(support::off_by_hand<support::preset_rounds<presets::edit_options>>(o, exact) < 1e-4);
 }
 
-TEST_CASE("local swarm: rounds in layers go on whoever is lost, and let others in", "[parallel]") {
+TEST_CASE("local swarm: rounds in layers go on whoever is lost, and let others in", "[parallel][local_swarm]") {
   using rounds = support::preset_rounds<presets::edit_options>;
   support::trains_through_losses<rounds>(2.0 / 9);
   support::lets_newcomers_in<rounds>();
@@ -120,8 +120,8 @@ constexpr double by_all = 0.7;
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("local swarm: rounds in fragments go on whoever is lost, and let others in", "[parallel]", streaming,
-                   of_neighbours, of_neighbours_by_context) {
+TEMPLATE_TEST_CASE("local swarm: rounds in fragments go on whoever is lost, and let others in", "[parallel][local_swarm]",
+                   streaming, of_neighbours, of_neighbours_by_context) {
   using rounds = support::preset_rounds<TestType>;
   support::trains_through_losses<rounds>(by_a_lost_peer, rounds_of_six(), 11);
   support::lets_newcomers_in<rounds>(18, rounds_of_six());

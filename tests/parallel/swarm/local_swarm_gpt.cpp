@@ -129,8 +129,8 @@ double loss_at_the_end(std::uint32_t victim, std::uint64_t dies_at) {
 }  // namespace
 
 TEMPLATE_TEST_CASE("local swarm: a GPT learns as much in fragments, by late rows and by two policies, whoever is lost",
-                   "[parallel]", presets::edit_options, presets::streaming_diloco_options, presets::eager_diloco_options,
-                   presets::cocktail_sgd_options, presets::sparta_diloco_options) {
+                   "[parallel][local_swarm]", presets::edit_options, presets::streaming_diloco_options,
+                   presets::eager_diloco_options, presets::cocktail_sgd_options, presets::sparta_diloco_options) {
   const double at_random = std::log(29.0);
   const double quiet = loss_at_the_end<TestType>(support::nobody, 0);
   CHECK(quiet < 2.5);  // of 3.4 at random

@@ -97,14 +97,14 @@ constexpr double by_all = 0.5;
 
 }  // namespace
 
-TEST_CASE("local swarm: results a round late go on whoever is lost, and let others in", "[parallel]") {
+TEST_CASE("local swarm: results a round late go on whoever is lost, and let others in", "[parallel][local_swarm]") {
   using rounds = support::preset_rounds<eager>;
   support::trains_through_losses<rounds>(by_a_lost_peer, four_rounds(), 11);
   support::lets_newcomers_in<rounds>(15, four_rounds());
   support::goes_on_from_checkpoints<rounds>(by_all, four_rounds());
 }
 
-TEST_CASE("local swarm: results a step late go on whoever is lost, and let others in", "[parallel]") {
+TEST_CASE("local swarm: results a step late go on whoever is lost, and let others in", "[parallel][local_swarm]") {
   using rounds = support::preset_rounds<cocktail>;
   const auto o = rounds_of(support::two_stages(), 1);
   support::trains_through_losses<rounds>(by_a_lost_peer, o, 11);

@@ -61,7 +61,7 @@ TEST_CASE("local swarm: DiLoCo as rounds is comm::periodic, bit for bit", "[para
   }
 }
 
-TEMPLATE_TEST_CASE("local swarm: rounds of every kind go on whoever is lost, and let others in", "[parallel]",
+TEMPLATE_TEST_CASE("local swarm: rounds of every kind go on whoever is lost, and let others in", "[parallel][local_swarm]",
                    presets::diloco_options, presets::open_diloco_options, presets::intellect1_options,
                    presets::muloco_options, presets::local_sgd_options, presets::fedavg_options, presets::photon_options,
                    presets::sparse_loco_options) {
@@ -69,7 +69,8 @@ TEMPLATE_TEST_CASE("local swarm: rounds of every kind go on whoever is lost, and
   lets_newcomers_in<preset_rounds<TestType>>();
 }
 
-TEST_CASE("local swarm: rows that are added up go on whoever is lost, with what was not sent where it is", "[parallel]") {
+TEST_CASE("local swarm: rows that are added up go on whoever is lost, with what was not sent where it is",
+          "[parallel][local_swarm]") {
   using rounds = preset_rounds<presets::gaia_options>;
   trains_through_losses<rounds>(1.0 / 3);  // two of three peers move the parameters two thirds as far
   lets_newcomers_in<rounds>();
@@ -187,7 +188,7 @@ TEST_CASE("local swarm: parameters and moments are the means over all micro-batc
 }
 
 TEMPLATE_TEST_CASE("local swarm: peers whose values differ between rounds go on whoever is lost, and let others in",
-                   "[parallel]", sparta, des_loc) {
+                   "[parallel][local_swarm]", sparta, des_loc) {
   trains_through_losses<preset_rounds<TestType>>(2.0 / 9);
   lets_newcomers_in<preset_rounds<TestType>>();
   // Values begin at their last means again. With a mask of half of them these are a step or two old, of six.
@@ -233,7 +234,7 @@ TEST_CASE("local swarm: two policies under one record do what they do with whole
   }
 }
 
-TEST_CASE("local swarm: two policies go on whoever is lost, and let others in", "[parallel]") {
+TEST_CASE("local swarm: two policies go on whoever is lost, and let others in", "[parallel][local_swarm]") {
   trains_through_losses<preset_rounds<two_policies>>(0.3);  // the outer momentum takes a loss along
   lets_newcomers_in<preset_rounds<two_policies>>();
   goes_on_from_checkpoints<preset_rounds<two_policies>>(0.5);

@@ -196,7 +196,7 @@ TEST_CASE("swarm: a tied table with a stage between outlives peers that do not c
 }
 
 // With every call it takes three times as long.
-TEST_CASE("swarm: a tied table outlives whoever is killed, all along its network calls", "[parallel][slow]") {
+TEST_CASE("swarm: a tied table outlives whoever is killed, all along its network calls", "[parallel][slow][every_call]") {
   const auto two = stages_of({{1, 1}, {1, 1}}), alone = stages_of({{1}, {1}, {1}});
   for (const std::uint32_t victim : {0U, 1U, 2U, 3U}) {
     kill_at_every(two, victim, victim % 2, 2);

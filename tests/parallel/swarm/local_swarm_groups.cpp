@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Swarms whose peers take local steps, and exchange them in groups, other ones each time.
+#include <causeway/axis/merge_rule.hpp>
 #include <causeway/presets/gossip.hpp>
 
 #include <algorithm>
@@ -131,6 +132,39 @@ TEMPLATE_TEST_CASE("local swarm: peers in groups go on whoever is lost, and let 
   support::trains_through_losses<rounds>(2.0 / 9);
   support::lets_newcomers_in<rounds>();
   support::goes_on_from_checkpoints<rounds>(2.0 / 9);
+}
+
+namespace {
+
+struct means_a_step_later {
+  std::uint32_t local_steps = 3;
+  [[nodiscard]] auto policy() const {
+    return comm::rounds{axis::every{local_steps}, axis::grid{2, 2}, axis::parameters{}, axis::split_mean<>{},
+                        axis::replayed{1}};
+  }
+};
+struct gossip_a_step_later {
+  std::uint32_t local_steps = 3;
+  [[nodiscard]] auto policy() const {
+    return comm::rounds{axis::every{local_steps},
+                        axis::random_groups{2},
+                        axis::pseudo_gradient_and_anchor{},
+                        axis::gather_mean<>{},
+                        axis::gossip_nesterov{presets::noloco_options{}.outer},
+                        axis::replayed{1}};
+  }
+};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("local swarm: rows of groups that are set aside go on whoever is lost, and let others in", "[parallel]",
+                   means_a_step_later, gossip_a_step_later) {
+  using rounds = support::preset_rounds<TestType>;
+  auto o = support::two_stages();
+  o.most_local_steps = 6;
+  support::trains_through_losses<rounds>(2.0 / 9, o);
+  support::lets_newcomers_in<rounds>(12, o);
+  support::goes_on_from_checkpoints<rounds>(2.0 / 9, o);
 }
 
 TEMPLATE_TEST_CASE("local swarm: peers in groups, and whoever is lost at every single network call",

@@ -71,6 +71,8 @@ class noted_round final : public causeway::parallel::swarm_round {
     over_->end_local_step(step, round);
   }
   [[nodiscard]] bool run_ends() override { return over_->run_ends(); }
+  void meets_in_groups() override { over_->meets_in_groups(); }
+  void has_values(bool it_has) override { over_->has_values(it_has); }
   [[nodiscard]] causeway::parallel::swarm_wire::batch_set progress() const override { return over_->progress(); }
   [[nodiscard]] double seconds_per_micro_batch() override { return over_->seconds_per_micro_batch(); }
   [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return over_->asked_to_move(); }

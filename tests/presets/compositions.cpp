@@ -109,7 +109,7 @@ std::string page() {
          "has "
          "without faults\n(`tests/presets/elastic.cpp`, "
          "`tests/parallel/swarm/local_swarm_rounds.cpp`,\n`tests/parallel/swarm/local_swarm_fragments.cpp`, "
-         "`tests/parallel/swarm/local_swarm_late.cpp`,\n"
+         "`tests/parallel/swarm/local_swarm_late.cpp`,\n`tests/parallel/swarm/local_swarm_groups.cpp`,\n"
          "`tests/parallel/elastic/local_pipeline_rounds.cpp`, "
          "`tests/parallel/elastic/local_pipeline_fragments.cpp`,\n`tests/parallel/elastic/local_pipeline_late.cpp`, "
          "`tests/parallel/elastic/local_pipeline_groups.cpp`,\n`tests/parallel/elastic/local_pipeline_stacked.cpp`, "

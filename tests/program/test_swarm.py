@@ -156,7 +156,7 @@ class Swarm(Swarms):
     def test_what_does_not_go_together_is_refused(self):
         elastic = ["--fault.policy", "quorum"]
         for args, name, remedy in [
-                ([], "fault.policy", "--fault.policy quorum"), ([*elastic, "--comm.policy", "noloco"], "comm.policy", "every_step"),
+                ([], "fault.policy", "--fault.policy quorum"), ([*elastic, "--comm.policy", "power_sgd"], "comm.policy", "every_step"),
                 ([*elastic, "--comm.codec", "int8"], "comm.codec", "leave it out"),
                 ([*elastic, "--train.optimizer", "muon"], "train.optimizer", "adamw"),
                 ([*elastic, "--parallel.codec", "delta_int4"], "parallel.codec", "int8"),
@@ -169,7 +169,7 @@ class Swarm(Swarms):
                 ([*elastic, "--fault.min_peers", "3"], "fault.min_peers", "1 to 2"),
                 ([*elastic, *LOCAL, "--steps", "42"], "train.steps", "use 40 or 44"),
                 ([*elastic, *LOCAL, "--comm.local_steps", "200000"], "comm.local_steps", "use fewer"),
-                ([*elastic, "--comm.policy", "moshpit_sgd"], "comm.policy", "streaming_diloco"),
+                ([*elastic, "--comm.policy", "demo"], "comm.policy", "streaming_diloco"),
                 ([*elastic, "--comm.policy", "muloco"], "train.optimizer", "adamw"),
                 ([*elastic, "--run.refound", "true"], "run.refound", "start the peers")]:
             with self.subTest(args):
@@ -250,8 +250,9 @@ class LocalSteps(Swarms):
                 self.assertLess(results[0]["validation"], 5)  # uniform over bytes is 5.5
                 self.rounds_are_whole("runs")
 
-    def test_with_every_policy_that_has_more_than_a_row_or_an_old_one(self):
-        for policy in (["edit"], ["streaming_diloco", "--comm.overlap_steps", "3"], ["eager_diloco", "--comm.outer_momentum", "0.3"], ["cocktail_sgd"], ["sparta_diloco", "--comm.share", "0.5"]):
+    def test_with_every_policy_that_has_more_than_a_row_an_old_one_or_groups(self):
+        for policy in (["edit"], ["streaming_diloco", "--comm.overlap_steps", "3"], ["eager_diloco", "--comm.outer_momentum", "0.3"], ["cocktail_sgd"], ["sparta_diloco", "--comm.share", "0.5"],
+                       ["moshpit_sgd", "--comm.group_size", "2"], ["noloco"], ["bacombo"]):
             with self.subTest(policy):
                 self.ends(self.start_swarm("--peers", "4", "--steps", "40", *LOCAL, "--run.fresh", "true", "--comm.policy", *policy,
                                            "--train.learning_rate", "0.003"))
@@ -278,6 +279,9 @@ class LocalSteps(Swarms):
 
     def test_rows_that_are_set_aside_go_on_whoever_is_killed(self):
         self.goes_on_whoever_is_killed("streaming_diloco", "--comm.overlap_steps", "3")
+
+    def test_peers_in_groups_go_on_whoever_is_killed(self):
+        self.goes_on_whoever_is_killed("noloco")
 
     def test_rows_of_the_round_before_go_on_whoever_is_killed(self):
         self.goes_on_whoever_is_killed("cocktail_sgd")

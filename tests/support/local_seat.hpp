@@ -93,6 +93,8 @@ class noting_round final : public causeway::parallel::swarm_round {
     own_.after.push_back(peer_->progress());
   }
   [[nodiscard]] bool run_ends() override { return peer_->run_ends(); }
+  void meets_in_groups() override { peer_->meets_in_groups(); }
+  void has_values(bool it_has) override { peer_->has_values(it_has); }
   [[nodiscard]] batch_set progress() const override { return peer_->progress(); }
   [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return peer_->asked_to_move(); }
   [[nodiscard]] std::string describe() override { return peer_->describe(); }

@@ -87,6 +87,8 @@ struct scripted_swarm final : parallel::swarm_round {
   [[nodiscard]] float norm() const override { return 0; }
   [[nodiscard]] std::uint64_t contributed() override { return 5; }
   [[nodiscard]] bool run_ends() override { return ends; }
+  void meets_in_groups() override { in_groups = true; }
+  void has_values(bool) override {}
   [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return to; }
   [[nodiscard]] std::string describe() override { return {}; }
 
@@ -98,7 +100,7 @@ struct scripted_swarm final : parallel::swarm_round {
   double norm_squares = 0;
   std::vector<bool> commits;
   int completions = 0, thrown_away = 0;
-  bool missing = false, ends = false, gives_up = false;
+  bool missing = false, ends = false, gives_up = false, in_groups = false;
 };
 
 struct group_of_one {
@@ -130,6 +132,14 @@ TEST_CASE("swarm group: peers that take local steps begin where the last exchang
     REQUIRE(g.group.open({.parts = {}, .adopted = [&](std::span<const float>) { ++begun; }}, g.pool));
     CHECK(begun == (local_steps > 0 ? 1 : 0));
   }
+}
+
+TEST_CASE("swarm group: peers that have parameters of their own are said to meet in groups", "[train][fast]") {
+  group_of_one g;
+  CHECK_FALSE(g.swarm->in_groups);
+  std::vector<std::byte> own(4);
+  REQUIRE(g.group.open({.parts = {}, .adopted = {}, .own = {own}}, g.pool));
+  CHECK(g.swarm->in_groups);
 }
 
 TEST_CASE("swarm group: peers that take local steps say how much is behind a row, and which attempt it was sent in",

@@ -6,6 +6,7 @@
 // it can go on from, and whose it takes where it has none.
 
 #include <causeway/core/result.hpp>
+#include <causeway/tensor/buffer.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -23,15 +24,30 @@ class own_parameters {
   using state = typename Core::state;
 
  public:
+  /// Before the first step, also after a checkpoint.
+  void start(auto& ctx, const Core& c) {
+    const auto live = ctx.parameters();
+    if (keeps_left(ctx) && left_.size() != live.size()) left_.assign(live.begin(), live.end());
+    move_to(c.memory, left_);
+  }
+  void serialize(Core& c, auto& ar) {
+    for (state& s : c.states) ar(s.own_at);
+    ar(left_);
+  }
   void shared(Core& c, auto& ar) {
     for (state& s : c.states) ar.own(s.own_at, s.outer);
-    ar.own(c.rows.anchor());
+    ar.own(c.rows.anchor(), left_);
   }
 
   /// What all hold alike was replaced. Who missed more than one exchange of a fragment, or has values that are not finite,
-  /// has nothing of its own to go on from. `ended`: the run has, with a mean that all have.
+  /// has nothing of its own to go on from. `ended`: the run has, with a mean that all have. Where an exchange is entered
+  /// when its mean is wanted, what was trained since the last one is others' to train again: back to what that left.
   void adopt(auto& ctx, Core& c, bool keeps_progress, bool ended) {
     if (ended) return c.rows.begin_anew(ctx, c.states);
+    if (ctx.exchanges_at_once()) {
+      const auto& left = Core::content_type::anchored ? c.rows.anchor() : left_;
+      std::copy(left.begin(), left.end(), ctx.parameters().begin());
+    }
     const bool sound = is_finite(ctx, c);
     if (!sound) c.rows.begin_anew(ctx, c.states);
     for (state& s : c.states) {
@@ -53,9 +69,16 @@ class own_parameters {
     look_for_others(ctx, c);
     return {};
   }
+  /// After they were applied.
+  result<void> note_left(auto& ctx) { return keeps_left(ctx) ? ctx.rows().copy(left_, ctx.parameters()) : result<void>{}; }
 
  private:
   static constexpr auto nothing = std::numeric_limits<std::uint64_t>::max();
+
+  /// Where there are shared parameters of its own, these are what an exchange left. Where blocks move, a row of theirs is.
+  static bool keeps_left(auto& ctx) {
+    return !Core::content_type::anchored && ctx.exchanges_at_once() && !ctx.moves_blocks();
+  }
 
   static bool is_finite(auto& ctx, Core& c) {
     const auto& anchor = c.rows.anchor();
@@ -82,6 +105,8 @@ class own_parameters {
       ctx.contribution().resume();
     }
   }
+
+  source_vector<float> left_;  ///< the parameters after the last exchange
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail

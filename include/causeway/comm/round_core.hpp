@@ -155,7 +155,7 @@ struct round_core {
     if constexpr (content_type::anchored) rows.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
     if constexpr (content_type::sums_updates) rows.updates().assign(rows.anchor().size(), 0.0F);
     if constexpr (keeps_means) {
-      const bool of_anchor = content_type::anchored && ctx.exchanges_at_once();  // which a block takes along
+      const bool of_anchor = content_type::anchored && ctx.moves_blocks();  // which a block takes along
       if (ctx.elastic() && !of_anchor) rows.found_means(ctx);
     }
     for (std::size_t i = 0; i < states.size(); ++i) {

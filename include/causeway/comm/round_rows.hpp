@@ -117,7 +117,7 @@ class round_rows {
 
   void serialize(auto& ar) {
     ar(anchor_, updates_);
-    if constexpr (!content_type::anchored && !content_type::before_inner_step) ar(means_);
+    if constexpr (laws::own_parameters || (!content_type::anchored && !content_type::before_inner_step)) ar(means_);
   }
 
   /// The tensor that the fragment is cut from.

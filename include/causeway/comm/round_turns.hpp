@@ -216,16 +216,17 @@ class round_turns {
       CAUSEWAY_TRY(late::make(ctx, c, due, true));
     }
     if constexpr (Core::own_parameters) {
-      if (!ctx.exchanges_at_once()) CAUSEWAY_TRY(own_.take(ctx, c, due));
+      if (!ctx.moves_blocks()) CAUSEWAY_TRY(own_.take(ctx, c, due));
     }
     for (state* s : due) {
       if (applies_late) continue;
       if constexpr (!Core::content_type::anchored && keeps_means) {
-        if (!Core::own_parameters || ctx.exchanges_at_once()) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+        if (!Core::own_parameters || ctx.moves_blocks()) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
       }
       CAUSEWAY_TRY(c.apply(ctx, *s));
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
+    if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.note_left(ctx));
     end(c, due);
     if constexpr (Core::content_type::anchored && !Core::content_type::before_inner_step) {
       if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), c.rows.anchor()));
@@ -235,6 +236,7 @@ class round_turns {
   }
   [[nodiscard]] std::uint64_t committed_at() const noexcept { return committed_at_; }
   [[nodiscard]] std::uint64_t adoptions() const noexcept { return adoptions_; }
+  [[nodiscard]] own_parameters<Core>& own() noexcept { return own_; }
   /// A turn was made after `step`: of another policy with the one record that both have, or of rows that waited.
   void passed(std::uint64_t step) noexcept { committed_at_ = moved_from_ = step; }
 
@@ -268,7 +270,7 @@ class round_turns {
     }
     moved_from_ = committed_at_;
     if constexpr (Core::own_parameters) {
-      if (!ctx.exchanges_at_once()) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
+      if (!ctx.moves_blocks()) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
     }
   }
 

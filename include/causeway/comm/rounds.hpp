@@ -67,7 +67,9 @@ class rounds : round_rules<Axes...> {
                                       .gathers_samples = accumulates,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
-      merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4 : 3;
+      laws::own_parameters                                                                   ? 5
+      : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
+                                                                                             : 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
   /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
@@ -88,6 +90,7 @@ class rounds : round_rules<Axes...> {
     const bool begins = core_.states.empty();
     CAUSEWAY_TRY(core_.start(ctx));
     if (begins && ctx.elastic()) turns_.found(core_);
+    if constexpr (laws::own_parameters) turns_.own().start(ctx, core_);
     if constexpr (accumulates) {
       ctx.schedule_at(core_.states.front().number);
       ctx.contribution().gather(core_.trigger.target());
@@ -162,6 +165,7 @@ class rounds : round_rules<Axes...> {
       s.serialize(ar);
       if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, s);
     }
+    if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at);
   }
 
@@ -180,7 +184,7 @@ class rounds : round_rules<Axes...> {
     }
     if constexpr (accumulates) ctx.schedule_at(core_.states.front().number);
     if constexpr (!content_type::before_inner_step) {
-      if (!laws::own_parameters || ctx.exchanges_at_once()) core_.rows.follow_shared(ctx, previous);
+      if (!laws::own_parameters || ctx.moves_blocks()) core_.rows.follow_shared(ctx, previous);
     }
     ctx.parameters_changed();
   }

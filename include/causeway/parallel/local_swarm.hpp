@@ -42,16 +42,17 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 ///   θ_i ← θ.
 /// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them; where fragments of the model take
 /// turns, all this holds for each of them; n_i is that of the steps that Δ_i is of where results are a round late. Needs a
-/// policy of local steps in which all peers exchange (rule C6: comm::periodic, or comm::rounds of pseudo-gradients or
-/// parameters, whenever their results are applied), with no more than swarm_options::local_steps steps between two
-/// exchanges, fault::quorum, and an environment whose group is a train::swarm_group over the same swarm_round. Every peer
-/// of every stage is given the same global batch, as a function of trainer.context().step(); the schedule of the learning
-/// rate goes by that step, so by global samples.
+/// policy of local steps (rule C6: comm::periodic, or comm::rounds of pseudo-gradients or parameters, whenever their
+/// results are applied), with no more than swarm_options::local_steps steps between two exchanges, fault::quorum, and an
+/// environment whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
+/// global batch, as a function of trainer.context().step(); the schedule of the learning rate goes by that step, so by
+/// global samples.
 ///
 /// What counts in Δ is every micro-batch of the H steps, once in every stage: what a lost peer had stepped on is computed
 /// again before the exchange, with the values of then, and stepped on (one more inner step of those who do). A peer that
 /// joins or comes back starts from θ, passes the steps that the others have taken already, and has the weight of what it
-/// did. Gradients are clipped by the norm of what the peer itself has of its stage: nobody has the whole model's.
+/// did. Where the peers of a stage meet in groups, θ is each peer's own, and one that joins serves from its first exchange
+/// on. Gradients are clipped by the norm of what the peer itself has of its stage: nobody has the whole model's.
 ///
 /// Bytes: boundaries as parallel::swarm; between the peers of a stage, an exchange of P values in H steps. Memory beside
 /// that of swarm: θ, the outer optimizer's state, and the tokens of H steps.
@@ -93,6 +94,7 @@ class local_swarm {
              {targets_.data() + targets_.size() - b.targets.size(), b.targets.size()},
              b.sequences};
     computer_ = std::make_shared<computer_type>(ctx, codec_, step_, o.micro_batches, nn::pass_kind::recorded, base_);
+    peer_->has_values(!ctx.contribution().paused());
     CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
     const std::uint64_t own = peer_->contributed();
     take_mean(ctx, own);
@@ -109,7 +111,10 @@ class local_swarm {
   result<void> after_step(auto&) { return {}; }
 
   /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one.
-  result<double> evaluate(auto& ctx, const batch& b) { return detail::evaluate_in_swarm(name, ctx, *peer_, b); }
+  result<double> evaluate(auto& ctx, const batch& b) {
+    peer_->has_values(!ctx.contribution().paused());
+    return detail::evaluate_in_swarm(name, ctx, *peer_, b);
+  }
 
   void serialize(auto&) {}  // a peer that is started again begins where the last exchange ended
 

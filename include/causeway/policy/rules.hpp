@@ -65,11 +65,10 @@ struct compatible {
       "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "
       "comm::every_step, in a swarm without a codec; in elastic pipelines any policy of gradients of all peers does. "
       "docs/reference/rules.md#c5");
-  static_assert(
-      rules::c6(Comm::traits, Parallel::traits),
-      "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
-      "and step on it: it must be in what all of them exchange then or later. Use comm::periodic, or comm::rounds "
-      "of pseudo-gradients or parameters among all peers. docs/reference/rules.md#c6");
+  static_assert(rules::c6(Comm::traits, Parallel::traits),
+                "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
+                "and step on it: it must be in what they exchange then or later. Use comm::periodic, or comm::rounds "
+                "of pseudo-gradients or parameters. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "

@@ -28,7 +28,7 @@ struct comm_traits {
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, which all of them take part in
+  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets

@@ -221,8 +221,7 @@ class training_context {
   [[nodiscard]] bool is_last_exchange() const noexcept { return entry().last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
   [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry().shares[peer] : 1.0 / peers(); }
-  /// Where peers come and go: that exchange.
-  [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }
+  [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }  ///< that exchange
 
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
   [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
@@ -231,6 +230,7 @@ class training_context {
   bool stand_by() { return attendance_.stand_by(); }  ///< says that this peer is ready; whether it is time to enter
   [[nodiscard]] bool exchanges_at_once() const { return elastic() && env_.group->exchanges_at_once(); }  ///< see there
   [[nodiscard]] bool run_ends() const { return elastic() && env_.group->run_ends(); }                    ///< likewise
+  [[nodiscard]] bool moves_blocks() const { return elastic() && env_.group->moves_blocks(); }            ///< likewise
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
   [[nodiscard]] double own_share() const {
     return entry().share > 0 ? entry().share : 1.0 / (elastic() ? env_.group->expected() : peers());

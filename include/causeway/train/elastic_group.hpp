@@ -110,6 +110,8 @@ class elastic_group {
   [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
   /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
   [[nodiscard]] virtual bool run_ends() const { return false; }
+  /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
+  [[nodiscard]] virtual bool moves_blocks() const { return false; }
 
   /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
   /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.

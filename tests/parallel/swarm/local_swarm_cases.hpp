@@ -65,8 +65,8 @@ inline double off(const named_parameters& is, const named_parameters& was, const
   return std::sqrt(apart / moved);
 }
 
-inline named_parameters beginning() {
-  auto model = timed_job{4}.make(causeway::nn::model_part{});
+inline named_parameters beginning(std::int64_t blocks = 4) {
+  auto model = timed_job{blocks}.make(causeway::nn::model_part{});
   return parameters_of(model.parameters());
 }
 
@@ -147,13 +147,16 @@ void goes_on_from_checkpoints(double most, const swarm_world_options& o = two_st
   }
 }
 
-// ---- two peers in each of two stages, as two whole models ---------------------------------------------------------------
+// ---- as many peers in each of two stages, as that many whole models -----------------------------------------------------
 
-/// Micro-batches go through the first peer of each stage and through the second in turn.
-struct in_turn {
-  static std::size_t of(std::uint64_t, std::uint32_t m) { return m % 2; }
+/// Micro-batches go through the first peer of each stage, the second and so on in turn.
+template <std::size_t Models>
+struct in_turn_of {
+  static constexpr std::size_t models = Models;
+  static std::size_t of(std::uint64_t, std::uint32_t m) { return m % Models; }
 };
-/// Through the first or the second, as `Who` says.
+using in_turn = in_turn_of<2>;
+/// Through the one that `Who` says.
 template <class Who = in_turn>
 class in_pairs {
  public:
@@ -164,7 +167,7 @@ class in_pairs {
   [[nodiscard]] causeway::net::peer_id choose(const causeway::stage::routing::roster& known, std::uint32_t stage,
                                               std::uint32_t m) {
     const auto all = known.usable(stage);
-    return all.size() < 2 ? causeway::stage::routing::nobody : all[Who::of(step_, m)].id;
+    return all.size() < Who::models ? causeway::stage::routing::nobody : all[Who::of(step_, m)].id;
   }
   [[nodiscard]] static bool runs(const causeway::stage::routing::step_size&, std::uint32_t, std::uint32_t) { return true; }
 
@@ -176,24 +179,27 @@ inline swarm_world_options two_pairs() {
   return {.speeds = {{1, 1}, {1, 1}}, .steps = 13, .micro_batches = 8, .block_seconds = 0.01, .local_steps = 6};
 }
 
-/// What two whole models come to with the parts of each batch that `Who` gives them. `exchange(steps, shared, models)` is
-/// called after every step, with how many there were, the shared parameters and those of both.
+/// What whole models come to with the parts of each batch that `Who` gives them. `exchange(steps, shared, models)` is
+/// called after every step, with how many there were, the shared parameters and those of all.
 template <class Who = in_turn, class Exchange>
-named_parameters two_models_by_hand(const swarm_world_options& o, Exchange&& exchange) {
+named_parameters models_by_hand(const swarm_world_options& o, Exchange&& exchange) {
   using namespace causeway;
+  constexpr std::size_t count = Who::models;
   const timed_job job{o.blocks_per_stage * static_cast<std::int64_t>(o.speeds.size())};
   auto shared = job.make(nn::model_part{});
-  std::array models{job.make(nn::model_part{}), job.make(nn::model_part{})};
-  std::array<optim::sgd, 2> inner;
+  std::vector<std::remove_cvref_t<decltype(shared)>> models;
+  models.reserve(count);
+  std::array<optim::sgd, count> inner;
   thread_pool pool{1};
-  std::array<std::span<float>, 2> live;
-  for (std::size_t k = 0; k < 2; ++k) {
+  std::array<std::span<float>, count> live;
+  for (std::size_t k = 0; k < count; ++k) {
+    models.push_back(job.make(nn::model_part{}));
     inner[k].reset(models[k].parameters().length());
     live[k] = models[k].parameters().values();
   }
   for (std::uint64_t step = 0; step < o.steps; ++step) {
     const auto b = job.batch({.micro_batches = o.micro_batches, .seed = o.seed}, step);
-    for (std::size_t k = 0; k < 2; ++k) {
+    for (std::size_t k = 0; k < count; ++k) {
       const auto g = models[k].parameters().gradients();
       std::fill(g.begin(), g.end(), 0.0F);
       float own = 0;

@@ -55,7 +55,7 @@ struct of_neighbours_by_context {
 
 support::named_parameters by_hand(const support::swarm_world_options& o, fragments_by_hand with,
                                   const std::function<std::size_t(int)>& fragment_of) {
-  return support::two_models_by_hand(o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
+  return support::models_by_hand(o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
     if (steps == 1) with.cut(shared.segments(), fragment_of);
     with.shared = shared.values();
     with.exchange(steps, steps == o.steps, models);

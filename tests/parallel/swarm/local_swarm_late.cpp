@@ -55,7 +55,7 @@ template <class Options, class Who>
 support::named_parameters by_hand(const support::swarm_world_options& o) {
   support::late_rows_by_hand<Options> with;
   std::array<float, 2> samples{};
-  return support::two_models_by_hand<Who>(o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
+  return support::models_by_hand<Who>(o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
     for (std::uint32_t m = 0; m < o.micro_batches; ++m) samples[Who::of(steps - 1, m)] += 1;
     if (steps % o.local_steps != 0 && steps != o.steps) return;
     with.exchange(steps == o.steps, shared.values(), models, std::exchange(samples, {}));
@@ -64,6 +64,7 @@ support::named_parameters by_hand(const support::swarm_world_options& o) {
 
 /// Three quarters of a step's micro-batches go through one pair, and of the next one's through the other.
 struct mostly_one {
+  static constexpr std::size_t models = 2;
   static std::size_t of(std::uint64_t step, std::uint32_t m) { return (m % 4 == 0) == (step % 2 == 0) ? 1U : 0U; }
 };
 

@@ -207,7 +207,7 @@ struct all_of_two_policies : presets::sparta_diloco_options {
 /// A mean of all parameters after every step, and an outer step of Nesterov after every round and at the end.
 support::named_parameters by_two_policies(const support::swarm_world_options& o) {
   std::vector<float> velocity;
-  return support::two_models_by_hand(o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
+  return support::models_by_hand(o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
     velocity.resize(shared.values().size(), 0.0F);
     for (std::size_t i = 0; i < velocity.size(); ++i) {
       float& live = models[0][i];

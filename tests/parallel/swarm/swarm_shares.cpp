@@ -76,6 +76,20 @@ TEST_CASE("swarm shares: what others have left behind is exchanged as it is", "[
   CHECK(weights_of(all, plan_shares(all, 7, set_of({0, 1})))[0] == 1);  // nothing, which somebody must say
 }
 
+TEST_CASE("swarm shares: who has no values weighs nothing where nobody has anything new to say", "[parallel][fast]") {
+  std::vector<swarm_holding> all(3, {7, false, set_of({})});
+  all[1].lacks_values = true;
+  const auto plan = plan_shares(all, 7, set_of({}));
+  CHECK(weights_of(all, plan) == std::vector<double>{0.5, 0, 0.5});
+  const auto back = decode_holding(encode(all[1]));
+  REQUIRE(back);
+  CHECK(back->lacks_values);
+  CHECK_FALSE(back->part);
+  CHECK_FALSE(decode_holding(encode(all[0]))->lacks_values);
+  for (auto& h : all) h.lacks_values = true;
+  CHECK(weights_of(all, plan) == std::vector<double>(3, 1.0 / 3));
+}
+
 TEST_CASE("swarm shares: the other end's part of a tied table is added by one peer, and nothing is summed without it",
           "[parallel][fast]") {
   std::vector<swarm_holding> all{{7, false, set_of({0, 3})}, {7, false, set_of({1, 2})}, {7, false, set_of({})}};

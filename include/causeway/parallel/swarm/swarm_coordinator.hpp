@@ -58,13 +58,11 @@ class swarm_coordinator : protected swarm_table_sync {
     queue_.begin_turn();
     gradients_.begin(swarm_wire::step_of(turn));
     begin_table_sync(swarm_wire::step_of(turn));
-    serving_ = !move_to_ && (step() >= sound_from_ || !directory_.anybody_serves(options_.stage));
+    serving_ = has_values_ && !move_to_ && (step() >= sound_from_ || !directory_.anybody_serves(options_.stage));
     looks_on_ = !serving_ && !move_to_;
-    trainer_hangs_ = false;
-    gives_up_ = declared_ = false;
-    bool told = verdict_.turn == turn && !again;
+    trainer_hangs_ = gives_up_ = declared_ = false;
     trainer_is_here(fabric_->now(), orders_.empty() ? duration{0} : fabric_->now() - seen_trainer_);
-    told = take_early_orders(turn) || told;
+    const bool told = take_early_orders(turn) || (verdict_.turn == turn && !again);
     if (coordinates_ && micro_batches > 0) coordinate(std::exchange(asked_, true) && !closes_a_round());
     announce();
     if (closes_a_round() && !coordinates_) {
@@ -106,8 +104,11 @@ class swarm_coordinator : protected swarm_table_sync {
     return declared_ || directory_.beyond(followed_.id, turn) || (coordinates_ && directory_.anybody_beyond(turn));
   }
   [[nodiscard]] bool declared() const noexcept { return declared_; }
-  /// Others are through with this round: what is missing can no longer be computed, and is not waited for.
-  [[nodiscard]] bool released() const { return closes_a_round() && directory_.anybody_beyond(micro_batches_.turn()); }
+  /// Others are through with this round, or may be: what is missing can no longer be computed, and is not waited for.
+  [[nodiscard]] bool released() const {
+    const bool was_told = in_groups_ && directory_.squares(options_.stage, step());  // of an attempt that was called off
+    return closes_a_round() && (was_told || directory_.anybody_beyond(micro_batches_.turn()));
+  }
   /// The coordinator took this peer for lost, and has given what is not in its parameters yet to others.
   void forget_what_was_given_away() {
     if (!steps_alone() || declared_ || has_sum()) return;
@@ -244,8 +245,7 @@ class swarm_coordinator : protected swarm_table_sync {
     if (heard ? (verdict_.complete != 0) != complete : complete) hear(judge());
   }
 
-  // All peers are looked through only when one of them has said something new.
-  void look_for_sums() {
+  void look_for_sums() {  // only when one of them has said something new
     const sums_seen now{directory_.changes(), micro_batches_.turn(), gradients_.version(), term_};
     if (!in_training() || std::exchange(sums_seen_, now) == now) return;
     for (std::uint32_t s = 0; s < options_.stages; ++s) {

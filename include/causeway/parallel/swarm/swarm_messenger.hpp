@@ -81,6 +81,8 @@ class swarm_messenger {
   double seconds_ = 0;                      // that a micro-batch takes here
   queue_meter queue_;
   bool serving_ = false;
+  bool has_values_ = true;  // of its stage: in groups, a peer that has met nobody yet has none
+  bool in_groups_ = false;
   bool coordinates_ = false;
 };
 

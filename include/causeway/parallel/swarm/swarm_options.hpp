@@ -163,6 +163,11 @@ class swarm_round {
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
   /// With local steps: the one under way is the run's last.
   [[nodiscard]] virtual bool run_ends() = 0;
+  /// With local steps, before the first turn: the stage's peers exchange in groups and have values of their own, so that no
+  /// mean is everybody's. None is kept for another attempt.
+  virtual void meets_in_groups() = 0;
+  /// With local steps, before a turn: whether this peer has values to compute with. If not, it serves nothing.
+  virtual void has_values(bool it_has) = 0;
   /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
   /// others are given it. It serves again with the next turn that it begins.
   virtual void throw_away() = 0;

@@ -100,6 +100,12 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   [[nodiscard]] bool run_ends() override {
     return options_.steps > 0 && with_lock([this] { return this->step(); }) + 1 >= options_.steps;
   }
+  void meets_in_groups() override {
+    locked([this] { this->in_groups_ = true; });
+  }
+  void has_values(bool it_has) override {
+    locked([&] { this->has_values_ = it_has; });
+  }
   void throw_away() override { this->throw_work_away(); }
   [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
 
@@ -120,7 +126,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   [[nodiscard]] swarm_holding holding() override {
     return with_lock([&] {
-      return swarm_holding{this->step(), this->has_sum(), micro_batches_.done(), this->released(), this->has_part()};
+      return swarm_holding{this->step(),     this->has_sum(),  micro_batches_.done(),
+                           this->released(), this->has_part(), !this->has_values_};
     });
   }
 
@@ -168,7 +175,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     const std::uint64_t step = kept_.step;
     const auto g = computer_->gradients();
     locked([&] {
-      gradients_.keep_sum(step, {summed_.begin(), summed_.end()});
+      if (!this->in_groups_) gradients_.keep_sum(step, {summed_.begin(), summed_.end()});
       has_summed(kept_);
       this->announce();
       this->after_event();

@@ -28,6 +28,7 @@ struct swarm_holding {
   bool released = false;       ///< other stages are through with the round: what is missing stays missing
   bool part = false;           ///< it has the first stage's part of a tied table's gradient, and this is the last stage
   // With local steps:
+  bool lacks_values = false;  ///< it has none that its row could be made of
   std::uint64_t samples = 0;  ///< behind the row that it would send
   std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
   std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
@@ -64,7 +65,7 @@ CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all
 CAUSEWAY_DECL [[nodiscard]] bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
 
 /// What each peer weighs in a mean over all rows, by the samples behind its own; of a result that is there already, who is
-/// in it.
+/// in it. Where nobody has samples, all that have values weigh the same.
 CAUSEWAY_DECL [[nodiscard]] std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.

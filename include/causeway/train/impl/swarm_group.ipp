@@ -30,6 +30,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
     if (inner) inner({});
   };
   state.replay = nullptr;  // a stage's step depends on the other stages
+  if (!state.own.empty()) swarm_->meets_in_groups();
   const std::size_t parameters = state.parts.empty() ? 0 : state.parts.front().size() / sizeof(float);
   parts_ = state.parts;
   adopted_ = state.adopted;

@@ -63,8 +63,11 @@ CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all,
     if (!known && counts) weights[p] = static_cast<double>(all[p].samples);
     together += weights[p];
   }
-  const double alone = known ? 0 : 1.0 / static_cast<double>(all.size());  // where nobody has anything to say
-  for (double& w : weights) w = together > 0 ? w / together : alone;
+  if (!known && together == 0) {  // nobody has anything new to say
+    const bool any = std::any_of(all.begin(), all.end(), [](const swarm_holding& h) { return !h.lacks_values; });
+    for (std::size_t p = 0; p < all.size(); ++p) together += weights[p] = any && all[p].lacks_values ? 0 : 1;
+  }
+  for (double& w : weights) w = together > 0 ? w / together : 0;
   return weights;
 }
 
@@ -107,7 +110,8 @@ CAUSEWAY_DECL void swarm_gradients::restore(std::span<float> gradients, std::spa
 
 CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
   net::byte_writer out;
-  out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0)));
+  out.put(h.step).put(
+      static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0) | (h.lacks_values ? 8 : 0)));
   out.put(h.samples).put(h.row_of).put(h.sum_of);
   h.done.write(out);
   return std::move(out).take();
@@ -118,10 +122,11 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   swarm_holding h;
   h.step = in.get<std::uint64_t>();
   const auto flags = in.get<std::uint8_t>();
-  if (flags > 7) in.refuse();
+  if (flags > 15) in.refuse();
   h.sum = (flags & 1U) != 0;
   h.released = (flags & 2U) != 0;
   h.part = (flags & 4U) != 0;
+  h.lacks_values = (flags & 8U) != 0;
   h.samples = in.get<std::uint64_t>();
   h.row_of = in.get<std::uint32_t>();
   h.sum_of = in.get<std::uint32_t>();

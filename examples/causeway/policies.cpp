@@ -75,10 +75,6 @@ std::string elastic_policy_names() {
   return names_of([](const policy& p) { return p.elastic(); });
 }
 
-std::string async_pipeline_policy_names() {
-  return names_of([](const policy& p) { return p.in_async_pipelines(); });
-}
-
 std::string pipeline_policy_names() {
   return names_of([](const policy& p) { return p.in_pipelines(); });
 }
@@ -105,7 +101,8 @@ bool of_some_policies(std::string_view setting) {
 
 bool steps_alone(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
-  return (is_swarm(s) || is_elastic_pipeline(s) || is_async_pipeline(s)) && (p == nullptr || !p->traits.needs_global_step);
+  const bool may = is_swarm(s) || is_elastic_pipeline(s);
+  return is_async_pipeline(s) || (may && (p == nullptr || !p->traits.needs_global_step));
 }
 
 bool exchanges_gradients(const settings& s) {

@@ -37,12 +37,8 @@ struct policy {
 
   /// Whether its peers may come and go.
   [[nodiscard]] bool elastic() const noexcept { return traits.tolerates == causeway::peers::elastic; }
-  /// Whether peers may hold stages.
+  /// Whether peers may hold stages, in pipelines with a flush or without.
   [[nodiscard]] bool in_pipelines() const noexcept { return causeway::rules::c4(traits, {.staged = true}); }
-  /// Whether these may be at different steps.
-  [[nodiscard]] bool in_async_pipelines() const noexcept {
-    return in_pipelines() && causeway::rules::c3(traits, {.staged = true, .global_step = false});
-  }
   /// And whether peers of pipelines may come and go, with their blocks. Composed ones are made of rounds there. What makes
   /// its own steps of gradients needs an optimizer whose state cannot move.
   [[nodiscard]] bool in_elastic_pipelines() const noexcept {
@@ -67,7 +63,6 @@ std::vector<std::string> policy_names();
 std::string elastic_policy_names();
 /// For peers that hold stages: pipelines of a fixed set of them, and swarms.
 std::string pipeline_policy_names();
-std::string async_pipeline_policy_names();
 std::string elastic_pipeline_policy_names();
 std::string swarm_policy_names();
 

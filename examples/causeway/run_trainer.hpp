@@ -31,14 +31,13 @@ causeway::result<session_summary> run_trainer(Trainer trainer, session_input& in
   return summary;
 }
 
-/// The same with any communication policy, inner optimizer and `parallel`.
-template <class Parallel>
+/// The same with any communication policy, inner optimizer and `parallel`. `Traits`: see chosen_comm.
+template <causeway::comm_traits Traits = causeway::comm_traits{}, class Parallel>
 causeway::result<session_summary> run_trainer(chosen_model model, training t, chosen_policy comm, chosen_inner inner,
                                               Parallel parallel, pace moves) {
-  return run_trainer(
-      causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(t.in.s), std::move(inner),
-                             chosen_comm<causeway::comm_traits{}>{std::move(comm)}, std::move(parallel)),
-      t.in, moves);
+  return run_trainer(causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(t.in.s),
+                                            std::move(inner), chosen_comm<Traits>{std::move(comm)}, std::move(parallel)),
+                     t.in, moves);
 }
 
 }  // namespace app

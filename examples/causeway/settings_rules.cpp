@@ -167,11 +167,6 @@ causeway::result<void> validate_swarm(const settings& s) {
 // Stages that update on their own, whenever a gradient comes back.
 causeway::result<void> validate_async_pipeline(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
-  if (!find_policy(s.comm.policy)->in_async_pipelines()) {
-    return bad("comm.policy",
-               s.comm.policy + " exchanges in the same step everywhere, and here stages are never at the same one; use " +
-                   async_pipeline_policy_names());
-  }
   if (s.fault.policy == "quorum") {
     return bad("parallel.policy", "an async_pipeline needs a fixed set of peers; use a swarm, or a pipeline");
   }

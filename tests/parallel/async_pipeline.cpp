@@ -11,6 +11,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,10 @@
 namespace causeway::parallel {
 namespace {
 
-using trainer_type = trainer<support::timed_stages, comm::periodic<>, async_pipeline<>, optim::sgd>;
+using local_steps = comm::periodic<>;
+using gradients = comm::every_step<>;
+template <class Comm>
+using trainer_of = trainer<support::timed_stages, Comm, async_pipeline<>, optim::sgd>;
 
 constexpr std::int64_t width = 4;
 constexpr float rate = 0.0078125F;
@@ -34,14 +38,19 @@ struct stream_case {
   bool stashing = true;
   std::uint32_t ahead = 0;
   std::uint64_t steps = 12;
+  std::uint32_t replicas = 1;
+  bool same_batches = false;  // of all replicas
+
+  [[nodiscard]] std::uint32_t peers() const { return ranks * replicas; }
 };
 
 // One sequence of one token for each micro-batch; its value tells the micro-batches apart.
-std::vector<std::int32_t> tokens_of(std::uint64_t step, std::int64_t micro_batches) {
+std::vector<std::int32_t> tokens_of(const stream_case& c, std::uint64_t step, std::uint32_t replica) {
   std::vector<std::int32_t> tokens;
-  for (std::int64_t i = 0; i < micro_batches; ++i) {
+  for (std::int64_t i = 0; i < c.micro_batches; ++i) {
+    const std::uint64_t other = c.same_batches ? 0 : replica * 2;
     tokens.push_back(static_cast<std::int32_t>(
-        (step * static_cast<std::uint64_t>(micro_batches) * 5 + static_cast<std::uint64_t>(i) * 3) % 7));
+        (step * static_cast<std::uint64_t>(c.micro_batches) * 5 + static_cast<std::uint64_t>(i) * 3 + other) % 7));
   }
   return tokens;
 }
@@ -50,22 +59,25 @@ async_pipeline_options options_of(const stream_case& c) {
   return {.cut = {.micro_batches = c.micro_batches, .ranks = c.ranks}, .stashing = c.stashing, .ahead = c.ahead};
 }
 
-trainer_type make_peer(const stream_case& c, environment env) {
+template <class Comm = local_steps>
+trainer_of<Comm> make_peer(const stream_case& c, environment env) {
   const auto o = options_of(c);
   const auto place = place_in(o.cut, env.transport.self(), env.transport.size()).value();
   support::timed_stages model{c.blocks, width, part_of(o.cut, place, c.blocks).value()};
+  Comm comm;
+  if constexpr (std::is_same_v<Comm, local_steps>) comm = Comm{{.local_steps = 1000000}};
   return make_trainer(std::move(model), std::move(env), {.learning_rate = optim::constant{rate}, .clip_norm = 0.0F},
-                      comm::periodic<>{{.local_steps = 1000000}}, async_pipeline<>{o}, optim::sgd{});
+                      std::move(comm), async_pipeline<>{o}, optim::sgd{});
 }
 
-// What every block's parameter was before each step, and the losses that each rank was told.
+// What every block's parameter was before each step, and the losses that each peer was told.
 struct record {
-  std::vector<std::vector<float>> parameters;  // [block][step]
-  std::vector<std::vector<double>> losses;     // [rank][step]
-  std::vector<double> evaluated;               // [rank]
+  std::vector<std::vector<float>> parameters;  // [replica · blocks + block][step]
+  std::vector<std::vector<double>> losses;     // [peer][step]
+  std::vector<double> evaluated;               // [peer]
 };
 
-std::vector<float> held_by(trainer_type& t) {
+std::vector<float> held_by(auto& t) {
   std::vector<float> values;
   for (const auto& s : t.model().parameters().segments()) {
     values.push_back(t.model().parameters().values()[static_cast<std::size_t>(s.offset)]);
@@ -80,23 +92,25 @@ struct failing {
   bool past_the_end = false;
 };
 
+template <class Comm = local_steps>
 record run(const stream_case& c, failing* fault = nullptr) {
   record r;
-  r.parameters.resize(static_cast<std::size_t>(c.blocks));
-  r.losses.resize(c.ranks);
-  r.evaluated.resize(c.ranks);
-  net::memory_network network{c.ranks};
-  support::run_cluster(network, c.ranks, [&](std::uint32_t peer, environment env) {
-    auto t = make_peer(c, std::move(env));
+  r.parameters.resize(static_cast<std::size_t>(c.blocks) * c.replicas);
+  r.losses.resize(c.peers());
+  r.evaluated.resize(c.peers());
+  net::memory_network network{c.peers()};
+  support::run_cluster(network, c.peers(), [&](std::uint32_t peer, environment env) {
+    auto t = make_peer<Comm>(c, std::move(env));
     if (!t.start()) throw std::runtime_error{"start"};
+    const std::uint32_t replica = t.parallel().place().replica;
     const bool fails = fault != nullptr && peer == 1;
     std::uint64_t failing_operation = 0;
-    const auto first = static_cast<std::size_t>(t.model().part().ranges(c.blocks)[0].first);
+    const auto first = static_cast<std::size_t>(replica * c.blocks + t.model().part().ranges(c.blocks)[0].first);
     for (std::uint64_t s = 0; s <= c.steps; ++s) {
       const auto held = held_by(t);
       for (std::size_t b = 0; b < held.size(); ++b) r.parameters[first + b].push_back(held[b]);
       if (s == c.steps) break;
-      const auto tokens = tokens_of(s, c.micro_batches);
+      const auto tokens = tokens_of(c, s, replica);
       auto report = t.step({tokens, tokens, c.micro_batches});
       if (fails && s == 0) {
         failing_operation = network.operations(1) + fault->nth;
@@ -111,7 +125,7 @@ record run(const stream_case& c, failing* fault = nullptr) {
     }
     if (fails) fault->past_the_end = network.operations(1) <= failing_operation;
     if (fault != nullptr) return;
-    const auto tokens = tokens_of(99, c.micro_batches);
+    const auto tokens = tokens_of(c, 99, 0);
     r.evaluated[peer] = t.evaluate({tokens, tokens, c.micro_batches}).value();
   });
   return r;
@@ -119,56 +133,66 @@ record run(const stream_case& c, failing* fault = nullptr) {
 
 // The method written down a second time, for blocks of one stage each: micro-batch n goes forward through block i with the
 // parameters of step n / k, and back (d_i micro-batches later) with those of its forward, or of the step that it is then.
+// A block moves along the mean of what came back to it in all pipelines.
 record closed_form(const stream_case& c) {
   const auto stages = static_cast<std::size_t>(c.blocks);
   const auto k = static_cast<std::uint64_t>(c.micro_batches);
   const auto delay = [&](std::size_t i) { return (stages - 1 - i) * (1 + c.ahead); };
+  std::vector<std::vector<float>> parameters(stages);  // of all replicas
+  for (std::size_t i = 0; i < stages; ++i) parameters[i].push_back(static_cast<float>(i % 3) * 0.25F);
   record r;
-  r.losses.assign(stages, {});
-  r.parameters.resize(stages);
-  for (std::size_t i = 0; i < stages; ++i) r.parameters[i].push_back(static_cast<float>(i % 3) * 0.25F);
+  r.losses.resize(stages * c.replicas);
   struct flow {
     std::vector<float> x{}, d{};  // input of every block, and the gradient that came back into it
     float loss = 0;
   };
-  std::vector<flow> flows;
+  std::vector<std::vector<flow>> flows(c.replicas);
   // Steps one after the other; within a step stages go forward from the first, and back from the last.
   for (std::uint64_t s = 0; s < c.steps; ++s) {
-    for (std::uint64_t j = 0; j < k; ++j) {
-      flow f;
-      float x = static_cast<float>(tokens_of(s, c.micro_batches)[static_cast<std::size_t>(j)] % 16) / 8.0F;
-      for (std::size_t i = 0; i < stages; ++i) {
-        f.x.push_back(x);
-        x = x * (1.0F + 0.125F * r.parameters[i][s]) + static_cast<float>(i % 2);
+    for (std::uint32_t q = 0; q < c.replicas; ++q) {
+      for (const std::int32_t token : tokens_of(c, s, q)) {
+        flow f;
+        float x = static_cast<float>(token % 16) / 8.0F;
+        for (std::size_t i = 0; i < stages; ++i) {
+          f.x.push_back(x);
+          x = x * (1.0F + 0.125F * parameters[i][s]) + static_cast<float>(i % 2);
+        }
+        f.loss = 0.5F * x * x * static_cast<float>(width);
+        f.d.assign(stages + 1, 0.0F);
+        f.d[stages] = x / static_cast<float>(k);
+        flows[q].push_back(std::move(f));
       }
-      f.loss = 0.5F * x * x * static_cast<float>(width);
-      f.d.assign(stages + 1, 0.0F);
-      f.d[stages] = x / static_cast<float>(k);
-      flows.push_back(std::move(f));
     }
     for (std::size_t i = stages; i-- > 0;) {
       float gradient = 0;
-      double loss = 0;
-      std::uint64_t back = 0;
-      for (std::uint64_t n = s * k; n < (s + 1) * k; ++n) {
-        if (n < delay(i)) continue;
-        flow& f = flows[static_cast<std::size_t>(n - delay(i))];
-        const std::uint64_t version = c.stashing ? (n - delay(i)) / k : s;
-        gradient += static_cast<float>(width) * f.x[i] * f.d[i + 1] * 0.125F;
-        f.d[i] = f.d[i + 1] * (1.0F + 0.125F * r.parameters[i][static_cast<std::size_t>(version)]);
-        loss += static_cast<double>(f.loss);
-        ++back;
+      for (std::uint32_t q = 0; q < c.replicas; ++q) {
+        double loss = 0;
+        std::uint64_t back = 0;
+        float of_replica = 0;
+        for (std::uint64_t n = s * k; n < (s + 1) * k; ++n) {
+          if (n < delay(i)) continue;
+          flow& f = flows[q][static_cast<std::size_t>(n - delay(i))];
+          const std::uint64_t version = c.stashing ? (n - delay(i)) / k : s;
+          of_replica += static_cast<float>(width) * f.x[i] * f.d[i + 1] * 0.125F;
+          f.d[i] = f.d[i + 1] * (1.0F + 0.125F * parameters[i][static_cast<std::size_t>(version)]);
+          loss += static_cast<double>(f.loss);
+          ++back;
+        }
+        if (back > 0) gradient += of_replica * static_cast<float>(k) / static_cast<float>(back * c.replicas);
+        r.losses[q * stages + i].push_back(back == 0 ? std::nan("") : loss / static_cast<double>(back));
       }
-      if (back > 0) gradient *= static_cast<float>(k) / static_cast<float>(back);
-      r.parameters[i].push_back(r.parameters[i].back() - rate * gradient);
-      r.losses[i].push_back(back == 0 ? std::nan("") : loss / static_cast<double>(back));
+      parameters[i].push_back(parameters[i].back() - rate * gradient);
     }
+  }
+  for (std::uint32_t q = 0; q < c.replicas; ++q) {
+    r.parameters.insert(r.parameters.end(), parameters.begin(), parameters.end());
   }
   return r;
 }
 
+template <class Comm = local_steps>
 void check_closed_form(const stream_case& c) {
-  const record ours = run(c), theirs = closed_form(c);
+  const record ours = run<Comm>(c), theirs = closed_form(c);
   for (std::size_t i = 0; i < theirs.parameters.size(); ++i) {
     for (std::size_t s = 0; s < theirs.parameters[i].size(); ++s) {
       CAPTURE(i, s);
@@ -198,6 +222,24 @@ TEST_CASE("async pipeline: every gradient is of the micro-batch, and the paramet
   check_closed_form({.ranks = 1, .blocks = 1});
 }
 
+TEST_CASE("async pipeline: stages move along the mean of their replicas' late gradients", "[parallel][fast]") {
+  check_closed_form<gradients>({.replicas = 2});
+  check_closed_form<gradients>({.stashing = false, .replicas = 3});
+  check_closed_form<gradients>({.micro_batches = 2, .replicas = 2});
+  check_closed_form<gradients>({.micro_batches = 3, .stashing = false, .replicas = 2});
+  check_closed_form<gradients>({.ranks = 3, .blocks = 3, .ahead = 2, .replicas = 2});
+  check_closed_form<gradients>({.ranks = 1, .blocks = 1, .replicas = 2});
+}
+
+TEST_CASE("async pipeline: pipelines that see the same batches have the bits of one", "[parallel][fast]") {
+  const auto one = run({}).parameters;
+  CHECK(run<gradients>({}).parameters == one);
+  const auto two = run<gradients>({.replicas = 2, .same_batches = true}).parameters;
+  CHECK((std::vector<std::vector<float>>{two.begin(), two.begin() + 4} == one));
+  CHECK((std::vector<std::vector<float>>{two.begin() + 4, two.end()} == one));
+  CHECK(run<gradients>({.replicas = 2}).parameters != two);
+}
+
 TEST_CASE("async pipeline: stashing and its absence differ, and a run is the same bits twice", "[parallel][fast]") {
   const auto stashed = run({});
   CHECK(stashed.parameters != run({.stashing = false}).parameters);
@@ -220,8 +262,9 @@ TEST_CASE("async pipeline: a step that failed at any network operation goes on w
   CHECK(called_again > 20);
 }
 
-static_assert(!rules::c3(comm::every_step<>::traits, async_pipeline<>::traits));
-static_assert(rules::c3(comm::periodic<>::traits, async_pipeline<>::traits));
+static_assert(!rules::c3({.gathers_samples = true}, async_pipeline<>::traits));
+static_assert(rules::c3(gradients::traits, async_pipeline<>::traits));
+static_assert(rules::c3(local_steps::traits, async_pipeline<>::traits));
 
 TEST_CASE("async pipeline: what it refuses", "[parallel][fast]") {
   const auto start = [](const stream_case& c, auto change) {

@@ -20,9 +20,10 @@ TEST_CASE("rules: a stage must not stay without an owner", "[policy][fast]") {
   STATIC_REQUIRE(rules::c2({.staged = true}, {.produces = peers::elastic, .refills_stage = true}));
 }
 
-TEST_CASE("rules: a global step must exist where it is needed", "[policy][fast]") {
-  STATIC_REQUIRE(rules::c3({.needs_global_step = true}, {}));
-  STATIC_REQUIRE(!rules::c3({.needs_global_step = true}, {.global_step = false}));
+TEST_CASE("rules: exchanges of stages come after the same steps at all their holders", "[policy][fast]") {
+  STATIC_REQUIRE(rules::c3({.gathers_samples = true}, {}));
+  STATIC_REQUIRE(!rules::c3({.gathers_samples = true}, {.global_step = false}));
+  STATIC_REQUIRE(rules::c3({.needs_global_step = true}, {.global_step = false}));
   STATIC_REQUIRE(rules::c3({}, {.global_step = false}));
   STATIC_REQUIRE(rules::c4({.rounds_by_steps = false}, {}));
   STATIC_REQUIRE(!rules::c4({.rounds_by_steps = false}, {.staged = true}));

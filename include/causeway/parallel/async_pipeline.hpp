@@ -60,6 +60,9 @@ struct async_pipeline_options {
 /// a step they are those of micro-batches t·k - d to t·k + k - 1 - d, and at most ceil(d / k) updates come between a
 /// forward and its backward. Before the first gradient is back a step moves nothing, and its loss is not a number.
 ///
+/// The replicas of a stage exchange among themselves: with a policy of gradients that of each update, in the order of
+/// updates. A step before the first gradient is back has no update, and no such exchange.
+///
 /// The last peer may be d steps behind the first. Batches must have one shape. Clipping is by each stage's own norm.
 /// Micro-batches in flight are not part of a checkpoint and are dropped at the end of training: the last d of rank r count
 /// as samples, but it did not learn from them; after a restore the pipeline fills anew.

@@ -19,8 +19,8 @@ constexpr bool c2(parallel_traits p, fault_traits f) {
   return !p.staged || f.produces == peers::fixed || p.reroutes || f.refills_stage;
 }
 
-/// A policy that needs the same step everywhere needs a parallelism that has one.
-constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c.needs_global_step; }
+/// Stages that go on their own time exchange after the same number of steps at every holder, or they wait in a circle.
+constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c.gathers_samples; }
 
 /// Stages that make the same steps must also make the same rounds, each in its own group of peers.
 constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.global_step || c.rounds_by_steps; }
@@ -54,8 +54,9 @@ struct compatible {
                 "Use a parallelism that reroutes, or a fault policy that refills stages. docs/reference/rules.md#c2");
   static_assert(
       rules::c3(Comm::traits, Parallel::traits),
-      "causeway-C3: this communication policy needs every peer to finish the same step, but stages run on their own "
-      "time here. Use comm::periodic. docs/reference/rules.md#c3");
+      "causeway-C3: stages run on their own time here, but with this communication policy the peers of a stage exchange "
+      "when they have gathered enough samples, each after other steps: two stages could wait for each other. Use a policy "
+      "whose exchanges come after a number of steps, such as comm::every_step. docs/reference/rules.md#c3");
   static_assert(rules::c4(Comm::traits, Parallel::traits),
                 "causeway-C4: the stages of a pipeline must make the same rounds, but here rounds come when peers are "
                 "quick enough or "

@@ -24,7 +24,7 @@ enum class verdict : std::uint8_t {
 /// A communication policy: when peers talk and what they make of it.
 struct comm_traits {
   peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
-  bool needs_global_step = false;  ///< whether all peers must finish the same step together
+  bool needs_global_step = false;  ///< whether all who hold the same parameters make every step together, of one gradient
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
@@ -40,7 +40,7 @@ struct comm_traits {
 struct parallel_traits {
   bool staged = false;           ///< the model is cut into stages on several peers
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
-  bool global_step = true;       ///< all peers finish the same step together
+  bool global_step = true;       ///< all stages finish the same step together; holders of the same one always do
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
   bool by_blocks = false;        ///< or exchanged by the policy, among those who hold the same blocks of the model
   bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange

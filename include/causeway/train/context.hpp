@@ -188,9 +188,9 @@ class training_context {
     hash_ = full ? detail::hash_of(model_, shared) : 0;
     parent_ = mix(parent_, hash_, round_);
   }
-
   /// The gradients of this step are kept for a later one: the inner optimizer does not move, once.
   void skip_inner_step() noexcept { inner_.skip(); }
+  [[nodiscard]] bool skips_inner_step() noexcept { return inner_.is_skipped(); }  ///< says so once
 
   /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
   /// gives the weight of its row, the second says that the result is there. With fixed peers the weight is 1; else it goes

@@ -200,7 +200,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
       ctx_.begin_compute();
       CAUSEWAY_TRY(compute(b));
-      phase_ = phase::before;
+      phase_ = has_update() ? phase::before : phase::close;
     }
     if (phase_ == phase::before) {
       CAUSEWAY_TRY(timed(exchanged, [&] { return comm_.before_inner_step(ctx_); }));
@@ -238,6 +238,12 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
     report_.tokens = b.tokens();
     ctx_.count_samples(static_cast<std::uint64_t>(b.sequences));
     return {};
+  }
+
+  // Where stages go on their own time a step may have no gradient yet: then there is none to exchange.
+  bool has_update() noexcept {
+    if constexpr (Comm::traits.needs_global_step && !Parallel::traits.global_step) return !ctx_.skips_inner_step();
+    return true;
   }
 
   template <class F>

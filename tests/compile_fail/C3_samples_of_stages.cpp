@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common.hpp"
 
-#include <causeway/comm/every_step.hpp>
+#include <causeway/presets/compressed.hpp>
 
-causeway::trainer<support::quadratic, causeway::comm::every_step<>, staged_parallel> t{support::quadratic{}};
+causeway::trainer<support::quadratic, causeway::presets::dedloc, staged_parallel> t{support::quadratic{}};
 
 void use() {
   (void)t.start();

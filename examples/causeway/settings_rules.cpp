@@ -124,7 +124,7 @@ causeway::result<void> validate_swarm(const settings& s) {
   const policy& chosen = *find_policy(s.comm.policy);
   if (!chosen.in_swarms()) {
     return bad("comm.policy",
-               "the peers of a stage sum their gradients in every step, or all exchange what local steps moved, which " +
+               "the peers of a stage sum their gradients in every step, or exchange what local steps moved, which " +
                    s.comm.policy + " does not; use " + swarm_policy_names());
   }
   if (chosen.traits.sums_gradients && s.comm.codec != "none") {

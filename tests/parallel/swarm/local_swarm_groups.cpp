@@ -126,8 +126,8 @@ TEMPLATE_TEST_CASE("local swarm: who comes to groups computes nothing before it 
   CHECK(first < 24);
 }
 
-TEMPLATE_TEST_CASE("local swarm: peers in groups go on whoever is lost, and let others in", "[parallel]", support::moshpit,
-                   presets::noloco_options, bacombo) {
+TEMPLATE_TEST_CASE("local swarm: peers in groups go on whoever is lost, and let others in", "[parallel][local_swarm]",
+                   support::moshpit, presets::noloco_options, bacombo) {
   using rounds = support::preset_rounds<TestType>;
   support::trains_through_losses<rounds>(2.0 / 9);
   support::lets_newcomers_in<rounds>();
@@ -157,8 +157,8 @@ struct gossip_a_step_later {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("local swarm: rows of groups that are set aside go on whoever is lost, and let others in", "[parallel]",
-                   means_a_step_later, gossip_a_step_later) {
+TEMPLATE_TEST_CASE("local swarm: rows of groups that are set aside go on whoever is lost, and let others in",
+                   "[parallel][local_swarm]", means_a_step_later, gossip_a_step_later) {
   using rounds = support::preset_rounds<TestType>;
   auto o = support::two_stages();
   o.most_local_steps = 6;

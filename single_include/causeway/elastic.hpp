@@ -12012,11 +12012,11 @@ enum class verdict : std::uint8_t {
 /// A communication policy: when peers talk and what they make of it.
 struct comm_traits {
   peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
-  bool needs_global_step = false;  ///< whether all peers must finish the same step together
+  bool needs_global_step = false;  ///< whether all who hold the same parameters make every step together, of one gradient
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, which all of them take part in
+  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
@@ -12028,7 +12028,7 @@ struct comm_traits {
 struct parallel_traits {
   bool staged = false;           ///< the model is cut into stages on several peers
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
-  bool global_step = true;       ///< all peers finish the same step together
+  bool global_step = true;       ///< all stages finish the same step together; holders of the same one always do
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
   bool by_blocks = false;        ///< or exchanged by the policy, among those who hold the same blocks of the model
   bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
@@ -13947,6 +13947,8 @@ class elastic_group {
   [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
   /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
   [[nodiscard]] virtual bool run_ends() const { return false; }
+  /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
+  [[nodiscard]] virtual bool moves_blocks() const { return false; }
 
   /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
   /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
@@ -13956,7 +13958,8 @@ class elastic_group {
   virtual void leave() {}
 
   /// A row of the exchange is there, or how many peers each of its values came from: in their order, before `exchanged`.
-  virtual void received(std::span<const float>) {}
+  /// Where a gradient has several rows, also the parts of it that this one is of.
+  virtual void received(std::span<const float>, std::span<const index_range>) {}
 
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
   /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
@@ -16143,8 +16146,9 @@ class round_attendance {
   CAUSEWAY_DECL result<void> enter();
   /// The exchange is of so many, and over with the last.
   void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
-  /// `counts`: how many peers each value came from, where that matters.
-  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {});
+  /// `counts`: how many peers each value came from, where that matters. `where`: see elastic_group::received.
+  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {},
+                                       std::span<const index_range> where = {});
   /// Fills `row` with what comes next in a result that this peer knows.
   CAUSEWAY_DECL void take_known(std::span<float> row);
 
@@ -16190,10 +16194,11 @@ CAUSEWAY_DECL result<void> round_attendance::enter() {
   return {};
 }
 
-CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts) {
+CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts,
+                                                       std::span<const index_range> where) {
   if (group_ == nullptr) return {};
-  group_->received(mean);
-  group_->received(counts);
+  group_->received(mean, parts_ > 1 ? where : where.first(0));
+  group_->received(counts, {});
   if (--parts_left_ > 0) return {};
   parts_left_ = 1;
   return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
@@ -21586,9 +21591,9 @@ class training_context {
     hash_ = full ? detail::hash_of(model_, shared) : 0;
     parent_ = mix(parent_, hash_, round_);
   }
-
   /// The gradients of this step are kept for a later one: the inner optimizer does not move, once.
   void skip_inner_step() noexcept { inner_.skip(); }
+  [[nodiscard]] bool skips_inner_step() noexcept { return inner_.is_skipped(); }  ///< says so once
 
   /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
   /// gives the weight of its row, the second says that the result is there. With fixed peers the weight is 1; else it goes
@@ -21598,8 +21603,9 @@ class training_context {
     return own_weight();
   }
   [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
-  result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {}) {
-    return attendance_.exchanged(row, counts);
+  result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {},
+                             std::span<const index_range> where = {}) {
+    return attendance_.exchanged(row, counts, where);
   }
   /// Between them: the round has so many such exchanges, and is over with the last.
   void in_parts(std::size_t count) noexcept { attendance_.in_parts(count); }
@@ -21619,9 +21625,13 @@ class training_context {
   [[nodiscard]] bool is_last_exchange() const noexcept { return entry().last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
   [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry().shares[peer] : 1.0 / peers(); }
+<<<<<<< HEAD
+  [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }  ///< that exchange
+
+=======
   /// Where peers come and go: that exchange.
   [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }
-
+>>>>>>> asyncgrad
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
   [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.
@@ -21629,6 +21639,7 @@ class training_context {
   bool stand_by() { return attendance_.stand_by(); }  ///< says that this peer is ready; whether it is time to enter
   [[nodiscard]] bool exchanges_at_once() const { return elastic() && env_.group->exchanges_at_once(); }  ///< see there
   [[nodiscard]] bool run_ends() const { return elastic() && env_.group->run_ends(); }                    ///< likewise
+  [[nodiscard]] bool moves_blocks() const { return elastic() && env_.group->moves_blocks(); }            ///< likewise
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
   [[nodiscard]] double own_share() const {
     return entry().share > 0 ? entry().share : 1.0 / (elastic() ? env_.group->expected() : peers());
@@ -25270,8 +25281,10 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
 
   /// Of replicas that take steps of their own: an attempt of the membership is all that lies between two exchanges.
   [[nodiscard]] bool exchanges_at_once() const override { return true; }
+  [[nodiscard]] bool moves_blocks() const override { return true; }
   [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
   result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  void received(std::span<const float> row, std::span<const index_range> where) override;
   result<void> exchanged(std::span<const float> mean) override;
 
   result<verdict> decide(const result<void>& outcome, bool) override;
@@ -25299,6 +25312,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   net::any_transport exchange_{};  // what the communication policy began with it may outlive the pipelines
   parallel::exchange_hooks rounds_;
   parallel::exchange_state state_;
+  std::vector<float> gradient_;  // of several rows, as far as they have come in the exchange under way
   std::uint32_t expected_ = 1;
   bool finished_by_others_ = false;
   bool again_ = false;  // the exchange, in the attempt under way
@@ -25350,6 +25364,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
 CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64_t, std::uint64_t) {
   round_entry e{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
+  gradient_.clear();
   if (!rounds_.enter) return e;
   CAUSEWAY_ASSIGN(parallel::exchange_entry with, rounds_.enter());
   e.attempt = with.attempt.attempt;
@@ -25371,8 +25386,19 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   return e;
 }
 
+CAUSEWAY_LAZY void basic_pipeline_group<Whole>::received(std::span<const float> row, std::span<const index_range> where) {
+  if (!rounds_.exchanged) return;
+  for (const index_range r : where) {
+    const auto end = static_cast<std::size_t>(r.end);
+    if (gradient_.size() < end) gradient_.resize(end);
+    std::copy_n(row.begin(), r.size(), gradient_.begin() + r.begin);
+    row = row.subspan(static_cast<std::size_t>(r.size()));
+  }
+}
+
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::exchanged(std::span<const float> mean) {
-  return rounds_.exchanged ? rounds_.exchanged(mean) : result<void>{};
+  if (!rounds_.exchanged) return {};
+  return rounds_.exchanged(mean.empty() ? std::span<const float>{gradient_} : mean);
 }
 
 CAUSEWAY_LAZY result<verdict> basic_pipeline_group<Whole>::decide(const result<void>& outcome, bool) {
@@ -26856,6 +26882,7 @@ struct swarm_holding {
   bool released = false;       ///< other stages are through with the round: what is missing stays missing
   bool part = false;           ///< it has the first stage's part of a tied table's gradient, and this is the last stage
   // With local steps:
+  bool lacks_values = false;  ///< it has none that its row could be made of
   std::uint64_t samples = 0;  ///< behind the row that it would send
   std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
   std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
@@ -26892,7 +26919,7 @@ CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all
 CAUSEWAY_DECL [[nodiscard]] bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
 
 /// What each peer weighs in a mean over all rows, by the samples behind its own; of a result that is there already, who is
-/// in it.
+/// in it. Where nobody has samples, all that have values weigh the same.
 CAUSEWAY_DECL [[nodiscard]] std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
@@ -26993,8 +27020,11 @@ CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all,
     if (!known && counts) weights[p] = static_cast<double>(all[p].samples);
     together += weights[p];
   }
-  const double alone = known ? 0 : 1.0 / static_cast<double>(all.size());  // where nobody has anything to say
-  for (double& w : weights) w = together > 0 ? w / together : alone;
+  if (!known && together == 0) {  // nobody has anything new to say
+    const bool any = std::any_of(all.begin(), all.end(), [](const swarm_holding& h) { return !h.lacks_values; });
+    for (std::size_t p = 0; p < all.size(); ++p) together += weights[p] = any && all[p].lacks_values ? 0 : 1;
+  }
+  for (double& w : weights) w = together > 0 ? w / together : 0;
   return weights;
 }
 
@@ -27037,7 +27067,8 @@ CAUSEWAY_DECL void swarm_gradients::restore(std::span<float> gradients, std::spa
 
 CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
   net::byte_writer out;
-  out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0)));
+  out.put(h.step).put(
+      static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0) | (h.lacks_values ? 8 : 0)));
   out.put(h.samples).put(h.row_of).put(h.sum_of);
   h.done.write(out);
   return std::move(out).take();
@@ -27048,10 +27079,11 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   swarm_holding h;
   h.step = in.get<std::uint64_t>();
   const auto flags = in.get<std::uint8_t>();
-  if (flags > 7) in.refuse();
+  if (flags > 15) in.refuse();
   h.sum = (flags & 1U) != 0;
   h.released = (flags & 2U) != 0;
   h.part = (flags & 4U) != 0;
+  h.lacks_values = (flags & 8U) != 0;
   h.samples = in.get<std::uint64_t>();
   h.row_of = in.get<std::uint32_t>();
   h.sum_of = in.get<std::uint32_t>();
@@ -27214,6 +27246,11 @@ class swarm_round {
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
   /// With local steps: the one under way is the run's last.
   [[nodiscard]] virtual bool run_ends() = 0;
+  /// With local steps, before the first turn: the stage's peers exchange in groups and have values of their own, so that no
+  /// mean is everybody's. None is kept for another attempt.
+  virtual void meets_in_groups() = 0;
+  /// With local steps, before a turn: whether this peer has values to compute with. If not, it serves nothing.
+  virtual void has_values(bool it_has) = 0;
   /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
   /// others are given it. It serves again with the next turn that it begins.
   virtual void throw_away() = 0;
@@ -27279,7 +27316,7 @@ class basic_swarm_group final : public elastic_group {
 
   result<round_entry> enter(std::uint64_t samples, std::uint64_t) override;
 
-  void received(std::span<const float> row) override;
+  void received(std::span<const float> row, std::span<const index_range> where) override;
   result<void> exchanged(std::span<const float> sum) override;
 
   result<verdict> decide(const result<void>& outcome, bool candidate) override;
@@ -27382,6 +27419,7 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
     if (inner) inner({});
   };
   state.replay = nullptr;  // a stage's step depends on the other stages
+  if (!state.own.empty()) swarm_->meets_in_groups();
   const std::size_t parameters = state.parts.empty() ? 0 : state.parts.front().size() / sizeof(float);
   parts_ = state.parts;
   adopted_ = state.adopted;
@@ -27404,7 +27442,7 @@ CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t 
   return entry_;
 }
 
-CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row) {
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row, std::span<const index_range>) {
   if (steps_alone()) rows_.insert(rows_.end(), row.begin(), row.end());
 }
 
@@ -28449,8 +28487,8 @@ constexpr bool c2(parallel_traits p, fault_traits f) {
   return !p.staged || f.produces == peers::fixed || p.reroutes || f.refills_stage;
 }
 
-/// A policy that needs the same step everywhere needs a parallelism that has one.
-constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c.needs_global_step; }
+/// Stages that go on their own time exchange after the same number of steps at every holder, or they wait in a circle.
+constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c.gathers_samples; }
 
 /// Stages that make the same steps must also make the same rounds, each in its own group of peers.
 constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.global_step || c.rounds_by_steps; }
@@ -28484,8 +28522,9 @@ struct compatible {
                 "Use a parallelism that reroutes, or a fault policy that refills stages. docs/reference/rules.md#c2");
   static_assert(
       rules::c3(Comm::traits, Parallel::traits),
-      "causeway-C3: this communication policy needs every peer to finish the same step, but stages run on their own "
-      "time here. Use comm::periodic. docs/reference/rules.md#c3");
+      "causeway-C3: stages run on their own time here, but with this communication policy the peers of a stage exchange "
+      "when they have gathered enough samples, each after other steps: two stages could wait for each other. Use a policy "
+      "whose exchanges come after a number of steps, such as comm::every_step. docs/reference/rules.md#c3");
   static_assert(rules::c4(Comm::traits, Parallel::traits),
                 "causeway-C4: the stages of a pipeline must make the same rounds, but here rounds come when peers are "
                 "quick enough or "
@@ -28495,11 +28534,10 @@ struct compatible {
       "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "
       "comm::every_step, in a swarm without a codec; in elastic pipelines any policy of gradients of all peers does. "
       "docs/reference/rules.md#c5");
-  static_assert(
-      rules::c6(Comm::traits, Parallel::traits),
-      "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
-      "and step on it: it must be in what all of them exchange then or later. Use comm::periodic, or comm::rounds "
-      "of pseudo-gradients or parameters among all peers. docs/reference/rules.md#c6");
+  static_assert(rules::c6(Comm::traits, Parallel::traits),
+                "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
+                "and step on it: it must be in what they exchange then or later. Use comm::periodic, or comm::rounds "
+                "of pseudo-gradients or parameters. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
@@ -28699,7 +28737,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
       ctx_.begin_compute();
       CAUSEWAY_TRY(compute(b));
-      phase_ = phase::before;
+      phase_ = has_update() ? phase::before : phase::close;
     }
     if (phase_ == phase::before) {
       CAUSEWAY_TRY(timed(exchanged, [&] { return comm_.before_inner_step(ctx_); }));
@@ -28737,6 +28775,12 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
     report_.tokens = b.tokens();
     ctx_.count_samples(static_cast<std::uint64_t>(b.sequences));
     return {};
+  }
+
+  // Where stages go on their own time a step may have no gradient yet: then there is none to exchange.
+  bool has_update() noexcept {
+    if constexpr (Comm::traits.needs_global_step && !Parallel::traits.global_step) return !ctx_.skips_inner_step();
+    return true;
   }
 
   template <class F>

@@ -1910,11 +1910,11 @@ enum class verdict : std::uint8_t {
 /// A communication policy: when peers talk and what they make of it.
 struct comm_traits {
   peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
-  bool needs_global_step = false;  ///< whether all peers must finish the same step together
+  bool needs_global_step = false;  ///< whether all who hold the same parameters make every step together, of one gradient
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, which all of them take part in
+  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
@@ -1926,7 +1926,7 @@ struct comm_traits {
 struct parallel_traits {
   bool staged = false;           ///< the model is cut into stages on several peers
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
-  bool global_step = true;       ///< all peers finish the same step together
+  bool global_step = true;       ///< all stages finish the same step together; holders of the same one always do
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
   bool by_blocks = false;        ///< or exchanged by the policy, among those who hold the same blocks of the model
   bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
@@ -24544,6 +24544,9 @@ struct async_pipeline_options {
 /// a step they are those of micro-batches t·k - d to t·k + k - 1 - d, and at most ceil(d / k) updates come between a
 /// forward and its backward. Before the first gradient is back a step moves nothing, and its loss is not a number.
 ///
+/// The replicas of a stage exchange among themselves: with a policy of gradients that of each update, in the order of
+/// updates. A step before the first gradient is back has no update, and no such exchange.
+///
 /// The last peer may be d steps behind the first. Batches must have one shape. Clipping is by each stage's own norm.
 /// Micro-batches in flight are not part of a checkpoint and are dropped at the end of training: the last d of rank r count
 /// as samples, but it did not learn from them; after a restore the pipeline fills anew.
@@ -30653,7 +30656,7 @@ class elastic_pipeline {
     }
     if (taken()) {
       known_ = true;
-      return exchange_entry{.known = policy_.mean()};
+      return exchange_entry{.known = policy_.mean(), .kept = true};
     }
     if (policy_.computed()) return peer_.entry();
     CAUSEWAY_TRY(attempt(ctx));
@@ -33173,6 +33176,7 @@ struct swarm_holding {
   bool released = false;       ///< other stages are through with the round: what is missing stays missing
   bool part = false;           ///< it has the first stage's part of a tied table's gradient, and this is the last stage
   // With local steps:
+  bool lacks_values = false;  ///< it has none that its row could be made of
   std::uint64_t samples = 0;  ///< behind the row that it would send
   std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
   std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
@@ -33209,7 +33213,7 @@ CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all
 CAUSEWAY_DECL [[nodiscard]] bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
 
 /// What each peer weighs in a mean over all rows, by the samples behind its own; of a result that is there already, who is
-/// in it.
+/// in it. Where nobody has samples, all that have values weigh the same.
 CAUSEWAY_DECL [[nodiscard]] std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
@@ -33310,8 +33314,11 @@ CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all,
     if (!known && counts) weights[p] = static_cast<double>(all[p].samples);
     together += weights[p];
   }
-  const double alone = known ? 0 : 1.0 / static_cast<double>(all.size());  // where nobody has anything to say
-  for (double& w : weights) w = together > 0 ? w / together : alone;
+  if (!known && together == 0) {  // nobody has anything new to say
+    const bool any = std::any_of(all.begin(), all.end(), [](const swarm_holding& h) { return !h.lacks_values; });
+    for (std::size_t p = 0; p < all.size(); ++p) together += weights[p] = any && all[p].lacks_values ? 0 : 1;
+  }
+  for (double& w : weights) w = together > 0 ? w / together : 0;
   return weights;
 }
 
@@ -33354,7 +33361,8 @@ CAUSEWAY_DECL void swarm_gradients::restore(std::span<float> gradients, std::spa
 
 CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
   net::byte_writer out;
-  out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0)));
+  out.put(h.step).put(
+      static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0) | (h.lacks_values ? 8 : 0)));
   out.put(h.samples).put(h.row_of).put(h.sum_of);
   h.done.write(out);
   return std::move(out).take();
@@ -33365,10 +33373,11 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   swarm_holding h;
   h.step = in.get<std::uint64_t>();
   const auto flags = in.get<std::uint8_t>();
-  if (flags > 7) in.refuse();
+  if (flags > 15) in.refuse();
   h.sum = (flags & 1U) != 0;
   h.released = (flags & 2U) != 0;
   h.part = (flags & 4U) != 0;
+  h.lacks_values = (flags & 8U) != 0;
   h.samples = in.get<std::uint64_t>();
   h.row_of = in.get<std::uint32_t>();
   h.sum_of = in.get<std::uint32_t>();
@@ -33531,6 +33540,11 @@ class swarm_round {
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
   /// With local steps: the one under way is the run's last.
   [[nodiscard]] virtual bool run_ends() = 0;
+  /// With local steps, before the first turn: the stage's peers exchange in groups and have values of their own, so that no
+  /// mean is everybody's. None is kept for another attempt.
+  virtual void meets_in_groups() = 0;
+  /// With local steps, before a turn: whether this peer has values to compute with. If not, it serves nothing.
+  virtual void has_values(bool it_has) = 0;
   /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
   /// others are given it. It serves again with the next turn that it begins.
   virtual void throw_away() = 0;
@@ -33864,16 +33878,17 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 ///   θ_i ← θ.
 /// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them; where fragments of the model take
 /// turns, all this holds for each of them; n_i is that of the steps that Δ_i is of where results are a round late. Needs a
-/// policy of local steps in which all peers exchange (rule C6: comm::periodic, or comm::rounds of pseudo-gradients or
-/// parameters, whenever their results are applied), with no more than swarm_options::local_steps steps between two
-/// exchanges, fault::quorum, and an environment whose group is a train::swarm_group over the same swarm_round. Every peer
-/// of every stage is given the same global batch, as a function of trainer.context().step(); the schedule of the learning
-/// rate goes by that step, so by global samples.
+/// policy of local steps (rule C6: comm::periodic, or comm::rounds of pseudo-gradients or parameters, whenever their
+/// results are applied), with no more than swarm_options::local_steps steps between two exchanges, fault::quorum, and an
+/// environment whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
+/// global batch, as a function of trainer.context().step(); the schedule of the learning rate goes by that step, so by
+/// global samples.
 ///
 /// What counts in Δ is every micro-batch of the H steps, once in every stage: what a lost peer had stepped on is computed
 /// again before the exchange, with the values of then, and stepped on (one more inner step of those who do). A peer that
 /// joins or comes back starts from θ, passes the steps that the others have taken already, and has the weight of what it
-/// did. Gradients are clipped by the norm of what the peer itself has of its stage: nobody has the whole model's.
+/// did. Where the peers of a stage meet in groups, θ is each peer's own, and one that joins serves from its first exchange
+/// on. Gradients are clipped by the norm of what the peer itself has of its stage: nobody has the whole model's.
 ///
 /// Bytes: boundaries as parallel::swarm; between the peers of a stage, an exchange of P values in H steps. Memory beside
 /// that of swarm: θ, the outer optimizer's state, and the tokens of H steps.
@@ -33915,6 +33930,7 @@ class local_swarm {
              {targets_.data() + targets_.size() - b.targets.size(), b.targets.size()},
              b.sequences};
     computer_ = std::make_shared<computer_type>(ctx, codec_, step_, o.micro_batches, nn::pass_kind::recorded, base_);
+    peer_->has_values(!ctx.contribution().paused());
     CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
     const std::uint64_t own = peer_->contributed();
     take_mean(ctx, own);
@@ -33931,7 +33947,10 @@ class local_swarm {
   result<void> after_step(auto&) { return {}; }
 
   /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one.
-  result<double> evaluate(auto& ctx, const batch& b) { return detail::evaluate_in_swarm(name, ctx, *peer_, b); }
+  result<double> evaluate(auto& ctx, const batch& b) {
+    peer_->has_values(!ctx.contribution().paused());
+    return detail::evaluate_in_swarm(name, ctx, *peer_, b);
+  }
 
   void serialize(auto&) {}  // a peer that is started again begins where the last exchange ended
 
@@ -37540,6 +37559,8 @@ class swarm_messenger {
   double seconds_ = 0;                      // that a micro-batch takes here
   queue_meter queue_;
   bool serving_ = false;
+  bool has_values_ = true;  // of its stage: in groups, a peer that has met nobody yet has none
+  bool in_groups_ = false;
   bool coordinates_ = false;
 };
 
@@ -38282,13 +38303,11 @@ class swarm_coordinator : protected swarm_table_sync {
     queue_.begin_turn();
     gradients_.begin(swarm_wire::step_of(turn));
     begin_table_sync(swarm_wire::step_of(turn));
-    serving_ = !move_to_ && (step() >= sound_from_ || !directory_.anybody_serves(options_.stage));
+    serving_ = has_values_ && !move_to_ && (step() >= sound_from_ || !directory_.anybody_serves(options_.stage));
     looks_on_ = !serving_ && !move_to_;
-    trainer_hangs_ = false;
-    gives_up_ = declared_ = false;
-    bool told = verdict_.turn == turn && !again;
+    trainer_hangs_ = gives_up_ = declared_ = false;
     trainer_is_here(fabric_->now(), orders_.empty() ? duration{0} : fabric_->now() - seen_trainer_);
-    told = take_early_orders(turn) || told;
+    const bool told = take_early_orders(turn) || (verdict_.turn == turn && !again);
     if (coordinates_ && micro_batches > 0) coordinate(std::exchange(asked_, true) && !closes_a_round());
     announce();
     if (closes_a_round() && !coordinates_) {
@@ -38330,8 +38349,11 @@ class swarm_coordinator : protected swarm_table_sync {
     return declared_ || directory_.beyond(followed_.id, turn) || (coordinates_ && directory_.anybody_beyond(turn));
   }
   [[nodiscard]] bool declared() const noexcept { return declared_; }
-  /// Others are through with this round: what is missing can no longer be computed, and is not waited for.
-  [[nodiscard]] bool released() const { return closes_a_round() && directory_.anybody_beyond(micro_batches_.turn()); }
+  /// Others are through with this round, or may be: what is missing can no longer be computed, and is not waited for.
+  [[nodiscard]] bool released() const {
+    const bool was_told = in_groups_ && directory_.squares(options_.stage, step());  // of an attempt that was called off
+    return closes_a_round() && (was_told || directory_.anybody_beyond(micro_batches_.turn()));
+  }
   /// The coordinator took this peer for lost, and has given what is not in its parameters yet to others.
   void forget_what_was_given_away() {
     if (!steps_alone() || declared_ || has_sum()) return;
@@ -38468,8 +38490,7 @@ class swarm_coordinator : protected swarm_table_sync {
     if (heard ? (verdict_.complete != 0) != complete : complete) hear(judge());
   }
 
-  // All peers are looked through only when one of them has said something new.
-  void look_for_sums() {
+  void look_for_sums() {  // only when one of them has said something new
     const sums_seen now{directory_.changes(), micro_batches_.turn(), gradients_.version(), term_};
     if (!in_training() || std::exchange(sums_seen_, now) == now) return;
     for (std::uint32_t s = 0; s < options_.stages; ++s) {
@@ -39182,6 +39203,12 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   [[nodiscard]] bool run_ends() override {
     return options_.steps > 0 && with_lock([this] { return this->step(); }) + 1 >= options_.steps;
   }
+  void meets_in_groups() override {
+    locked([this] { this->in_groups_ = true; });
+  }
+  void has_values(bool it_has) override {
+    locked([&] { this->has_values_ = it_has; });
+  }
   void throw_away() override { this->throw_work_away(); }
   [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
 
@@ -39202,7 +39229,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   [[nodiscard]] swarm_holding holding() override {
     return with_lock([&] {
-      return swarm_holding{this->step(), this->has_sum(), micro_batches_.done(), this->released(), this->has_part()};
+      return swarm_holding{this->step(),     this->has_sum(),  micro_batches_.done(),
+                           this->released(), this->has_part(), !this->has_values_};
     });
   }
 
@@ -39250,7 +39278,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     const std::uint64_t step = kept_.step;
     const auto g = computer_->gradients();
     locked([&] {
-      gradients_.keep_sum(step, {summed_.begin(), summed_.end()});
+      if (!this->in_groups_) gradients_.keep_sum(step, {summed_.begin(), summed_.end()});
       has_summed(kept_);
       this->announce();
       this->after_event();

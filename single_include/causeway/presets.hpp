@@ -6368,7 +6368,7 @@ CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter
 
 CAUSEWAY_DECL result<std::vector<fragment>> balanced::cut(std::span<const parameter_segment> segments,
                                                           std::size_t length) const {
-  if (count == 0 || count > segments.size()) {
+  if (count == 0 || (count > segments.size() && length > 0)) {  // of no block, where blocks move, there is nothing to cut
     return fail(errc::invalid_argument, "balanced",
                 std::to_string(count) + " fragments of a model with " + std::to_string(segments.size()) +
                     " tensors; take between 1 and that many");
@@ -11383,11 +11383,11 @@ enum class verdict : std::uint8_t {
 /// A communication policy: when peers talk and what they make of it.
 struct comm_traits {
   peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
-  bool needs_global_step = false;  ///< whether all peers must finish the same step together
+  bool needs_global_step = false;  ///< whether all who hold the same parameters make every step together, of one gradient
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, which all of them take part in
+  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
@@ -11399,7 +11399,7 @@ struct comm_traits {
 struct parallel_traits {
   bool staged = false;           ///< the model is cut into stages on several peers
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
-  bool global_step = true;       ///< all peers finish the same step together
+  bool global_step = true;       ///< all stages finish the same step together; holders of the same one always do
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
   bool by_blocks = false;        ///< or exchanged by the policy, among those who hold the same blocks of the model
   bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
@@ -12316,19 +12316,19 @@ constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_roun
 /// Whether peers of a swarm can step on what was lost when an exchange is due. All peers' rows are made of the live values
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
 /// that follow.
-constexpr bool allows_late_steps(round_mix m) { return elastic(m) && m.everybody && !m.before_inner_step && rows_stay(m); }
+constexpr bool allows_late_steps(round_mix m) { return elastic(m) && !m.before_inner_step && rows_stay(m); }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these; what is kept of pseudo-gradients by fragments needs fragments of whole blocks, which are the same ones for all
 /// stages, while parameters leave a copy of themselves, however they are cut. A residual is of the rows that a peer sent,
 /// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
 /// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
-/// forgotten where its holders have not the same, which gradients can do in any step. The context's mean has no memory of
-/// several rows.
+/// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
+/// memory of several rows.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m)) return false;
-  if (m.before_inner_step) return m.single && m.waits_at_once && m.bit_parity && !m.accumulates;
-  return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m) && (m.single || !m.by_context);
+  if (!elastic(m) || (!m.single && m.by_context)) return false;
+  if (m.before_inner_step) return m.waits_at_once && m.bit_parity && !m.accumulates && (m.single || !keeps_factors);
+  return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 
 }  // namespace rules
@@ -13007,7 +13007,7 @@ class round_rows {
 
   void serialize(auto& ar) {
     ar(anchor_, updates_);
-    if constexpr (!content_type::anchored && !content_type::before_inner_step) ar(means_);
+    if constexpr (laws::own_parameters || (!content_type::anchored && !content_type::before_inner_step)) ar(means_);
   }
 
   /// The tensor that the fragment is cut from.
@@ -13446,8 +13446,9 @@ struct round_state {
   }
 
   /// Leaves the mean in `row`. Alone, that is what this peer put in, unless the exchange does something to one row, too.
+  /// `where`: the parts of the gradient that the row is of, if it is of that.
   template <class Context>
-  result<void> finish(Context& ctx, const Recipe& recipe) {
+  result<void> finish(Context& ctx, const Recipe& recipe, std::span<const index_range> where) {
     if constexpr (axis::by_context<Recipe>) {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
@@ -13457,7 +13458,7 @@ struct round_state {
       } else if constexpr (requires { exchange->alone(exchange_row(), message_context(ctx)); }) {
         if (!known && !row.empty()) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
       }
-      return failing(ctx, ctx.left_exchange(row, counts));
+      return failing(ctx, ctx.left_exchange(row, counts, where));
     }
   }
 
@@ -13676,7 +13677,7 @@ struct round_core {
     if constexpr (content_type::anchored) rows.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
     if constexpr (content_type::sums_updates) rows.updates().assign(rows.anchor().size(), 0.0F);
     if constexpr (keeps_means) {
-      const bool of_anchor = content_type::anchored && ctx.exchanges_at_once();  // which a block takes along
+      const bool of_anchor = content_type::anchored && ctx.moves_blocks();  // which a block takes along
       if (ctx.elastic() && !of_anchor) rows.found_means(ctx);
     }
     for (std::size_t i = 0; i < states.size(); ++i) {
@@ -13783,7 +13784,8 @@ struct round_core {
   }
   /// Waits until the mean is in `row`.
   result<void> finish(auto& ctx, state& s) {
-    CAUSEWAY_TRY(s.finish(ctx, recipe));
+    const std::span<const index_range> where{s.cut->ranges};
+    CAUSEWAY_TRY(s.finish(ctx, recipe, content_type::before_inner_step ? where : where.first(0)));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
     if constexpr (laws::mix.anchored && requires(const group_type& g, axis::group_question q) { g.length(q); }) {
@@ -13977,15 +13979,30 @@ class own_parameters {
   using state = typename Core::state;
 
  public:
+  /// Before the first step, also after a checkpoint.
+  void start(auto& ctx, const Core& c) {
+    const auto live = ctx.parameters();
+    if (keeps_left(ctx) && left_.size() != live.size()) left_.assign(live.begin(), live.end());
+    move_to(c.memory, left_);
+  }
+  void serialize(Core& c, auto& ar) {
+    for (state& s : c.states) ar(s.own_at);
+    ar(left_);
+  }
   void shared(Core& c, auto& ar) {
     for (state& s : c.states) ar.own(s.own_at, s.outer);
-    ar.own(c.rows.anchor());
+    ar.own(c.rows.anchor(), left_);
   }
 
   /// What all hold alike was replaced. Who missed more than one exchange of a fragment, or has values that are not finite,
-  /// has nothing of its own to go on from. `ended`: the run has, with a mean that all have.
+  /// has nothing of its own to go on from. `ended`: the run has, with a mean that all have. Where an exchange is entered
+  /// when its mean is wanted, what was trained since the last one is others' to train again: back to what that left.
   void adopt(auto& ctx, Core& c, bool keeps_progress, bool ended) {
     if (ended) return c.rows.begin_anew(ctx, c.states);
+    if (ctx.exchanges_at_once()) {
+      const auto& left = Core::content_type::anchored ? c.rows.anchor() : left_;
+      std::copy(left.begin(), left.end(), ctx.parameters().begin());
+    }
     const bool sound = is_finite(ctx, c);
     if (!sound) c.rows.begin_anew(ctx, c.states);
     for (state& s : c.states) {
@@ -14007,9 +14024,16 @@ class own_parameters {
     look_for_others(ctx, c);
     return {};
   }
+  /// After they were applied.
+  result<void> note_left(auto& ctx) { return keeps_left(ctx) ? ctx.rows().copy(left_, ctx.parameters()) : result<void>{}; }
 
  private:
   static constexpr auto nothing = std::numeric_limits<std::uint64_t>::max();
+
+  /// Where there are shared parameters of its own, these are what an exchange left. Where blocks move, a row of theirs is.
+  static bool keeps_left(auto& ctx) {
+    return !Core::content_type::anchored && ctx.exchanges_at_once() && !ctx.moves_blocks();
+  }
 
   static bool is_finite(auto& ctx, Core& c) {
     const auto& anchor = c.rows.anchor();
@@ -14036,6 +14060,8 @@ class own_parameters {
       ctx.contribution().resume();
     }
   }
+
+  source_vector<float> left_;  ///< the parameters after the last exchange
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -14243,16 +14269,17 @@ class round_turns {
       CAUSEWAY_TRY(late::make(ctx, c, due, true));
     }
     if constexpr (Core::own_parameters) {
-      if (!ctx.exchanges_at_once()) CAUSEWAY_TRY(own_.take(ctx, c, due));
+      if (!ctx.moves_blocks()) CAUSEWAY_TRY(own_.take(ctx, c, due));
     }
     for (state* s : due) {
       if (applies_late) continue;
       if constexpr (!Core::content_type::anchored && keeps_means) {
-        if (!Core::own_parameters || ctx.exchanges_at_once()) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+        if (!Core::own_parameters || ctx.moves_blocks()) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
       }
       CAUSEWAY_TRY(c.apply(ctx, *s));
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
+    if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.note_left(ctx));
     end(c, due);
     if constexpr (Core::content_type::anchored && !Core::content_type::before_inner_step) {
       if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), c.rows.anchor()));
@@ -14262,6 +14289,7 @@ class round_turns {
   }
   [[nodiscard]] std::uint64_t committed_at() const noexcept { return committed_at_; }
   [[nodiscard]] std::uint64_t adoptions() const noexcept { return adoptions_; }
+  [[nodiscard]] own_parameters<Core>& own() noexcept { return own_; }
   /// A turn was made after `step`: of another policy with the one record that both have, or of rows that waited.
   void passed(std::uint64_t step) noexcept { committed_at_ = moved_from_ = step; }
 
@@ -14295,7 +14323,7 @@ class round_turns {
     }
     moved_from_ = committed_at_;
     if constexpr (Core::own_parameters) {
-      if (!ctx.exchanges_at_once()) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
+      if (!ctx.moves_blocks()) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
     }
   }
 
@@ -14503,7 +14531,9 @@ class rounds : round_rules<Axes...> {
                                       .gathers_samples = accumulates,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
-      merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4 : 3;
+      laws::own_parameters                                                                   ? 5
+      : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
+                                                                                             : 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
   /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
@@ -14524,6 +14554,7 @@ class rounds : round_rules<Axes...> {
     const bool begins = core_.states.empty();
     CAUSEWAY_TRY(core_.start(ctx));
     if (begins && ctx.elastic()) turns_.found(core_);
+    if constexpr (laws::own_parameters) turns_.own().start(ctx, core_);
     if constexpr (accumulates) {
       ctx.schedule_at(core_.states.front().number);
       ctx.contribution().gather(core_.trigger.target());
@@ -14598,6 +14629,7 @@ class rounds : round_rules<Axes...> {
       s.serialize(ar);
       if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, s);
     }
+    if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at);
   }
 
@@ -14616,7 +14648,7 @@ class rounds : round_rules<Axes...> {
     }
     if constexpr (accumulates) ctx.schedule_at(core_.states.front().number);
     if constexpr (!content_type::before_inner_step) {
-      if (!laws::own_parameters || ctx.exchanges_at_once()) core_.rows.follow_shared(ctx, previous);
+      if (!laws::own_parameters || ctx.moves_blocks()) core_.rows.follow_shared(ctx, previous);
     }
     ctx.parameters_changed();
   }
@@ -36758,7 +36790,7 @@ class elastic_pipeline {
     }
     if (taken()) {
       known_ = true;
-      return exchange_entry{.known = policy_.mean()};
+      return exchange_entry{.known = policy_.mean(), .kept = true};
     }
     if (policy_.computed()) return peer_.entry();
     CAUSEWAY_TRY(attempt(ctx));
@@ -44234,6 +44266,9 @@ struct async_pipeline_options {
 /// a step they are those of micro-batches t·k - d to t·k + k - 1 - d, and at most ceil(d / k) updates come between a
 /// forward and its backward. Before the first gradient is back a step moves nothing, and its loss is not a number.
 ///
+/// The replicas of a stage exchange among themselves: with a policy of gradients that of each update, in the order of
+/// updates. A step before the first gradient is back has no update, and no such exchange.
+///
 /// The last peer may be d steps behind the first. Batches must have one shape. Clipping is by each stage's own norm.
 /// Micro-batches in flight are not part of a checkpoint and are dropped at the end of training: the last d of rank r count
 /// as samples, but it did not learn from them; after a restore the pipeline fills anew.
@@ -50951,6 +50986,7 @@ struct swarm_holding {
   bool released = false;       ///< other stages are through with the round: what is missing stays missing
   bool part = false;           ///< it has the first stage's part of a tied table's gradient, and this is the last stage
   // With local steps:
+  bool lacks_values = false;  ///< it has none that its row could be made of
   std::uint64_t samples = 0;  ///< behind the row that it would send
   std::uint32_t row_of = 0;   ///< the attempt that it sent a row in last; 0: in none of this round
   std::uint32_t sum_of = 0;   ///< the attempt that its sum is of
@@ -50987,7 +51023,7 @@ CAUSEWAY_DECL [[nodiscard]] bool is_in_result(std::span<const swarm_holding> all
 CAUSEWAY_DECL [[nodiscard]] bool has_doubles(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
 
 /// What each peer weighs in a mean over all rows, by the samples behind its own; of a result that is there already, who is
-/// in it.
+/// in it. Where nobody has samples, all that have values weigh the same.
 CAUSEWAY_DECL [[nodiscard]] std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
@@ -51088,8 +51124,11 @@ CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all,
     if (!known && counts) weights[p] = static_cast<double>(all[p].samples);
     together += weights[p];
   }
-  const double alone = known ? 0 : 1.0 / static_cast<double>(all.size());  // where nobody has anything to say
-  for (double& w : weights) w = together > 0 ? w / together : alone;
+  if (!known && together == 0) {  // nobody has anything new to say
+    const bool any = std::any_of(all.begin(), all.end(), [](const swarm_holding& h) { return !h.lacks_values; });
+    for (std::size_t p = 0; p < all.size(); ++p) together += weights[p] = any && all[p].lacks_values ? 0 : 1;
+  }
+  for (double& w : weights) w = together > 0 ? w / together : 0;
   return weights;
 }
 
@@ -51132,7 +51171,8 @@ CAUSEWAY_DECL void swarm_gradients::restore(std::span<float> gradients, std::spa
 
 CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
   net::byte_writer out;
-  out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0)));
+  out.put(h.step).put(
+      static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0) | (h.lacks_values ? 8 : 0)));
   out.put(h.samples).put(h.row_of).put(h.sum_of);
   h.done.write(out);
   return std::move(out).take();
@@ -51143,10 +51183,11 @@ CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> by
   swarm_holding h;
   h.step = in.get<std::uint64_t>();
   const auto flags = in.get<std::uint8_t>();
-  if (flags > 7) in.refuse();
+  if (flags > 15) in.refuse();
   h.sum = (flags & 1U) != 0;
   h.released = (flags & 2U) != 0;
   h.part = (flags & 4U) != 0;
+  h.lacks_values = (flags & 8U) != 0;
   h.samples = in.get<std::uint64_t>();
   h.row_of = in.get<std::uint32_t>();
   h.sum_of = in.get<std::uint32_t>();
@@ -51309,6 +51350,11 @@ class swarm_round {
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
   /// With local steps: the one under way is the run's last.
   [[nodiscard]] virtual bool run_ends() = 0;
+  /// With local steps, before the first turn: the stage's peers exchange in groups and have values of their own, so that no
+  /// mean is everybody's. None is kept for another attempt.
+  virtual void meets_in_groups() = 0;
+  /// With local steps, before a turn: whether this peer has values to compute with. If not, it serves nothing.
+  virtual void has_values(bool it_has) = 0;
   /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
   /// others are given it. It serves again with the next turn that it begins.
   virtual void throw_away() = 0;
@@ -51642,16 +51688,17 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 ///   θ_i ← θ.
 /// Where parameters themselves are exchanged, θ_i is replaced by the same mean of them; where fragments of the model take
 /// turns, all this holds for each of them; n_i is that of the steps that Δ_i is of where results are a round late. Needs a
-/// policy of local steps in which all peers exchange (rule C6: comm::periodic, or comm::rounds of pseudo-gradients or
-/// parameters, whenever their results are applied), with no more than swarm_options::local_steps steps between two
-/// exchanges, fault::quorum, and an environment whose group is a train::swarm_group over the same swarm_round. Every peer
-/// of every stage is given the same global batch, as a function of trainer.context().step(); the schedule of the learning
-/// rate goes by that step, so by global samples.
+/// policy of local steps (rule C6: comm::periodic, or comm::rounds of pseudo-gradients or parameters, whenever their
+/// results are applied), with no more than swarm_options::local_steps steps between two exchanges, fault::quorum, and an
+/// environment whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
+/// global batch, as a function of trainer.context().step(); the schedule of the learning rate goes by that step, so by
+/// global samples.
 ///
 /// What counts in Δ is every micro-batch of the H steps, once in every stage: what a lost peer had stepped on is computed
 /// again before the exchange, with the values of then, and stepped on (one more inner step of those who do). A peer that
 /// joins or comes back starts from θ, passes the steps that the others have taken already, and has the weight of what it
-/// did. Gradients are clipped by the norm of what the peer itself has of its stage: nobody has the whole model's.
+/// did. Where the peers of a stage meet in groups, θ is each peer's own, and one that joins serves from its first exchange
+/// on. Gradients are clipped by the norm of what the peer itself has of its stage: nobody has the whole model's.
 ///
 /// Bytes: boundaries as parallel::swarm; between the peers of a stage, an exchange of P values in H steps. Memory beside
 /// that of swarm: θ, the outer optimizer's state, and the tokens of H steps.
@@ -51693,6 +51740,7 @@ class local_swarm {
              {targets_.data() + targets_.size() - b.targets.size(), b.targets.size()},
              b.sequences};
     computer_ = std::make_shared<computer_type>(ctx, codec_, step_, o.micro_batches, nn::pass_kind::recorded, base_);
+    peer_->has_values(!ctx.contribution().paused());
     CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
     const std::uint64_t own = peer_->contributed();
     take_mean(ctx, own);
@@ -51709,7 +51757,10 @@ class local_swarm {
   result<void> after_step(auto&) { return {}; }
 
   /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one.
-  result<double> evaluate(auto& ctx, const batch& b) { return detail::evaluate_in_swarm(name, ctx, *peer_, b); }
+  result<double> evaluate(auto& ctx, const batch& b) {
+    peer_->has_values(!ctx.contribution().paused());
+    return detail::evaluate_in_swarm(name, ctx, *peer_, b);
+  }
 
   void serialize(auto&) {}  // a peer that is started again begins where the last exchange ended
 
@@ -52454,6 +52505,8 @@ class swarm_messenger {
   double seconds_ = 0;                      // that a micro-batch takes here
   queue_meter queue_;
   bool serving_ = false;
+  bool has_values_ = true;  // of its stage: in groups, a peer that has met nobody yet has none
+  bool in_groups_ = false;
   bool coordinates_ = false;
 };
 
@@ -53375,13 +53428,11 @@ class swarm_coordinator : protected swarm_table_sync {
     queue_.begin_turn();
     gradients_.begin(swarm_wire::step_of(turn));
     begin_table_sync(swarm_wire::step_of(turn));
-    serving_ = !move_to_ && (step() >= sound_from_ || !directory_.anybody_serves(options_.stage));
+    serving_ = has_values_ && !move_to_ && (step() >= sound_from_ || !directory_.anybody_serves(options_.stage));
     looks_on_ = !serving_ && !move_to_;
-    trainer_hangs_ = false;
-    gives_up_ = declared_ = false;
-    bool told = verdict_.turn == turn && !again;
+    trainer_hangs_ = gives_up_ = declared_ = false;
     trainer_is_here(fabric_->now(), orders_.empty() ? duration{0} : fabric_->now() - seen_trainer_);
-    told = take_early_orders(turn) || told;
+    const bool told = take_early_orders(turn) || (verdict_.turn == turn && !again);
     if (coordinates_ && micro_batches > 0) coordinate(std::exchange(asked_, true) && !closes_a_round());
     announce();
     if (closes_a_round() && !coordinates_) {
@@ -53423,8 +53474,11 @@ class swarm_coordinator : protected swarm_table_sync {
     return declared_ || directory_.beyond(followed_.id, turn) || (coordinates_ && directory_.anybody_beyond(turn));
   }
   [[nodiscard]] bool declared() const noexcept { return declared_; }
-  /// Others are through with this round: what is missing can no longer be computed, and is not waited for.
-  [[nodiscard]] bool released() const { return closes_a_round() && directory_.anybody_beyond(micro_batches_.turn()); }
+  /// Others are through with this round, or may be: what is missing can no longer be computed, and is not waited for.
+  [[nodiscard]] bool released() const {
+    const bool was_told = in_groups_ && directory_.squares(options_.stage, step());  // of an attempt that was called off
+    return closes_a_round() && (was_told || directory_.anybody_beyond(micro_batches_.turn()));
+  }
   /// The coordinator took this peer for lost, and has given what is not in its parameters yet to others.
   void forget_what_was_given_away() {
     if (!steps_alone() || declared_ || has_sum()) return;
@@ -53561,8 +53615,7 @@ class swarm_coordinator : protected swarm_table_sync {
     if (heard ? (verdict_.complete != 0) != complete : complete) hear(judge());
   }
 
-  // All peers are looked through only when one of them has said something new.
-  void look_for_sums() {
+  void look_for_sums() {  // only when one of them has said something new
     const sums_seen now{directory_.changes(), micro_batches_.turn(), gradients_.version(), term_};
     if (!in_training() || std::exchange(sums_seen_, now) == now) return;
     for (std::uint32_t s = 0; s < options_.stages; ++s) {
@@ -54198,6 +54251,12 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   [[nodiscard]] bool run_ends() override {
     return options_.steps > 0 && with_lock([this] { return this->step(); }) + 1 >= options_.steps;
   }
+  void meets_in_groups() override {
+    locked([this] { this->in_groups_ = true; });
+  }
+  void has_values(bool it_has) override {
+    locked([&] { this->has_values_ = it_has; });
+  }
   void throw_away() override { this->throw_work_away(); }
   [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
 
@@ -54218,7 +54277,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 
   [[nodiscard]] swarm_holding holding() override {
     return with_lock([&] {
-      return swarm_holding{this->step(), this->has_sum(), micro_batches_.done(), this->released(), this->has_part()};
+      return swarm_holding{this->step(),     this->has_sum(),  micro_batches_.done(),
+                           this->released(), this->has_part(), !this->has_values_};
     });
   }
 
@@ -54266,7 +54326,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     const std::uint64_t step = kept_.step;
     const auto g = computer_->gradients();
     locked([&] {
-      gradients_.keep_sum(step, {summed_.begin(), summed_.end()});
+      if (!this->in_groups_) gradients_.keep_sum(step, {summed_.begin(), summed_.end()});
       has_summed(kept_);
       this->announce();
       this->after_event();

@@ -25229,7 +25229,7 @@ CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter
 
 CAUSEWAY_DECL result<std::vector<fragment>> balanced::cut(std::span<const parameter_segment> segments,
                                                           std::size_t length) const {
-  if (count == 0 || count > segments.size()) {
+  if (count == 0 || (count > segments.size() && length > 0)) {  // of no block, where blocks move, there is nothing to cut
     return fail(errc::invalid_argument, "balanced",
                 std::to_string(count) + " fragments of a model with " + std::to_string(segments.size()) +
                     " tensors; take between 1 and that many");
@@ -30809,11 +30809,11 @@ enum class verdict : std::uint8_t {
 /// A communication policy: when peers talk and what they make of it.
 struct comm_traits {
   peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
-  bool needs_global_step = false;  ///< whether all peers must finish the same step together
+  bool needs_global_step = false;  ///< whether all who hold the same parameters make every step together, of one gradient
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
-  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted, which all of them take part in
+  bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
@@ -30825,7 +30825,7 @@ struct comm_traits {
 struct parallel_traits {
   bool staged = false;           ///< the model is cut into stages on several peers
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
-  bool global_step = true;       ///< all peers finish the same step together
+  bool global_step = true;       ///< all stages finish the same step together; holders of the same one always do
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
   bool by_blocks = false;        ///< or exchanged by the policy, among those who hold the same blocks of the model
   bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
@@ -31300,19 +31300,19 @@ constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_roun
 /// Whether peers of a swarm can step on what was lost when an exchange is due. All peers' rows are made of the live values
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
 /// that follow.
-constexpr bool allows_late_steps(round_mix m) { return elastic(m) && m.everybody && !m.before_inner_step && rows_stay(m); }
+constexpr bool allows_late_steps(round_mix m) { return elastic(m) && !m.before_inner_step && rows_stay(m); }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these; what is kept of pseudo-gradients by fragments needs fragments of whole blocks, which are the same ones for all
 /// stages, while parameters leave a copy of themselves, however they are cut. A residual is of the rows that a peer sent,
 /// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
 /// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
-/// forgotten where its holders have not the same, which gradients can do in any step. The context's mean has no memory of
-/// several rows.
+/// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
+/// memory of several rows.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m)) return false;
-  if (m.before_inner_step) return m.single && m.waits_at_once && m.bit_parity && !m.accumulates;
-  return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m) && (m.single || !m.by_context);
+  if (!elastic(m) || (!m.single && m.by_context)) return false;
+  if (m.before_inner_step) return m.waits_at_once && m.bit_parity && !m.accumulates && (m.single || !keeps_factors);
+  return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 
 }  // namespace rules
@@ -33146,15 +33146,30 @@ class own_parameters {
   using state = typename Core::state;
 
  public:
+  /// Before the first step, also after a checkpoint.
+  void start(auto& ctx, const Core& c) {
+    const auto live = ctx.parameters();
+    if (keeps_left(ctx) && left_.size() != live.size()) left_.assign(live.begin(), live.end());
+    move_to(c.memory, left_);
+  }
+  void serialize(Core& c, auto& ar) {
+    for (state& s : c.states) ar(s.own_at);
+    ar(left_);
+  }
   void shared(Core& c, auto& ar) {
     for (state& s : c.states) ar.own(s.own_at, s.outer);
-    ar.own(c.rows.anchor());
+    ar.own(c.rows.anchor(), left_);
   }
 
   /// What all hold alike was replaced. Who missed more than one exchange of a fragment, or has values that are not finite,
-  /// has nothing of its own to go on from. `ended`: the run has, with a mean that all have.
+  /// has nothing of its own to go on from. `ended`: the run has, with a mean that all have. Where an exchange is entered
+  /// when its mean is wanted, what was trained since the last one is others' to train again: back to what that left.
   void adopt(auto& ctx, Core& c, bool keeps_progress, bool ended) {
     if (ended) return c.rows.begin_anew(ctx, c.states);
+    if (ctx.exchanges_at_once()) {
+      const auto& left = Core::content_type::anchored ? c.rows.anchor() : left_;
+      std::copy(left.begin(), left.end(), ctx.parameters().begin());
+    }
     const bool sound = is_finite(ctx, c);
     if (!sound) c.rows.begin_anew(ctx, c.states);
     for (state& s : c.states) {
@@ -33176,9 +33191,16 @@ class own_parameters {
     look_for_others(ctx, c);
     return {};
   }
+  /// After they were applied.
+  result<void> note_left(auto& ctx) { return keeps_left(ctx) ? ctx.rows().copy(left_, ctx.parameters()) : result<void>{}; }
 
  private:
   static constexpr auto nothing = std::numeric_limits<std::uint64_t>::max();
+
+  /// Where there are shared parameters of its own, these are what an exchange left. Where blocks move, a row of theirs is.
+  static bool keeps_left(auto& ctx) {
+    return !Core::content_type::anchored && ctx.exchanges_at_once() && !ctx.moves_blocks();
+  }
 
   static bool is_finite(auto& ctx, Core& c) {
     const auto& anchor = c.rows.anchor();
@@ -33205,6 +33227,8 @@ class own_parameters {
       ctx.contribution().resume();
     }
   }
+
+  source_vector<float> left_;  ///< the parameters after the last exchange
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -33377,7 +33401,7 @@ class round_rows {
 
   void serialize(auto& ar) {
     ar(anchor_, updates_);
-    if constexpr (!content_type::anchored && !content_type::before_inner_step) ar(means_);
+    if constexpr (laws::own_parameters || (!content_type::anchored && !content_type::before_inner_step)) ar(means_);
   }
 
   /// The tensor that the fragment is cut from.
@@ -33816,8 +33840,9 @@ struct round_state {
   }
 
   /// Leaves the mean in `row`. Alone, that is what this peer put in, unless the exchange does something to one row, too.
+  /// `where`: the parts of the gradient that the row is of, if it is of that.
   template <class Context>
-  result<void> finish(Context& ctx, const Recipe& recipe) {
+  result<void> finish(Context& ctx, const Recipe& recipe, std::span<const index_range> where) {
     if constexpr (axis::by_context<Recipe>) {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
@@ -33827,7 +33852,7 @@ struct round_state {
       } else if constexpr (requires { exchange->alone(exchange_row(), message_context(ctx)); }) {
         if (!known && !row.empty()) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
       }
-      return failing(ctx, ctx.left_exchange(row, counts));
+      return failing(ctx, ctx.left_exchange(row, counts, where));
     }
   }
 
@@ -34046,7 +34071,7 @@ struct round_core {
     if constexpr (content_type::anchored) rows.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
     if constexpr (content_type::sums_updates) rows.updates().assign(rows.anchor().size(), 0.0F);
     if constexpr (keeps_means) {
-      const bool of_anchor = content_type::anchored && ctx.exchanges_at_once();  // which a block takes along
+      const bool of_anchor = content_type::anchored && ctx.moves_blocks();  // which a block takes along
       if (ctx.elastic() && !of_anchor) rows.found_means(ctx);
     }
     for (std::size_t i = 0; i < states.size(); ++i) {
@@ -34153,7 +34178,8 @@ struct round_core {
   }
   /// Waits until the mean is in `row`.
   result<void> finish(auto& ctx, state& s) {
-    CAUSEWAY_TRY(s.finish(ctx, recipe));
+    const std::span<const index_range> where{s.cut->ranges};
+    CAUSEWAY_TRY(s.finish(ctx, recipe, content_type::before_inner_step ? where : where.first(0)));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
     if constexpr (laws::mix.anchored && requires(const group_type& g, axis::group_question q) { g.length(q); }) {
@@ -34439,16 +34465,17 @@ class round_turns {
       CAUSEWAY_TRY(late::make(ctx, c, due, true));
     }
     if constexpr (Core::own_parameters) {
-      if (!ctx.exchanges_at_once()) CAUSEWAY_TRY(own_.take(ctx, c, due));
+      if (!ctx.moves_blocks()) CAUSEWAY_TRY(own_.take(ctx, c, due));
     }
     for (state* s : due) {
       if (applies_late) continue;
       if constexpr (!Core::content_type::anchored && keeps_means) {
-        if (!Core::own_parameters || ctx.exchanges_at_once()) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+        if (!Core::own_parameters || ctx.moves_blocks()) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
       }
       CAUSEWAY_TRY(c.apply(ctx, *s));
       if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
     }
+    if constexpr (Core::own_parameters) CAUSEWAY_TRY(own_.note_left(ctx));
     end(c, due);
     if constexpr (Core::content_type::anchored && !Core::content_type::before_inner_step) {
       if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), c.rows.anchor()));
@@ -34458,6 +34485,7 @@ class round_turns {
   }
   [[nodiscard]] std::uint64_t committed_at() const noexcept { return committed_at_; }
   [[nodiscard]] std::uint64_t adoptions() const noexcept { return adoptions_; }
+  [[nodiscard]] own_parameters<Core>& own() noexcept { return own_; }
   /// A turn was made after `step`: of another policy with the one record that both have, or of rows that waited.
   void passed(std::uint64_t step) noexcept { committed_at_ = moved_from_ = step; }
 
@@ -34491,7 +34519,7 @@ class round_turns {
     }
     moved_from_ = committed_at_;
     if constexpr (Core::own_parameters) {
-      if (!ctx.exchanges_at_once()) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
+      if (!ctx.moves_blocks()) own_.adopt(ctx, c, keeps_progress, ended_ != 0);
     }
   }
 
@@ -34699,7 +34727,9 @@ class rounds : round_rules<Axes...> {
                                       .gathers_samples = accumulates,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
-      merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4 : 3;
+      laws::own_parameters                                                                   ? 5
+      : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
+                                                                                             : 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
   /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
@@ -34720,6 +34750,7 @@ class rounds : round_rules<Axes...> {
     const bool begins = core_.states.empty();
     CAUSEWAY_TRY(core_.start(ctx));
     if (begins && ctx.elastic()) turns_.found(core_);
+    if constexpr (laws::own_parameters) turns_.own().start(ctx, core_);
     if constexpr (accumulates) {
       ctx.schedule_at(core_.states.front().number);
       ctx.contribution().gather(core_.trigger.target());
@@ -34794,6 +34825,7 @@ class rounds : round_rules<Axes...> {
       s.serialize(ar);
       if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, s);
     }
+    if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at);
   }
 
@@ -34812,7 +34844,7 @@ class rounds : round_rules<Axes...> {
     }
     if constexpr (accumulates) ctx.schedule_at(core_.states.front().number);
     if constexpr (!content_type::before_inner_step) {
-      if (!laws::own_parameters || ctx.exchanges_at_once()) core_.rows.follow_shared(ctx, previous);
+      if (!laws::own_parameters || ctx.moves_blocks()) core_.rows.follow_shared(ctx, previous);
     }
     ctx.parameters_changed();
   }
@@ -35891,8 +35923,8 @@ constexpr bool c2(parallel_traits p, fault_traits f) {
   return !p.staged || f.produces == peers::fixed || p.reroutes || f.refills_stage;
 }
 
-/// A policy that needs the same step everywhere needs a parallelism that has one.
-constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c.needs_global_step; }
+/// Stages that go on their own time exchange after the same number of steps at every holder, or they wait in a circle.
+constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c.gathers_samples; }
 
 /// Stages that make the same steps must also make the same rounds, each in its own group of peers.
 constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.global_step || c.rounds_by_steps; }
@@ -35926,8 +35958,9 @@ struct compatible {
                 "Use a parallelism that reroutes, or a fault policy that refills stages. docs/reference/rules.md#c2");
   static_assert(
       rules::c3(Comm::traits, Parallel::traits),
-      "causeway-C3: this communication policy needs every peer to finish the same step, but stages run on their own "
-      "time here. Use comm::periodic. docs/reference/rules.md#c3");
+      "causeway-C3: stages run on their own time here, but with this communication policy the peers of a stage exchange "
+      "when they have gathered enough samples, each after other steps: two stages could wait for each other. Use a policy "
+      "whose exchanges come after a number of steps, such as comm::every_step. docs/reference/rules.md#c3");
   static_assert(rules::c4(Comm::traits, Parallel::traits),
                 "causeway-C4: the stages of a pipeline must make the same rounds, but here rounds come when peers are "
                 "quick enough or "
@@ -35937,11 +35970,10 @@ struct compatible {
       "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "
       "comm::every_step, in a swarm without a codec; in elastic pipelines any policy of gradients of all peers does. "
       "docs/reference/rules.md#c5");
-  static_assert(
-      rules::c6(Comm::traits, Parallel::traits),
-      "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
-      "and step on it: it must be in what all of them exchange then or later. Use comm::periodic, or comm::rounds "
-      "of pseudo-gradients or parameters among all peers. docs/reference/rules.md#c6");
+  static_assert(rules::c6(Comm::traits, Parallel::traits),
+                "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
+                "and step on it: it must be in what they exchange then or later. Use comm::periodic, or comm::rounds "
+                "of pseudo-gradients or parameters. docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
@@ -36200,6 +36232,8 @@ class elastic_group {
   [[nodiscard]] virtual bool exchanges_at_once() const { return false; }
   /// Of such exchanges: the one after the step under way is the run's last, whatever is due.
   [[nodiscard]] virtual bool run_ends() const { return false; }
+  /// Whether a peer's part of the model may change, with what the policy keeps for it (shared_state::rows).
+  [[nodiscard]] virtual bool moves_blocks() const { return false; }
 
   /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
   /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
@@ -36209,7 +36243,8 @@ class elastic_group {
   virtual void leave() {}
 
   /// A row of the exchange is there, or how many peers each of its values came from: in their order, before `exchanged`.
-  virtual void received(std::span<const float>) {}
+  /// Where a gradient has several rows, also the parts of it that this one is of.
+  virtual void received(std::span<const float>, std::span<const index_range>) {}
 
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
   /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
@@ -36407,8 +36442,9 @@ class round_attendance {
   CAUSEWAY_DECL result<void> enter();
   /// The exchange is of so many, and over with the last.
   void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
-  /// `counts`: how many peers each value came from, where that matters.
-  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {});
+  /// `counts`: how many peers each value came from, where that matters. `where`: see elastic_group::received.
+  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {},
+                                       std::span<const index_range> where = {});
   /// Fills `row` with what comes next in a result that this peer knows.
   CAUSEWAY_DECL void take_known(std::span<float> row);
 
@@ -36454,10 +36490,11 @@ CAUSEWAY_DECL result<void> round_attendance::enter() {
   return {};
 }
 
-CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts) {
+CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts,
+                                                       std::span<const index_range> where) {
   if (group_ == nullptr) return {};
-  group_->received(mean);
-  group_->received(counts);
+  group_->received(mean, parts_ > 1 ? where : where.first(0));
+  group_->received(counts, {});
   if (--parts_left_ > 0) return {};
   parts_left_ = 1;
   return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
@@ -36911,9 +36948,9 @@ class training_context {
     hash_ = full ? detail::hash_of(model_, shared) : 0;
     parent_ = mix(parent_, hash_, round_);
   }
-
   /// The gradients of this step are kept for a later one: the inner optimizer does not move, once.
   void skip_inner_step() noexcept { inner_.skip(); }
+  [[nodiscard]] bool skips_inner_step() noexcept { return inner_.is_skipped(); }  ///< says so once
 
   /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
   /// gives the weight of its row, the second says that the result is there. With fixed peers the weight is 1; else it goes
@@ -36923,8 +36960,9 @@ class training_context {
     return own_weight();
   }
   [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
-  result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {}) {
-    return attendance_.exchanged(row, counts);
+  result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {},
+                             std::span<const index_range> where = {}) {
+    return attendance_.exchanged(row, counts, where);
   }
   /// Between them: the round has so many such exchanges, and is over with the last.
   void in_parts(std::size_t count) noexcept { attendance_.in_parts(count); }
@@ -36944,9 +36982,13 @@ class training_context {
   [[nodiscard]] bool is_last_exchange() const noexcept { return entry().last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
   [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry().shares[peer] : 1.0 / peers(); }
+<<<<<<< HEAD
+  [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }  ///< that exchange
+
+=======
   /// Where peers come and go: that exchange.
   [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }
-
+>>>>>>> asyncgrad
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
   [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.
@@ -36954,6 +36996,7 @@ class training_context {
   bool stand_by() { return attendance_.stand_by(); }  ///< says that this peer is ready; whether it is time to enter
   [[nodiscard]] bool exchanges_at_once() const { return elastic() && env_.group->exchanges_at_once(); }  ///< see there
   [[nodiscard]] bool run_ends() const { return elastic() && env_.group->run_ends(); }                    ///< likewise
+  [[nodiscard]] bool moves_blocks() const { return elastic() && env_.group->moves_blocks(); }            ///< likewise
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
   [[nodiscard]] double own_share() const {
     return entry().share > 0 ? entry().share : 1.0 / (elastic() ? env_.group->expected() : peers());
@@ -37307,7 +37350,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
       ctx_.begin_compute();
       CAUSEWAY_TRY(compute(b));
-      phase_ = phase::before;
+      phase_ = has_update() ? phase::before : phase::close;
     }
     if (phase_ == phase::before) {
       CAUSEWAY_TRY(timed(exchanged, [&] { return comm_.before_inner_step(ctx_); }));
@@ -37345,6 +37388,12 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
     report_.tokens = b.tokens();
     ctx_.count_samples(static_cast<std::uint64_t>(b.sequences));
     return {};
+  }
+
+  // Where stages go on their own time a step may have no gradient yet: then there is none to exchange.
+  bool has_update() noexcept {
+    if constexpr (Comm::traits.needs_global_step && !Parallel::traits.global_step) return !ctx_.skips_inner_step();
+    return true;
   }
 
   template <class F>

@@ -102,4 +102,9 @@ TEST_CASE("fragments: what does not fit the model is refused", "[axis][fast]") {
   CHECK(axis::strided{3}.cut(view.segments, view.values.size()).error().code == errc::invalid_argument);
   CHECK(axis::strided{0}.cut(view.segments, view.values.size()).error().code == errc::invalid_argument);
   CHECK(axis::balanced{2}.cut(view.segments, view.values.size()).error().code == errc::invalid_argument);
+  CHECK(axis::balanced{0}.cut({}, 0).error().code == errc::invalid_argument);
+  const auto of_no_block = axis::balanced{2}.cut({}, 0);
+  REQUIRE(of_no_block);
+  REQUIRE(of_no_block->size() == 2);
+  CHECK(of_no_block->front().size + of_no_block->back().size == 0);
 }

@@ -125,6 +125,24 @@ TEST_CASE("round rules: each rule refuses what it is about, and nothing else", "
   CHECK(verdict([](mix& m) { m.weighs = m.own_is_fresh = true, m.by_context = false; }) == "A15");
 }
 
+TEST_CASE("round rules: gradients move with blocks in one row or several, if the exchange does not remember several",
+          "[comm][fast]") {
+  using mix = comm::round_mix;
+  const auto moves = [](bool keeps_factors, auto... changes) {
+    comm::round_mix m{.anchored = false, .before_inner_step = true, .by_context = false};
+    (changes(m), ...);
+    return comm::rules::moves_with_blocks(m, keeps_factors);
+  };
+  const auto several = [](mix& m) { m.single = false; };
+  CHECK(moves(false));
+  CHECK(moves(true));
+  CHECK(moves(false, several));
+  CHECK_FALSE(moves(true, several));
+  CHECK_FALSE(moves(false, several, [](mix& m) { m.by_context = true; }));
+  CHECK_FALSE(moves(false, [](mix& m) { m.waits_at_once = false, m.waits_a_round = true; }));
+  CHECK_FALSE(moves(false, [](mix& m) { m.accumulates = true; }));
+}
+
 TEST_CASE("round rules: peers may come and go where all hold something alike after each turn", "[comm][fast]") {
   using mix = comm::round_mix;
   const auto elastic = [](auto... changes) {

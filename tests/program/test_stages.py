@@ -243,7 +243,7 @@ class Stages(Elastic):
         self.ends(again, 130)
 
     def test_gradients_travel_by_a_codec_whoever_is_killed(self):
-        for by in [["--comm.codec", "int8", "--parallel.codec", "subspace"], ["--comm.policy", "power_sgd"]]:
+        for by in [["--comm.codec", "int8", "--parallel.codec", "subspace"], ["--comm.policy", "power_sgd"], ["--comm.policy", "netstorm"]]:
             with self.subTest(by):
                 p = self.start_stages("--steps", "60", *by, "--run.fresh", "true", "--restart", "true",
                                       env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:23@2"))

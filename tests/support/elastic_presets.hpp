@@ -30,7 +30,7 @@ inline constexpr std::string_view local_pipeline_presets[] = {
 
 /// Those that tests/parallel/elastic_pipeline.cpp and elastic_gradients.cpp train in pipelines that make all steps
 /// together.
-inline constexpr std::string_view elastic_pipeline_presets[] = {"every_step", "demo", "power_sgd", "dion"};
+inline constexpr std::string_view elastic_pipeline_presets[] = {"every_step", "demo", "power_sgd", "dion", "netstorm"};
 
 }  // namespace support
 

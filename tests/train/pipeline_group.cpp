@@ -157,6 +157,30 @@ TEST_CASE("pipeline group: what a round came to may be in the policy's rows, of 
   CHECK(through);
 }
 
+TEST_CASE("pipeline group: a gradient that came in several rows is given to the pipelines as one", "[train][fast]") {
+  group_of_one c;
+  std::vector<float> all;
+  c.group.exchange_by({[] { return parallel::exchange_entry{}; },
+                       [&](std::span<const float> mean) {
+                         all.assign(mean.begin(), mean.end());
+                         return result<void>{};
+                       },
+                       {}});
+  const std::vector<float> ends{1, 2, 5}, middle{3, 4}, first{6};
+  const std::vector<index_range> of_ends{{0, 2}, {4, 5}}, of_middle{{2, 4}}, of_first{{0, 1}};
+  REQUIRE(c.group.enter(7, 0));
+  c.group.received(ends, of_ends);
+  c.group.received(middle, of_middle);
+  REQUIRE(c.group.exchanged({}));
+  CHECK(all == std::vector<float>{1, 2, 3, 4, 5});
+  REQUIRE(c.group.enter(7, 0));  // another attempt, maybe of fewer blocks
+  c.group.received(first, of_first);
+  REQUIRE(c.group.exchanged({}));
+  CHECK(all == first);
+  REQUIRE(c.group.exchanged(middle));
+  CHECK(all == middle);
+}
+
 TEST_CASE("pipeline group: an exchange that begins again with another row does not end the attempt", "[train][fast]") {
   group_of_one c;
   c.group.begin_exchange_again();

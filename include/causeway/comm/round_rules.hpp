@@ -129,12 +129,12 @@ constexpr bool allows_late_steps(round_mix m) { return elastic(m) && !m.before_i
 /// stages, while parameters leave a copy of themselves, however they are cut. A residual is of the rows that a peer sent,
 /// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
 /// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
-/// forgotten where its holders have not the same, which gradients can do in any step. The context's mean has no memory of
-/// several rows.
+/// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
+/// memory of several rows.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m)) return false;
-  if (m.before_inner_step) return m.single && m.waits_at_once && m.bit_parity && !m.accumulates;
-  return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m) && (m.single || !m.by_context);
+  if (!elastic(m) || (!m.single && m.by_context)) return false;
+  if (m.before_inner_step) return m.waits_at_once && m.bit_parity && !m.accumulates && (m.single || !keeps_factors);
+  return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
 
 }  // namespace rules

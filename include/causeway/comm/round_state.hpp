@@ -179,8 +179,9 @@ struct round_state {
   }
 
   /// Leaves the mean in `row`. Alone, that is what this peer put in, unless the exchange does something to one row, too.
+  /// `where`: the parts of the gradient that the row is of, if it is of that.
   template <class Context>
-  result<void> finish(Context& ctx, const Recipe& recipe) {
+  result<void> finish(Context& ctx, const Recipe& recipe, std::span<const index_range> where) {
     if constexpr (axis::by_context<Recipe>) {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
@@ -190,7 +191,7 @@ struct round_state {
       } else if constexpr (requires { exchange->alone(exchange_row(), message_context(ctx)); }) {
         if (!known && !row.empty()) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
       }
-      return failing(ctx, ctx.left_exchange(row, counts));
+      return failing(ctx, ctx.left_exchange(row, counts, where));
     }
   }
 

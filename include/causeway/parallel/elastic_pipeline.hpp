@@ -354,7 +354,7 @@ class elastic_pipeline {
     }
     if (taken()) {
       known_ = true;
-      return exchange_entry{.known = policy_.mean()};
+      return exchange_entry{.known = policy_.mean(), .kept = true};
     }
     if (policy_.computed()) return peer_.entry();
     CAUSEWAY_TRY(attempt(ctx));

@@ -200,8 +200,9 @@ class training_context {
     return own_weight();
   }
   [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
-  result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {}) {
-    return attendance_.exchanged(row, counts);
+  result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {},
+                             std::span<const index_range> where = {}) {
+    return attendance_.exchanged(row, counts, where);
   }
   /// Between them: the round has so many such exchanges, and is over with the last.
   void in_parts(std::size_t count) noexcept { attendance_.in_parts(count); }
@@ -222,7 +223,6 @@ class training_context {
   /// What part of the weight the row of a peer has, in the exchange entered last.
   [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry().shares[peer] : 1.0 / peers(); }
   [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }  ///< that exchange
-
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
   [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.

@@ -61,6 +61,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   [[nodiscard]] bool moves_blocks() const override { return true; }
   [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
   result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  void received(std::span<const float> row, std::span<const index_range> where) override;
   result<void> exchanged(std::span<const float> mean) override;
 
   result<verdict> decide(const result<void>& outcome, bool) override;
@@ -88,6 +89,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   net::any_transport exchange_{};  // what the communication policy began with it may outlive the pipelines
   parallel::exchange_hooks rounds_;
   parallel::exchange_state state_;
+  std::vector<float> gradient_;  // of several rows, as far as they have come in the exchange under way
   std::uint32_t expected_ = 1;
   bool finished_by_others_ = false;
   bool again_ = false;  // the exchange, in the attempt under way

@@ -6,6 +6,7 @@
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/compress/fp16.hpp>
 #include <causeway/presets/compressed.hpp>
+#include <causeway/presets/gossip.hpp>
 
 #include <chrono>
 #include <cmath>
@@ -54,6 +55,7 @@ struct preset_of {
 using low_rank = preset_of<presets::power_sgd_options>;
 using demo = preset_of<presets::demo_options>;
 using dion = preset_of<presets::dion_options>;
+using trees = preset_of<presets::netstorm_options>;  // four rows
 
 /// Pipelines of two stages.
 template <class Policy>
@@ -183,18 +185,19 @@ void lets_newcomers_in() {
 
 }  // namespace
 
-TEST_CASE("elastic gradients: a policy without a codec gives the parameters of the unsplit model, whoever is killed",
-          "[parallel][elastic][fast]") {
+TEMPLATE_TEST_CASE(
+    "elastic gradients: a policy without a codec gives the parameters of the unsplit model, whoever is killed",
+    "[parallel][elastic][fast]", dense, trees) {
   elastic_world_options o;
   std::vector<std::uint64_t> calls;
-  undisturbed_gradients<dense>(o, &calls);
-  const auto whole = gradient_world<dense>{o}.unsplit();
+  undisturbed_gradients<TestType>(o, &calls);
+  const auto whole = gradient_world<TestType>{o}.unsplit();
   for (const std::uint32_t victim : {0U, 3U}) {
     o.victim = victim;
-    for (std::uint64_t n = 90; n < calls[victim]; n += 3) {
+    for (std::uint64_t n = 93; n < calls[victim]; n += 3) {
       CAPTURE(n, victim);
       o.dies_at = n;
-      gradient_world<dense> w{o};
+      gradient_world<TestType> w{o};
       w.wanted = 3;
       w.boot();
       w.run();
@@ -206,16 +209,16 @@ TEST_CASE("elastic gradients: a policy without a codec gives the parameters of t
 }
 
 TEMPLATE_TEST_CASE("elastic gradients: two pipelines make the steps of two whole models that average by the same policy",
-                   "[parallel][elastic][fast]", dense, half_precision, largest_with_feedback) {
+                   "[parallel][elastic][fast]", dense, half_precision, largest_with_feedback, trees) {
   const auto o = support::two_pipelines();
   const parameters made = undisturbed_gradients<TestType>(o), dense_ones = undisturbed_gradients<dense>(o);
   CHECK(support::off(made, of_two_models<TestType>(o), o.layers) < 1e-3);
-  const bool lossy = !std::is_same_v<TestType, dense>;
+  const bool lossy = !std::is_same_v<TestType, dense> && !std::is_same_v<TestType, trees>;
   CHECK(lossy == (support::off(made, dense_ones, o.layers) > 2e-3));
 }
 
 TEMPLATE_TEST_CASE("elastic gradients: all peers are stopped, and go on from checkpoints with the same bits",
-                   "[parallel][elastic][fast]", eight_bits, largest_with_feedback, low_rank) {
+                   "[parallel][elastic][fast]", eight_bits, largest_with_feedback, low_rank, trees) {
   auto o = support::two_pipelines();
   const parameters quiet = undisturbed_gradients<TestType>(o);
   support::local_checkpoints saved{.after = 4};
@@ -227,7 +230,7 @@ TEMPLATE_TEST_CASE("elastic gradients: all peers are stopped, and go on from che
 }
 
 TEMPLATE_TEST_CASE("elastic gradients: a run whose peers are all stopped goes on from what is saved",
-                   "[parallel][elastic][fast]", dense, eight_bits, largest_with_feedback, low_rank) {
+                   "[parallel][elastic][fast]", dense, eight_bits, largest_with_feedback, low_rank, trees) {
   support::stop_all_and_start_again([](const elastic_world_options& o) { return gradient_world<TestType>{o}; },
                                     [](auto& w, const elastic_world_options& o) {
                                       support::holders_agree(w, o.hosts);
@@ -241,7 +244,7 @@ TEMPLATE_TEST_CASE("elastic gradients: with codecs the run goes on, whoever is k
 }
 
 TEMPLATE_TEST_CASE("elastic gradients: presets that make steps of gradients go on, whoever is lost, and let others in",
-                   "[parallel][elastic]", demo, dion) {
+                   "[parallel][elastic]", demo, dion, trees) {
   goes_on_whoever_is_killed<TestType>(11);
   lets_newcomers_in<TestType>();
 }

@@ -60,7 +60,7 @@ CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter
 
 CAUSEWAY_DECL result<std::vector<fragment>> balanced::cut(std::span<const parameter_segment> segments,
                                                           std::size_t length) const {
-  if (count == 0 || count > segments.size()) {
+  if (count == 0 || (count > segments.size() && length > 0)) {  // of no block, where blocks move, there is nothing to cut
     return fail(errc::invalid_argument, "balanced",
                 std::to_string(count) + " fragments of a model with " + std::to_string(segments.size()) +
                     " tensors; take between 1 and that many");

@@ -45,6 +45,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
 CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64_t, std::uint64_t) {
   round_entry e{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
+  gradient_.clear();
   if (!rounds_.enter) return e;
   CAUSEWAY_ASSIGN(parallel::exchange_entry with, rounds_.enter());
   e.attempt = with.attempt.attempt;
@@ -66,8 +67,19 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   return e;
 }
 
+CAUSEWAY_LAZY void basic_pipeline_group<Whole>::received(std::span<const float> row, std::span<const index_range> where) {
+  if (!rounds_.exchanged) return;
+  for (const index_range r : where) {
+    const auto end = static_cast<std::size_t>(r.end);
+    if (gradient_.size() < end) gradient_.resize(end);
+    std::copy_n(row.begin(), r.size(), gradient_.begin() + r.begin);
+    row = row.subspan(static_cast<std::size_t>(r.size()));
+  }
+}
+
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::exchanged(std::span<const float> mean) {
-  return rounds_.exchanged ? rounds_.exchanged(mean) : result<void>{};
+  if (!rounds_.exchanged) return {};
+  return rounds_.exchanged(mean.empty() ? std::span<const float>{gradient_} : mean);
 }
 
 CAUSEWAY_LAZY result<verdict> basic_pipeline_group<Whole>::decide(const result<void>& outcome, bool) {

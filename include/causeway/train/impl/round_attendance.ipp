@@ -19,10 +19,11 @@ CAUSEWAY_DECL result<void> round_attendance::enter() {
   return {};
 }
 
-CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts) {
+CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts,
+                                                       std::span<const index_range> where) {
   if (group_ == nullptr) return {};
-  group_->received(mean);
-  group_->received(counts);
+  group_->received(mean, parts_ > 1 ? where : where.first(0));
+  group_->received(counts, {});
   if (--parts_left_ > 0) return {};
   parts_left_ = 1;
   return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});

@@ -431,6 +431,7 @@
 #include <causeway/comm/turn_part.hpp>
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/fault/quorum.hpp>
+#include <causeway/fault/restart.hpp>
 #include <causeway/parallel/async_pipeline.hpp>
 #include <causeway/parallel/data_parallel.hpp>
 #include <causeway/parallel/elastic/assigned_work.hpp>
@@ -512,6 +513,7 @@
 #include <causeway/parallel/tied_table.hpp>
 
 #include <causeway/train/checkpoint.hpp>
+#include <causeway/train/common_cut.hpp>
 #include <causeway/train/context.hpp>
 #include <causeway/train/contribution.hpp>
 #include <causeway/train/elastic_group.hpp>

@@ -50,8 +50,10 @@
 
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/fault/quorum.hpp>
+#include <causeway/fault/restart.hpp>
 
 #include <causeway/train/checkpoint.hpp>
+#include <causeway/train/common_cut.hpp>
 #include <causeway/train/context.hpp>
 #include <causeway/train/contribution.hpp>
 #include <causeway/train/elastic_group.hpp>

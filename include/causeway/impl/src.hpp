@@ -417,6 +417,7 @@
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 16
+#include <causeway/train/impl/common_cut.ipp>
 #include <causeway/train/impl/entered_attempt.ipp>
 #include <causeway/train/impl/flat_model.ipp>
 #include <causeway/train/impl/held_round.ipp>

@@ -169,12 +169,12 @@ TEST_CASE("pipeline group: a gradient that came in several rows is given to the 
   const std::vector<float> ends{1, 2, 5}, middle{3, 4}, first{6};
   const std::vector<index_range> of_ends{{0, 2}, {4, 5}}, of_middle{{2, 4}}, of_first{{0, 1}};
   REQUIRE(c.group.enter(7, 0));
-  c.group.received(ends, of_ends);
-  c.group.received(middle, of_middle);
+  c.group.received(ends, &of_ends);
+  c.group.received(middle, &of_middle);
   REQUIRE(c.group.exchanged({}));
   CHECK(all == std::vector<float>{1, 2, 3, 4, 5});
   REQUIRE(c.group.enter(7, 0));  // another attempt, maybe of fewer blocks
-  c.group.received(first, of_first);
+  c.group.received(first, &of_first);
   REQUIRE(c.group.exchanged({}));
   CHECK(all == first);
   REQUIRE(c.group.exchanged(middle));

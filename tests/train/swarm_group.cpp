@@ -192,8 +192,8 @@ TEST_CASE("swarm group: with local steps all rows of an exchange are kept, one a
     CHECK(g.group.exchanges_at_once() == (local_steps > 0));
     for (int attempt = 0; attempt < 2; ++attempt) {
       REQUIRE(g.group.enter(1, 0));
-      g.group.received(first, {});
-      g.group.received(second, {});
+      g.group.received(first, nullptr);
+      g.group.received(second, nullptr);
       REQUIRE(g.group.exchanged(second));
       CHECK(g.swarm->given == (local_steps > 0 ? std::vector<float>{1, 2, 3} : second));
     }

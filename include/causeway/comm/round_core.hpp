@@ -262,8 +262,7 @@ struct round_core {
   }
   /// Waits until the mean is in `row`.
   result<void> finish(auto& ctx, state& s) {
-    const std::span<const index_range> where{s.cut->ranges};
-    CAUSEWAY_TRY(s.finish(ctx, recipe, content_type::before_inner_step ? where : where.first(0)));
+    CAUSEWAY_TRY(s.finish(ctx, recipe, content_type::before_inner_step ? &s.cut->ranges : nullptr));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
     if constexpr (laws::mix.anchored && requires(const group_type& g, axis::group_question q) { g.length(q); }) {

@@ -181,7 +181,7 @@ struct round_state {
   /// Leaves the mean in `row`. Alone, that is what this peer put in, unless the exchange does something to one row, too.
   /// `where`: the parts of the gradient that the row is of, if it is of that.
   template <class Context>
-  result<void> finish(Context& ctx, const Recipe& recipe, std::span<const index_range> where) {
+  result<void> finish(Context& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
     if constexpr (axis::by_context<Recipe>) {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {

@@ -201,7 +201,7 @@ class training_context {
   }
   [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
   result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {},
-                             std::span<const index_range> where = {}) {
+                             const std::vector<index_range>* where = nullptr) {
     return attendance_.exchanged(row, counts, where);
   }
   /// Between them: the round has so many such exchanges, and is over with the last.

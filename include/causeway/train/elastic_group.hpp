@@ -122,7 +122,7 @@ class elastic_group {
 
   /// A row of the exchange is there, or how many peers each of its values came from: in their order, before `exchanged`.
   /// Where a gradient has several rows, also the parts of it that this one is of.
-  virtual void received(std::span<const float>, std::span<const index_range>) {}
+  virtual void received(std::span<const float>, const std::vector<index_range>*) {}
 
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
   /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that

@@ -41,7 +41,7 @@ class round_attendance {
   void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
   /// `counts`: how many peers each value came from, where that matters. `where`: see elastic_group::received.
   CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {},
-                                       std::span<const index_range> where = {});
+                                       const std::vector<index_range>* where = nullptr);
   /// Fills `row` with what comes next in a result that this peer knows.
   CAUSEWAY_DECL void take_known(std::span<float> row);
 

@@ -72,7 +72,7 @@ class basic_swarm_group final : public elastic_group {
 
   result<round_entry> enter(std::uint64_t samples, std::uint64_t) override;
 
-  void received(std::span<const float> row, std::span<const index_range> where) override;
+  void received(std::span<const float> row, const std::vector<index_range>* where) override;
   result<void> exchanged(std::span<const float> sum) override;
 
   result<verdict> decide(const result<void>& outcome, bool candidate) override;

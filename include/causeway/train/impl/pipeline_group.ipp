@@ -67,9 +67,10 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   return e;
 }
 
-CAUSEWAY_LAZY void basic_pipeline_group<Whole>::received(std::span<const float> row, std::span<const index_range> where) {
-  if (!rounds_.exchanged) return;
-  for (const index_range r : where) {
+CAUSEWAY_LAZY void basic_pipeline_group<Whole>::received(std::span<const float> row,
+                                                         const std::vector<index_range>* where) {
+  if (!rounds_.exchanged || where == nullptr) return;
+  for (const index_range r : *where) {
     const auto end = static_cast<std::size_t>(r.end);
     if (gradient_.size() < end) gradient_.resize(end);
     std::copy_n(row.begin(), r.size(), gradient_.begin() + r.begin);

@@ -20,10 +20,10 @@ CAUSEWAY_DECL result<void> round_attendance::enter() {
 }
 
 CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts,
-                                                       std::span<const index_range> where) {
+                                                       const std::vector<index_range>* where) {
   if (group_ == nullptr) return {};
-  group_->received(mean, parts_ > 1 ? where : where.first(0));
-  group_->received(counts, {});
+  group_->received(mean, parts_ > 1 ? where : nullptr);
+  group_->received(counts, nullptr);
   if (--parts_left_ > 0) return {};
   parts_left_ = 1;
   return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});

@@ -53,7 +53,7 @@ CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t 
   return entry_;
 }
 
-CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row, std::span<const index_range>) {
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row, const std::vector<index_range>*) {
   if (steps_alone()) rows_.insert(rows_.end(), row.begin(), row.end());
 }
 

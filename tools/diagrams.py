@@ -366,6 +366,24 @@ def policy_quorum():
 
 
 @picture
+def policy_restart():
+    t = Timeline(["peer 0", "peer 1", "peer 2"], 18)
+    steps(t, range(3), range(4))
+    t.together(4, range(3), 0.9)
+    steps(t, range(3), [5, 6])
+    t.dies(1, 7.4)
+    steps(t, (0, 2), [7])
+    for row in (0, 2):
+        t.line(t.x(8.4), t.y(row) - 11, t.x(8.4), t.y(row) + 11, "f", width=3)
+    t.over(9.3, "all come together")
+    steps(t, range(3), [11, 12, 13, 14])
+    t.over(13.3, "from the checkpoints")
+    t.together(15, range(3), 0.9)
+    steps(t, range(3), [16])
+    return t
+
+
+@picture
 def policy_fail_stop():
     t = Timeline(["peer 0", "peer 1", "peer 2"], 14)
     steps(t, range(3), range(5))

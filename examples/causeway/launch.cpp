@@ -131,11 +131,18 @@ causeway::result<net::membership> host_run(settings& s, std::uint64_t run_id, ch
   const std::string address = at.address().text();
   if (local) {
     for (std::uint32_t i = 1; i < s.net.peers; ++i) {
-      std::vector<std::string> command{"join",          address,
-                                       "--net.index",   std::to_string(i),
-                                       "--net.threads", std::to_string(s.net.threads),
-                                       "--quiet",       "true",
-                                       "--watch.page",  ""};
+      std::vector<std::string> command{"join",
+                                       address,
+                                       "--net.index",
+                                       std::to_string(i),
+                                       "--net.threads",
+                                       std::to_string(s.net.threads),
+                                       "--quiet",
+                                       "true",
+                                       "--fault.restarts",
+                                       "0",  // whoever started them starts them anew
+                                       "--watch.page",
+                                       ""};
       const auto ours = local_flags(s);
       command.insert(command.end(), ours.begin(), ours.end());
       CAUSEWAY_TRY(children.start(command));

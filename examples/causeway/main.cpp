@@ -3,15 +3,10 @@
 // reads settings, starts peers, and talks to people.
 
 #include <causeway/config/version.hpp>
-#include <causeway/core/rng.hpp>
-#include <causeway/net/rendezvous.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,22 +16,20 @@
 #include "draw_schedule.hpp"
 #include "elastic_run.hpp"
 #include "export_run.hpp"
+#include "fixed_run.hpp"
 #include "join_run.hpp"
 #include "journal.hpp"
 #include "launch.hpp"
 #include "launched_rank.hpp"
 #include "mpi_job.hpp"
-#include "page_server.hpp"
 #include "page_text.hpp"
 #include "pages.hpp"
-#include "peer_folder.hpp"
 #include "plan_pipeline.hpp"
 #include "policies.hpp"
 #include "replay_trace.hpp"
 #include "report.hpp"
 #include "run_folder.hpp"
 #include "run_model.hpp"
-#include "run_notice.hpp"
 #include "settings.hpp"
 #include "simulate.hpp"
 #include "starting_model.hpp"
@@ -44,97 +37,13 @@
 #include "supervise.hpp"
 #include "tokenize.hpp"
 #include "watch_run.hpp"
-#include "watched_transport.hpp"
 
 namespace app { namespace {
 
 using causeway::errc;
 using causeway::fail;
 
-constexpr int interrupted = 130;
-
 bool elastic(const settings& s) { return s.fault.policy == "quorum"; }
-
-unsigned default_threads(const settings& s) {
-  const bool all_here = s.net.listen.empty() && s.net.join.empty() && s.net.static_peers.empty();
-  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  return std::max(1U, cores / (all_here ? s.net.peers : 1));
-}
-
-// What a finished or interrupted run leaves behind, for a person.
-causeway::result<int> conclude(const session_summary& summary, const session_input& in) {
-  if (in.s.quiet) return summary.interrupted ? interrupted : 0;
-  if (summary.interrupted) {
-    std::printf("stopped at step %llu; everything is saved. Start the same command again to go on.\n",
-                static_cast<unsigned long long>(summary.step));
-    return interrupted;
-  }
-  CAUSEWAY_TRY(write_loss_plot(in.folder + "/loss.svg", {in.folder + "/peer-0"},
-                               in.s.run.name + ": " + std::to_string(in.s.net.peers) + " peers, " + in.s.comm.policy));
-
-  const auto bytes = static_cast<double>(summary.bytes_sent);
-  std::printf("\nvalidation loss %.4f nats per token (perplexity %.2f) after %llu steps and %llu rounds, in %s\n",
-              summary.validation, std::exp(summary.validation), static_cast<unsigned long long>(summary.step),
-              static_cast<unsigned long long>(summary.round), human_seconds(summary.wall_seconds).c_str());
-  if (is_pipeline(in.s)) {
-    std::printf("this peer sent %s on its sockets\n", human_bytes(bytes).c_str());
-  } else if (in.s.net.peers > 1) {
-    std::printf(
-        "each peer sent %s on its sockets; averaging f32 gradients in every step would send %s, %.0f times as much\n",
-        human_bytes(bytes).c_str(), human_bytes(summary.every_step_bytes).c_str(),
-        summary.every_step_bytes / std::max(1.0, bytes));
-  }
-  if (in.s.net.peers > 1) std::printf("%s\n", waiting_text(summary.blocked_seconds, summary.wall_seconds).c_str());
-  std::printf("report %s/report.html, loss plot %s/loss.svg, metrics and checkpoints %s/peer-*\n\n", in.folder.c_str(),
-              in.folder.c_str(), in.folder.c_str());
-  causeway::io::posix_storage storage;
-  const auto sample = storage.read(in.folder + "/sample.txt");
-  if (sample) std::printf("%.*s\n", static_cast<int>(sample->size()), reinterpret_cast<const char*>(sample->data()));
-  return 0;
-}
-
-// However it ends: a run that failed has a story, too. The peers that a launcher starts leave it to that.
-struct report_at_the_end {
-  explicit report_at_the_end(const settings& s) : s_{s} {}
-  report_at_the_end(const report_at_the_end&) = delete;
-  report_at_the_end& operator=(const report_at_the_end&) = delete;
-  ~report_at_the_end() {
-    if (!s_.quiet && check_run_name(s_)) (void)write_report(run_folder(s_));
-  }
-
- private:
-  const settings& s_;
-};
-
-// A peer that is in: trains to the end. Destroying the environment closes its connections cleanly.
-causeway::result<int> train_as_member(session_input in, causeway::net::membership* member, stop_watch& watch) {
-  const std::uint32_t self = member == nullptr ? 0 : member->transport.self();
-  CAUSEWAY_ASSIGN(const peer_folder mine, peer_folder::claim(in.folder, self));  // nobody else may train here
-  CAUSEWAY_ASSIGN(const page_server page, serve_page(in.s, in.folder));
-  causeway::environment env;
-  if (member != nullptr) {
-    watch.when_patience_ends(member->transport.interrupter());
-    const auto other = self == 0 ? 1U : 0U;
-    env.exchange = causeway::collective::tuned_for_streams({}, member->transport.streams(other));
-    watch.when_asked([waiting = member->transport] { return waiting.describe_waits(); });
-    env.transport = watched_transport{std::move(member->transport), in.links};
-  }
-  const struct silence {  // before the transport says goodbye
-    stop_watch& watch;
-    ~silence() { watch.when_asked({}); }
-  } guard{watch};
-  auto summary = run_model({in, std::move(env)});
-  if (!summary) return summary.error();
-  return conclude(*summary, in);
-}
-
-causeway::result<session_input> make_input(settings s, std::uint64_t run_id) {
-  CAUSEWAY_TRY(make_run_folder(s));
-  const std::string folder = run_folder(s);
-  CAUSEWAY_TRY(agree_on_model(s, folder));
-  CAUSEWAY_ASSIGN(corpus data, prepare_corpus(s, folder));
-  return session_input{s, std::move(data), folder, run_id, [] { return stop_requested().load(); }};
-}
 
 // The run's folder says what was trained; what is given here wins.
 causeway::result<text_codec> know_run(settings& s, const origins& from) {
@@ -167,53 +76,11 @@ causeway::result<int> export_to(settings s, const origins& from, const std::vect
   return export_run(s, codec, positional[0]);
 }
 
+// Peers that stay; and text where all stages are here, now that all have saved.
 causeway::result<int> train(settings s, const origins& from, stop_watch& watch) {
-  const report_at_the_end report{s};  // after the children have ended
-  child_peers children;
-  watch.when_stopping([&] { children.stop(); });
-  const struct detach {  // before the children go
-    stop_watch& watch;
-    ~detach() { watch.when_stopping({}); }
-  } guard{watch};
-  if (!s.net.join.empty()) {
-    if (s.net.threads == 0) s.net.threads = default_threads(s);
-    CAUSEWAY_ASSIGN(causeway::net::membership member, join_run(s, from));
-    CAUSEWAY_TRY(validate(s));
-    CAUSEWAY_ASSIGN(session_input in, make_input(s, member.run_id));
-    return train_as_member(std::move(in), &member, watch);
-  }
-  if (s.net.threads == 0) s.net.threads = default_threads(s);
-  const std::uint64_t run_id = run_id_of(s);
-  CAUSEWAY_ASSIGN(session_input in, make_input(s, run_id));
-  if (!s.net.static_peers.empty()) {
-    CAUSEWAY_ASSIGN(causeway::net::membership member, connect_run(in.s, run_id));
-    return train_as_member(std::move(in), &member, watch);
-  }
-  if (s.net.peers == 1) return train_as_member(std::move(in), nullptr, watch);
-  CAUSEWAY_ASSIGN(auto pieces, tell_newcomers(in.s, in.folder, in.data));
-  CAUSEWAY_ASSIGN(causeway::net::membership member, host_run(in.s, run_id, children, std::move(pieces)));
-  CAUSEWAY_ASSIGN(const int status, train_as_member(std::move(in), &member, watch));
-  const auto others = children.wait();
-  if (status != 0) return status;
-  if (!others) return others.error();
-  return is_pipeline(s) && !s.quiet ? generate(s, from) : status;  // all stages are here, now that all have saved
-}
-
-// A rank of an MPI job in which each is a peer.
-causeway::result<int> train_as_rank(settings s, mpi_job& job, stop_watch& watch) {
-  const std::uint64_t run_id = run_id_of(s);
-  const std::uint32_t self = static_cast<std::uint32_t>(s.net.index);
-  CAUSEWAY_ASSIGN(session_input in, make_input(std::move(s), run_id));
-  CAUSEWAY_ASSIGN(const peer_folder mine, peer_folder::claim(in.folder, self));
-  CAUSEWAY_ASSIGN(const page_server page, serve_page(in.s, in.folder));
-  causeway::environment env;
-  CAUSEWAY_ASSIGN(causeway::net::any_transport over, job.transport());
-  watch.when_patience_ends(job.interrupter());
-  env.transport = watched_transport{std::move(over), in.links};
-  auto summary = run_model({in, std::move(env)});
-  watch.when_patience_ends({});
-  if (!summary) return summary.error();
-  return conclude(*summary, in);
+  CAUSEWAY_ASSIGN(const int status, train_fixed(s, from, watch));
+  const bool began_it = s.net.join.empty() && s.net.static_peers.empty() && s.net.peers > 1;
+  return status == 0 && began_it && is_pipeline(s) && !s.quiet ? generate(std::move(s), from) : status;
 }
 
 // Peers that come and go: alone or with others on this machine, as the one that founds the run or as one that joins.
@@ -296,6 +163,9 @@ causeway::result<int> act(const command_line& line, settings s, const origins& f
   if (starts) CAUSEWAY_TRY(take_init(s, from));
   CAUSEWAY_TRY(validate(s));
   if (line.command == "generate") return generate(s, from);
+  if (line.command == "simulate" && s.fault.policy == "restart") {
+    return fail(errc::unsupported, "fault.policy", "simulate starts no run again; train one, or use fail_stop or quorum");
+  }
   if (line.command == "simulate" && is_swarm(s)) {
     return fail(errc::unsupported, "parallel.policy", "simulate has no swarms; train one, or use data or pipeline");
   }

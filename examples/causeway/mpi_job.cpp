@@ -163,6 +163,10 @@ result<void> mpi_job::enter(settings& s, const origins& from) {
       !s.net.listen.empty() || !s.net.join.empty() || !s.net.static_peers.empty() || s.fault.policy == "quorum";
   expected_ = wants_sites || (started_by_mpi() && !meets_otherwise && !is_swarm(s));
   if (!expected_) return {};
+  if (s.fault.policy == "restart") {
+    return fail(errc::invalid_argument, "fault.policy",
+                "the ranks of an MPI job end together, and none of them restarts; use fail_stop, and start the job again");
+  }
   if (!started_by_mpi()) {
     return fail(errc::invalid_argument, "net.sites",
                 "says how the ranks of an MPI job form sites, and no mpirun or srun --mpi started this process");

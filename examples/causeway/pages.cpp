@@ -105,7 +105,8 @@ std::string compositions() {
          "each\n"
          "`parallel.policy` and `fault.policy`. " +
          std::to_string(taken) + " of " + std::to_string(all) +
-         "; [why the others do not](rules.md#which-mixes-work).\n\n" + head + "\n" + line + "\n" + rows;
+         "; [why the others do not](rules.md#which-mixes-work). `restart`\ntakes what `fail_stop` does.\n\n" + head + "\n" +
+         line + "\n" + rows;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <causeway/collective/gather.hpp>
 #include <causeway/io/archive.hpp>
 #include <causeway/train/checkpoint.hpp>
+#include <causeway/train/common_cut.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +14,6 @@
 #include <span>
 #include <utility>
 
-#include "cuts.hpp"
 #include "policies.hpp"
 #include "shared_in_place.hpp"
 #include "told_figures.hpp"
@@ -64,15 +64,19 @@ causeway::result<void> session::compare_texts() {
 // All peers go on from the newest round that all of them hold; within it, each from its own newest step. Where they have
 // nothing in common, each from its own newest.
 causeway::result<void> session::resume() {
-  CAUSEWAY_ASSIGN(auto cuts, cuts_in(checkpoints_));
+  const auto pass_over = [](const causeway::error& why) {
+    std::fprintf(stderr, "passing over a checkpoint: %s\n", why.text().c_str());
+  };
+  CAUSEWAY_ASSIGN(auto cuts, causeway::cuts_in(checkpoints_, causeway::io::archiver{}, pass_over));
   for (causeway::cut& c : cuts) {
     if (pace_ == pace::nothing) c.round = 0;
     if (pace_ == pace::in_step) c.round = c.step;
   }
-  CAUSEWAY_ASSIGN(const auto all, gather(newest_rounds(cuts), 1));
-  const auto round = newest_common(all);
+  CAUSEWAY_ASSIGN(const auto all, gather(causeway::newest_rounds(cuts), 1));
+  const auto round = causeway::newest_common(all);
   if (!round) {
-    const bool anybody = std::any_of(all.begin(), all.end(), [](const auto& rounds) { return rounds[0] != no_round; });
+    const bool anybody =
+        std::any_of(all.begin(), all.end(), [](const auto& rounds) { return rounds[0] != causeway::no_round; });
     if (!anybody) return {};
     return causeway::fail(causeway::errc::diverged, in_.folder,
                           "the peers' checkpoints have no round in common; give every peer its own old folder, or start "
@@ -106,7 +110,7 @@ causeway::result<void> session::prepare() {
   first_step_ = ctx().step();
   begin_ = mark_ = committed_at_ = ctx().clock().now();
   // So that there is a round that all peers hold, however early they are stopped.
-  const bool saves = may_part() || pace_ == pace::rounds;
+  const bool saves = may_part() || pace_ == pace::rounds || restarts();
   return saves && first_step_ == 0 ? save() : causeway::result<void>{};
 }
 
@@ -133,6 +137,7 @@ causeway::result<void> session::loop() {
     }
     CAUSEWAY_ASSIGN(const auto report, trainer_.step(next_batch()));
     batches_->advance();
+    in_.reached(report.step);
     CAUSEWAY_TRY(after_step(report));
   }
   return {};
@@ -292,9 +297,9 @@ causeway::result<session_summary> session::stopped(const causeway::result<void>&
     return summarize();
   }
   causeway::error why = outcome.error();
-  why.message += saved
-                     ? "; the state of step " + std::to_string(ctx().step()) + " is saved: start the same command to go on"
-                     : "; its state could not be saved either: " + saved.error().text();
+  why.message += !saved ? "; its state could not be saved either: " + saved.error().text()
+                        : "; the state of step " + std::to_string(ctx().step()) + " is saved" +
+                              (restarts() ? "" : ": start the same command to go on");
   return why;
 }
 

@@ -49,6 +49,7 @@ class session {
   causeway::result<void> resume();
   causeway::result<void> prepare();
   [[nodiscard]] bool may_part() const;
+  [[nodiscard]] bool restarts() const { return in_.s.fault.policy == "restart"; }
   causeway::result<void> train();
   causeway::result<void> loop();
   causeway::batch next_batch();

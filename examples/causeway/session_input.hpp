@@ -41,6 +41,7 @@ struct session_input {
   std::string folder;  ///< of the run
   std::uint64_t run_id = 0;
   std::function<bool()> stopping;                                      ///< whether a signal asked us to stop
+  std::function<void(std::uint64_t)> reached = [](std::uint64_t) {};   ///< is told of each step that was made
   std::shared_ptr<link_meter> links = std::make_shared<link_meter>();  ///< counts what this peer sends and waits for
 };
 

@@ -126,6 +126,7 @@ struct settings {
 
   struct {
     std::string policy = "fail_stop";
+    std::uint32_t restarts = 3;
     std::uint32_t min_peers = 1;
     std::uint32_t store_every = 1;
     std::uint32_t notice = 0;

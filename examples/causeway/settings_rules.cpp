@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What settings must satisfy.
 
+#include <causeway/net/endpoint.hpp>
 #include <causeway/parallel/swarm/swarm_messages.hpp>
 
 #include <algorithm>
@@ -239,6 +240,19 @@ causeway::result<void> validate_model(const settings& s) {
   return {};
 }
 
+// Peers that come together again where they came together first.
+causeway::result<void> validate_restart(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  if (!s.net.join.empty() || !s.net.static_peers.empty()) return {};
+  if (s.net.peers == 1) {
+    return bad("fault.policy", "restart waits for a lost peer, and one peer alone loses none; use fail_stop");
+  }
+  if (s.net.listen.empty()) return {};
+  CAUSEWAY_ASSIGN(const auto address, causeway::net::parse_endpoint(s.net.listen));
+  if (address.port != 0) return {};
+  return bad("net.listen", "peers that are lost come back to it, so that it needs a port; give one, as 0.0.0.0:29500");
+}
+
 }  // namespace
 
 causeway::result<void> validate(const settings& s) {
@@ -275,6 +289,7 @@ causeway::result<void> validate(const settings& s) {
   const bool elastic = s.fault.policy == "quorum";
   if (is_swarm(s)) CAUSEWAY_TRY(validate_swarm(s));
   const bool hands_over = s.parallel.policy == "pipeline" && s.fault.policy == "quorum" && !steps_alone(s);
+  if (s.fault.policy == "restart") CAUSEWAY_TRY(validate_restart(s));
   if (s.fault.notice > 0 && !hands_over) {
     return fail(errc::invalid_argument, "fault.notice",
                 "is for pipelines under quorum whose peers make every step together; leave it out");

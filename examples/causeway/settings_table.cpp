@@ -239,9 +239,16 @@ std::vector<setting> table(settings& s) {
       make("comm.batch_samples", s.comm.batch_samples, "samples of all peers together in a step").in("samples"),
       make("comm.quorum", s.comm.quorum, "pushes that move the shared parameters, at least").in("pushes"),
       make("comm.most_ahead", s.comm.most_ahead, "a peer that has made so many more than the slowest waits").in("steps"),
-      make("fault.policy", s.fault.policy, "fail_stop: any failure ends the run; quorum: peers may come, go and die")
+      make("fault.policy", s.fault.policy,
+           "fail_stop: any failure ends the run; restart: all go on from their newest checkpoints; quorum: peers may come, "
+           "go "
+           "and die")
           .also("fault")
-          .one_of({"fail_stop", "quorum"}),
+          .one_of({"fail_stop", "restart", "quorum"}),
+      make("fault.restarts", s.fault.restarts,
+           "restart: attempts in a row that get no further, after which the error stands; 0 = the first failure ends it",
+           local)
+          .in("attempts"),
       make("fault.min_peers", s.fault.min_peers, "quorum: a round is made by at least so many peers")
           .also("min-peers")
           .in("peers")
@@ -364,7 +371,7 @@ std::vector<std::string> local_flags(settings& s) {
   const auto is_launchers = [](const std::string& name) {
     const std::vector<std::string> own{"run.fresh",  "run.refound",  "run.restart", "net.index",
                                        "net.listen", "net.join",     "net.threads", "parallel.stage",
-                                       "quiet",      "net.announce", "watch.page"};
+                                       "quiet",      "net.announce", "watch.page",  "fault.restarts"};
     return name.starts_with("sim.") || std::find(own.begin(), own.end(), name) != own.end();
   };
   settings usual;

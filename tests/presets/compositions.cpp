@@ -4,6 +4,7 @@
 
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/fault/quorum.hpp>
+#include <causeway/fault/restart.hpp>
 #include <causeway/parallel/async_pipeline.hpp>
 #include <causeway/parallel/data_parallel.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
@@ -17,6 +18,7 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "support/catch.hpp"
@@ -66,7 +68,18 @@ constexpr place places[] = {
     {"`async_pipeline`, `quorum`", parallel::async_pipeline<>::traits, fault::quorum::traits},
     {"`swarm`, `quorum`", parallel::swarm<>::traits, fault::quorum::traits},
     {"`local_swarm`, `quorum`", parallel::local_swarm<>::traits, fault::quorum::traits},
+    {"data, `restart`", parallel::data_parallel::traits, fault::restart::traits},
+    {"`pipeline`, `restart`", parallel::pipeline<>::traits, fault::restart::traits},
+    {"`async_pipeline`, `restart`", parallel::async_pipeline<>::traits, fault::restart::traits},
 };
+
+/// Those that the conformance suite runs in tests/presets and tests/comm: a peer is lost at every network operation, and
+/// all go on from the newest round that all hold.
+constexpr std::string_view restart_presets[] = {
+    "every_step",    "diloco",  "open_diloco", "intellect1",       "muloco",       "local_sgd", "fedavg",      "photon",
+    "co_learning",   "des_loc", "edit",        "streaming_diloco", "eager_diloco", "cocodc",    "sparse_loco", "sparta",
+    "sparta_diloco", "demo",    "distro",      "cocktail_sgd",     "gaia",         "power_sgd", "dion",        "noloco",
+    "moshpit_sgd",   "bacombo", "ravnest",     "netstorm",         "dipaco"};
 
 /// The first rule that refuses it, else "yes".
 constexpr const char* verdict_on(const comm_traits& c, const place& at) {
@@ -86,7 +99,7 @@ bool is_tested(const preset& p, const place& at) {
   return (&at == &places[1] && among(support::elastic_presets)) ||
          (&at == &places[3] && among(support::elastic_pipeline_presets)) ||
          (&at == &places[4] && among(support::local_pipeline_presets)) ||
-         (&at == &places[8] && among(support::local_swarm_presets));
+         (&at == &places[8] && among(support::local_swarm_presets)) || (&at == &places[9] && among(restart_presets));
 }
 std::string cell(const preset& p, const place& at) { return is_tested(p, at) ? "tested" : verdict_on(p.traits, at); }
 
@@ -114,6 +127,10 @@ std::string page() {
          "`tests/parallel/elastic/local_pipeline_fragments.cpp`,\n`tests/parallel/elastic/local_pipeline_late.cpp`, "
          "`tests/parallel/elastic/local_pipeline_groups.cpp`,\n`tests/parallel/elastic/local_pipeline_stacked.cpp`, "
          "`tests/parallel/elastic/elastic_gradients.cpp`). "
+         "With `restart`: a peer is lost at every one of its network\noperations in turn, all go on from the newest round "
+         "that "
+         "all hold, and end with the bits of a run without a failure\n(`tests/presets`, `tests/comm`, "
+         "`tests/support/conformance.hpp`). "
       << allowed() << " of " << std::size(communication) * std::size(places)
       << " compile. [One step](../design/one_step.md) says what will\n"
          "become of the rest.\n\n| |";

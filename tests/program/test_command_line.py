@@ -147,7 +147,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.complete("tr"), ["train"])
         self.assertEqual(self.complete("help", "exp"), ["export"])
         self.assertEqual(self.complete("train", "--batch"), ["--batch-size"])
-        self.assertEqual(self.complete("train", "--fault", ""), ["fail_stop", "quorum"])
+        self.assertEqual(self.complete("train", "--fault", ""), ["fail_stop", "restart", "quorum"])
         self.assertIn("streaming_diloco", self.complete("train", "--comm.policy", "str"))
         self.assertEqual(self.complete("schedule", "--micro"), ["--micro-batches"])
         self.assertEqual(self.complete("train", "--data", os.path.join(os.path.dirname(PAGE), "setting")), [PAGE.replace("/docs/../", "/")])

@@ -12672,6 +12672,79 @@ static_assert(FaultPolicy<quorum>);
 
 #endif  // CAUSEWAY_FAULT_QUORUM_HPP
 
+// ---- causeway/fault/restart.hpp ----
+#ifndef CAUSEWAY_FAULT_RESTART_HPP
+#define CAUSEWAY_FAULT_RESTART_HPP
+
+// A lost peer ends the attempt, not the run: all peers come together again and go on from the newest round that all of them
+// hold in their checkpoints.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace fault {
+
+struct restart_options {
+  std::uint32_t in_vain = 3;  ///< attempts in a row that get no further than one before them; then the error stands
+};
+
+/// Judges as fail_stop does: commits every step that succeeded and aborts at the first that did not. Notes how far it came,
+/// for `with_restarts`, which begins the next attempt. Alone it is fail_stop. Keeps no copies and sends nothing.
+///
+/// Copies share what they note: use all of them on one thread.
+class restart {
+ public:
+  static constexpr std::string_view name = "restart";
+  static constexpr fault_traits traits{};
+  static constexpr std::uint32_t state_version = 1;
+
+  restart() = default;
+  /// `furthest`: the largest step that any attempt has reached.
+  explicit restart(std::shared_ptr<std::uint64_t> furthest) : furthest_{std::move(furthest)} {}
+
+  result<void> begin_step(auto&) { return {}; }
+  result<verdict> end_step(auto& ctx, const result<void>& outcome) {
+    if (!outcome) return verdict::abort;
+    reached(ctx.step());
+    return verdict::commit;
+  }
+
+  /// For programs whose trainer has another fault policy: so many steps are made.
+  void reached(std::uint64_t step) const {
+    if (furthest_) *furthest_ = std::max(*furthest_, step);
+  }
+
+  void serialize(auto&) {}
+
+ private:
+  std::shared_ptr<std::uint64_t> furthest_;
+};
+static_assert(FaultPolicy<restart>);
+
+/// Whether an error says that another peer is gone or silent, so that all may come together again.
+constexpr bool comes_from_others(errc code) noexcept {
+  return code == errc::peer_lost || code == errc::timeout || code == errc::unreachable;
+}
+
+/// Calls `attempt(restart)`, which returns a result, until it succeeds, fails by an error that does not come from others,
+/// or has failed `in_vain` times in a row without getting further than before. Gives what the last attempt gave.
+///
+/// Every attempt makes all anew: transport, model, trainer. What was trained comes from checkpoints, from the newest round
+/// that all peers hold (train/common_cut.hpp). Every peer of the run needs this loop, or somebody who starts it again.
+/// Costs nothing between failures; a failure costs the steps since that round. Runs on the thread that calls it.
+template <class Attempt>
+[[nodiscard]] std::invoke_result_t<Attempt&, restart> with_restarts(Attempt attempt, restart_options options = {}) {
+  const auto furthest = std::make_shared<std::uint64_t>(0);
+  for (std::uint32_t in_vain = 0;;) {
+    const std::uint64_t before = *furthest;
+    auto outcome = attempt(restart{furthest});
+    if (outcome || !comes_from_others(outcome.error().code)) return outcome;
+    in_vain = *furthest > before ? 0 : in_vain + 1;
+    if (in_vain >= options.in_vain) return outcome;
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::fault
+
+#endif  // CAUSEWAY_FAULT_RESTART_HPP
+
 // ---- causeway/train/checkpoint.hpp ----
 #ifndef CAUSEWAY_TRAIN_CHECKPOINT_HPP
 #define CAUSEWAY_TRAIN_CHECKPOINT_HPP
@@ -12787,6 +12860,84 @@ template <class Trainer, Archiver A>
 }}  // namespace causeway::CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TRAIN_CHECKPOINT_HPP
+
+// ---- causeway/train/common_cut.hpp ----
+#ifndef CAUSEWAY_TRAIN_COMMON_CUT_HPP
+#define CAUSEWAY_TRAIN_COMMON_CUT_HPP
+
+// Which checkpoints of several peers go together: those of the newest round that all of them hold. Each peer lists its own,
+// tells the others the newest rounds, and all choose alike.
+
+#include <limits>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// Stands where a peer holds fewer rounds than it may tell.
+inline constexpr std::uint64_t no_round = std::numeric_limits<std::uint64_t>::max();
+
+/// What a peer tells the others: the rounds of its newest checkpoints, the newest first. As bytes it may travel as it is.
+using held_rounds = std::array<std::uint64_t, 4>;
+
+/// The checkpoints that are whole, oldest first. `passed_over(error)` is told of each that is not.
+template <class Storage, Archiver A, class PassedOver>
+[[nodiscard]] result<std::vector<cut>> cuts_in(io::checkpoint_directory<Storage>& checkpoints, A archiver,
+                                               PassedOver passed_over) {
+  std::vector<cut> cuts;
+  CAUSEWAY_ASSIGN(const auto steps, checkpoints.steps());
+  for (const std::uint64_t step : steps) {
+    const auto file = checkpoints.load(step);
+    if (!file) {
+      passed_over(file.error());
+      continue;
+    }
+    CAUSEWAY_ASSIGN(const cut where, read_cut(*file, archiver));
+    cuts.push_back(where);
+  }
+  return cuts;
+}
+
+/// What to tell the others of checkpoints that are listed oldest first.
+CAUSEWAY_DECL held_rounds newest_rounds(const std::vector<cut>& cuts);
+
+/// The newest round that all peers hold; nothing if there is none. `all`: of each peer what it tells.
+CAUSEWAY_DECL std::optional<std::uint64_t> newest_common(const std::vector<held_rounds>& all);
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_COMMON_CUT_HPP
+
+// ---- causeway/train/impl/common_cut.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_COMMON_CUT_IPP
+#define CAUSEWAY_TRAIN_IMPL_COMMON_CUT_IPP
+
+// Bodies of train/common_cut.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_DECL held_rounds newest_rounds(const std::vector<cut>& cuts) {
+  held_rounds newest;
+  newest.fill(no_round);
+  for (std::size_t i = 0; i < std::min(cuts.size(), newest.size()); ++i) newest[i] = cuts[cuts.size() - 1 - i].round;
+  return newest;
+}
+
+CAUSEWAY_DECL std::optional<std::uint64_t> newest_common(const std::vector<held_rounds>& all) {
+  std::optional<std::uint64_t> best;
+  if (all.empty()) return best;
+  for (const std::uint64_t round : all[0]) {
+    const auto holds = [&](const held_rounds& rounds) {
+      return std::find(rounds.begin(), rounds.end(), round) != rounds.end();
+    };
+    if (round != no_round && (!best || round > *best) && std::all_of(all.begin(), all.end(), holds)) best = round;
+  }
+  return best;
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_COMMON_CUT_IPP
+#endif
 
 // ---- causeway/collective/channels.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_CHANNELS_HPP
@@ -13959,7 +14110,7 @@ class elastic_group {
 
   /// A row of the exchange is there, or how many peers each of its values came from: in their order, before `exchanged`.
   /// Where a gradient has several rows, also the parts of it that this one is of.
-  virtual void received(std::span<const float>, std::span<const index_range>) {}
+  virtual void received(std::span<const float>, const std::vector<index_range>*) {}
 
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
   /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
@@ -15450,8 +15601,6 @@ class butterfly {
 // so it is added in the order s, s+1, ..., s-1; then the sums go round once more. Segments are cut into chunks, and a chunk
 // is passed on as soon as it is summed, so that the sum of one overlaps the transfer of the next.
 
-#include <limits>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 /// One sum over all peers, times `factor`, in place. Lives for one call of run().
@@ -16148,7 +16297,7 @@ class round_attendance {
   void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
   /// `counts`: how many peers each value came from, where that matters. `where`: see elastic_group::received.
   CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {},
-                                       std::span<const index_range> where = {});
+                                       const std::vector<index_range>* where = nullptr);
   /// Fills `row` with what comes next in a result that this peer knows.
   CAUSEWAY_DECL void take_known(std::span<float> row);
 
@@ -16195,10 +16344,10 @@ CAUSEWAY_DECL result<void> round_attendance::enter() {
 }
 
 CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts,
-                                                       std::span<const index_range> where) {
+                                                       const std::vector<index_range>* where) {
   if (group_ == nullptr) return {};
-  group_->received(mean, parts_ > 1 ? where : where.first(0));
-  group_->received(counts, {});
+  group_->received(mean, parts_ > 1 ? where : nullptr);
+  group_->received(counts, nullptr);
   if (--parts_left_ > 0) return {};
   parts_left_ = 1;
   return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
@@ -21604,7 +21753,7 @@ class training_context {
   }
   [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
   result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {},
-                             std::span<const index_range> where = {}) {
+                             const std::vector<index_range>* where = nullptr) {
     return attendance_.exchanged(row, counts, where);
   }
   /// Between them: the round has so many such exchanges, and is over with the last.
@@ -21625,13 +21774,7 @@ class training_context {
   [[nodiscard]] bool is_last_exchange() const noexcept { return entry().last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
   [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry().shares[peer] : 1.0 / peers(); }
-<<<<<<< HEAD
   [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }  ///< that exchange
-
-=======
-  /// Where peers come and go: that exchange.
-  [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }
->>>>>>> asyncgrad
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
   [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.
@@ -25284,7 +25427,7 @@ class basic_pipeline_group final : public elastic_group, public parallel::step_g
   [[nodiscard]] bool moves_blocks() const override { return true; }
   [[nodiscard]] bool run_ends() const override { return rounds_.run_ends && rounds_.run_ends(); }
   result<round_entry> enter(std::uint64_t, std::uint64_t) override;
-  void received(std::span<const float> row, std::span<const index_range> where) override;
+  void received(std::span<const float> row, const std::vector<index_range>* where) override;
   result<void> exchanged(std::span<const float> mean) override;
 
   result<verdict> decide(const result<void>& outcome, bool) override;
@@ -25386,9 +25529,10 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   return e;
 }
 
-CAUSEWAY_LAZY void basic_pipeline_group<Whole>::received(std::span<const float> row, std::span<const index_range> where) {
-  if (!rounds_.exchanged) return;
-  for (const index_range r : where) {
+CAUSEWAY_LAZY void basic_pipeline_group<Whole>::received(std::span<const float> row,
+                                                         const std::vector<index_range>* where) {
+  if (!rounds_.exchanged || where == nullptr) return;
+  for (const index_range r : *where) {
     const auto end = static_cast<std::size_t>(r.end);
     if (gradient_.size() < end) gradient_.resize(end);
     std::copy_n(row.begin(), r.size(), gradient_.begin() + r.begin);
@@ -27316,7 +27460,7 @@ class basic_swarm_group final : public elastic_group {
 
   result<round_entry> enter(std::uint64_t samples, std::uint64_t) override;
 
-  void received(std::span<const float> row, std::span<const index_range> where) override;
+  void received(std::span<const float> row, const std::vector<index_range>* where) override;
   result<void> exchanged(std::span<const float> sum) override;
 
   result<verdict> decide(const result<void>& outcome, bool candidate) override;
@@ -27442,7 +27586,7 @@ CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t 
   return entry_;
 }
 
-CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row, std::span<const index_range>) {
+CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row, const std::vector<index_range>*) {
   if (steps_alone()) rows_.insert(rows_.end(), row.begin(), row.end());
 }
 

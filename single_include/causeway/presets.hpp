@@ -13448,7 +13448,7 @@ struct round_state {
   /// Leaves the mean in `row`. Alone, that is what this peer put in, unless the exchange does something to one row, too.
   /// `where`: the parts of the gradient that the row is of, if it is of that.
   template <class Context>
-  result<void> finish(Context& ctx, const Recipe& recipe, std::span<const index_range> where) {
+  result<void> finish(Context& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
     if constexpr (axis::by_context<Recipe>) {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
@@ -13784,8 +13784,7 @@ struct round_core {
   }
   /// Waits until the mean is in `row`.
   result<void> finish(auto& ctx, state& s) {
-    const std::span<const index_range> where{s.cut->ranges};
-    CAUSEWAY_TRY(s.finish(ctx, recipe, content_type::before_inner_step ? where : where.first(0)));
+    CAUSEWAY_TRY(s.finish(ctx, recipe, content_type::before_inner_step ? &s.cut->ranges : nullptr));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
     if constexpr (laws::mix.anchored && requires(const group_type& g, axis::group_question q) { g.length(q); }) {

@@ -33842,7 +33842,7 @@ struct round_state {
   /// Leaves the mean in `row`. Alone, that is what this peer put in, unless the exchange does something to one row, too.
   /// `where`: the parts of the gradient that the row is of, if it is of that.
   template <class Context>
-  result<void> finish(Context& ctx, const Recipe& recipe, std::span<const index_range> where) {
+  result<void> finish(Context& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
     if constexpr (axis::by_context<Recipe>) {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
@@ -34178,8 +34178,7 @@ struct round_core {
   }
   /// Waits until the mean is in `row`.
   result<void> finish(auto& ctx, state& s) {
-    const std::span<const index_range> where{s.cut->ranges};
-    CAUSEWAY_TRY(s.finish(ctx, recipe, content_type::before_inner_step ? where : where.first(0)));
+    CAUSEWAY_TRY(s.finish(ctx, recipe, content_type::before_inner_step ? &s.cut->ranges : nullptr));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
     if constexpr (laws::mix.anchored && requires(const group_type& g, axis::group_question q) { g.length(q); }) {
@@ -36244,7 +36243,7 @@ class elastic_group {
 
   /// A row of the exchange is there, or how many peers each of its values came from: in their order, before `exchanged`.
   /// Where a gradient has several rows, also the parts of it that this one is of.
-  virtual void received(std::span<const float>, std::span<const index_range>) {}
+  virtual void received(std::span<const float>, const std::vector<index_range>*) {}
 
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
   /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
@@ -36444,7 +36443,7 @@ class round_attendance {
   void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
   /// `counts`: how many peers each value came from, where that matters. `where`: see elastic_group::received.
   CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean, std::span<const float> counts = {},
-                                       std::span<const index_range> where = {});
+                                       const std::vector<index_range>* where = nullptr);
   /// Fills `row` with what comes next in a result that this peer knows.
   CAUSEWAY_DECL void take_known(std::span<float> row);
 
@@ -36491,10 +36490,10 @@ CAUSEWAY_DECL result<void> round_attendance::enter() {
 }
 
 CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> mean, std::span<const float> counts,
-                                                       std::span<const index_range> where) {
+                                                       const std::vector<index_range>* where) {
   if (group_ == nullptr) return {};
-  group_->received(mean, parts_ > 1 ? where : where.first(0));
-  group_->received(counts, {});
+  group_->received(mean, parts_ > 1 ? where : nullptr);
+  group_->received(counts, nullptr);
   if (--parts_left_ > 0) return {};
   parts_left_ = 1;
   return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
@@ -36961,7 +36960,7 @@ class training_context {
   }
   [[nodiscard]] float own_weight() const { return elastic() ? static_cast<float>(entry().share * peers()) : 1.0F; }
   result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {},
-                             std::span<const index_range> where = {}) {
+                             const std::vector<index_range>* where = nullptr) {
     return attendance_.exchanged(row, counts, where);
   }
   /// Between them: the round has so many such exchanges, and is over with the last.
@@ -36982,13 +36981,7 @@ class training_context {
   [[nodiscard]] bool is_last_exchange() const noexcept { return entry().last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
   [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry().shares[peer] : 1.0 / peers(); }
-<<<<<<< HEAD
   [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }  ///< that exchange
-
-=======
-  /// Where peers come and go: that exchange.
-  [[nodiscard]] const round_entry& entry() const noexcept { return attendance_.entry(); }
->>>>>>> asyncgrad
   /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
   [[nodiscard]] detail::contribution& contribution() noexcept { return attendance_.samples(); }
   /// Tells how many samples this peer has gathered. Whether all have enough together, and it is time to enter.

@@ -47,6 +47,7 @@ constexpr index_range share_of(std::int64_t count, unsigned index, unsigned thre
 class thread_pool {
  public:
   explicit thread_pool(unsigned threads = 1) : shared_{std::make_unique<shared>()}, size_{threads == 0 ? 1 : threads} {
+    if (size_ == 1) return;  // nobody waits, and the number of cores stands in a file
     // Spinning pays only while every thread has a core of its own.
     shared_->spins = size_ <= std::thread::hardware_concurrency() ? 4000 : 0;
     for (unsigned i = 1; i < size_; ++i) others_.emplace_back([s = shared_.get(), i] { work(*s, i); });

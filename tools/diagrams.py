@@ -136,6 +136,12 @@ def steps(t, rows, times, look="w"):
         t.work(row, *times, look=look)
 
 
+def ends(t, rows, when):
+    """A bar across each: they end because of an error."""
+    for row in rows:
+        t.line(t.x(when), t.y(row) - 11, t.x(when), t.y(row) + 11, "f", width=3)
+
+
 @picture
 def policy_every_step():
     t = Timeline(["peer 0", "peer 1", "peer 2"], 14)
@@ -373,8 +379,7 @@ def policy_restart():
     steps(t, range(3), [5, 6])
     t.dies(1, 7.4)
     steps(t, (0, 2), [7])
-    for row in (0, 2):
-        t.line(t.x(8.4), t.y(row) - 11, t.x(8.4), t.y(row) + 11, "f", width=3)
+    ends(t, (0, 2), 8.4)
     t.over(9.3, "all come together")
     steps(t, range(3), [11, 12, 13, 14])
     t.over(13.3, "from the checkpoints")
@@ -391,8 +396,7 @@ def policy_fail_stop():
     steps(t, range(3), [6, 7])
     t.dies(1, 8.4)
     steps(t, (0, 2), [8, 9])
-    for row in (0, 2):
-        t.line(t.x(10.3), t.y(row) - 11, t.x(10.3), t.y(row) + 11, "f", width=3)
+    ends(t, (0, 2), 10.3)
     return t
 
 

@@ -275,27 +275,27 @@ class Pipelines(Program):
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("resuming at step", r.stdout)
 
+    def learns_and_goes_on(self, args, where):
+        """Interrupted after a few rounds and started again."""
+        code, _, err = Training.interrupted(self, *args, "--steps", "100", rounds=3, where=where)
+        self.assertIn(code, [0, 130], err)
+        r = self.run_it(*args, "--steps", "100", where=where)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertLess(self.last(where, "validation_loss"), 4.5)  # uniform over bytes is 5.5
+
     def test_stages_that_never_wait_average_gradients_by_every_policy_that_does(self):
         for policy in ("every_step", "demo", "distro", "power_sgd", "dion", "netstorm"):
             signs = ["--train.learning_rate", "0.003"] if policy in ("demo", "distro") else []
             args = ["--parallel.policy", "async_pipeline", "--peers", "4", "--parallel.ranks", "2", "--train.micro_batches", "2", "--model.layers", "4",
                     "--comm.policy", policy, "--train.evaluate_every", "8", *signs]
             with self.subTest(policy):
-                code, _, err = Training.interrupted(self, *args, "--steps", "100", rounds=3, where=policy)
-                self.assertIn(code, [0, 130], err)
-                r = self.run_it(*args, "--steps", "100", where=policy)
-                self.assertEqual(r.returncode, 0, r.stderr)
-                self.assertLess(self.last(policy, "validation_loss"), 4.5)  # uniform over bytes is 5.5
+                self.learns_and_goes_on(args, policy)
 
     def test_presets_of_stages_with_an_optimizer_of_their_own_learn_and_go_on(self):
         for preset in ("basis_rotation", "protocol_models"):
             args = ["--preset", preset, "--peers", "4", "--model.layers", "4", "--train.evaluate_every", "8"]
             with self.subTest(preset):
-                code, _, err = Training.interrupted(self, *args, "--steps", "100", rounds=3, where=preset)
-                self.assertIn(code, [0, 130], err)
-                r = self.run_it(*args, "--steps", "100", where=preset)
-                self.assertEqual(r.returncode, 0, r.stderr)
-                self.assertLess(self.last(preset, "validation_loss"), 4.5)  # uniform over bytes is 5.5
+                self.learns_and_goes_on(args, preset)
                 g = subprocess.run(self.command(*args, command="generate", where=preset), capture_output=True, text=True,
                                    errors="replace", timeout=60)
                 self.assertEqual(g.returncode, 0, g.stderr)

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -16,6 +18,7 @@
 #include <utility>
 
 #include "addresses.hpp"
+#include "failpoint.hpp"
 #include "option.hpp"
 #include "stop.hpp"
 #include "welcome.hpp"
@@ -108,11 +111,42 @@ causeway::result<void> child_peers::wait() {
   return outcome;
 }
 
+bool child_peers::ended_one() {
+  const std::lock_guard lock{mutex_};
+  return std::any_of(running_.begin(), running_.end(), [](pid_t pid) {
+    siginfo_t info{};  // `wait` still has its status
+    return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+  });
+}
+
 // Reached with children only when this peer failed: the others would wait for it.
 child_peers::~child_peers() {
   stop();
   (void)wait();
 }
+
+namespace {
+
+// While all come in. A child that ends before it is in would be waited for without end: what is set then ends the wait, as
+// Ctrl-C does.
+class early_end {
+ public:
+  explicit early_end(child_peers& children)
+      : watcher_{[this, &children](const std::stop_token& all_are_in) {
+          while (!all_are_in.stop_requested() && !seen_) {
+            if (stop_requested() || children.ended_one()) seen_ = true;
+            std::this_thread::sleep_for(std::chrono::milliseconds{10});
+          }
+        }} {}
+
+  [[nodiscard]] const std::atomic<bool>& seen() const noexcept { return seen_; }
+
+ private:
+  std::atomic<bool> seen_{false};
+  std::jthread watcher_;
+};
+
+}  // namespace
 
 std::uint64_t run_id_of(const settings& s) {
   const std::string name = s.run.branch.empty() ? s.run.name : s.run.name + "/" + s.run.branch;  // no name has a slash
@@ -157,7 +191,13 @@ causeway::result<net::membership> host_run(settings& s, std::uint64_t run_id, ch
     };
   }
   const std::string welcome = to_toml(s, true);
-  return net::host(std::move(at), s.net.peers, bytes_of(welcome), options);
+  const early_end early{children};
+  options.stop = &early.seen();
+  auto member = net::host(std::move(at), s.net.peers, bytes_of(welcome), options);
+  if (!member && early.seen() && !stop_requested()) {
+    return fail(errc::peer_lost, "a peer on this machine", "ended before all were in; see above");
+  }
+  return member;
 }
 
 causeway::result<void> take_over(settings& s, const origins& from, const std::string& text, const std::string& whose) {
@@ -180,6 +220,7 @@ causeway::result<void> take_over(settings& s, const origins& from, const std::st
 }
 
 causeway::result<net::membership> join_run(settings& s, const origins& from) {
+  if (s.net.index >= 0) failpoint{static_cast<std::uint32_t>(s.net.index)}.pass("joining");
   auto options = options_for(s);
   options.deadline = causeway::steady_clock{}.now() + std::chrono::seconds{s.net.patience};
   options.listen = listen_near(s.net.join);

@@ -39,6 +39,8 @@ class child_peers {
   void stop();
   /// Waits for all; the first that failed is the error.
   causeway::result<void> wait();
+  /// Whether one of them is no more.
+  [[nodiscard]] bool ended_one();
 
  private:
   std::mutex mutex_;

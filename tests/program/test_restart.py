@@ -73,6 +73,15 @@ class Restart(Program):
         self.assertEqual(p.returncode, 1, err)
         self.assertIn("[peer_lost]", err.splitlines()[-1])
 
+    def test_a_peer_that_dies_before_all_are_in_ends_the_wait(self):
+        dies = dict(os.environ, CAUSEWAY_FAILPOINT="joining@2")
+        for policy, restarts in [("fail_stop", 0), ("restart", 2)]:
+            p = subprocess.run(self.command("--fault.policy", policy, "--peers", "3", where=policy), env=dies,
+                               capture_output=True, text=True, timeout=60)
+            self.assertEqual(p.returncode, 1, p.stdout)
+            self.assertIn("a peer on this machine: ended before all were in", p.stderr.splitlines()[-1])
+            self.assertEqual(p.stdout.count("all go on from their newest checkpoints"), restarts, p.stdout)
+
     def test_a_stop_ends_an_attempt_that_waits_for_others(self):
         address = free_address()
         p = self.start("--peers", "2", "--steps", "1000000", "--net.listen", address)
@@ -108,6 +117,25 @@ class Restart(Program):
         _, err = whole.communicate(timeout=120)
         self.assertEqual(whole.returncode, 0, err)
         for peer in range(3):
+            self.assertEqual(self.checkpoint("runs", peer, steps), self.checkpoint("whole", peer, steps), peer)
+
+    def test_peers_of_a_list_come_together_again(self):
+        steps = 1500
+        args = ["--steps", str(steps), "--train.checkpoint_every", "20", "--net.threads", "1"]
+        listed = ["--net.static_peers", ",".join([free_address(), free_address()])]
+        peers = [self.start(*args, *listed, "--net.index", str(i)) for i in range(2)]
+        self.saved(2, 3, peers[0])
+        peers[1].kill()
+        peers[1].communicate()
+        peers[1] = self.start(*args, *listed, "--net.index", "1")
+        for i, p in enumerate(peers):
+            out, err = p.communicate(timeout=120)
+            self.assertEqual(p.returncode, 0, out + err)
+            self.assertEqual("(attempt 2)" in out, i == 0, out)
+        whole = self.start(*args, "--peers", "2", where="whole")
+        _, err = whole.communicate(timeout=120)
+        self.assertEqual(whole.returncode, 0, err)
+        for peer in range(2):
             self.assertEqual(self.checkpoint("runs", peer, steps), self.checkpoint("whole", peer, steps), peer)
 
     def test_what_cannot_restart_says_so(self):

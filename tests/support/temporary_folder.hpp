@@ -33,6 +33,7 @@ class temporary_folder {
   std::string write(std::string_view name, std::string_view content) const {
     const std::string path = *this / name;
     std::filesystem::create_directories(std::filesystem::path{path}.parent_path());
+    std::filesystem::remove(path);  // what is written over an old file goes to the disk at once, on ext4
     std::ofstream{path, std::ios::binary} << content;
     return path;
   }

@@ -101,18 +101,9 @@ CAUSEWAY_ALWAYS_INLINE void uniform_of(kernels::detail::f32x16& u, const kernels
 /// Root of the mean square. NaN or infinity when a value is, or when a square overflows.
 CAUSEWAY_ALWAYS_INLINE float root_mean_square(const float* x, std::int64_t count) {
   CAUSEWAY_EXACT_BODY
-  const float sum = kernels::detail::sum_lanes(
-      count,
-      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, x + i, kernels::detail::whole{});
-        total += v * v;
-      },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        return x[i] * x[i];
-      });
+  const float sum = sum_values(
+      x, count, [](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA { v *= v; },
+      [](float v) CAUSEWAY_INLINE_LAMBDA { return v * v; });
   return std::sqrt(sum / static_cast<float>(count));
 }
 

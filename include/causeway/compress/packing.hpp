@@ -110,9 +110,21 @@ CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::det
   std::memcpy(to, packed, packed_size(count, Bits));
 }
 
+/// The two halves of 2·Bits bytes, each at the bottom; from 5 bits on with bits of the other half above the lower one. Two
+/// loads that overlap: GCC would put pieces together on the stack.
+template <unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void load_halves(u64x2& x, const std::byte* from) {
+  if constexpr (Bits > 4) {
+    x = u64x2{load_bytes<8>(from), load_bytes<8>(from + 2 * Bits - 8) >> (64 - 8 * Bits)};
+  } else {
+    x = u64x2{load_bytes<Bits>(from), load_bytes<Bits>(from + Bits)};
+  }
+}
+
 template <unsigned Bits>
 CAUSEWAY_ALWAYS_INLINE void unpack(u8x16& codes, const std::byte* from, kernels::detail::whole) {
-  u64x2 x = {load_bytes<Bits>(from), load_bytes<Bits>(from + Bits)};
+  u64x2 x;
+  load_halves<Bits>(x, from);
   part_fields<32, 4 * Bits>(x);
   part_fields<16, 2 * Bits>(x);
   part_fields<8, Bits>(x);

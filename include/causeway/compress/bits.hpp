@@ -115,7 +115,8 @@ struct encode_bits {
   using f32x16 = kernels::detail::f32x16;
   using i32x16 = kernels::detail::i32x16;
 
-  static constexpr std::int64_t group = 8;
+  static constexpr std::int64_t group = 8;   // buckets whose scales are found together
+  static constexpr std::int64_t tile = 256;  // values whose random numbers are drawn together
 
   /// The scales of a group of buckets first, then their codes: a bucket's codes have to wait for its scale, which is a long
   /// chain of operations that other scales can overlap with.
@@ -127,14 +128,19 @@ struct encode_bits {
       float scales[group];
       for (std::int64_t b = first; b < end; ++b) scales[b - first] = find_scale(t, b);
       for (std::int64_t b = first; b < end; ++b) {
-        const float* const x = t.x + b * bucket;
-        std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
         const std::int64_t length = std::min(bucket, t.count - b * bucket);
-        const float scale = scales[b - first];
-        if (Stochastic || t.options.scale == bucket_scale::rms) {
-          encode_bucket<true>(x, codes, length, scale, t.key);
+        if constexpr (Stochastic) {
+          for (std::int64_t at = 0; at < length; at += tile) {
+            encode_tile(t, b * bucket, at, std::min(tile, length - at), scales[b - first]);
+          }
         } else {
-          encode_bucket<false>(x, codes, length, scale, t.key);  // rounds to no level beyond the largest value's
+          const float* const x = t.x + b * bucket;
+          std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
+          if (t.options.scale == bucket_scale::rms) {
+            encode_values<true>(x, codes, length, scales[b - first], nullptr);
+          } else {
+            encode_values<false>(x, codes, length, scales[b - first], nullptr);  // rounds to no level beyond the largest
+          }
         }
       }
     }
@@ -150,12 +156,27 @@ struct encode_bits {
     return store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
   }
 
+  /// The random numbers of some values first, then their codes: both are long chains of operations, and of one after the
+  /// other fewer are under way at once.
+  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t start, std::int64_t at,
+                                                 std::int64_t length, float scale) {
+    const float* const x = t.x + start + at;
+    alignas(64) float chances[tile];
+    kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 value, u;
+      kernels::detail::load(value, x + i, part);
+      uniform_of(u, value, at + i, t.key);
+      kernels::detail::store(chances + i, u, kernels::detail::whole{});
+    });
+    encode_values<true>(x, t.codes + (start + at) / 8 * Bits, length, scale, chances);
+  }
+
   /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.
   /// Without a scale, values count as zeros. Codes are level numbers from 0 on, so without a zero level they lie between
   /// the integers, half a step off.
   template <bool Clip>
-  CAUSEWAY_ALWAYS_INLINE static void encode_bucket(const float* x, std::byte* codes, std::int64_t length, float scale,
-                                                   std::uint64_t key) {
+  CAUSEWAY_ALWAYS_INLINE static void encode_values(const float* x, std::byte* codes, std::int64_t length, float scale,
+                                                   [[maybe_unused]] const float* chances) {
     // A tie goes to the even code, which with one bit would be minus; the next larger number makes zero positive.
     [[maybe_unused]] constexpr float shift = Bits == 1 ? 0x1.000002p-1F : levels::half - 0.5F;
     constexpr std::int32_t first = levels::with_zero ? levels::half : 0;
@@ -163,15 +184,15 @@ struct encode_bits {
     const std::int32_t keep = scale == 0.0F ? 0 : -1;
     kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      f32x16 value;
-      kernels::detail::load(value, x + i, part);
-      f32x16 v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(value) & keep) * inverse;
+      f32x16 v;
+      kernels::detail::load(v, x + i, part);
+      v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(v) & keep) * inverse;
       if constexpr (!levels::with_zero) v += shift;
       const f32x16 rounded = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
       i32x16 code = reinterpret_cast<i32x16>(rounded) - (0x4B400000 - first);
       if constexpr (Stochastic) {
         f32x16 u;
-        uniform_of(u, value, i, key);
+        kernels::detail::load(u, chances + i, kernels::detail::whole{});
         const f32x16 rest = v - (rounded - 0x1.8p23F);  // between -1/2 and 1/2: how likely the next level is
         const f32x16 up = u - rest, down = u + rest;    // negative if u < rest: a level up; if u < -rest: a level down
         code -= (reinterpret_cast<i32x16>(up) >> 31) - (reinterpret_cast<i32x16>(down) >> 31);

@@ -23,6 +23,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -114,6 +115,7 @@ struct encode_bits {
   using levels = bit_levels<Bits>;
   using f32x16 = kernels::detail::f32x16;
   using i32x16 = kernels::detail::i32x16;
+  using f32x8 = kernels::detail::f32x8;
 
   static constexpr std::int64_t group = 8;   // buckets whose scales are found together
   static constexpr std::int64_t tile = 256;  // values whose random numbers are drawn together
@@ -127,13 +129,15 @@ struct encode_bits {
       const std::int64_t end = std::min(first + group, buckets);
       float scales[group];
       for (std::int64_t b = first; b < end; ++b) scales[b - first] = find_scale(t, b);
-      for (std::int64_t b = first; b < end; ++b) {
-        const std::int64_t length = std::min(bucket, t.count - b * bucket);
-        if constexpr (Stochastic) {
-          for (std::int64_t at = 0; at < length; at += tile) {
-            encode_tile(t, b * bucket, at, std::min(tile, length - at), scales[b - first]);
-          }
-        } else {
+      if constexpr (Stochastic) {
+        for (std::int64_t at = first * bucket, length = 0; at < std::min(end * bucket, t.count); at += length) {
+          const std::int64_t b = at / bucket;
+          length = std::min({tile, (b + 1) * bucket - at, t.count - at});
+          encode_tile(t, at, at - b * bucket, length, scales[b - first]);
+        }
+      } else {
+        for (std::int64_t b = first; b < end; ++b) {
+          const std::int64_t length = std::min(bucket, t.count - b * bucket);
           const float* const x = t.x + b * bucket;
           std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
           if (t.options.scale == bucket_scale::rms) {
@@ -158,17 +162,20 @@ struct encode_bits {
 
   /// The random numbers of some values first, then their codes: both are long chains of operations, and of one after the
   /// other fewer are under way at once.
-  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t start, std::int64_t at,
+  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t at, std::int64_t place,
                                                  std::int64_t length, float scale) {
-    const float* const x = t.x + start + at;
+    const float* const x = t.x + at;
     alignas(64) float chances[tile];
     kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       f32x16 value, u;
       kernels::detail::load(value, x + i, part);
-      uniform_of(u, value, at + i, t.key);
-      kernels::detail::store(chances + i, u, kernels::detail::whole{});
+      uniform_of(u, value, place + i, t.key);
+      const f32x8 low = __builtin_shufflevector(u, u, 0, 1, 2, 3, 4, 5, 6, 7);
+      const f32x8 high = __builtin_shufflevector(u, u, 8, 9, 10, 11, 12, 13, 14, 15);
+      std::memcpy(chances + i, &low, sizeof low);
+      std::memcpy(chances + i + 8, &high, sizeof high);
     });
-    encode_values<true>(x, t.codes + (start + at) / 8 * Bits, length, scale, chances);
+    encode_values<true>(x, t.codes + (at >> 3) * Bits, length, scale, chances);
   }
 
   /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.

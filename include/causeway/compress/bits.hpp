@@ -133,6 +133,7 @@ struct encode_bits {
         for (std::int64_t at = first * bucket, length = 0; at < std::min(end * bucket, t.count); at += length) {
           const std::int64_t b = at / bucket;
           length = std::min({tile, (b + 1) * bucket - at, t.count - at});
+          fetch_ahead(t, at + group * bucket, length);
           encode_tile(t, at, at - b * bucket, length, scales[b - first]);
         }
       } else {
@@ -140,6 +141,7 @@ struct encode_bits {
           const std::int64_t length = std::min(bucket, t.count - b * bucket);
           const float* const x = t.x + b * bucket;
           std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
+          fetch_ahead(t, (b + group) * bucket, length);
           if (t.options.scale == bucket_scale::rms) {
             encode_values<true>(x, codes, length, scales[b - first], nullptr);
           } else {
@@ -151,6 +153,11 @@ struct encode_bits {
   }
 
  private:
+  /// Values of the next group come into the cache while this one is encoded: finding their scales would wait for memory.
+  CAUSEWAY_ALWAYS_INLINE static void fetch_ahead(const bits_task& t, std::int64_t at, std::int64_t length) {
+    for (const std::int64_t end = std::min(at + length, t.count); at < end; at += 16) __builtin_prefetch(t.x + at);
+  }
+
   CAUSEWAY_ALWAYS_INLINE static float find_scale(const bits_task& t, std::int64_t b) {
     const std::int64_t bucket = t.options.bucket;
     const float* const x = t.x + b * bucket;

@@ -39,8 +39,7 @@ struct codebook_of {
 
 CAUSEWAY_ALWAYS_INLINE float sum_of(const float* x, std::int64_t count) {
   return sum_values(
-      x, count, [](kernels::detail::f32x8&) CAUSEWAY_INLINE_LAMBDA {},
-      [](float v) CAUSEWAY_INLINE_LAMBDA { return v; });
+      x, count, [](kernels::detail::f32x8&) CAUSEWAY_INLINE_LAMBDA {}, [](float v) CAUSEWAY_INLINE_LAMBDA { return v; });
 }
 
 CAUSEWAY_ALWAYS_INLINE float sum_of_squares(const float* x, std::int64_t count, float mean) {
@@ -60,7 +59,8 @@ struct bucket_means {
   using pair [[gnu::vector_size(16)]] = double;
   pair sums[2][codebook_of<Bits>::entries] = {};
 
-  /// Four at a time: their bucket numbers come in one load, and pairs are made by vectors, since loads are what limits this.
+  /// Four at a time: their bucket numbers come in one load, and pairs are made by vectors, since loads are what limits
+  /// this.
   CAUSEWAY_ALWAYS_INLINE void add(const float* x, const std::uint8_t* buckets, std::int64_t count) {
     using f64x4 [[gnu::vector_size(32)]] = double;
     const f64x4 ones = f64x4{} + 1.0;
@@ -86,6 +86,68 @@ struct bucket_means {
     for (std::size_t e = 0; e < static_cast<std::size_t>(codebook_of<Bits>::entries); ++e) {
       const pair sum = sums[0][e] + sums[1][e];
       const float mean = sum[1] > 0.0 ? static_cast<float>(sum[0] / sum[1]) : 0.0F;
+      std::memcpy(codebook + e * sizeof mean, &mean, sizeof mean);
+    }
+  }
+};
+
+/// For two neighbours in one of four buckets each: all bits of a lane where its sum is of that bucket and place. Two lanes
+/// a bucket, for even and odd places.
+struct pair_masks {
+  alignas(32) std::int64_t lanes[16][8] = {};
+  constexpr pair_masks() noexcept {
+    for (std::size_t pair = 0; pair < 16; ++pair) {
+      lanes[pair][pair % 4 * 2] = -1;
+      lanes[pair][pair / 4 * 2 + 1] = -1;
+    }
+  }
+};
+inline constexpr pair_masks masks_of_pairs{};
+
+/// Four buckets: neighbours share one so often that sums in memory would wait for each other. They stay in registers, and
+/// each pair of values is added to all, as zeros where it does not belong: the same additions in the same order.
+template <>
+struct bucket_means<2> {
+  using f64x4 [[gnu::vector_size(32)]] = double;
+  using i64x4 [[gnu::vector_size(32)]] = std::int64_t;
+  f64x4 sums[2] = {};  // of buckets 0 and 1, and of 2 and 3: values at even places, then those at odd ones
+  i64x4 numbers[2] = {};
+
+  CAUSEWAY_ALWAYS_INLINE void add(const float* x, const std::uint8_t* buckets, std::int64_t count) {
+    f64x4 low = sums[0], high = sums[1];
+    i64x4 low_numbers = numbers[0], high_numbers = numbers[1];
+    const auto add_pair = [&](const f64x4& twice, const std::uint8_t* two) CAUSEWAY_INLINE_LAMBDA {
+      i64x4 mask[2];
+      std::memcpy(mask, masks_of_pairs.lanes[two[0] + 4 * two[1]], sizeof mask);
+      low += reinterpret_cast<f64x4>(reinterpret_cast<i64x4>(twice) & mask[0]);
+      high += reinterpret_cast<f64x4>(reinterpret_cast<i64x4>(twice) & mask[1]);
+      low_numbers -= mask[0];
+      high_numbers -= mask[1];
+    };
+    std::int64_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+      kernels::detail::f32x4 narrow;
+      std::memcpy(&narrow, x + i, sizeof narrow);
+      const f64x4 wide = __builtin_convertvector(narrow, f64x4);
+      add_pair(__builtin_shufflevector(wide, wide, 0, 1, 0, 1), buckets + i);
+      add_pair(__builtin_shufflevector(wide, wide, 2, 3, 2, 3), buckets + i + 2);
+    }
+    sums[0] = low, sums[1] = high;
+    numbers[0] = low_numbers, numbers[1] = high_numbers;
+    for (; i < count; ++i) {
+      const std::int64_t lane = buckets[i] % 2 * 2 + i % 2;
+      sums[buckets[i] / 2][lane] += static_cast<double>(x[i]);
+      ++numbers[buckets[i] / 2][lane];
+    }
+  }
+
+  /// Empty buckets have the mean zero.
+  CAUSEWAY_ALWAYS_INLINE void store(std::byte* codebook) const {
+    for (std::size_t e = 0; e < 4; ++e) {
+      const std::size_t lane = e % 2 * 2;
+      const double sum = sums[e / 2][lane] + sums[e / 2][lane + 1];
+      const auto number = static_cast<double>(numbers[e / 2][lane] + numbers[e / 2][lane + 1]);
+      const float mean = number > 0.0 ? static_cast<float>(sum / number) : 0.0F;
       std::memcpy(codebook + e * sizeof mean, &mean, sizeof mean);
     }
   }
@@ -166,7 +228,9 @@ struct decode_buckets {
                                          Sink sink) {
     float table[codebook_of<Bits>::entries];
     std::memcpy(table, codebook, sizeof table);
-    if constexpr (Bits == 8 && std::is_same_v<Sink, put>) {
+    if constexpr (Bits == 2) {
+      choose_among_four(table, codes, to, count, sink);
+    } else if constexpr (Bits == 8 && std::is_same_v<Sink, put>) {
       const auto* const buckets = reinterpret_cast<const std::uint8_t*>(codes);
       for (std::int64_t i = 0; i < count; ++i) to[i] = table[buckets[i]];
     } else {
@@ -175,6 +239,24 @@ struct decode_buckets {
   }
 
  private:
+  /// By the two bits of a code: of each two neighbours the right one, then of those two.
+  CAUSEWAY_ALWAYS_INLINE static void choose_among_four(const float* table, const std::byte* codes, float* to,
+                                                       std::int64_t count, Sink sink) {
+    using kernels::detail::i32x16;
+    std::int32_t e[4];
+    std::memcpy(e, table, sizeof e);
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      u8x16 raw;
+      unpack<2>(raw, codes + i / 8 * 2, part);
+      i32x16 code;
+      widen_codes(code, raw);
+      const i32x16 odd = -(code & 1), upper = -(code >> 1);
+      const i32x16 low = (odd & (e[0] ^ e[1])) ^ e[0], high = (odd & (e[2] ^ e[3])) ^ e[2];
+      const i32x16 bits = low ^ (upper & (low ^ high));
+      sink(to + i, reinterpret_cast<kernels::detail::f32x16>(bits), part);
+    });
+  }
+
   /// In tiles, so that no vector is read right after its elements were written one by one.
   CAUSEWAY_ALWAYS_INLINE static void look_up(const float* table, const std::byte* codes, float* to, std::int64_t count,
                                              Sink sink) {

@@ -95,9 +95,9 @@ CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t
   v += least;
 }
 
-/// Sum of `term(v)` over all values, which turns a vector of them into what is added, and `last(value)` for those behind the
-/// last whole sixteen. The order of kernels::detail::sum_lanes, in vectors of 32 bytes: GCC keeps sums of 64 bytes in memory
-/// where the machine has no registers for them.
+/// Sum of `term(v)` over all values, which turns a vector of them into what is added, and `last(value)` for those behind
+/// the last whole sixteen. The order of kernels::detail::sum_lanes, in vectors of 32 bytes: GCC keeps sums of 64 bytes in
+/// memory where the machine has no registers for them.
 template <class Term, class Last>
 CAUSEWAY_ALWAYS_INLINE float sum_values(const float* x, std::int64_t count, Term&& term, Last&& last) {
   CAUSEWAY_EXACT_BODY

@@ -99,15 +99,6 @@ CAUSEWAY_ALWAYS_INLINE void uniform_of(kernels::detail::f32x16& u, const kernels
   u = __builtin_convertvector(reinterpret_cast<kernels::detail::i32x16>(h), kernels::detail::f32x16) * 0x1.0p-24F;
 }
 
-/// Root of the mean square. NaN or infinity when a value is, or when a square overflows.
-CAUSEWAY_ALWAYS_INLINE float root_mean_square(const float* x, std::int64_t count) {
-  CAUSEWAY_EXACT_BODY
-  const float sum = sum_values(
-      x, count, [](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA { v *= v; },
-      [](float v) CAUSEWAY_INLINE_LAMBDA { return v * v; });
-  return std::sqrt(sum / static_cast<float>(count));
-}
-
 /// Encodes whole buckets and perhaps a last shorter one, starting at a bucket's start.
 template <unsigned Bits, bool Stochastic>
 struct encode_bits {
@@ -115,8 +106,6 @@ struct encode_bits {
   using levels = bit_levels<Bits>;
   using f32x16 = kernels::detail::f32x16;
   using i32x16 = kernels::detail::i32x16;
-  using f32x8 = kernels::detail::f32x8;
-
   static constexpr std::int64_t group = 8;   // buckets whose scales are found together
   static constexpr std::int64_t tile = 256;  // values whose random numbers are drawn together
 
@@ -138,14 +127,13 @@ struct encode_bits {
         }
       } else {
         for (std::int64_t b = first; b < end; ++b) {
-          const std::int64_t length = std::min(bucket, t.count - b * bucket);
-          const float* const x = t.x + b * bucket;
-          std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
-          fetch_ahead(t, (b + group) * bucket, length);
+          const std::int64_t at = b * bucket, length = std::min(bucket, t.count - at);
+          std::byte* const codes = t.codes + (at >> 3) * Bits;
+          fetch_ahead(t, at + group * bucket, length);
           if (t.options.scale == bucket_scale::rms) {
-            encode_values<true>(x, codes, length, scales[b - first], nullptr);
-          } else {
-            encode_values<false>(x, codes, length, scales[b - first], nullptr);  // rounds to no level beyond the largest
+            encode_values<true>(t.x + at, codes, length, scales[b - first], nullptr);
+          } else {  // rounds to no level beyond the largest value's
+            encode_values<false>(t.x + at, codes, length, scales[b - first], nullptr);
           }
         }
       }
@@ -177,8 +165,8 @@ struct encode_bits {
       f32x16 value, u;
       kernels::detail::load(value, x + i, part);
       uniform_of(u, value, place + i, t.key);
-      const f32x8 low = __builtin_shufflevector(u, u, 0, 1, 2, 3, 4, 5, 6, 7);
-      const f32x8 high = __builtin_shufflevector(u, u, 8, 9, 10, 11, 12, 13, 14, 15);
+      const kernels::detail::f32x8 low = __builtin_shufflevector(u, u, 0, 1, 2, 3, 4, 5, 6, 7);
+      const kernels::detail::f32x8 high = __builtin_shufflevector(u, u, 8, 9, 10, 11, 12, 13, 14, 15);
       std::memcpy(chances + i, &low, sizeof low);
       std::memcpy(chances + i + 8, &high, sizeof high);
     });

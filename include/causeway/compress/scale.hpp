@@ -12,6 +12,7 @@
 #include <causeway/kernels/targets.hpp>
 
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -125,6 +126,15 @@ CAUSEWAY_ALWAYS_INLINE float sum_values(const float* x, std::int64_t count, Term
       __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
   for (; i < count; ++i) sum += last(x[i]);
   return sum;
+}
+
+/// Root of the mean square. NaN or infinity when a value is, or when a square overflows.
+CAUSEWAY_ALWAYS_INLINE float root_mean_square(const float* x, std::int64_t count) {
+  CAUSEWAY_EXACT_BODY
+  const float sum = sum_values(
+      x, count, [](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA { v *= v; },
+      [](float v) CAUSEWAY_INLINE_LAMBDA { return v * v; });
+  return std::sqrt(sum / static_cast<float>(count));
 }
 
 /// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Four vectors in

@@ -71,6 +71,24 @@ TEST_CASE("bits: scales first, then codes without gaps, lowest bits first", "[co
         std::vector<int>{0, 0, 0, 0x40, 0b101});
 }
 
+TEST_CASE("bits: the bytes are those of earlier versions", "[compress][fast]") {
+  const auto nearest = [](const auto& codec) { return codec_checks::checksum_of_bytes(codec); };
+  CHECK(nearest(bits<1>{}) == 0x7E1E93BDDAC46A4CU);
+  CHECK(nearest(bits<2>{}) == 0x07958A03AD8AC251U);
+  CHECK(nearest(bits<3>{}) == 0xE21A4D64A8A6DAA3U);
+  CHECK(nearest(bits<4>{}) == 0xF8853E2A6F093020U);
+  CHECK(nearest(bits<5>{}) == 0xA06A2FBD7FBF39FEU);
+  CHECK(nearest(bits<6>{}) == 0x461C66A94F19B920U);
+  CHECK(nearest(bits<7>{}) == 0xDD78FDB0ACA9C81CU);
+  CHECK(nearest(bits<8>{}) == 0x98D4B605154ADD7DU);
+  const bits_options random{.stochastic = true, .seed = 5};
+  CHECK(nearest(bits<1>{random}) == 0xC91E120CEEE24BD1U);
+  CHECK(nearest(bits<2>{random}) == 0xD0D552B4B1D3C972U);
+  CHECK(nearest(bits<3>{random}) == 0x0516CD3720FD5A5FU);
+  CHECK(nearest(bits<4>{random}) == 0xEE6C4890E7128181U);
+  CHECK(nearest(bits<8>{random}) == 0xBCCEE3E3BA9E1DD1U);
+}
+
 TEST_CASE("bits: sizes follow the formula", "[compress][fast]") {
   CHECK(bits<4>{}.encoded_size(0) == 0);
   CHECK(bits<4>{}.encoded_size(1) == 5);

@@ -19,6 +19,39 @@ TEST_CASE("bucket means: a bucket's mean is that of its values, and an empty one
   CHECK(codebook == std::vector<float>{-8, 0, 2, 3.5F});
 }
 
+TEST_CASE("bucket means: sums are made in one order, of even and of odd places", "[compress][fast]") {
+  // What is added to 2^53 is lost, so the order is seen in what is left when it goes again.
+  std::vector<float> x(23);
+  for (std::size_t i = 0; i < 23; ++i) x[i] = 1.0F + static_cast<float>(i) / 8;
+  x[1] = x[2] = 0x1p53F;
+  x[11] = x[14] = -0x1p53F;
+  const auto expected = [&](const std::vector<std::uint8_t>& buckets, std::uint8_t bucket, bool backwards) {
+    double sums[2] = {}, count = 0;
+    for (std::size_t k = 0; k < 23; ++k) {
+      const std::size_t i = backwards ? 22 - k : k;
+      if (buckets[i] == bucket) sums[i % 2] += static_cast<double>(x[i]), ++count;
+    }
+    return count > 0 ? static_cast<float>((sums[0] + sums[1]) / count) : 0.0F;
+  };
+  const std::vector<std::uint8_t> one(23, 1);
+  CHECK(expected(one, 1, false) != expected(one, 1, true));
+  std::vector<std::uint8_t> apart(23);
+  for (std::size_t i = 0; i < 23; ++i) apart[i] = static_cast<std::uint8_t>(i * i % 4 + i % 3 / 2);
+  for (const auto& buckets : {one, apart}) {
+    std::vector<float> four(4), many(256);
+    parts::bucket_means<2> of_four;
+    parts::bucket_means<8> of_many;
+    of_four.add(x.data(), buckets.data(), 23);
+    of_many.add(x.data(), buckets.data(), 23);
+    of_four.store(reinterpret_cast<std::byte*>(four.data()));
+    of_many.store(reinterpret_cast<std::byte*>(many.data()));
+    for (std::uint8_t b = 0; b < 4; ++b) {
+      CHECK(four[b] == expected(buckets, b, false));
+      CHECK(many[b] == four[b]);
+    }
+  }
+}
+
 TEST_CASE("bucket means: four buckets about the mean, one and a half deviations apart", "[compress][fast]") {
   // Mean 1 and, with n - 1 = 9, deviation 2: buckets about -5, -2, 1 and 4, cut at -3.5, -0.5 and 2.5.
   const std::vector<float> x{4, -2, 4, -2, 1, 1, 1, 1, 1, 1};

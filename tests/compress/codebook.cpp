@@ -38,6 +38,11 @@ std::vector<float> kept_of(std::vector<float> x, std::size_t k) {
 
 }  // namespace
 
+TEST_CASE("codebook: the bytes are those of earlier versions", "[compress][fast]") {
+  CHECK(codec_checks::checksum_of_bytes(compress::codebook<2>{}) == 0x1DBBCF232DAADD38U);
+  CHECK(codec_checks::checksum_of_bytes(compress::codebook<4>{}) == 0xF22EF2540764B227U);
+}
+
 TEST_CASE("codebook: sizes follow the formula", "[compress][fast]") {
   CHECK(codebook<2>{}.encoded_size(0) == 0);
   CHECK(codebook<2>{}.encoded_size(1) == 17);

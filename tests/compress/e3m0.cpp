@@ -43,6 +43,10 @@ errc decode_changed(std::size_t at, int byte) {
 
 }  // namespace
 
+TEST_CASE("e3m0: the bytes are those of earlier versions", "[compress][fast]") {
+  CHECK(codec_checks::checksum_of_bytes(compress::e3m0{}) == 0xB685A18C6E55A8EAU);
+}
+
 TEST_CASE("e3m0: a byte of scale, then two codes a byte, the first in the low half", "[compress][fast]") {
   thread_pool pool{1};
   const std::vector<float> x{1.0F, -0.5F, 0.25F, 0x1.0p-6F, -0x1.0p-7F, 0x1.FFFFFEp-8F, -0.0F, 0.75F, 0.74F};

@@ -69,6 +69,35 @@ TEST_CASE("scale: the largest magnitude is found wherever it stands", "[compress
   }
 }
 
+TEST_CASE("scale: sums are those of sum_lanes, bit by bit", "[compress][fast]") {
+  namespace lanes = kernels::detail;
+  std::vector<float> x(331);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i)) * std::exp2(static_cast<float>(i % 40));
+  for (std::int64_t n = 0; n <= 331; ++n) {
+    const float expected = lanes::sum_lanes(
+        n,
+        [&](lanes::f32x16& total, std::int64_t i) {
+          lanes::f32x16 v;
+          lanes::load(v, x.data() + i, lanes::whole{});
+          total += v * v;
+        },
+        [&](std::int64_t i) { return x[static_cast<std::size_t>(i)] * x[static_cast<std::size_t>(i)]; });
+    const float sum = compress::detail::sum_values(
+        x.data(), n, [](lanes::f32x8& v) { v *= v; }, [](float v) { return v * v; });
+    CHECK(sum == expected);
+  }
+}
+
+TEST_CASE("scale: lanes outside of a range become its ends", "[compress][fast]") {
+  for (const auto& [least, most] : {std::pair{0, 255}, std::pair{1, 15}, std::pair{-7, 7}}) {
+    kernels::detail::i32x16 v;
+    for (int lane = 0; lane < 16; ++lane) v[lane] = (lane - 8) * (lane % 3 == 0 ? 40 : lane % 3 == 1 ? 1 : 1 << 20);
+    const auto before = v;
+    compress::detail::clamp_lanes(v, least, most);
+    for (int lane = 0; lane < 16; ++lane) CHECK(v[lane] == std::clamp(before[lane], least, most));
+  }
+}
+
 TEST_CASE("scale: threads get whole blocks, each once", "[compress][fast]") {
   thread_pool pool{3};
   for (const std::size_t n : {0U, 100U, 16384U, 16385U, 100001U}) {

@@ -65,6 +65,10 @@ TEST_CASE("sigma int8: a codebook of bucket means, then one code a value", "[com
   CHECK(entry(bytes, 0) == 0.0F);  // an empty bucket
 }
 
+TEST_CASE("sigma int8: the bytes are those of earlier versions", "[compress][fast]") {
+  CHECK(codec_checks::checksum_of_bytes(sigma_int8{}) == 0xCE54A72DD928C587U);
+}
+
 TEST_CASE("sigma int8: sizes follow the formula", "[compress][fast]") {
   CHECK(sigma_int8{}.encoded_size(0) == 0);
   CHECK(sigma_int8{}.encoded_size(1) == 1025);

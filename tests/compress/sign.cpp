@@ -33,6 +33,10 @@ errc decode_changed(const sign& codec, std::size_t at, std::initializer_list<int
 
 }  // namespace
 
+TEST_CASE("sign: the bytes are those of earlier versions", "[compress][fast]") {
+  CHECK(codec_checks::checksum_of_bytes(compress::sign{}) == 0xC522D8C696BCE332U);
+}
+
 TEST_CASE("sign: with its scale it loses less than was put in, whatever the tails: a contraction", "[compress][fast]") {
   for (const auto& [name, draw] : heavy_tails::all()) {
     for (const std::size_t n : {1U, 2U, 50U, 1000U, 30000U}) {

@@ -10,6 +10,7 @@
 #include <causeway/compress/bf16.hpp>
 #include <causeway/compress/bits.hpp>
 #include <causeway/compress/block_int8.hpp>
+#include <causeway/compress/codebook.hpp>
 #include <causeway/compress/e3m0.hpp>
 #include <causeway/compress/fp16.hpp>
 #include <causeway/compress/none.hpp>
@@ -157,12 +158,16 @@ int main(int argc, char** argv) {
   codec("fp16", fp16{});
   codec("block_int8", block_int8{});
   codec("sigma_int8", sigma_int8{});
+  codec("codebook2", codebook<2>{});
   codec("bits8", bits<8>{});
   codec("bits4", bits<4>{});
   codec("bits4_stochastic", bits<4>{{.stochastic = true}});
+  codec("bits4_rms", bits<4>{{.scale = bucket_scale::rms}});
+  codec("bits5", bits<5>{});
   codec("bits3", bits<3>{});
   codec("bits2", bits<2>{});
   codec("bits2_rms", bits<2>{{.scale = bucket_scale::rms}});
+  codec("bits2_stochastic", bits<2>{{.stochastic = true}});
   codec("bits1", bits<1>{});
   codec("e3m0", e3m0{});
   codec("sign", sign{});

@@ -23,6 +23,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -98,24 +99,6 @@ CAUSEWAY_ALWAYS_INLINE void uniform_of(kernels::detail::f32x16& u, const kernels
   u = __builtin_convertvector(reinterpret_cast<kernels::detail::i32x16>(h), kernels::detail::f32x16) * 0x1.0p-24F;
 }
 
-/// Root of the mean square. NaN or infinity when a value is, or when a square overflows.
-CAUSEWAY_ALWAYS_INLINE float root_mean_square(const float* x, std::int64_t count) {
-  CAUSEWAY_EXACT_BODY
-  const float sum = kernels::detail::sum_lanes(
-      count,
-      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, x + i, kernels::detail::whole{});
-        total += v * v;
-      },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        return x[i] * x[i];
-      });
-  return std::sqrt(sum / static_cast<float>(count));
-}
-
 /// Encodes whole buckets and perhaps a last shorter one, starting at a bucket's start.
 template <unsigned Bits, bool Stochastic>
 struct encode_bits {
@@ -123,8 +106,8 @@ struct encode_bits {
   using levels = bit_levels<Bits>;
   using f32x16 = kernels::detail::f32x16;
   using i32x16 = kernels::detail::i32x16;
-
-  static constexpr std::int64_t group = 8;
+  static constexpr std::int64_t group = 8;   // buckets whose scales are found together
+  static constexpr std::int64_t tile = 256;  // values whose random numbers are drawn together
 
   /// The scales of a group of buckets first, then their codes: a bucket's codes have to wait for its scale, which is a long
   /// chain of operations that other scales can overlap with.
@@ -135,21 +118,34 @@ struct encode_bits {
       const std::int64_t end = std::min(first + group, buckets);
       float scales[group];
       for (std::int64_t b = first; b < end; ++b) scales[b - first] = find_scale(t, b);
-      for (std::int64_t b = first; b < end; ++b) {
-        const float* const x = t.x + b * bucket;
-        std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
-        const std::int64_t length = std::min(bucket, t.count - b * bucket);
-        const float scale = scales[b - first];
-        if (Stochastic || t.options.scale == bucket_scale::rms) {
-          encode_bucket<true>(x, codes, length, scale, t.key);
-        } else {
-          encode_bucket<false>(x, codes, length, scale, t.key);  // rounds to no level beyond the largest value's
+      if constexpr (Stochastic) {
+        for (std::int64_t at = first * bucket, length = 0; at < std::min(end * bucket, t.count); at += length) {
+          const std::int64_t b = at / bucket;
+          length = std::min({tile, (b + 1) * bucket - at, t.count - at});
+          fetch_ahead(t, at + group * bucket, length);
+          encode_tile(t, at, at - b * bucket, length, scales[b - first]);
+        }
+      } else {
+        for (std::int64_t b = first; b < end; ++b) {
+          const std::int64_t at = b * bucket, length = std::min(bucket, t.count - at);
+          std::byte* const codes = t.codes + (at >> 3) * Bits;
+          fetch_ahead(t, at + group * bucket, length);
+          if (t.options.scale == bucket_scale::rms) {
+            encode_values<true>(t.x + at, codes, length, scales[b - first], nullptr);
+          } else {  // rounds to no level beyond the largest value's
+            encode_values<false>(t.x + at, codes, length, scales[b - first], nullptr);
+          }
         }
       }
     }
   }
 
  private:
+  /// Values of the next group come into the cache while this one is encoded: finding their scales would wait for memory.
+  CAUSEWAY_ALWAYS_INLINE static void fetch_ahead(const bits_task& t, std::int64_t at, std::int64_t length) {
+    for (const std::int64_t end = std::min(at + length, t.count); at < end; at += 16) __builtin_prefetch(t.x + at);
+  }
+
   CAUSEWAY_ALWAYS_INLINE static float find_scale(const bits_task& t, std::int64_t b) {
     const std::int64_t bucket = t.options.bucket;
     const float* const x = t.x + b * bucket;
@@ -159,12 +155,30 @@ struct encode_bits {
     return store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
   }
 
+  /// The random numbers of some values first, then their codes: both are long chains of operations, and of one after the
+  /// other fewer are under way at once.
+  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t at, std::int64_t place,
+                                                 std::int64_t length, float scale) {
+    const float* const x = t.x + at;
+    alignas(64) float chances[tile];
+    kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 value, u;
+      kernels::detail::load(value, x + i, part);
+      uniform_of(u, value, place + i, t.key);
+      const kernels::detail::f32x8 low = __builtin_shufflevector(u, u, 0, 1, 2, 3, 4, 5, 6, 7);
+      const kernels::detail::f32x8 high = __builtin_shufflevector(u, u, 8, 9, 10, 11, 12, 13, 14, 15);
+      std::memcpy(chances + i, &low, sizeof low);
+      std::memcpy(chances + i + 8, &high, sizeof high);
+    });
+    encode_values<true>(x, t.codes + (at >> 3) * Bits, length, scale, chances);
+  }
+
   /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.
   /// Without a scale, values count as zeros. Codes are level numbers from 0 on, so without a zero level they lie between
   /// the integers, half a step off.
   template <bool Clip>
-  CAUSEWAY_ALWAYS_INLINE static void encode_bucket(const float* x, std::byte* codes, std::int64_t length, float scale,
-                                                   std::uint64_t key) {
+  CAUSEWAY_ALWAYS_INLINE static void encode_values(const float* x, std::byte* codes, std::int64_t length, float scale,
+                                                   [[maybe_unused]] const float* chances) {
     // A tie goes to the even code, which with one bit would be minus; the next larger number makes zero positive.
     [[maybe_unused]] constexpr float shift = Bits == 1 ? 0x1.000002p-1F : levels::half - 0.5F;
     constexpr std::int32_t first = levels::with_zero ? levels::half : 0;
@@ -172,15 +186,15 @@ struct encode_bits {
     const std::int32_t keep = scale == 0.0F ? 0 : -1;
     kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      f32x16 value;
-      kernels::detail::load(value, x + i, part);
-      f32x16 v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(value) & keep) * inverse;
+      f32x16 v;
+      kernels::detail::load(v, x + i, part);
+      v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(v) & keep) * inverse;
       if constexpr (!levels::with_zero) v += shift;
       const f32x16 rounded = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
       i32x16 code = reinterpret_cast<i32x16>(rounded) - (0x4B400000 - first);
       if constexpr (Stochastic) {
         f32x16 u;
-        uniform_of(u, value, i, key);
+        kernels::detail::load(u, chances + i, kernels::detail::whole{});
         const f32x16 rest = v - (rounded - 0x1.8p23F);  // between -1/2 and 1/2: how likely the next level is
         const f32x16 up = u - rest, down = u + rest;    // negative if u < rest: a level up; if u < -rest: a level down
         code -= (reinterpret_cast<i32x16>(up) >> 31) - (reinterpret_cast<i32x16>(down) >> 31);

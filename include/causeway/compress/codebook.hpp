@@ -74,7 +74,7 @@ class codebook : public detail::decodes_to_sink<codebook<Bits>> {
     if (!values.empty()) {
       kernels::detail::dispatch<detail::encode_buckets<Bits>>(level, values.data(), room.data(), room.data() + head,
                                                               static_cast<std::int64_t>(values.size()),
-                                                              options_.range_in_deviations);
+                                                              options_.range_in_deviations, std::int64_t{0});
     }
     return encoded_size(values.size());
   }

@@ -57,7 +57,8 @@ class codebook_rows {
       for_rows(ctx, p, [&](std::int64_t r) {
         std::byte* const row = to + static_cast<std::size_t>(r) * p.row_bytes();
         kernels::detail::dispatch<detail::encode_buckets<Bits>>(level, x + r * p.width(), row, row + head, p.width(),
-                                                                options_.range_in_deviations);
+                                                                options_.range_in_deviations,
+                                                                (static_cast<std::int64_t>(p.rows) - r - 1) * p.width());
       });
       to += p.bytes();
     }

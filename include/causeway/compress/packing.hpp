@@ -22,6 +22,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress { namesp
 using i8x16 [[gnu::vector_size(16)]] = std::int8_t;
 using u8x16 [[gnu::vector_size(16)]] = std::uint8_t;
 using u64x2 [[gnu::vector_size(16)]] = std::uint64_t;
+using u32x4 [[gnu::vector_size(16)]] = std::uint32_t;
+using u16x8 [[gnu::vector_size(16)]] = std::uint16_t;
+using u16x4 [[gnu::vector_size(8)]] = std::uint16_t;
+using u8x8 [[gnu::vector_size(8)]] = std::uint8_t;
+using u8x4 [[gnu::vector_size(4)]] = std::uint8_t;
 
 // In two steps: compilers take a conversion across a factor of four apart into single elements.
 CAUSEWAY_ALWAYS_INLINE void widen_codes(kernels::detail::i32x16& wide, const u8x16& codes) {
@@ -88,15 +93,37 @@ CAUSEWAY_ALWAYS_INLINE std::uint64_t load_bytes(const std::byte* from) {
   }
 }
 
-/// Sixteen codes, each below 2^Bits, to 2·Bits bytes.
+/// Eight codes of one bit, a byte each, to one byte: a multiplication moves each to its place.
+CAUSEWAY_ALWAYS_INLINE std::byte gather_bits(std::uint64_t codes) {
+  return static_cast<std::byte>(codes * 0x0102040810204080U >> 56U);
+}
+
+/// Sixteen codes, each below 2^Bits, to 2·Bits bytes. Where neighbours fill whole bytes, these leave in one store.
 template <unsigned Bits>
 CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::detail::whole) {
   u64x2 x = reinterpret_cast<u64x2>(codes);
-  join_fields<8, Bits>(x);
-  join_fields<16, 2 * Bits>(x);
-  join_fields<32, 4 * Bits>(x);
-  store_bytes<Bits>(to, x[0]);
-  store_bytes<Bits>(to + Bits, x[1]);
+  if constexpr (Bits == 8) {
+    std::memcpy(to, &codes, sizeof codes);
+  } else if constexpr (Bits == 4) {
+    x |= x >> 4;
+    const u8x8 bytes = __builtin_convertvector(reinterpret_cast<u16x8>(x), u8x8);
+    std::memcpy(to, &bytes, sizeof bytes);
+  } else if constexpr (Bits == 2) {
+    join_fields<8, 2>(x);
+    x |= x >> 12;
+    const u16x4 halves = __builtin_convertvector(reinterpret_cast<u32x4>(x), u16x4);
+    const u8x4 bytes = __builtin_convertvector(halves, u8x4);
+    std::memcpy(to, &bytes, sizeof bytes);
+  } else if constexpr (Bits == 1) {
+    to[0] = gather_bits(x[0]);
+    to[1] = gather_bits(x[1]);
+  } else {
+    join_fields<8, Bits>(x);
+    join_fields<16, 2 * Bits>(x);
+    join_fields<32, 4 * Bits>(x);
+    store_bytes<Bits>(to, x[0]);
+    store_bytes<Bits>(to + Bits, x[1]);
+  }
 }
 
 /// The first codes only; bits to spare become zero.
@@ -110,9 +137,21 @@ CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::det
   std::memcpy(to, packed, packed_size(count, Bits));
 }
 
+/// The two halves of 2·Bits bytes, each at the bottom; from 5 bits on with bits of the other half above the lower one. Two
+/// loads that overlap: GCC would put pieces together on the stack.
+template <unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void load_halves(u64x2& x, const std::byte* from) {
+  if constexpr (Bits > 4) {
+    x = u64x2{load_bytes<8>(from), load_bytes<8>(from + 2 * Bits - 8) >> (64 - 8 * Bits)};
+  } else {
+    x = u64x2{load_bytes<Bits>(from), load_bytes<Bits>(from + Bits)};
+  }
+}
+
 template <unsigned Bits>
 CAUSEWAY_ALWAYS_INLINE void unpack(u8x16& codes, const std::byte* from, kernels::detail::whole) {
-  u64x2 x = {load_bytes<Bits>(from), load_bytes<Bits>(from + Bits)};
+  u64x2 x;
+  load_halves<Bits>(x, from);
   part_fields<32, 4 * Bits>(x);
   part_fields<16, 2 * Bits>(x);
   part_fields<8, Bits>(x);

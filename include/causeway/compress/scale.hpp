@@ -12,6 +12,7 @@
 #include <causeway/kernels/targets.hpp>
 
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -85,20 +86,55 @@ inline decoding check_scales(const std::byte* scales, std::int64_t blocks, scale
   return found;
 }
 
-// Choices by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into single elements.
-// Differences must fit 31 bits.
-
-CAUSEWAY_ALWAYS_INLINE void make_at_least(kernels::detail::i32x16& v, const kernels::detail::i32x16& least) {
-  const kernels::detail::i32x16 short_by = least - v;
-  v += short_by & ~(short_by >> 31);
-}
-CAUSEWAY_ALWAYS_INLINE void make_at_most(kernels::detail::i32x16& v, const kernels::detail::i32x16& most) {
-  const kernels::detail::i32x16 over_by = v - most;
-  v -= over_by & ~(over_by >> 31);
-}
+/// Lanes below `least` become it, and lanes above `most` that. By arithmetic, since GCC takes comparisons of vectors wider
+/// than the machine's apart into single elements. Differences must fit 31 bits.
 CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t least, std::int32_t most) {
-  make_at_least(v, kernels::detail::i32x16{} + least);
-  make_at_most(v, kernels::detail::i32x16{} + most);
+  kernels::detail::i32x16 below_most = most - v;
+  below_most &= ~(below_most >> 31);
+  v = (most - least) - below_most;
+  v &= ~(v >> 31);
+  v += least;
+}
+
+/// Sum of `term(v)` over all values, which turns a vector of them into what is added, and `last(value)` for those behind
+/// the last whole sixteen. The order of kernels::detail::sum_lanes, in vectors of 32 bytes: GCC keeps sums of 64 bytes in
+/// memory where the machine has no registers for them.
+template <class Term, class Last>
+CAUSEWAY_ALWAYS_INLINE float sum_values(const float* x, std::int64_t count, Term&& term, Last&& last) {
+  CAUSEWAY_EXACT_BODY
+  using kernels::detail::f32x8;
+  f32x8 sums[8] = {};
+  const auto add = [&](f32x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    CAUSEWAY_EXACT_BODY
+    f32x8 v;
+    std::memcpy(&v, x + i, sizeof v);
+    term(v);
+    sum += v;
+  };
+  std::int64_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    CAUSEWAY_UNROLL
+    for (std::int64_t k = 0; k < 8; ++k) add(sums[k], i + 8 * k);
+  }
+  for (; i + 16 <= count; i += 16) {
+    add(sums[0], i);
+    add(sums[1], i + 8);
+  }
+  const f32x8 low = (sums[0] + sums[2]) + (sums[4] + sums[6]);
+  const f32x8 high = (sums[1] + sums[3]) + (sums[5] + sums[7]);
+  float sum = kernels::detail::horizontal_sum(
+      __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  for (; i < count; ++i) sum += last(x[i]);
+  return sum;
+}
+
+/// Root of the mean square. NaN or infinity when a value is, or when a square overflows.
+CAUSEWAY_ALWAYS_INLINE float root_mean_square(const float* x, std::int64_t count) {
+  CAUSEWAY_EXACT_BODY
+  const float sum = sum_values(
+      x, count, [](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA { v *= v; },
+      [](float v) CAUSEWAY_INLINE_LAMBDA { return v * v; });
+  return std::sqrt(sum / static_cast<float>(count));
 }
 
 /// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Four vectors in

@@ -87,7 +87,8 @@ class sigma_int8 : public detail::decodes_to_sink<sigma_int8> {
     const auto encode_part = [&](index_range r) {
       for_parts(r, [&](std::int64_t at, std::int64_t length) {
         kernels::detail::dispatch<detail::encode_buckets<8>>(level, values.data() + at, room.data() + codebook_offset(at),
-                                                             codes + at, length, options_.range_in_deviations);
+                                                             codes + at, length, options_.range_in_deviations,
+                                                             r.end - at - length);
       });
     };
     pool.for_range(static_cast<std::int64_t>(values.size()), std::int64_t{options_.block}, encode_part);

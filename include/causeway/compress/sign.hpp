@@ -50,15 +50,14 @@ inline result<void> validate(const sign_options& o) {
 namespace detail {
 
 CAUSEWAY_ALWAYS_INLINE float mean_magnitude(const float* x, std::int64_t count) {
-  const float sum = kernels::detail::sum_lanes(
-      count,
-      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, x + i, kernels::detail::whole{});
-        const kernels::detail::i32x16 magnitude = reinterpret_cast<kernels::detail::i32x16>(v) & 0x7FFFFFFF;
-        total += reinterpret_cast<kernels::detail::f32x16>(magnitude);
+  using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
+  const float sum = sum_values(
+      x, count,
+      [](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA {
+        const i32x8 magnitude = reinterpret_cast<i32x8>(v) & 0x7FFFFFFF;
+        v = reinterpret_cast<kernels::detail::f32x8>(magnitude);
       },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return std::abs(x[i]); });
+      [](float v) CAUSEWAY_INLINE_LAMBDA { return std::abs(v); });
   return sum / static_cast<float>(count);
 }
 

@@ -37,8 +37,14 @@ struct policy {
 
   /// Whether its peers may come and go.
   [[nodiscard]] bool elastic() const noexcept { return traits.tolerates == causeway::peers::elastic; }
-  /// Whether peers may hold stages, in pipelines with a flush or without.
-  [[nodiscard]] bool in_pipelines() const noexcept { return causeway::rules::c4(traits, {.staged = true}); }
+  /// Whether fixed peers may hold stages of pipelines that make the same steps: not where replicas go at their own pace,
+  /// for the session of a stage meets those of all others.
+  [[nodiscard]] bool in_pipelines() const noexcept {
+    const bool in_step = traits.identical_replicas && !traits.gathers_samples;
+    return same_rounds() || (in_step && causeway::rules::c4(traits, {.staged = true, .sums_over_stages = true}));
+  }
+  /// Whether rounds come after steps that all stages count for themselves.
+  [[nodiscard]] bool same_rounds() const noexcept { return causeway::rules::c4(traits, {.staged = true}); }
   /// And whether peers of pipelines may come and go, with their blocks. Composed ones are made of rounds there. What makes
   /// its own steps of gradients needs an optimizer whose state cannot move.
   [[nodiscard]] bool in_elastic_pipelines() const noexcept {
@@ -46,12 +52,11 @@ struct policy {
     const auto is_optimizer = [](const auto& one) { return one.first == "train.optimizer"; };
     const bool own_steps = std::any_of(defaults.begin(), defaults.end(), is_optimizer);
     const bool gradients = c5(traits, {.shares_gradient = true, .by_blocks = true}) && !own_steps;
-    return elastic() && in_pipelines() &&
-           (gradients || c7(traits, {.moves_blocks = true}) || (composed && has_local_steps));
+    return elastic() && same_rounds() && (gradients || c7(traits, {.moves_blocks = true}) || (composed && has_local_steps));
   }
   [[nodiscard]] bool in_swarms() const noexcept {
     using namespace causeway::rules;
-    return elastic() && in_pipelines() && (c5(traits, {.shares_gradient = true}) || c6(traits, {.computes_late = true}));
+    return elastic() && same_rounds() && (c5(traits, {.shares_gradient = true}) || c6(traits, {.computes_late = true}));
   }
 };
 

@@ -171,6 +171,11 @@ causeway::result<void> validate_async_pipeline(const settings& s) {
   if (s.fault.policy == "quorum") {
     return bad("parallel.policy", "an async_pipeline needs a fixed set of peers; use a swarm, or a pipeline");
   }
+  if (!find_policy(s.comm.policy)->same_rounds()) {
+    return bad("comm.policy",
+               "stages that never wait decide by themselves, so that their rounds come at different times with " +
+                   s.comm.policy + "; use a pipeline, or another one");
+  }
   if (s.parallel.codec == "subspace") {
     return bad("parallel.codec",
                "stages that never wait do not know each other's embedding; use a pipeline, or another one");
@@ -186,8 +191,8 @@ causeway::result<void> validate_pipeline(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
   if (!find_policy(s.comm.policy)->in_pipelines()) {
     return bad("comm.policy", s.comm.policy +
-                                  " has rounds that come when peers are quick enough or have moved far enough, "
-                                  "which stages do at different times; use " +
+                                  " lets peers go at their own pace, and what the program shows of a pipeline it gathers "
+                                  "from all of them in the same step; use " +
                                   pipeline_policy_names());
   }
   if (s.fault.policy == "quorum") return validate_elastic_pipeline(s);

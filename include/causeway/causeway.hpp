@@ -360,6 +360,7 @@
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/penalised_mean.hpp>
 #include <causeway/axis/residual.hpp>
+#include <causeway/axis/speeds.hpp>
 #include <causeway/formats/byte_letters.hpp>
 #include <causeway/formats/token_names.hpp>
 #include <causeway/stage/activation.hpp>
@@ -538,6 +539,7 @@
 #include <causeway/train/shared_state_of.hpp>
 #include <causeway/train/site_model.hpp>
 #include <causeway/train/spare_round.hpp>
+#include <causeway/train/stage_peers.hpp>
 #include <causeway/train/state_fetch.hpp>
 #include <causeway/train/swarm_group.hpp>
 #include <causeway/train/trainer.hpp>

@@ -78,6 +78,7 @@
 #include <causeway/train/shared_state_of.hpp>
 #include <causeway/train/site_model.hpp>
 #include <causeway/train/spare_round.hpp>
+#include <causeway/train/stage_peers.hpp>
 #include <causeway/train/state_fetch.hpp>
 #include <causeway/train/swarm_group.hpp>
 #include <causeway/train/trainer.hpp>

@@ -119,6 +119,7 @@
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/penalised_mean.hpp>
 #include <causeway/axis/residual.hpp>
+#include <causeway/axis/speeds.hpp>
 
 #include <causeway/comm/arrival_rules.hpp>
 #include <causeway/comm/async_parameter_server.hpp>

@@ -28,6 +28,14 @@ auto gradients_by_speed(std::uint32_t total) {
 
 }  // namespace
 
+TEST_CASE("batch by speed: each batch is a multiple, if one is wanted", "[axis][fast]") {
+  const axis::batch_by_speed fours{{.sequences = 24, .multiple = 4}};
+  CHECK(fours.sequences_for({4, 1}) == std::vector<std::size_t>{20, 4});
+  CHECK(fours.check(1));
+  CHECK_FALSE(axis::batch_by_speed{{.sequences = 22, .multiple = 4}}.check(1));
+  CHECK_FALSE(axis::batch_by_speed{{.multiple = 0}}.check(1));
+}
+
 TEST_CASE("batch by speed: batches are in proportion to speed, add up, and none is empty", "[axis][fast]") {
   CHECK(sequences_of(12, {4, 4, 4}) == std::vector<std::size_t>{4, 4, 4});
   CHECK(sequences_of(20, {4, 1}) == std::vector<std::size_t>{16, 4});

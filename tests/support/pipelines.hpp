@@ -66,6 +66,7 @@ struct pipeline_case {
   std::int64_t sequences = 8;  ///< of a replica's batch
   std::uint64_t steps = 3;
   float clip_norm = 0;
+  std::uint32_t idle = 0;  ///< replicas, the first ones, that have nothing to train on
 };
 
 inline causeway::trainer_options trainer_options_for(const pipeline_case& c) {
@@ -89,7 +90,7 @@ auto valued(Outcome&& outcome) {
 template <class Trainer>
 void train_and_note(Trainer& t, const pipeline_case& c, std::uint64_t replica, bool notes, trained_model& out) {
   check(t.start());
-  for (std::uint64_t s = 0; s < c.steps; ++s) {
+  for (std::uint64_t s = 0; s < (replica < c.idle ? 0 : c.steps); ++s) {
     const token_batch b{replica, s, c.sequences};
     const auto report = valued(t.step(b.view()));
     if (notes) out.losses.push_back(report->loss);
@@ -124,17 +125,27 @@ trained_model train_whole(const typename Model::options_type& o, const pipeline_
   return out;
 }
 
-/// The peer of a run of pipelines; `make()` gives the policy.
-template <class Model = causeway::nn::gpt, class MakeComm, class MakePipeline>
-void train_stage(const typename Model::options_type& o, const pipeline_case& c, causeway::environment env, MakeComm comm,
-                 MakePipeline make, std::uint32_t chunks, causeway::plan::stage_path path, std::mutex& mutex,
-                 trained_model& out) {
+/// The trainer of a peer of a run of pipelines; `make(options)` gives the policy.
+template <class Model = causeway::nn::gpt, class Comm, class MakePipeline>
+auto stage_trainer(const typename Model::options_type& o, const pipeline_case& c, causeway::environment env, Comm comm,
+                   MakePipeline make, std::uint32_t chunks = 1,
+                   causeway::plan::stage_path path = causeway::plan::stage_path::round) {
   const causeway::parallel::pipeline_options po{.micro_batches = c.micro_batches, .ranks = c.ranks};
   const auto place = detail::valued(causeway::parallel::place_in(po, env.transport.self(), env.transport.size()));
   auto part = detail::valued(causeway::parallel::part_of(po, *place, o.layers, chunks, path));
   auto model = detail::valued(Model::create(o, causeway::kernels::cpu_backend{1}, std::move(*part)));
-  auto t = causeway::make_trainer(std::move(*model), std::move(env), trainer_options_for(c), comm(), make(po),
-                                  causeway::optim::adamw{});
+  return causeway::make_trainer(std::move(*model), std::move(env), trainer_options_for(c), std::move(comm), make(po),
+                                causeway::optim::adamw{});
+}
+
+/// Such a peer, from its first step to its last.
+template <class Model = causeway::nn::gpt, class MakeComm, class MakePipeline>
+void train_stage(const typename Model::options_type& o, const pipeline_case& c, causeway::environment env, MakeComm comm,
+                 MakePipeline make, std::uint32_t chunks, causeway::plan::stage_path path, std::mutex& mutex,
+                 trained_model& out) {
+  auto t = stage_trainer<Model>(o, c, std::move(env), comm(), make, chunks, path);
+  const auto place = detail::valued(
+      causeway::parallel::place_in({.ranks = c.ranks}, t.context().world().self(), t.context().world().size()));
   const bool notes = place->replica == 0;
   trained_model own;
   detail::train_and_note(t, c, place->replica, notes, own);

@@ -7,10 +7,8 @@
 // sequences a second it computes. All peers take the same number of steps, and what they send counts by their batch.
 
 #include <causeway/axis/every.hpp>
-#include <causeway/collective/channels.hpp>
-#include <causeway/collective/gather.hpp>
+#include <causeway/axis/speeds.hpp>
 #include <causeway/collective/shares.hpp>
-#include <causeway/net/transport.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -23,15 +21,16 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 struct batch_by_speed_options {
   std::uint32_t local_steps = 1;  ///< H, the same for all
-  std::uint32_t sequences = 64;   ///< of a step, of all peers together: at least as many as there are peers
+  std::uint32_t sequences = 64;   ///< of a step, of all peers together: at least `multiple` for each
+  std::uint32_t multiple = 1;     ///< every batch is one of it, as the micro-batches of a pipeline want it
 };
 
-/// A peer of speed v (sequences a second of computing, without what it waited) gets 1 + its part of what is left when all
-/// have one: whole_parts in proportion to v. Before the first exchange all parts are alike. After every exchange all peers
-/// tell each other their speeds (8 bytes each). Who feeds the trainer asks `sequences()` before each step, and where this
-/// peer's begin: `batcher.at(first + trigger.sequences_before(), trigger.sequences())`. What is measured is time: a run
-/// repeats to the bit only on a clock that does. Groups, merge rules that mix this peer's fresh row in, and exchanges
-/// without weights are errors (A15).
+/// A peer of speed v (sequences a second of computing, without what it waited) gets `multiple`, and its part of what is
+/// left when all have that: whole_parts in proportion to v. Before the first exchange all parts are alike. After every
+/// exchange all peers tell each other their speeds (8 bytes each), which of stages are those of their pipelines. Who feeds
+/// the trainer asks `sequences()` before each step, and where this peer's begin: `batcher.at(first +
+/// trigger.sequences_before(), trigger.sequences())`. What is measured is time: a run repeats to the bit only on a clock
+/// that does. Groups, merge rules that mix this peer's fresh row in, and exchanges without weights are errors (A15).
 class batch_by_speed {
  public:
   static constexpr part decides = part::trigger;
@@ -53,10 +52,10 @@ class batch_by_speed {
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
   result<void> open(auto& ctx) {
-    if (options_.sequences < ctx.peers()) {
+    if (options_.sequences / options_.multiple < ctx.peers()) {
       return fail(errc::invalid_argument, "batch_by_speed",
                   std::to_string(options_.sequences) + " sequences a step for " + std::to_string(ctx.peers()) +
-                      " peers; every peer needs one");
+                      " peers; every peer needs " + std::to_string(options_.multiple));
     }
     if (sequences_ == 0) take(ctx.self(), std::vector<double>(ctx.peers(), 1.0));
     return {};
@@ -69,13 +68,7 @@ class batch_by_speed {
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
     const double trained = static_cast<double>(report.steps) * sequences_;
-    const double speed = report.compute_seconds > 0 ? trained / report.compute_seconds : 0;
-    std::vector<double> speeds(ctx.peers(), speed);
-    if (ctx.peers() > 1) {
-      CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = heard_},
-                                          std::as_bytes(std::span{&speed, 1}), std::as_writable_bytes(std::span{speeds}),
-                                          ctx.exchange_options()));
-    }
+    CAUSEWAY_ASSIGN(auto speeds, detail::speeds_of_all(ctx, trained, report.compute_seconds, heard_));
     ++heard_;
     take(ctx.self(), std::move(speeds));
     return {};

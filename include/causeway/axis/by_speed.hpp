@@ -6,9 +6,7 @@
 // Liu et al. 2024, section 4). Speeds are inner steps a second of computing, without what a peer waited.
 
 #include <causeway/axis/every.hpp>
-#include <causeway/collective/channels.hpp>
-#include <causeway/collective/gather.hpp>
-#include <causeway/net/transport.hpp>
+#include <causeway/axis/speeds.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -28,9 +26,9 @@ struct by_speed_options {
 };
 
 /// A peer of speed v takes max(1, floor(v / v_ref · H)) inner steps between its exchanges, at most H. In comm::rounds all
-/// peers tell each other their speeds after every exchange (8 bytes each); in comm::async_parameter_server speeds come with
-/// the pushes, and the answer brings the number. What is measured is time: a run repeats to the bit only on a clock that
-/// does.
+/// peers tell each other their speeds after every exchange (8 bytes each), which of stages are those of their pipelines; in
+/// comm::async_parameter_server speeds come with the pushes, and the answer brings the number. What is measured is time: a
+/// run repeats to the bit only on a clock that does.
 class by_speed {
  public:
   static constexpr part decides = part::trigger;
@@ -50,15 +48,9 @@ class by_speed {
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
-    const double speed = report.compute_seconds > 0 ? report.steps / report.compute_seconds : 0;
-    std::vector<double> speeds(ctx.peers(), speed);
-    if (ctx.peers() > 1) {
-      CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = heard_},
-                                          std::as_bytes(std::span{&speed, 1}), std::as_writable_bytes(std::span{speeds}),
-                                          ctx.exchange_options()));
-    }
+    CAUSEWAY_ASSIGN(const auto speeds, detail::speeds_of_all(ctx, report.steps, report.compute_seconds, heard_));
     ++heard_;
-    steps_ = steps_for(speed, speeds);
+    steps_ = steps_for(speeds[ctx.self()], speeds);
     return {};
   }
 

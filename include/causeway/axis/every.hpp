@@ -21,7 +21,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 struct exchange_report {
   std::size_t fragment = 0;
   std::uint32_t steps = 0;     ///< inner steps since the fragment's exchange before
-  double movement = 0;         ///< |mean| / |shared parameters|, where the trigger asks for it
+  double movement = 0;         ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
   double compute_seconds = 0;  ///< that these steps took, without waiting for others
 };
 
@@ -29,7 +29,9 @@ struct exchange_report {
 /// - `check(count)`: errc::invalid_argument for options that cannot work;
 /// - `first(f, count)`, `next(f, count)`: inner steps before the first and between later exchanges of fragment f, >= 1;
 /// - `exchanged(ctx, report)`: called after every exchange; may talk to the other peers, who do the same;
-/// - `watches_movement`: report.movement is wanted, which costs two passes over the fragment.
+/// - `watches_movement`: report.movement is wanted, which costs two passes over the fragment, and where a model is in
+/// stages
+///   16 bytes to each other one.
 template <class T>
 concept Trigger = T::decides == part::trigger&& requires(T& t, const T& c, std::size_t f) {
   { c.check(f) } -> std::same_as<result<void>>;

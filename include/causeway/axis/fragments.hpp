@@ -55,6 +55,18 @@ inline constexpr bool by_block = requires {
   F::by_block;
 };
 
+/// Those of the part of a model that this peer holds. Fragments of blocks are numbered by the whole model, so that all its
+/// stages exchange them after the same steps.
+template <Fragments F>
+result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
+  const auto view = ctx.view();
+  if constexpr (by_block<F> && requires { ctx.model().blocks(); }) {
+    return fragments.cut(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
+  } else {
+    return fragments.cut(view.segments, view.values.size());
+  }
+}
+
 namespace detail {
 
 /// Where segment s ends, with the padding behind it.

@@ -30,7 +30,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 /// One exchange for each `target` samples of all peers together, or a few more: a peer finds out between two steps. Cost:
 /// 24 bytes to each other peer after every step, and once more for an exchange. Only with gradients. The result depends on
 /// when messages arrive: it repeats bit for bit on the simulator only. A peer that ends its training early goes on taking
-/// part until all have ended.
+/// part until all have ended. Of a model in stages the first ones tell each other, and the other stages: 16 bytes each.
 class global_samples {
  public:
   static constexpr part decides = part::trigger;
@@ -149,9 +149,11 @@ class global_samples {
   result<void> take(auto& ctx, net::peer_index p) {
     ear& e = ears_[p];
     e.listening = false;
-    CAUSEWAY_ASSIGN(const std::size_t moved, e.op.wait(no_deadline));
+    const auto moved = e.op.wait(no_deadline);
+    if (!moved && e.ended) return {};  // and has left; if it is still needed, the exchange will say so
+    if (!moved) return moved.error();
     const auto [round, samples, what] = e.room.front();
-    if (moved != sizeof(news) || what > exchanges || samples > (std::uint64_t{1} << 48U)) {
+    if (*moved != sizeof(news) || what > exchanges || samples > (std::uint64_t{1} << 48U)) {
       return fail(errc::protocol, "peer " + std::to_string(p),
                   "told something else than its samples; do all peers run the same policy?");
     }

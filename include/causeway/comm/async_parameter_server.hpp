@@ -36,6 +36,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 /// outer<delayed_nesterov>{0.7}, blocking. Give axis values in any order. The period of delayed_nesterov should be about
 /// the number of peers; a shorter one lets quick peers rule the momentum.
 ///
+/// In pipelines each stage has a hub of its own, all of them in one pipeline, and pushes as if it were a model: two stages
+/// may have pulled after different steps. A hub serves its clients between its steps, for which it needs the other stages,
+/// so none may wait for a push there: no `quorum` above 1, no `most_ahead`, and no parameters that two stages hold.
+///
 /// State: what was pulled; of a hub the shared parameters, the outer optimizer's and the pushes that wait. Cost of a round
 /// of one peer: its encoded row to the hub, 4 bytes a value back; one round trip, plus what is left of the hub's inner
 /// step. A client that is lost is not waited for; a lost hub is an error that names it.
@@ -53,6 +57,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
+                                      .rounds_over_stages = true,
                                       .rounds_at_hand = laws::elastic ? rounds_at_hand : 1U};
   static constexpr std::uint32_t state_version = 4;
 
@@ -72,7 +77,7 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(core_.check(ctx));
-    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_ASSIGN(core_.cuts, axis::cut_part(core_.fragments, ctx));
     CAUSEWAY_TRY(core_.trigger.check(core_.cuts.size()));
     if constexpr (laws::elastic) {
       if (ctx.elastic()) {
@@ -114,7 +119,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   result<void> finish(auto& ctx) {
     for (std::size_t f = 0; f < core_.cuts.size(); ++f) {
       if (core_.legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
-      if (core_.legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
+      if (core_.legs()[f].since > 0 && core_.cuts[f].size > 0) CAUSEWAY_TRY(push(ctx, f, false));
     }
     const auto nap_here = [&] { return core_.nap(ctx.transport(), ctx.clock()); };
     CAUSEWAY_ASSIGN(const auto all, core_.tiers.conclude(core_.rules(), core_.residual, core_.terms_of(ctx), nap_here));
@@ -172,6 +177,7 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   result<void> visit(auto& ctx, std::size_t f) {
     detail::hub_leg& leg = core_.legs()[f];
+    if (core_.cuts[f].size == 0) return {};  // it is in other stages of the model
     if (leg.pending && leg.waited >= core_.merge_rule.steps) CAUSEWAY_TRY(complete(ctx, f));
     if (leg.pending || leg.since < leg.due_after) return {};
     CAUSEWAY_TRY(push(ctx, f, true));

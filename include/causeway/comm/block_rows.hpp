@@ -53,7 +53,7 @@ class block_rows {
       core_.rows.updates().assign(ctx.parameters().size(), 0.0F);
       CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
     }
-    CAUSEWAY_TRY(core_.cut(ctx));
+    CAUSEWAY_ASSIGN(core_.cuts, axis::cut_part(core_.fragments, ctx));
     for (std::size_t i = 0; i < core_.states.size(); ++i) {
       drop_own(core_.states[i]);
       CAUSEWAY_TRY(core_.prepare(ctx, i));

@@ -87,7 +87,7 @@ template <compress::MessageCodec Codec = compress::sparse<compress::no_transform
 class mirrors {
  public:
   static constexpr std::string_view name = "mirrors";
-  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false};
+  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false, .rounds_over_stages = true};
   static constexpr std::uint32_t state_version = 1;
 
   explicit mirrors(mirrors_options options = {}, Codec codec = Codec{}) : options_{options}, codec_{std::move(codec)} {}
@@ -96,6 +96,7 @@ class mirrors {
     if (options_.most_ahead == 0) {
       return fail(errc::invalid_argument, "mirrors", "most_ahead is 0; 1 is a barrier in every step");
     }
+    CAUSEWAY_TRY(ctx.stages().refuse_copies("mirrors", ctx.exchange_options()));
     const auto parameters = ctx.parameters();
     if (copy_.size() != parameters.size()) {  // not restored from a checkpoint
       origin_.assign(parameters.begin(), parameters.end());

@@ -6,6 +6,7 @@
 // push. comm/async_parameter_server.hpp has the order of things among fixed peers, comm/elastic_pushes.hpp the one among
 // peers that come and go.
 
+#include <causeway/axis/arrivals.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/merge_rule.hpp>
 #include <causeway/collective/channels.hpp>
@@ -19,6 +20,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -68,6 +70,7 @@ struct push_core {
   result<void> check(auto& ctx) const {
     CAUSEWAY_TRY(hubs.check(ctx.peers()));
     CAUSEWAY_TRY(arrivals.check(ctx.peers()));
+    if (ctx.stages().count() > 1) CAUSEWAY_TRY(check_stages(ctx));
     if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
       if (merge_rule.steps < 1) {
         return fail(errc::invalid_argument, "merge rule",
@@ -75,6 +78,17 @@ struct push_core {
       }
     }
     return {};
+  }
+
+  /// A hub that waited for a push, between two steps of its pipeline, would keep the hubs of the other stages from serving
+  /// theirs, which may be what that push is waiting for.
+  result<void> check_stages(auto& ctx) const {
+    const double first = 0;
+    const bool waits = std::isinf(arrivals.closes_after({.arrived = {&first, 1}, .expected = 2}));
+    if (!waits && arrivals.most_ahead == axis::no_bound) return ctx.stages().refuse_copies(who, ctx.exchange_options());
+    return fail(errc::unsupported, who,
+                "the hubs of a pipeline's stages must answer a push without waiting for others': use a quorum of 1 and "
+                "no `most_ahead`, or peers that hold the whole model");
   }
 
   // ---- the parts of a push ----------------------------------------------------------------------------------------------
@@ -184,6 +198,8 @@ struct push_core {
     for (std::size_t f = 0; f < cuts.size(); ++f) most = std::max(most, codec.most_bytes(terms.about(0, f), cuts[f].size));
     return sizeof(push_header) + most;
   }
+
+  static constexpr const char* who = "async_parameter_server";
 
   trigger_type trigger;
   fragments_type fragments;

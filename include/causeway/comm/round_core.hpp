@@ -82,7 +82,7 @@ struct round_core {
 
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(check(ctx));
-    CAUSEWAY_TRY(cut(ctx));
+    CAUSEWAY_ASSIGN(cuts, axis::cut_part(fragments, ctx));
     CAUSEWAY_TRY(trigger.check(cuts.size()));
     if constexpr (requires { group.check_fragments(cuts.size()); }) {
       CAUSEWAY_TRY(group.check_fragments(cuts.size()));
@@ -93,18 +93,6 @@ struct round_core {
     if (states.empty()) found(ctx);
     for (std::size_t i = 0; i < states.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows.updates()));
-    return {};
-  }
-
-  /// Fragments are numbered by the whole model, so that all its stages exchange them after the same steps.
-  result<void> cut(auto& ctx) {
-    const auto view = ctx.view();
-    if constexpr (axis::by_block<fragments_type> && requires { ctx.model().blocks(); }) {
-      const auto blocks = static_cast<std::size_t>(ctx.model().blocks());
-      CAUSEWAY_ASSIGN(cuts, fragments.cut(view.segments, view.values.size(), blocks));
-    } else {
-      CAUSEWAY_ASSIGN(cuts, fragments.cut(view.segments, view.values.size()));
-    }
     return {};
   }
 

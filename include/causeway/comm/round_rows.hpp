@@ -18,11 +18,9 @@
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
-#include <causeway/kernels/reduce.hpp>
 #include <causeway/tensor/buffer.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -175,12 +173,11 @@ class round_rows {
     return {};
   }
 
-  /// |mean| / |shared parameters|, summed by the host: peers compare it, and a device sums in another order.
+  /// |mean| / |shared parameters|.
   result<double> movement(auto& ctx, state& s) {
     if constexpr (laws::mix.watches_movement) {
       CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
-      const double base = kernels::sum_of_squares(ctx.pool(), shared.data(), count(shared));
-      return base > 0 ? std::sqrt(kernels::sum_of_squares(ctx.pool(), s.row.data(), count(s.row)) / base) : 0.0;
+      return movement_of(ctx, *s.cut, s.row, shared);
     }
     return 0.0;
   }
@@ -334,8 +331,6 @@ class round_rows {
     CAUSEWAY_TRY(rows.add(local, 1.0F, shared));
     return put_back(ctx, s, local, live(ctx, s));
   }
-
-  [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
   /// A fragment of `all` ← row, where something came.

@@ -61,6 +61,7 @@ class rounds : round_rules<Axes...> {
                                       .needs_global_step = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
+                                      .rounds_over_stages = true,
                                       .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
                                       .own_parameters = laws::own_parameters,
@@ -94,7 +95,8 @@ class rounds : round_rules<Axes...> {
     if constexpr (accumulates) {
       ctx.schedule_at(core_.states.front().number);
       ctx.contribution().gather(core_.trigger.target());
-      if (!ctx.elastic()) core_.trigger.open(ctx);
+      CAUSEWAY_TRY(ctx.stages().refuse_copies("global_samples", ctx.exchange_options()));
+      if (!ctx.elastic() && ctx.stages().is_first()) core_.trigger.open(ctx);
     } else if constexpr (requires { core_.trigger.open(ctx); }) {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
@@ -282,7 +284,18 @@ class rounds : round_rules<Axes...> {
   /// out with the next, before anything is added that is of other parameters.
   result<bool> enough_samples(auto& ctx) {
     if (ctx.elastic()) return gathered_for_ != core_.states.front().number || ctx.announce_samples();
-    return core_.trigger.reached(ctx, core_.gathered);
+    const auto enough = ask_first(ctx, [&]() -> result<double> {
+      CAUSEWAY_ASSIGN(const bool reached, core_.trigger.reached(ctx, core_.gathered));
+      return reached ? 1.0 : 0.0;
+    });
+    if (!enough) return enough.error();
+    return *enough > 0;
+  }
+
+  /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
+  template <class Hear>
+  static result<double> ask_first(auto& ctx, Hear&& hear) {
+    return ctx.stages().of_first(ctx.stages().is_first() ? hear() : result<double>{0.0}, ctx.exchange_options());
   }
 
   /// Gradients ← the mean over this peer's samples.
@@ -309,13 +322,17 @@ class rounds : round_rules<Axes...> {
 
   /// Takes part until all peers have ended their training; what is left over then is one more step.
   result<void> finish_samples(auto& ctx) {
+    const auto target = static_cast<double>(core_.trigger.target());
     for (;;) {
-      CAUSEWAY_ASSIGN(const bool enough, core_.trigger.reached_by_others(ctx, core_.gathered));
-      if (!enough && core_.trigger.total(core_.gathered) == 0) return {};
+      CAUSEWAY_ASSIGN(const double left, ask_first(ctx, [&]() -> result<double> {
+                        CAUSEWAY_ASSIGN(const bool enough, core_.trigger.reached_by_others(ctx, core_.gathered));
+                        return enough ? target : static_cast<double>(core_.trigger.total(core_.gathered));
+                      }));
+      if (left == 0) return {};
       CAUSEWAY_TRY(exchange_samples(ctx));
       CAUSEWAY_TRY(ctx.inner_step());
       CAUSEWAY_TRY(core_.commit(ctx, core_.states[0]));
-      if (!enough) return {};
+      if (left < target) return {};
     }
   }
 

@@ -51,6 +51,8 @@ class stacked {
   static_assert(!detail::looks_ahead<First> && !detail::looks_ahead<Second>,
                 "a policy that looks ahead must be the trainer's own: nobody else asks it for gradients");
   static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
+  template <class P>
+  static constexpr bool in_stages = P::traits.rounds_by_steps || P::traits.rounds_over_stages;
 
  public:
   static constexpr std::string_view name = "stacked";
@@ -59,6 +61,7 @@ class stacked {
       .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
       .identical_replicas = Second::traits.identical_replicas,
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
+      .rounds_over_stages = in_stages<First> && in_stages<Second>,
       .allows_late_steps = elastic && First::traits.allows_late_steps && Second::traits.allows_late_steps,
       .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks};
   static constexpr std::uint32_t state_version = 2;

@@ -431,6 +431,7 @@
 #include <causeway/train/impl/refound.ipp>
 #include <causeway/train/impl/round_attendance.ipp>
 #include <causeway/train/impl/spare_round.ipp>
+#include <causeway/train/impl/stage_peers.ipp>
 #include <causeway/train/impl/state_fetch.ipp>
 #include <causeway/train/impl/swarm_group.ipp>
 #include <causeway/train/impl/unusable_rows.ipp>

@@ -61,7 +61,7 @@ template <stage::Schedule Schedule = stage::one_f_one_b, stage::ActivationCodec 
 class pipeline {
  public:
   static constexpr std::string_view name = "pipeline";
-  static constexpr parallel_traits traits{.staged = true};
+  static constexpr parallel_traits traits{.staged = true, .sums_over_stages = true};
   static constexpr std::uint32_t state_version = Codec::state_version;
 
   explicit pipeline(pipeline_options options = {}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -148,6 +148,7 @@ class pipeline {
     CAUSEWAY_TRY(make_schedule());
     CAUSEWAY_ASSIGN(chunks_, chunks_in(ctx.model()));
     ctx.form_group(place_.group);
+    ctx.stages().form(ctx.world(), place_.pipeline, copies(ctx));
     auto view = view_of(ctx);
     CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks, ctx.step(), schedule_.path},
                                 chunks_, {{.channel = first_channel + 4}, ctx.exchange_options()}));
@@ -275,6 +276,15 @@ class pipeline {
     if (has_copies()) return add_copies(view, ctx.pool(), ctx.gradients(), other_end_, exchange(ctx));
     if (!has_tied_table(ctx)) return {};
     return add_ends(view, ctx.pool(), tied(ctx, ctx.gradients()), other_end_, exchange(ctx));
+  }
+
+  // What of this rank's parameters counts on another rank: the second copy of a stage, and of a tied table.
+  [[nodiscard]] std::vector<index_range> copies(auto& ctx) const {
+    const auto flat = ctx.parameters();
+    if (has_copies() && place_.rank >= place_.ranks() / 2) return {{0, std::ssize(flat)}};
+    if (!has_tied_table(ctx) || place_.rank == 0) return {};
+    const auto begin = tied(ctx, flat).data() - flat.data();
+    return {{begin, begin + std::ssize(tied(ctx, flat))}};
   }
 
   // The squared norm of this rank's gradient; a tied table counts on the first rank only, the second copy of a stage

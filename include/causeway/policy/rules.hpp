@@ -22,8 +22,11 @@ constexpr bool c2(parallel_traits p, fault_traits f) {
 /// Stages that go on their own time exchange after the same number of steps at every holder, or they wait in a circle.
 constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c.gathers_samples; }
 
-/// Stages that make the same steps must also make the same rounds, each in its own group of peers.
-constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.global_step || c.rounds_by_steps; }
+/// Stages that make the same steps must also make the same rounds, each in its own group of peers: by counting, or by
+/// asking each other.
+constexpr bool c4(comm_traits c, parallel_traits p) {
+  return !p.staged || !p.global_step || c.rounds_by_steps || (p.sums_over_stages && c.rounds_over_stages);
+}
 
 /// Parts of a gradient are worth nothing alone.
 constexpr bool c5(comm_traits c, parallel_traits p) {
@@ -59,8 +62,9 @@ struct compatible {
       "whose exchanges come after a number of steps, such as comm::every_step. docs/reference/rules.md#c3");
   static_assert(rules::c4(Comm::traits, Parallel::traits),
                 "causeway-C4: the stages of a pipeline must make the same rounds, but here rounds come when peers are "
-                "quick enough or "
-                "have enough to say. Use a policy whose rounds come after a number of steps. docs/reference/rules.md#c4");
+                "quick enough or have enough to say, and stages do not ask each other. Use a policy whose rounds come "
+                "after a number of steps; in parallel::pipeline, also one that asks all stages "
+                "(comm_traits::rounds_over_stages). docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
       "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "

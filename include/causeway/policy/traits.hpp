@@ -23,10 +23,11 @@ enum class verdict : std::uint8_t {
 
 /// A communication policy: when peers talk and what they make of it.
 struct comm_traits {
-  peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
-  bool needs_global_step = false;  ///< whether all who hold the same parameters make every step together, of one gradient
-  bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
-  bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
+  peers tolerates = peers::fixed;   ///< whether it still works when peers come and go
+  bool needs_global_step = false;   ///< whether all who hold the same parameters make every step together, of one gradient
+  bool identical_replicas = true;   ///< whether all peers hold the same parameters after each committed round
+  bool rounds_by_steps = true;      ///< whether rounds come after the same steps on all peers, whatever they are given
+  bool rounds_over_stages = false;  ///< or if all stages of a model are asked (training_context::stages), or need not be
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted
   bool moves_with_blocks =
@@ -38,13 +39,14 @@ struct comm_traits {
 
 /// A parallelism policy: how a batch becomes gradients.
 struct parallel_traits {
-  bool staged = false;           ///< the model is cut into stages on several peers
-  bool reroutes = false;         ///< a lost peer's work goes to another of its stage
-  bool global_step = true;       ///< all stages finish the same step together; holders of the same one always do
-  bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
-  bool by_blocks = false;        ///< or exchanged by the policy, among those who hold the same blocks of the model
-  bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
-  bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
+  bool staged = false;            ///< the model is cut into stages on several peers
+  bool reroutes = false;          ///< a lost peer's work goes to another of its stage
+  bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
+  bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
+  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool by_blocks = false;         ///< or exchanged by the policy, among those who hold the same blocks of the model
+  bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
+  bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
 /// A fault policy: what a step is worth when somebody is slow, gone or lying.

@@ -32,8 +32,8 @@
 #include <causeway/train/model_arithmetic.hpp>
 #include <causeway/train/round_attendance.hpp>
 #include <causeway/train/shared_state_of.hpp>
+#include <causeway/train/stage_peers.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -118,8 +118,7 @@ class training_context {
 
   /// The 2-norm of the gradient that this peer holds.
   [[nodiscard]] float own_norm() { return norm_of(gradients()); }
-  /// Of a part of `gradients()`.
-  [[nodiscard]] float norm_of(std::span<const float> part) { return detail::norm_of(model_, part); }
+  [[nodiscard]] float norm_of(std::span<const float> part) { return detail::norm_of(model_, part); }  ///< of a part
 
   // ---- rows: where the model computes, if all of them lie in its memory ----------------------------------------------
 
@@ -149,6 +148,7 @@ class training_context {
   void form_group(std::vector<net::peer_index> members) {
     group_.emplace(collective::group_view{*world_, std::move(members)});
   }
+  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }  ///< of the model that this peer holds one of
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
   /// The same sequence on all peers, as long as all draw equally often.
@@ -257,8 +257,7 @@ class training_context {
 
   /// Of the inner step that comes next.
   [[nodiscard]] float next_learning_rate() const { return inner_.next_learning_rate(options_, step_); }
-  /// From now on; not in a checkpoint.
-  void multiply_learning_rate(float factor) noexcept { inner_.multiply_learning_rate(factor); }
+  void multiply_learning_rate(float factor) noexcept { inner_.multiply_learning_rate(factor); }  ///< not in a checkpoint
   /// Where the schedule of the learning rate is, whatever the steps: where the inner optimizer moves once a round.
   void schedule_at(std::uint64_t step) noexcept { inner_.schedule_at(step); }
 
@@ -328,7 +327,7 @@ class training_context {
 
   /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.
   result<void> inner_step() {
-    return inner_step([this] { return result<float>{own_norm()}; });
+    return inner_step([this] { return stages_.norm(own_norm(), exchange_options()); });
   }
   /// The same where the gradient is part of a larger one: `norm()` gives the norm of that, and may fail.
   template <class Norm>
@@ -379,6 +378,7 @@ class training_context {
   trainer_options options_;
   std::unique_ptr<net::any_transport> world_;  // stays where it is when the context moves: group_ refers to it
   std::optional<net::any_transport> group_;
+  stage_peers stages_;
   bool keeps_inputs_;
   detail::round_attendance attendance_;
   detail::mean_exchange mean_;

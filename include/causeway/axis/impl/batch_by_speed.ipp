@@ -12,7 +12,10 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL result<void> batch_by_speed::check(std::size_t) const {
-  return detail::check_steps(options_.local_steps, "batch_by_speed");
+  if (options_.multiple > 0 && options_.sequences % options_.multiple == 0) {
+    return detail::check_steps(options_.local_steps, "batch_by_speed");
+  }
+  return fail(errc::invalid_argument, "batch_by_speed", "`sequences` must be so many times `multiple`, which is not 0");
 }
 
 CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector<double> speeds) const {
@@ -21,9 +24,9 @@ CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector
     if (is_known(s)) sum += s, ++known;
   }
   for (double& s : speeds) s = is_known(s) ? s : known > 0 ? sum / known : 1.0;
-  const std::size_t rest = options_.sequences - speeds.size();
+  const std::size_t rest = options_.sequences / options_.multiple - speeds.size();
   std::vector<std::size_t> all = collective::whole_parts(rest, speeds);
-  for (std::size_t& one : all) ++one;
+  for (std::size_t& one : all) one = (one + 1) * options_.multiple;
   return all;
 }
 

@@ -47,8 +47,8 @@ CAUSEWAY_DECL halos make(const halos_options& o) {
 
 CAUSEWAY_DECL dlion make(const dlion_options& o) {
   const detail::dlion_codec codec{compress::no_transform{}, compress::threshold{{.least = o.threshold}}};
-  return dlion{axis::batch_by_speed{{.local_steps = o.local_steps, .sequences = o.sequences}}, axis::error_feedback{},
-               axis::gather_mean<detail::dlion_codec>{codec}, axis::outer<optim::sgd>{1.0F}};
+  return dlion{axis::batch_by_speed{{.local_steps = o.local_steps, .sequences = o.sequences, .multiple = o.multiple}},
+               axis::error_feedback{}, axis::gather_mean<detail::dlion_codec>{codec}, axis::outer<optim::sgd>{1.0F}};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets

@@ -127,9 +127,10 @@ std::vector<setting> table(settings& s) {
       make("train.added_apart", s.train.added_apart,
            "micro-batches add finished gradients, with the bits of a site of as many ranks; takes one more buffer"),
       make("train.optimizer", s.train.optimizer,
-           "inner optimizer: adamw or muon; nadam or basis_rotation where gradients are late; sgd for demo")
+           "inner optimizer: adamw, muon, or lamb for large batches; nadam or basis_rotation where gradients are late; sgd "
+           "for demo")
           .also("optimizer")
-          .one_of({"adamw", "muon", "nadam", "basis_rotation", "sgd", "snoo", "dion"}),
+          .one_of({"adamw", "muon", "lamb", "nadam", "basis_rotation", "sgd", "snoo", "dion"}),
       make("train.learning_rate", s.train.learning_rate, "peak learning rate of the inner optimizer").also("lr").above(0),
       make("train.warmup", s.train.warmup, "steps to the peak").also("warmup-steps").in("steps"),
       make("train.final_fraction", s.train.final_fraction, "learning rate at the end, as a fraction of the peak")

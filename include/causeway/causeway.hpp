@@ -207,6 +207,7 @@
 #include <causeway/optim/dion.hpp>
 #include <causeway/optim/divisible.hpp>
 #include <causeway/optim/fed_adam.hpp>
+#include <causeway/optim/lamb.hpp>
 #include <causeway/optim/muon.hpp>
 #include <causeway/optim/nadam.hpp>
 #include <causeway/optim/nesterov.hpp>

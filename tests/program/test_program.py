@@ -85,10 +85,11 @@ class Training(Program):
                     self.assertEqual(self.checkpoint(whole, peer, 200), self.checkpoint(cut, peer, 200))
 
     def test_peers_at_their_own_pace_end_alike(self):
-        for policy in ["async_local_sgd", "dedloc"]:
+        own = {"async_local_sgd": [], "dedloc": ["--train.learning_rate", "0.1"]}
+        for policy in own:
             with self.subTest(policy):
                 args = ["--peers", "3", "--steps", "240", "--comm.policy", policy, "--comm.batch_samples", "24",
-                        "--train.evaluate_every", "20"]
+                        "--train.evaluate_every", "20", *own[policy]]
                 code, out, err = self.interrupted(*args, rounds=1, where=policy)
                 self.assertIn(code, [0, 130], err)
                 r = self.run_it(*args, where=policy)

@@ -36,6 +36,7 @@
 #include <causeway/kernels/norm.hpp>
 #include <causeway/kernels/rotary.hpp>
 #include <causeway/kernels/rows.hpp>
+#include <causeway/optim/lamb.hpp>
 #include <causeway/optim/nadam.hpp>
 #endif
 

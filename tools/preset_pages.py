@@ -27,7 +27,7 @@ PICTURES = {
     **{name: "policy_rounds" for name in ("streaming_diloco", "cocodc")},
     **{name: "preset_one_late" for name in ("distro", "cocktail_sgd")},
     **{name: "preset_gpipe" for name in ("dtfm", "aq_sgd_pipeline", "fusion_llm", "protocol_models")},
-    **{name: "preset_" + name for name in ("sparta_diloco", "eager_diloco", "dedloc", "halos", "ravnest", "dipaco", "varuna", "crosspipe", "bamboo", "recycle",
+    **{name: "preset_" + name for name in ("sparta_diloco", "eager_diloco", "a_edit", "dedloc", "halos", "ravnest", "dipaco", "varuna", "crosspipe", "bamboo", "recycle",
                                            "checkfree")},
     "learning_at_home": "policy_expert_layer",
 }

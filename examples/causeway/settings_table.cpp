@@ -238,6 +238,8 @@ std::vector<setting> table(settings& s) {
       make("comm.dimensions", s.comm.dimensions, "of the grid of peers"),
       make("comm.rank", s.comm.rank, "of the factors that a matrix is sent as"),
       make("comm.batch_samples", s.comm.batch_samples, "samples of all peers together in a step").in("samples"),
+      make("comm.seconds", s.comm.seconds, "of training between exchanges, by each peer's clock").in("seconds"),
+      make("comm.fewest_steps", s.comm.fewest_steps, "of all peers together, for an exchange").in("steps"),
       make("comm.quorum", s.comm.quorum, "pushes that move the shared parameters, at least").in("pushes"),
       make("comm.most_ahead", s.comm.most_ahead, "a peer that has made so many more than the slowest waits").in("steps"),
       make("fault.policy", s.fault.policy,

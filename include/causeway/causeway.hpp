@@ -345,6 +345,7 @@
 #include <causeway/axis/by_speed.hpp>
 #include <causeway/axis/content.hpp>
 #include <causeway/axis/every.hpp>
+#include <causeway/axis/every_seconds.hpp>
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/global_samples.hpp>

@@ -295,6 +295,7 @@
 #include <causeway/axis/impl/by_change.ipp>
 #include <causeway/axis/impl/by_speed.ipp>
 #include <causeway/axis/impl/every.ipp>
+#include <causeway/axis/impl/every_seconds.ipp>
 #include <causeway/axis/impl/fragments.ipp>
 #include <causeway/axis/impl/global_samples.ipp>
 #include <causeway/axis/impl/groups.ipp>

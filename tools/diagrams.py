@@ -478,6 +478,19 @@ def preset_dedloc():
 
 
 @picture
+def preset_a_edit():
+    t = Timeline(["slow peer", "fast peer", "faster peer"], 15)
+    for begin in (0, 7.6):
+        for row, length, count in ((0, 3, 2), (1, 1.8, 3), (2, 1.05, 5)):
+            for k in range(count):
+                t.work(row, begin + k * length, length=length)
+        t.line(t.x(begin + 5), t.TOP, t.x(begin + 5), t.y(2) + 14, "k", dashed=True)
+        t.together(begin + 6.1, range(3), 0.9)
+    t.over(5, "T is over")
+    return t
+
+
+@picture
 def preset_halos():
     t = Timeline(["global hub", "hub of region 0", "peer", "peer", "hub of region 1", "peer"], 17)
     for row, hub, length in ((2, 1, 2), (3, 1, 3), (5, 4, 2.5)):

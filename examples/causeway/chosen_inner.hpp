@@ -10,6 +10,7 @@
 #include <causeway/optim/basis_rotation.hpp>
 #include <causeway/optim/dion.hpp>
 #include <causeway/optim/divisible.hpp>
+#include <causeway/optim/lamb.hpp>
 #include <causeway/optim/muon.hpp>
 #include <causeway/optim/nadam.hpp>
 #include <causeway/optim/optimizer.hpp>
@@ -57,8 +58,8 @@ class chosen_inner {
     std::visit([&](auto& o) { o.step(pool, view, options); }, it_);
   }
 
-  /// None where the optimizer's state cannot be divided: `validate` lets only AdamW and subspace_adamw train stages that
-  /// move.
+  /// None where the optimizer's state cannot be divided: `validate` lets only AdamW, LAMB and subspace_adamw train stages
+  /// that move.
   [[nodiscard]] std::vector<std::span<float>> moments() {
     return std::visit(
         [](auto& o) -> std::vector<std::span<float>> {
@@ -98,9 +99,10 @@ class chosen_inner {
  private:
   using any = std::variant<causeway::optim::adamw, causeway::optim::muon<>, causeway::optim::sgd, causeway::optim::snoo<>,
                            causeway::optim::dion, causeway::optim::nadam, causeway::optim::basis_rotation<>,
-                           causeway::stage::subspace_adamw>;
-  static constexpr std::array<std::string_view, 8> names{"adamw", "muon",           "sgd",           "snoo", "dion",
-                                                         "nadam", "basis_rotation", "subspace_adamw"};  // in checkpoints
+                           causeway::stage::subspace_adamw, causeway::optim::lamb>;
+  static constexpr std::array<std::string_view, 9> names{
+      // in checkpoints
+      "adamw", "muon", "sgd", "snoo", "dion", "nadam", "basis_rotation", "subspace_adamw", "lamb"};
   static_assert(names.size() == std::variant_size_v<any>);
 
   static std::uint8_t number_of(std::string_view which) {
@@ -122,6 +124,7 @@ class chosen_inner {
     if (number == 7) {
       it_ = causeway::stage::subspace_adamw{basis_, causeway::stage::residual_writers(), {.weight_decay = weight_decay_}};
     }
+    if (number == 8) it_ = causeway::optim::lamb{{.weight_decay = weight_decay_}};
   }
 
   std::uint8_t wanted_;

@@ -135,6 +135,11 @@ std::uint64_t optimizer_steps(const settings& s, std::uint64_t steps) {
   return std::max<std::uint64_t>(1, samples / std::max<std::uint64_t>(1, s.comm.batch_samples));
 }
 
+std::uint64_t rounds_of(const settings& s, std::uint64_t steps) {
+  const policy* const p = find_policy(s.comm.policy);
+  return p == nullptr || p->traits.gathers_samples ? optimizer_steps(s, steps) : std::min<std::uint64_t>(1, steps);
+}
+
 std::string policy_help() {
   std::string text;
   for (const policy& p : all_policies()) {

@@ -84,6 +84,8 @@ std::uint64_t most_steps_between(const settings& s);
 std::uint64_t samples_at_hand(const settings& s);
 /// What `steps` steps of every peer are in steps of the inner optimizer: fewer where all peers gather samples for one.
 std::uint64_t optimizer_steps(const settings& s, std::uint64_t steps);
+/// And in rounds, where peers have no more than these in common: one, where a round is as many steps as a peer makes in it.
+std::uint64_t rounds_of(const settings& s, std::uint64_t steps);
 
 /// Each policy with what it is and what it sets by itself.
 std::string policy_help();

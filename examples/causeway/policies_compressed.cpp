@@ -45,10 +45,13 @@ std::vector<policy> compressed_policies() {
                                      {"train.learning_rate", "0.01"},
                                      {"train.clip", "0"}},
                                     [](const settings& s, auto& o) { o.rank = s.comm.rank; }),
-      preset<presets::dedloc_options>("dedloc",
-                                      "gradients gather, each peer at its pace, until all have enough samples together",
-                                      pace::rounds, {{"comm.batch_samples", text(presets::dedloc_options{}.batch)}},
-                                      [](const settings& s, auto& o) { o.batch = s.comm.batch_samples; }),
+      preset<presets::dedloc_options>(
+          "dedloc", "gradients gather, each peer at its pace, until all have enough samples together", pace::rounds,
+          {{"comm.batch_samples", text(presets::dedloc_options{}.batch)},
+           {"train.optimizer", "lamb"},
+           {"train.learning_rate", "0.00176"},
+           {"train.weight_decay", "0.01"}},
+          [](const settings& s, auto& o) { o.batch = s.comm.batch_samples; }),
   };
 }
 

@@ -52,6 +52,9 @@ std::vector<policy> local_update_policies() {
       preset<presets::edit_options>(
           "edit", "diloco layer by layer; changes that are out of the ordinary count for nothing, long ones less",
           pace::together),
+      preset<presets::a_edit_options>(
+          "a_edit", "edit whose peers exchange when they have trained for so long, whatever number of steps that was",
+          pace::rounds),
       optimizer_preset("snoo", "every_step, and after every few steps an outer Nesterov step of each peer's own",
                        usual_defaults(presets::snoo_options{})),
   };

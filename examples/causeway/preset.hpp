@@ -55,6 +55,8 @@ void for_usual(Options& o, Settings& s, F&& f) {
   if constexpr (requires { o.share; }) f("comm.share", o.share, s.comm.share);
   if constexpr (requires { o.k; }) f("comm.sparse_k", o.k, s.comm.sparse_k);
   if constexpr (requires { o.fragments; }) f("comm.fragments", o.fragments, s.comm.fragments);
+  if constexpr (requires { o.seconds; }) f("comm.seconds", o.seconds, s.comm.seconds);
+  if constexpr (requires { o.fewest_steps; }) f("comm.fewest_steps", o.fewest_steps, s.comm.fewest_steps);
   if constexpr (requires { o.quorum; }) f("comm.quorum", o.quorum, s.comm.quorum);
   if constexpr (requires { o.most_ahead; }) f("comm.most_ahead", o.most_ahead, s.comm.most_ahead);
   if constexpr (requires { o.group_size; }) f("comm.group_size", o.group_size, s.comm.group_size);

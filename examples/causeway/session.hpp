@@ -59,7 +59,7 @@ class session {
   causeway::result<void> save_if_due(const causeway::step_report& r);
 
   // Of rounds: about as many as that number of steps makes when all peers are equally quick.
-  [[nodiscard]] std::uint64_t rounds_between_saves() const { return optimizer_steps(in_.s, in_.s.train.checkpoint_every); }
+  [[nodiscard]] std::uint64_t rounds_between_saves() const { return rounds_of(in_.s, in_.s.train.checkpoint_every); }
 
   causeway::result<void> validate(bool last);
   causeway::result<void> validate_alone();

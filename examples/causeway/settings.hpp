@@ -120,6 +120,8 @@ struct settings {
     std::uint32_t dimensions = 0;
     std::uint32_t rank = 0;
     std::uint64_t batch_samples = 0;
+    double seconds = 0;
+    std::uint64_t fewest_steps = 0;
     std::uint32_t quorum = 0;
     std::uint32_t most_ahead = 0;
   } comm;

@@ -23,6 +23,10 @@ using causeway::fail;
 
 namespace {
 
+// Its state is two moments in the layout of the parameters, and a count of steps: a part of it can move with a part of the
+// model, and a newcomer can be given all of it.
+bool has_whole_state(const std::string& optimizer) { return optimizer == "adamw" || optimizer == "lamb"; }
+
 // Of stages whose peers step alone: they cannot end in the middle of a round.
 causeway::result<void> validate_rounds(const settings& s) {
   const std::uint64_t h = steps_of_round(s), rounds = h == 0 ? 0 : s.train.steps / h;
@@ -89,8 +93,9 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
                "pipelines that exchange gradients by " + s.comm.policy +
                    " are cut alike; use regroup, morph or proactive, or every_step without comm.codec");
   }
-  if (s.train.optimizer != "adamw")
-    return bad("train.optimizer", "the state that moves with a stage is AdamW's; use adamw");
+  if (!has_whole_state(s.train.optimizer)) {
+    return bad("train.optimizer", "the state that moves with a stage is AdamW's or LAMB's; use adamw or lamb");
+  }
   if (s.parallel.recovery == "redundant_forward" && s.parallel.schedule != "1f1b") {
     return bad("parallel.schedule", "redundant_forward repeats forwards where 1f1b has a peer wait; use 1f1b with it");
   }
@@ -132,7 +137,9 @@ causeway::result<void> validate_swarm(const settings& s) {
     return bad("comm.codec", "a stage's peers sum their gradients as they are; leave it out, or use diloco with it");
   }
   if (steps_alone(s)) CAUSEWAY_TRY(validate_local_steps(s));
-  if (s.train.optimizer != "adamw") return bad("train.optimizer", "stages are moved by AdamW in a swarm; use adamw");
+  if (!has_whole_state(s.train.optimizer)) {
+    return bad("train.optimizer", "stages are moved by AdamW or LAMB in a swarm; use adamw or lamb");
+  }
   if (s.parallel.codec.starts_with("delta") || s.parallel.codec == "top_k") {
     return bad("parallel.codec",
                "micro-batches go through other peers every time; use none, fp16, bf16, int8, sigma_int8, e3m0, int4, int2 "
@@ -273,19 +280,19 @@ causeway::result<void> validate(const settings& s) {
   const policy* const chosen = find_policy(s.comm.policy);
   const bool has_momentum = s.comm.policy == "demo" || s.comm.policy == "distro";
   const bool is_optimizer = s.comm.policy == "snoo" || s.comm.policy == "dion";
-  const bool is_inner = s.train.optimizer == "adamw" || s.train.optimizer == "muon" || s.train.optimizer == "nadam" ||
+  const bool is_inner = has_whole_state(s.train.optimizer) || s.train.optimizer == "muon" || s.train.optimizer == "nadam" ||
                         s.train.optimizer == "basis_rotation";
   if (is_optimizer ? s.train.optimizer != s.comm.policy : has_momentum ? s.train.optimizer != "sgd" : !is_inner) {
     return bad("train.optimizer",
-               "use adamw, muon, nadam or basis_rotation, and sgd with demo and distro, which have a momentum of their "
-               "own; the policies snoo and dion are optimizers, and set it themselves");
+               "use adamw, muon, lamb, nadam or basis_rotation, and sgd with demo and distro, which have a momentum of "
+               "their own; the policies snoo and dion are optimizers, and set it themselves");
   }
   if (s.comm.policy == "dion" && s.comm.rank == 0) return bad("comm.rank", "use 1 or more");
   if (s.comm.policy == "dlion" && s.train.micro_batches > 1) {
     return bad("train.micro_batches", "batches that follow speed have any size, and are not cut; leave it out");
   }
-  if (s.comm.policy == "des_loc" && s.train.optimizer != "adamw") {
-    return bad("train.optimizer", "des_loc averages the two moments of adamw; use that");
+  if (s.comm.policy == "des_loc" && !has_whole_state(s.train.optimizer)) {
+    return bad("train.optimizer", "des_loc averages the two moments of the optimizer; use adamw or lamb");
   }
   if (!chosen->composed && s.comm.codec != "none") {
     return bad("comm.codec", s.comm.policy + " says itself what travels; leave it out, or use diloco with this codec");
@@ -304,10 +311,10 @@ causeway::result<void> validate(const settings& s) {
     return bad("comm.policy", s.comm.policy + " needs a fixed set of peers; use --fault.policy fail_stop, or one of " +
                                   elastic_policy_names());
   }
-  if (elastic && chosen->traits.needs_global_step && is_inner && s.train.optimizer != "adamw") {
-    return bad("train.optimizer", "what a newcomer is given has not all of the state of " + s.train.optimizer + ", so " +
-                                      s.comm.policy +
-                                      " with it needs a fixed set of peers; use adamw, or a policy with local steps");
+  if (elastic && chosen->traits.needs_global_step && is_inner && !has_whole_state(s.train.optimizer)) {
+    return bad("train.optimizer",
+               "what a newcomer is given has not all of the state of " + s.train.optimizer + ", so " + s.comm.policy +
+                   " with it needs a fixed set of peers; use adamw or lamb, or a policy with local steps");
   }
   if (elastic && !s.net.static_peers.empty()) return bad("net.static_peers", "peers of a quorum run join; use --net.join");
   if (!elastic && s.run.restart) return bad("run.restart", "goes with --fault.policy quorum");

@@ -127,9 +127,10 @@ std::vector<setting> table(settings& s) {
       make("train.added_apart", s.train.added_apart,
            "micro-batches add finished gradients, with the bits of a site of as many ranks; takes one more buffer"),
       make("train.optimizer", s.train.optimizer,
-           "inner optimizer: adamw or muon; nadam or basis_rotation where gradients are late; sgd for demo")
+           "inner optimizer: adamw, muon, or lamb for large batches; nadam or basis_rotation where gradients are late; sgd "
+           "for demo")
           .also("optimizer")
-          .one_of({"adamw", "muon", "nadam", "basis_rotation", "sgd", "snoo", "dion"}),
+          .one_of({"adamw", "muon", "lamb", "nadam", "basis_rotation", "sgd", "snoo", "dion"}),
       make("train.learning_rate", s.train.learning_rate, "peak learning rate of the inner optimizer").also("lr").above(0),
       make("train.warmup", s.train.warmup, "steps to the peak").also("warmup-steps").in("steps"),
       make("train.final_fraction", s.train.final_fraction, "learning rate at the end, as a fraction of the peak")
@@ -237,6 +238,8 @@ std::vector<setting> table(settings& s) {
       make("comm.dimensions", s.comm.dimensions, "of the grid of peers"),
       make("comm.rank", s.comm.rank, "of the factors that a matrix is sent as"),
       make("comm.batch_samples", s.comm.batch_samples, "samples of all peers together in a step").in("samples"),
+      make("comm.seconds", s.comm.seconds, "of training between exchanges, by each peer's clock").in("seconds"),
+      make("comm.fewest_steps", s.comm.fewest_steps, "of all peers together, for an exchange").in("steps"),
       make("comm.quorum", s.comm.quorum, "pushes that move the shared parameters, at least").in("pushes"),
       make("comm.most_ahead", s.comm.most_ahead, "a peer that has made so many more than the slowest waits").in("steps"),
       make("fault.policy", s.fault.policy,

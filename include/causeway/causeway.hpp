@@ -207,6 +207,7 @@
 #include <causeway/optim/dion.hpp>
 #include <causeway/optim/divisible.hpp>
 #include <causeway/optim/fed_adam.hpp>
+#include <causeway/optim/lamb.hpp>
 #include <causeway/optim/muon.hpp>
 #include <causeway/optim/nadam.hpp>
 #include <causeway/optim/nesterov.hpp>
@@ -344,6 +345,7 @@
 #include <causeway/axis/by_speed.hpp>
 #include <causeway/axis/content.hpp>
 #include <causeway/axis/every.hpp>
+#include <causeway/axis/every_seconds.hpp>
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/global_samples.hpp>

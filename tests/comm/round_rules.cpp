@@ -45,14 +45,15 @@ constexpr named others[] = {
     {"`growing`", [](comm::round_mix& m) { m.watches_movement = true; }},
     {"`global_samples`", [](comm::round_mix& m) { m.accumulates = true; }},
     {"`batch_by_speed`", [](comm::round_mix& m) { m.weighs = m.trigger_talks = true; }},
+    {"`every_seconds`", [](comm::round_mix& m) { m.weighs = m.trigger_talks = m.meets = true; }},
 };
 
 /// The first rule that a mix breaks, else what it promises.
 std::string verdict_of(const comm::round_mix& m) {
   using namespace comm::rules;
   const std::pair<const char*, bool> all[] = {
-      {"A2", a2(m)}, {"A3", a3(m)},   {"A4", a4(m)},   {"A5", a5(m)},   {"A6", a6(m)},   {"A7", a7(m)},  {"A8", a8(m)},
-      {"A9", a9(m)}, {"A10", a10(m)}, {"A11", a11(m)}, {"A14", a14(m)}, {"A15", a15(m)}, {"A16", a16(m)}};
+      {"A2", a2(m)}, {"A3", a3(m)},   {"A4", a4(m)},   {"A5", a5(m)},   {"A6", a6(m)},   {"A7", a7(m)},   {"A8", a8(m)},
+      {"A9", a9(m)}, {"A10", a10(m)}, {"A11", a11(m)}, {"A14", a14(m)}, {"A15", a15(m)}, {"A16", a16(m)}, {"A17", a17(m)}};
   for (const auto& [id, holds] : all) {
     if (!holds) return id;
   }
@@ -117,6 +118,9 @@ TEST_CASE("round rules: each rule refuses what it is about, and nothing else", "
   CHECK(verdict([](mix& m) { m.accumulates = true; }) == "A14");
   CHECK(verdict([](mix& m) { m.weighs = true; }) == "A15");
   CHECK(verdict([](mix& m) { m.keeps_residual = m.residual_in_parameters = true, m.keeps_steps = false; }) == "A16");
+  CHECK(verdict([](mix& m) { m.meets = m.before_inner_step = true, m.anchored = false; }) == "A17");
+  CHECK(verdict([](mix& m) { m.meets = true, m.waits_at_once = m.by_context = false; }) == "A17");
+  CHECK(verdict([](mix& m) { m.meets = m.trigger_talks = m.weighs = true, m.by_context = false; }) == "identical");
   CHECK(verdict([](mix& m) { m.waits_at_once = m.keeps_steps = m.by_context = false; }) == "elastic");
   CHECK(verdict([](mix& m) { m.weighs = true, m.by_context = false; }) == "elastic");
   CHECK(verdict([](mix& m) { m.weighs = true, m.by_context = m.everybody = m.lasting = m.anchored = false; }) == "elastic");

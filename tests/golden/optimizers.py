@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/optimizers.hpp: parameters after ten steps of PyTorch's optimizers, and of Keller Jordan's Muon
-(github.com/KellerJordan/Muon, its Newton-Schulz in f32 instead of bf16). Run with any PyTorch >= 2.0:
+(github.com/KellerJordan/Muon, its Newton-Schulz in f32 instead of bf16), and of torch_optimizer's Lamb. Run with any
+PyTorch >= 2.0 and torch_optimizer 0.3.0:
 python3 tests/golden/optimizers.py"""
 import os
 import torch
+import torch_optimizer
 
 SEGMENTS = [("wide", (6, 10)), ("tall", (9, 4)), ("table", (5, 3)), ("gain", (7,))]
 STEPS, SCALE = 10, 0.5
@@ -99,6 +101,23 @@ def muon(values):
     return step
 
 
+def lamb_of_moments(values):
+    """You et al. 2019 (1904.00962), algorithm 2: both moments are corrected before norms are taken."""
+    state = [(torch.zeros_like(p), torch.zeros_like(p)) for p in values]
+
+    @torch.no_grad()
+    def step(i):
+        for n, (p, (m, v)) in enumerate(zip(values, state)):
+            m.mul_(0.9).add_(p.grad, alpha=1 - 0.9)
+            v.mul_(0.999).addcmul_(p.grad, p.grad, value=1 - 0.999)
+            update = m / (1 - 0.9 ** (i + 1)) / ((v / (1 - 0.999 ** (i + 1))).sqrt() + 1e-6)
+            if n < 3:
+                update = update + 0.1 * p
+            p.sub_(rate(i) * p.norm() / update.norm() * update)
+
+    return step
+
+
 CASES = {
     "adamw": from_torch(torch.optim.AdamW, 0.1, betas=(0.9, 0.95), eps=1e-8),
     "sgd": from_torch(torch.optim.SGD, 0.02),
@@ -108,6 +127,9 @@ CASES = {
     "nadam": nadam(0.004),
     "nadam_half": nadam(0.0),
     "nadam_fixed": nadam(1e9),
+    "lamb": from_torch(torch_optimizer.Lamb, 0.1, betas=(0.9, 0.999), eps=1e-6, clamp_value=10000.0, debias=True),
+    "lamb_clamped": from_torch(torch_optimizer.Lamb, 0.1, betas=(0.9, 0.999), eps=1e-6, clamp_value=3.0, debias=True),
+    "lamb_moments": lamb_of_moments,
 }
 
 

@@ -2,6 +2,7 @@
 #include <causeway/optim/divisible.hpp>
 
 #include <causeway/optim/adamw.hpp>
+#include <causeway/optim/lamb.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -11,7 +12,7 @@
 namespace causeway {
 namespace {
 
-static_assert(optim::Divisible<optim::adamw>);
+static_assert(optim::Divisible<optim::adamw> && optim::Divisible<optim::lamb>);
 
 parameter_store store_of(const std::vector<int>& blocks) {
   parameter_store store;
@@ -20,7 +21,7 @@ parameter_store store_of(const std::vector<int>& blocks) {
   return store;
 }
 
-void step(optim::adamw& inner, parameter_store& store, thread_pool& pool) {
+void step(auto& inner, parameter_store& store, thread_pool& pool) {
   for (const auto& s : store.segments()) {
     for (std::int64_t i = 0; i < s.size(); ++i) {
       store.gradients()[static_cast<std::size_t>(s.offset + i)] =
@@ -30,13 +31,12 @@ void step(optim::adamw& inner, parameter_store& store, thread_pool& pool) {
   inner.step(pool, store.view(), {.learning_rate = 0.1F});
 }
 
-}  // namespace
-
-TEST_CASE("divisible: a part that moves trains on as if it had not moved", "[optim][fast]") {
+template <class Inner>
+void check_part_that_moves() {
   thread_pool pool{1};
   parameter_store whole = store_of({0, 1, 2});
   parameter_store twin = store_of({0, 1, 2});
-  optim::adamw inner, other;
+  Inner inner, other;
   inner.reset(whole.length());
   other.reset(whole.length());
   for (int i = 0; i < 5; ++i) step(inner, whole, pool);
@@ -56,6 +56,13 @@ TEST_CASE("divisible: a part that moves trains on as if it had not moved", "[opt
   }
   for (std::size_t i = 0; i < 16; ++i) CHECK(part.value(0)[i] == whole.value(1)[i]);
   CHECK(part.value(1)[0] != 0);
+}
+
+}  // namespace
+
+TEST_CASE("divisible: a part that moves trains on as if it had not moved", "[optim][fast]") {
+  check_part_that_moves<optim::adamw>();
+  check_part_that_moves<optim::lamb>();
 }
 
 TEST_CASE("divisible: resuming is as after that many steps", "[optim][fast]") {

@@ -23,6 +23,8 @@ TEST_CASE("rules: a stage must not stay without an owner", "[policy][fast]") {
 TEST_CASE("rules: exchanges of stages come after the same steps at all their holders", "[policy][fast]") {
   STATIC_REQUIRE(rules::c3({.gathers_samples = true}, {}));
   STATIC_REQUIRE(!rules::c3({.gathers_samples = true}, {.global_step = false}));
+  STATIC_REQUIRE(rules::c3({.rounds_by_clock = true}, {}));
+  STATIC_REQUIRE(!rules::c3({.rounds_by_clock = true}, {.global_step = false}));
   STATIC_REQUIRE(rules::c3({.needs_global_step = true}, {.global_step = false}));
   STATIC_REQUIRE(rules::c3({}, {.global_step = false}));
   STATIC_REQUIRE(rules::c4({.rounds_by_steps = false}, {}));

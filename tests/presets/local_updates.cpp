@@ -40,6 +40,14 @@ TEST_CASE("presets: EDiT passes the conformance suite, with rows that are outlie
   check_communication_policy<optim::sgd, blocky>(policy);
 }
 
+// The clock has gone on whenever they look: they meet, and exchange, after each step.
+TEST_CASE("presets: A-EDiT passes the conformance suite", "[presets][fast]") {
+  const auto policy = [] {
+    return make(presets::a_edit_options{.seconds = 0, .fewest_steps = 1, .warm_up = 2, .threshold = 0.5});
+  };
+  check_communication_policy<optim::sgd, blocky>(policy, {.steps = 3});
+}
+
 TEST_CASE("presets: DES-LOC passes the conformance suite, and averages moments when they are due", "[presets][fast]") {
   check_communication_policy<optim::adamw, blocky>([] { return make(presets::des_loc_options{2, 3, 4}); });
 
@@ -72,4 +80,6 @@ TEST_CASE("presets: local updates give the same bits on every network", "[preset
   support::check_networks([] { return make(presets::des_loc_options{2, 3, 4}); });
   support::check_networks<optim::sgd>(
       [] { return make(presets::edit_options{.local_steps = 1, .warm_up = 2, .threshold = 0.5}); });
+  support::check_networks<optim::sgd>(
+      [] { return make(presets::a_edit_options{.seconds = 0, .fewest_steps = 1, .warm_up = 2, .threshold = 0.5}); });
 }

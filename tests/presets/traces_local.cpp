@@ -8,6 +8,7 @@
 #include "support/traced_runs.hpp"
 
 using namespace causeway;
+using namespace std::chrono_literals;
 using presets::make;
 using support::replay;
 using support::replay_in_any_order;
@@ -96,4 +97,19 @@ TEST_CASE("traces: EDiT, with outliers of one peer and of all", "[presets][trace
                                       .outer_momentum = 0.8F});
   };
   CHECK(replay_in_any_order<optim::sgd>(support::trace{"edit"}, policy) < 1e-5);
+}
+
+TEST_CASE("traces: A-EDiT, with peers that end before others", "[presets][trace][fast]") {
+  const auto policy = [] {
+    return make(presets::a_edit_options{.seconds = 0.11,
+                                        .fewest_steps = 20,
+                                        .warm_up = 3,
+                                        .decay = 0.25,
+                                        .threshold = 1.5,
+                                        .clip = 1.5,
+                                        .outer_learning_rate = 0.7F,
+                                        .outer_momentum = 0.8F});
+  };
+  CHECK(replay_in_any_order<optim::sgd>(support::trace{"a_edit"}, policy,
+                                        {.steps = {20ms, 30ms, 50ms}, .by_sequence = true, .latency = 100us}) < 1e-5);
 }

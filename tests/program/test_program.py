@@ -85,10 +85,11 @@ class Training(Program):
                     self.assertEqual(self.checkpoint(whole, peer, 200), self.checkpoint(cut, peer, 200))
 
     def test_peers_at_their_own_pace_end_alike(self):
-        for policy in ["async_local_sgd", "dedloc"]:
+        own = {"async_local_sgd": [], "dedloc": ["--train.learning_rate", "0.1"], "a_edit": ["--comm.seconds", "0.05", "--comm.fewest_steps", "10"]}
+        for policy in own:
             with self.subTest(policy):
                 args = ["--peers", "3", "--steps", "240", "--comm.policy", policy, "--comm.batch_samples", "24",
-                        "--train.evaluate_every", "20"]
+                        "--train.evaluate_every", "20", *own[policy]]
                 code, out, err = self.interrupted(*args, rounds=1, where=policy)
                 self.assertIn(code, [0, 130], err)
                 r = self.run_it(*args, where=policy)
@@ -98,15 +99,16 @@ class Training(Program):
     def test_every_policy_trains_by_its_name(self):
         unknown = self.run_it("--comm.policy", "telepathy").stderr
         names = re.search(r"use one of ([a-z0-9_, ]+)", unknown).group(1).strip().split(", ")
-        self.assertEqual(len(names), 35)
+        self.assertEqual(len(names), 36)
         fixed_only = self.run_it("--comm.policy", "halos", "--fault.policy", "quorum").stderr
         elastic = re.search(r"or one of ([a-z0-9_, ]+)", fixed_only).group(1).strip().split(", ")
         for name in names:
             for fault in ["fail_stop", "quorum"] if name in elastic else ["fail_stop"]:
                 with self.subTest(name + " " + fault):
-                    local = [] if self.every_step(name) else ["--comm.local_steps", "8"]
+                    local = [] if self.has_no_local_steps(name) else ["--comm.local_steps", "8"]
                     r = self.run_it("--peers", "3", "--steps", "24", "--comm.policy", name, "--fault.policy", fault, *local,
                                     "--comm.batch_samples", "24", *(["--comm.fragments", "4"] if name == "decoupled_diloco" else []),
+                                    *(["--comm.seconds", "0.05", "--comm.fewest_steps", "10"] if name == "a_edit" else []),
                                     where=name + fault)
                     self.assertEqual(r.returncode, 0, r.stderr)
 
@@ -122,7 +124,7 @@ class Training(Program):
     def test_systems_of_stages_train_by_their_names(self):
         names = re.search(r"use one of ([a-z0-9_, ]+)", self.run_it("--preset", "telepathy").stderr).group(1).strip().split(", ")
         systems = names[names.index("varuna"):]
-        self.assertEqual(len(names), 35 + 17)
+        self.assertEqual(len(names), 36 + 17)
         self.assertEqual(len(systems), 17)
         for name in systems:
             with self.subTest(name):
@@ -145,8 +147,8 @@ class Training(Program):
         self.assertEqual((other["parallel.recovery"], other["train.micro_batches"], other["parallel.policy"]), ("regroup", "2", "pipeline"))
         self.assertEqual(shown("--preset", "sparse_loco")["comm.local_steps"], "30")
 
-    def every_step(self, name):
-        return name in ["every_step", "demo", "distro", "sparta", "cocktail_sgd", "gaia", "gaia_asp", "power_sgd", "dion", "dedloc", "netstorm"]
+    def has_no_local_steps(self, name):
+        return name in ["every_step", "demo", "distro", "sparta", "cocktail_sgd", "gaia", "gaia_asp", "power_sgd", "dion", "dedloc", "netstorm", "a_edit"]
 
     def test_a_torn_checkpoint_falls_back_to_the_one_before(self):
         args = ["--peers", "2", "--steps", "40", "--train.checkpoint_every", "10"]

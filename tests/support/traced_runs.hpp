@@ -177,7 +177,8 @@ inline bool padding_is_zero(const causeway::parameter_store& layout, std::span<c
 
 /// Runs all peers, and compares after each step what the trace has of it: `live P S`, the peer's own parameters, and
 /// `shared P S`, what its policy calls the shared ones. Gives the largest difference. `prepare(trainer, peer, step)` is
-/// called before each step, and gives the number of sequences in the batch.
+/// called before each step, and gives the number of sequences in the batch. `final P 0`: the peer's parameters when all
+/// have ended.
 template <class Inner, class MakePolicy, class Prepare>
 double replay(const trace& t, MakePolicy make, const traced_timing& timing, Prepare prepare) {
   double worst = 0;
@@ -240,6 +241,7 @@ double replay(const trace& t, MakePolicy make, const traced_timing& timing, Prep
         }
       }
       must(trainer.finish());
+      compare(trainer, "final", peer, 0, trainer.model().parameters().values());
     });
   }
   if (!world.run()) throw std::runtime_error{"some peer waits for ever"};

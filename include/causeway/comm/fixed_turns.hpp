@@ -60,6 +60,7 @@ class fixed_turns {
   /// again.
   [[nodiscard]] static bool is_due(const Core& c, const state& s) {
     if constexpr (Core::chooses) return c.trigger.chosen(s.part) && s.since > 0;
+    if constexpr (Core::meets) return s.number < c.trigger.exchanges();
     return c.at >= s.due_at;
   }
 

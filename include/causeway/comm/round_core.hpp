@@ -53,6 +53,7 @@ struct round_core {
   static constexpr bool wants_counts =
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool accumulates = laws::mix.accumulates;
+  static constexpr bool meets = laws::mix.meets;
   static constexpr bool chooses = requires(const trigger_type& t) { t.chosen(std::size_t{}); };
   static constexpr bool own_parameters = laws::own_parameters;
   // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike: where

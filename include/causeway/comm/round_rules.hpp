@@ -50,6 +50,7 @@ struct round_mix {
   bool always = true;              ///< participation
   bool accumulates = false;        ///< trigger: gathers gradients of many steps
   bool weighs = false;             ///< trigger or participation: rows count by the samples behind them
+  bool meets = false;              ///< trigger: peers meet whatever number of steps each has made
 };
 
 namespace rules {
@@ -100,6 +101,9 @@ constexpr bool a15(round_mix m) {
 }
 /// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
 constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
+/// Who has made other steps than the rest, or none, has a part in what steps moved; a step's gradient is of that step. What
+/// an exchange is about is decided when peers meet, and taken then.
+constexpr bool a17(round_mix m) { return !m.meets || (!m.before_inner_step && m.waits_at_once); }
 /// Whether all peers hold the same (shared) parameters after each exchange.
 constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
@@ -154,6 +158,10 @@ template <class Axis>
 inline constexpr bool weighs = requires {
   Axis::weighs;
 };
+template <class Trigger>
+inline constexpr bool meets = requires {
+  Trigger::meets;
+};
 
 }  // namespace detail
 
@@ -206,7 +214,8 @@ struct round_rules {
                                  .keeps_local = participation_axis::keeps_local,
                                  .always = participation_axis::always,
                                  .accumulates = detail::accumulates<trigger_axis>,
-                                 .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>};
+                                 .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>,
+                                 .meets = detail::meets<trigger_axis>};
   static constexpr bool identical = rules::identical(mix);
   static constexpr bool elastic = rules::elastic(mix);
   static constexpr bool own_parameters = rules::own_parameters(mix);
@@ -261,6 +270,9 @@ struct round_rules {
       "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
       "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
       "docs/reference/rules.md#a16");
+  static_assert(rules::a17(mix),
+                "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
+                "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::comm

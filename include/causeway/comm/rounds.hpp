@@ -61,11 +61,12 @@ class rounds : round_rules<Axes...> {
                                       .needs_global_step = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
-                                      .rounds_over_stages = true,
+                                      .rounds_over_stages = !laws::mix.meets,
                                       .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
                                       .own_parameters = laws::own_parameters,
                                       .gathers_samples = accumulates,
+                                      .rounds_by_clock = laws::mix.meets,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
       laws::own_parameters                                                                   ? 5
@@ -144,6 +145,7 @@ class rounds : round_rules<Axes...> {
   result<void> finish(auto& ctx) {
     if constexpr (accumulates) return finish_samples(ctx);
     if constexpr (content_type::before_inner_step) return {};
+    if constexpr (core_type::meets) CAUSEWAY_TRY(meet_until_all_end(ctx));
     for (state& s : core_.states) {
       if (s.pending) CAUSEWAY_TRY(fixed::complete(ctx, core_, s));
       if (s.since > 0) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
@@ -341,9 +343,21 @@ class rounds : round_rules<Axes...> {
   result<void> count_and_exchange(auto& ctx) {
     if (!counted_) count_step(ctx);  // once a step, however often the hook is called
     counted_ = true;
+    if constexpr (core_type::meets) CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, false));
     CAUSEWAY_TRY(visit_all(ctx));
+    if constexpr (core_type::meets) core_.trigger.step_is_over();
     counted_ = false;
     if (measures_speed) left_ = ctx.clock().now();
+    return {};
+  }
+
+  /// When this peer's training has ended, and others' may go on.
+  result<void> meet_until_all_end(auto& ctx) {
+    while (!core_.trigger.all_ended()) {
+      CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, true));
+      CAUSEWAY_TRY(visit_all(ctx));
+      core_.trigger.step_is_over();
+    }
     return {};
   }
 

@@ -36,6 +36,7 @@
 #include <causeway/kernels/norm.hpp>
 #include <causeway/kernels/rotary.hpp>
 #include <causeway/kernels/rows.hpp>
+#include <causeway/optim/lamb.hpp>
 #include <causeway/optim/nadam.hpp>
 #endif
 
@@ -294,6 +295,7 @@
 #include <causeway/axis/impl/by_change.ipp>
 #include <causeway/axis/impl/by_speed.ipp>
 #include <causeway/axis/impl/every.ipp>
+#include <causeway/axis/impl/every_seconds.ipp>
 #include <causeway/axis/impl/fragments.ipp>
 #include <causeway/axis/impl/global_samples.ipp>
 #include <causeway/axis/impl/groups.ipp>

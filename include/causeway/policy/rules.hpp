@@ -20,7 +20,7 @@ constexpr bool c2(parallel_traits p, fault_traits f) {
 }
 
 /// Stages that go on their own time exchange after the same number of steps at every holder, or they wait in a circle.
-constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c.gathers_samples; }
+constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !(c.gathers_samples || c.rounds_by_clock); }
 
 /// Stages that make the same steps must also make the same rounds, each in its own group of peers: by counting, or by
 /// asking each other.
@@ -58,7 +58,8 @@ struct compatible {
   static_assert(
       rules::c3(Comm::traits, Parallel::traits),
       "causeway-C3: stages run on their own time here, but with this communication policy the peers of a stage exchange "
-      "when they have gathered enough samples, each after other steps: two stages could wait for each other. Use a policy "
+      "when they have enough samples or have trained long enough, each after other steps: two stages could wait for each "
+      "other. Use a policy "
       "whose exchanges come after a number of steps, such as comm::every_step. docs/reference/rules.md#c3");
   static_assert(rules::c4(Comm::traits, Parallel::traits),
                 "causeway-C4: the stages of a pipeline must make the same rounds, but here rounds come when peers are "

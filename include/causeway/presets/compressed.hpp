@@ -225,8 +225,8 @@ CAUSEWAY_DECL [[nodiscard]] dion make(const dion_options& o);
 /// DeDLOC (Diskin et al. 2021): peers gather gradients at their own pace until all have `batch` samples together, then
 /// average, weighted by samples, and step. `shares` are those of the peers as aggregators, from their bandwidths
 /// (collective::bandwidth_shares); none: equal. Peers that only gather, or only average, are weights and shares of 0: an
-/// auxiliary peer has a share and no samples. Not here: LAMB, the optimizer of its runs; any other goes with it. Where
-/// peers come and go, who was late for a step brings its gradients to the next; hivemind's peers drop them.
+/// auxiliary peer has a share and no samples. Its authors' runs have optim::lamb, whose defaults are theirs, at a rate of
+/// 0.00176. Where peers come and go, who was late for a step brings its gradients to the next; hivemind's peers drop them.
 ///
 /// Formula:
 ///   peer i sums gradients of n_i samples until Σ n_i ≥ B;  g = Σ n_i·g_i / Σ n_i;  one step of the optimizer

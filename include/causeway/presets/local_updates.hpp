@@ -7,6 +7,7 @@
 
 #include <causeway/axis/content.hpp>
 #include <causeway/axis/every.hpp>
+#include <causeway/axis/every_seconds.hpp>
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/growing.hpp>
@@ -164,8 +165,8 @@ CAUSEWAY_DECL [[nodiscard]] des_loc make(const des_loc_options& o);
 /// an outlier among its worker's own counts for nothing, longer ones count less than shorter ones, the sum is clipped;
 /// where all are outliers, all go back to where the round began. A layer is a block, and all that lies outside of blocks is
 /// one. The statistics' numbers are those of its authors' code, the others are chosen. Not here: its synchronous first
-/// steps (train with presets::every_step), shards inside a worker, exchanges that wait for the layer's next forward, and
-/// A-EDiT, whose rounds end by the clock.
+/// steps (train with presets::every_step), shards inside a worker, and exchanges that wait for the layer's next forward.
+/// With rounds that end by the clock: presets::a_edit.
 ///
 /// Formula:
 ///   of each layer: Δ_i = x̄ − x_i after H steps;  Δ_i counts unless |Δ_i| is an outlier of peer i's own norms
@@ -184,6 +185,33 @@ struct edit_options {
 };
 using edit = comm::rounds<axis::every, axis::consecutive, axis::penalised_mean, axis::outer_unless_zero<optim::nesterov>>;
 CAUSEWAY_DECL [[nodiscard]] edit make(const edit_options& o);
+
+/// A-EDiT (Cheng et al. 2024): EDiT whose peers exchange when T seconds have passed since they last met, whatever number of
+/// steps each has made, unless all together made fewer than a least number: then time begins anew. So quick peers do not
+/// wait for slow ones but for one step. A peer that has made the steps of its run goes on meeting the others until all
+/// have; it counts for nothing once it has no steps that were not exchanged (its authors' code does not say: it stops all
+/// at once). Not built: peers that come and go. Not here: what is not in presets::edit, and weights with a share for steps,
+/// which are off in that code, too.
+///
+/// Formula:
+///   T seconds after the last meeting, each peer on its own clock: s = Σ steps since the last exchange;  s < s_min: T anew
+///   else as EDiT: of each layer Δ_i = x̄ − x_i, w_i = exp(−|Δ_i|/τ) / Σ exp(−|Δ_j|/τ) over those that are no outliers
+///   Δ = Σ w_i·Δ_i;  Δ ← Δ·min(1, φ/(|Δ| + 1e-6));  v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+/// Sent: 16 bytes to each other peer at a meeting; then as with presets::edit.
+struct a_edit_options {
+  double seconds = 600;              ///< T
+  std::uint64_t fewest_steps = 100;  ///< s_min, of all peers together
+  std::uint32_t warm_up = 120;       ///< rounds before a pseudo-gradient can be an outlier, at least 2
+  double decay = 0.02;               ///< α of the moving mean and variance of norms
+  double threshold = 3;              ///< standard deviations
+  double temperature = 1;            ///< τ, of the softmax of −|Δ|
+  double clip = 10;                  ///< φ; 0: none
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using a_edit =
+    comm::rounds<axis::every_seconds, axis::consecutive, axis::penalised_mean, axis::outer_unless_zero<optim::nesterov>>;
+CAUSEWAY_DECL [[nodiscard]] a_edit make(const a_edit_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 import make_traces
-from make_traces import LEARNING_RATE, Nesterov, Peer, Trace, pieces, write
+from make_traces import LEARNING_RATE, Nesterov, Peer, Trace, pieces, rounded, write
 from make_traces_compressed import POWER_SGD_TENSORS
 from make_traces_local import AdamPeer
 
@@ -89,32 +89,111 @@ def edit():
         trace.centres[peer, step] = np.float32(trace.centres[peer, step]).astype(np.float64)
         trace.put(f"centre {peer} {step}", trace.centres[peer, step])
     peers = [Peer(trace, p, trace.start) for p in range(3)]
-    where = [np.concatenate([np.arange(s.start, s.stop) for s in pieces(m)]) for m in ([0, 5], [1, 2], [3, 4])]
-    shared = trace.start.copy()
-    optimizers = [Nesterov(0.7, 0.8) for _ in where]
-    detectors = [[Detector(0.25, 3, 1.5) for _ in peers] for _ in where]
-    seen = []
-    for number in range(rounds):
+    merge = Penalised(trace.start, clip)
+    for _ in range(rounds):
         for peer in peers:
             peer.train(local_steps)
-        for m, at in enumerate(where):
-            deltas = [shared[at] - peer.theta[at] for peer in peers]
+        merge.exchange(peers)
+        for peer in peers:
+            peer.note()
+    trace.lines.append(f"# outliers: {merge.seen}")
+    return trace
+
+
+class Penalised:
+    """What workers of EDiT do together, module by module, with those of them who have anything to say."""
+
+    def __init__(self, start, clip):
+        self.shared, self.clip, self.rounds, self.seen = start.copy(), clip, 0, []
+        self.where = [np.concatenate([np.arange(s.start, s.stop) for s in pieces(m)]) for m in ([0, 5], [1, 2], [3, 4])]
+        self.optimizers = [Nesterov(0.7, 0.8) for _ in self.where]
+        self.detectors = [[Detector(0.25, 3, 1.5) for _ in range(3)] for _ in self.where]
+
+    def exchange(self, peers, speakers=(0, 1, 2)):
+        for m, at in enumerate(self.where):
+            deltas = [self.shared[at] - peers[p].theta[at] for p in speakers]
             norms = [float(np.linalg.norm(d)) for d in deltas]
-            bad = [detectors[m][p].is_outlier(norms[p]) for p in range(3)]
-            for p in range(3):
-                detectors[m][p].update(norms[p])
+            bad = [self.detectors[m][p].is_outlier(norm) for p, norm in zip(speakers, norms)]
+            for p, norm in zip(speakers, norms):
+                self.detectors[m][p].update(norm)
             if any(bad):
-                seen.append(f"round {number} module {m}: {[p for p in range(3) if bad[p]]}")
+                self.seen.append(f"round {self.rounds} module {m}: {[p for p, b in zip(speakers, bad) if b]}")
             if not all(bad):
                 least = min(n for n, b in zip(norms, bad) if not b)
                 weights = np.array([0.0 if b else math.exp(least - n) for n, b in zip(norms, bad)])
                 merged = sum(w * d for w, d in zip(weights / weights.sum(), deltas))
-                merged = merged * min(1.0, clip / (float(np.linalg.norm(merged)) + 1e-6))
-                shared[at] = optimizers[m].step(shared[at], merged)
+                merged = merged * min(1.0, self.clip / (float(np.linalg.norm(merged)) + 1e-6))
+                self.shared[at] = self.optimizers[m].step(self.shared[at], merged)
+        self.rounds += 1
         for peer in peers:
-            peer.theta = shared.copy()
-            peer.note()
-    trace.lines.append(f"# outliers: {seen}")
+            peer.theta = self.shared.copy()
+
+
+def a_edit():
+    """A-EDiT: Cheng et al. 2024 (2412.07210); its authors' code, github.com/intelligent-machine-learning/dlrover, commit
+    a73153087d8faeb5e1c030ff557b84f843ae39ad, atorch/atorch/local_sgd/HSDP/_runtime_utils.py (_sync_if_needed with use_async). A
+    worker that has trained for T seconds since the workers met last goes to meet them again, and waits. They add up the steps
+    that they made since their last exchange: with fewer than a least number nothing is exchanged, and the time counts anew; else
+    they exchange as in EDiT (the trace edit), whatever number of steps each has made.
+
+    Three workers with steps of 20, 30 and 50 ms, T = 110 ms, at least 20 steps; the penalty as in the trace edit, and worker 1's
+    centres jump in its step 29. Of the end that code says nothing: its program stops all workers at once. Here a worker that
+    has made its steps goes to each meeting at once, and says so; one that has made no step since the last exchange has no pseudo-gradient,
+    and counts neither in the softmax nor in the statistics. The last meeting is when all have made their steps; what is left is
+    exchanged, however few steps that were.
+    """
+    trace = Trace("a_edit", 3, MEETING_STEPS)
+    trace.centres[1, 28] = rounded(trace.centre(1, 28) * 60.0)
+    trace.lines[-1:] = []
+    trace.put("centre 1 28", trace.centres[1, 28])
+    merge = Penalised(trace.start, 1.5)
+    meet_by_clock(trace, lambda peers, since: merge.exchange(peers, [p for p in range(3) if since[p] > 0]))
+    trace.lines.append(f"# outliers: {merge.seen}")
+    return trace
+
+
+MEETING_STEPS = [44, 46, 41]
+
+
+def meet_by_clock(trace, exchange):
+    """`exchange(peers, since)`, where each has made that many steps since the exchange before."""
+    step_ms, period, fewest = [20, 30, 50], 110, 20
+    peers = [Peer(trace, p, trace.start) for p in range(3)]
+    since, meetings, ended = [0] * 3, [], [False] * 3
+    while not all(ended):
+        for peer, wanted in zip(peers, MEETING_STEPS):
+            passed = 0
+            while passed < period and peer.step < wanted:
+                peer.train()
+                since[peer.index] += 1
+                passed += step_ms[peer.index]
+            assert abs(passed - period) >= 10  # the simulator's messages take a few
+            ended[peer.index] = passed < period
+        exchanges = sum(since) >= fewest or (all(ended) and sum(since) > 0)
+        meetings.append(f"{since}{'' if exchanges else ' are too few'}")
+        if exchanges:
+            exchange(peers, since)
+            since = [0] * 3
+            for peer in peers:
+                if not ended[peer.index]:
+                    peer.note()
+    for peer in peers:
+        trace.put(f"final {peer.index} 0", peer.theta)
+    trace.lines.append(f"# steps of each worker at each meeting: {meetings}")
+
+
+def every_seconds():
+    """Meetings as in the trace a_edit, of peers whose pseudo-gradients are averaged by the number of their steps, whose batches
+    are alike: no method of a paper, but what this library's trigger does beside another exchange than EDiT's.
+    """
+    trace = Trace("every_seconds", 3, MEETING_STEPS)
+
+    def exchange(peers, since):
+        mean = sum(n * peer.theta for n, peer in zip(since, peers)) / sum(since)
+        for peer in peers:
+            peer.theta = mean.copy()
+
+    meet_by_clock(trace, exchange)
     return trace
 
 
@@ -275,7 +354,7 @@ def basis_rotation_one_side():
 WIDE_AND_TALL = make_traces.TENSORS
 SQUARE_TENSORS = [(n, k, 4, 4, *rest) if k == "matrix" else (n, k, r, c, *rest) for n, k, r, c, *rest in make_traces.TENSORS]
 
-TRACES = [snoo, edit, dion, basis_rotation, basis_rotation_one_side]  # all but the first two have tensors of their own
+TRACES = [snoo, edit, a_edit, every_seconds, dion, basis_rotation, basis_rotation_one_side]  # all but the first four have tensors of their own
 
 if __name__ == "__main__":
     write(TRACES)

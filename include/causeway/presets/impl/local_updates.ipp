@@ -56,12 +56,24 @@ CAUSEWAY_DECL des_loc make(const des_loc_options& o) {
                  axis::parameters_and_moments{}, axis::split_mean<>{}};
 }
 
-CAUSEWAY_DECL edit make(const edit_options& o) {
+namespace detail {
+
+/// What EDiT does with pseudo-gradients, whenever they are exchanged.
+template <class Policy, class Trigger, class Options>
+Policy penalised_rounds(Trigger trigger, const Options& o) {
   const axis::penalty_options penalty{
       .decay = o.decay, .warm_up = o.warm_up, .threshold = o.threshold, .temperature = o.temperature, .clip = o.clip};
-  return edit{
-      axis::every{o.local_steps}, axis::consecutive{1}, axis::penalised_mean{penalty},
+  return Policy{
+      trigger, axis::consecutive{1}, axis::penalised_mean{penalty},
       axis::outer_unless_zero<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL edit make(const edit_options& o) { return detail::penalised_rounds<edit>(axis::every{o.local_steps}, o); }
+
+CAUSEWAY_DECL a_edit make(const a_edit_options& o) {
+  return detail::penalised_rounds<a_edit>(axis::every_seconds{{.seconds = o.seconds, .fewest_steps = o.fewest_steps}}, o);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_EVERY_SECONDS_HPP
+#define CAUSEWAY_AXIS_EVERY_SECONDS_HPP
+
+// A trigger by the clock (A-EDiT, Cheng et al. 2024, arXiv 2412.07210): peers exchange when they have trained for some
+// time, whatever number of steps that was, so that quick peers do not wait for slow ones. As its authors' code has it
+// (dlrover, atorch/local_sgd, _sync_if_needed).
+
+#include <causeway/axis/every.hpp>
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/gather.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/result.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+struct every_seconds_options {
+  double seconds = 600;              ///< T, of each peer's own clock
+  std::uint64_t fewest_steps = 100;  ///< of all peers together since their last exchange: with fewer there is none
+};
+
+/// A peer for which T seconds have passed since the peers met last goes to meet them again after its step, and waits there:
+/// no longer than the longest step of another peer takes, as all began to count together. Clocks are never compared. Those
+/// who meet add up the steps that they made since their last exchange, so all decide alike: all fragments are exchanged, or
+/// they were fewer than `fewest_steps`, and only the time counts anew. Rows count by the samples behind them.
+///
+/// A peer that has ended its training goes to each meeting at once, until all have ended; it counts for nothing once it has
+/// no steps that were not exchanged. The last meeting, of peers that have all ended, exchanges what is left, however few
+/// steps that were. Cost: 16 bytes to each other peer in a meeting, and one latency. Groups are those of the exchange; all
+/// peers meet. A run repeats to the bit only on a clock that does. Gradients, and exchanges without weights or whose
+/// results are not taken at once, are errors (A15, A17).
+class every_seconds {
+ public:
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = false;
+  static constexpr bool follows_speed = true;
+  static constexpr bool weighs = true;
+  static constexpr bool meets = true;
+
+  explicit every_seconds(every_seconds_options options = {}) : options_{options} {}
+
+  [[nodiscard]] const every_seconds_options& options() const noexcept { return options_; }
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
+  [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
+  [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
+  result<void> exchanged(auto&, const exchange_report&) { return {}; }
+
+  /// From here on time counts; in a run that goes on, from where it was after the last step.
+  result<void> open(auto& ctx) {
+    met_at_ = {ctx.clock().now().since_start - passed_};
+    meetings_ = 0;
+    return {};
+  }
+
+  /// Meets the others if it is time, or at once if this peer `ended` its training: it has made `steps` since its last
+  /// exchange. Once a step: `step_is_over` comes before the next call.
+  result<void> meet(auto& ctx, std::uint64_t steps, bool ended) {
+    if (met_) return {};
+    passed_ = ctx.clock().now() - met_at_;
+    if (!ended && seconds(passed_) < options_.seconds) return {};
+    const said own{steps, ended};
+    std::vector<said> all(ctx.peers(), own);
+    if (ctx.peers() > 1) {
+      CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = meetings_},
+                                          std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}),
+                                          ctx.exchange_options()));
+    }
+    decide(all);
+    met_at_ = ctx.clock().now();
+    return {};
+  }
+  void step_is_over() noexcept { met_ = false; }
+
+  /// That meetings decided on, since the run began.
+  [[nodiscard]] std::uint64_t exchanges() const noexcept { return exchanges_; }
+  /// Whether all peers have ended their training.
+  [[nodiscard]] bool all_ended() const noexcept { return all_ended_; }
+
+  void serialize(auto& ar) {
+    std::int64_t passed = passed_.count();
+    ar(passed, exchanges_, met_);
+    passed_ = duration{passed};
+  }
+
+ private:
+  struct said {
+    std::uint64_t steps = 0;
+    std::uint64_t ended = 0;
+  };
+  CAUSEWAY_DECL void decide(std::span<const said> all);
+
+  every_seconds_options options_;
+  time_point met_at_{};
+  duration passed_{0};          ///< from there to this peer's last step
+  std::uint64_t meetings_ = 0;  ///< since this peer began, or goes on
+  std::uint64_t exchanges_ = 0;
+  bool met_ = false;  ///< in this step
+  bool all_ended_ = false;
+};
+static_assert(Trigger<every_seconds>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/every_seconds.ipp>
+#endif
+
+#endif  // CAUSEWAY_AXIS_EVERY_SECONDS_HPP

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_IMPL_EVERY_SECONDS_IPP
+#define CAUSEWAY_AXIS_IMPL_EVERY_SECONDS_IPP
+
+// Bodies of axis/every_seconds.hpp.
+
+#include <causeway/axis/every_seconds.hpp>
+
+#include <algorithm>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL result<void> every_seconds::check(std::size_t) const {
+  if (options_.seconds >= 0 && options_.fewest_steps >= 1) return {};
+  return fail(errc::invalid_argument, "every_seconds", "needs 0 seconds or more, and `fewest_steps` of 1 or more");
+}
+
+CAUSEWAY_DECL void every_seconds::decide(std::span<const said> all) {
+  std::uint64_t steps = 0;
+  for (const said& one : all) steps += std::min(one.steps, std::uint64_t{1} << 48U);
+  all_ended_ = std::all_of(all.begin(), all.end(), [](const said& one) { return one.ended != 0; });
+  if (steps >= options_.fewest_steps || (all_ended_ && steps > 0)) ++exchanges_;
+  ++meetings_;
+  passed_ = duration{0};
+  met_ = true;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_EVERY_SECONDS_IPP

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/axis/every_seconds.hpp>
+
+#include <causeway/axis/outer.hpp>
+#include <causeway/axis/participation.hpp>
+#include <causeway/comm/rounds.hpp>
+#include <causeway/net/memory_transport.hpp>
+#include <causeway/optim/sgd.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "support/optimizer_cases.hpp"
+#include "support/simulated_runs.hpp"
+#include "support/traced_runs.hpp"
+
+using namespace causeway;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto mean_every = [](double seconds, std::uint64_t fewest) {
+  return [=] {
+    return comm::rounds{axis::every_seconds{{.seconds = seconds, .fewest_steps = fewest}}, axis::outer<optim::sgd>{1.0F},
+                        axis::split_mean<>{}};
+  };
+};
+using mean_type = decltype(mean_every(1.0, 1));
+using runs_type = support::simulated_runs<optim::sgd, support::blocky, mean_type, true>;
+
+/// What a trigger asks of a context, of a peer without others.
+struct alone {
+  struct hand {
+    std::shared_ptr<time_point> at;
+    [[nodiscard]] time_point now() const { return *at; }
+  };
+  std::shared_ptr<time_point> at = std::make_shared<time_point>();
+  any_clock time{hand{at}};
+  net::memory_network lines{1};
+  net::any_transport network{lines.transport(0)};
+
+  any_clock& clock() { return time; }
+  net::any_transport& transport() { return network; }
+  static std::uint32_t peers() { return 1; }
+  static collective::collective_options exchange_options() { return {}; }
+
+  /// One step that ends then.
+  void step(axis::every_seconds& trigger, duration moment, std::uint64_t steps, bool ended = false) {
+    *at = {moment};
+    REQUIRE(trigger.meet(*this, steps, ended));
+    trigger.step_is_over();
+  }
+};
+
+/// Speeds 1, 2 and 4: steps of 20, 10 and 5 ms. In 74 ms, of which an exchange takes two, they make 4, 8 and 15.
+support::simulated_options unequal() {
+  return {.peers = 3, .steps = 12, .speeds = {1, 2, 4}, .latency = 1ms, .more_steps = {0, 12, 33}};
+}
+
+}  // namespace
+
+TEST_CASE("every seconds: peers meet after so much time, and exchange if they made enough steps", "[axis][fast]") {
+  alone peer;
+  axis::every_seconds trigger{{.seconds = 1, .fewest_steps = 5}};
+  *peer.at = {100s};
+  REQUIRE(trigger.open(peer));
+  peer.step(trigger, 100'900ms, 9);
+  CHECK(trigger.exchanges() == 0);
+  peer.step(trigger, 101s, 4);  // too few: only the time counts anew
+  CHECK(trigger.exchanges() == 0);
+  peer.step(trigger, 101'900ms, 5);
+  CHECK(trigger.exchanges() == 0);
+  peer.step(trigger, 102s, 5);
+  CHECK(trigger.exchanges() == 1);
+}
+
+TEST_CASE("every seconds: who has ended meets at once, and the last meeting exchanges what there is", "[axis][fast]") {
+  alone peer;
+  axis::every_seconds trigger{{.seconds = 600, .fewest_steps = 100}};
+  REQUIRE(trigger.open(peer));
+  peer.step(trigger, 1s, 3);
+  CHECK_FALSE(trigger.all_ended());
+  peer.step(trigger, 2s, 3, true);
+  CHECK(trigger.all_ended());
+  CHECK(trigger.exchanges() == 1);
+  peer.step(trigger, 3s, 0, true);
+  CHECK(trigger.exchanges() == 1);  // there is nothing
+}
+
+TEST_CASE("every seconds: a run that goes on has the time that had passed", "[axis][fast]") {
+  alone before, after;
+  axis::every_seconds first{{.seconds = 1, .fewest_steps = 1}}, second{{.seconds = 1, .fewest_steps = 1}};
+  REQUIRE(first.open(before));
+  before.step(first, 700ms, 1);
+  test::memory_archive archive;
+  first.serialize(archive);
+  archive.reading = true;
+  second.serialize(archive);
+  *after.at = {50s};
+  REQUIRE(second.open(after));
+  after.step(second, 50'299ms, 2);
+  CHECK(second.exchanges() == 0);
+  after.step(second, 50'300ms, 3);
+  CHECK(second.exchanges() == 1);
+}
+
+TEST_CASE("every seconds: the mean is over steps, whoever made them, also when some have ended", "[axis][trace][fast]") {
+  CHECK(support::replay_in_any_order<optim::sgd>(support::trace{"every_seconds"}, mean_every(0.11, 20),
+                                                 {.steps = {20ms, 30ms, 50ms}, .by_sequence = true, .latency = 100us}) <
+        1e-5);
+}
+
+TEST_CASE("every seconds: peers of equal speed do what they do every so many steps", "[axis][fast]") {
+  const support::simulated_options options{.peers = 3, .steps = 8};
+  runs_type timed{mean_every(0.055, 9), options};  // three steps of 20 ms
+  const auto counted = [] {                        // all are drawn: rows count by their samples
+    return comm::rounds{axis::every{3}, axis::outer<optim::sgd>{1.0F}, axis::sampled_peers{1.0}, axis::split_mean<>{}};
+  };
+  support::simulated_runs<optim::sgd, support::blocky, decltype(counted)> steps{counted, options};
+  const auto run = timed.run();
+  support::all_alike(run);
+  CHECK(run.peers[0].rounds == 2);
+  CHECK(run.peers[0].parameters == steps.run().peers[0].parameters);
+}
+
+TEST_CASE("every seconds: peers of unequal speed wait for a step of the slowest at most, and end alike", "[axis][fast]") {
+  runs_type runs{mean_every(0.074, 27), unequal()};
+  const auto run = runs.run();
+  support::all_alike(run);
+  CHECK(run.peers[0].rounds == 3);
+  CHECK(runs.run().history == run.history);
+  // Twelve steps of the slow peer; the others made two and almost four times as many meanwhile.
+  for (const auto& peer : run.peers) CHECK(peer.trained - peer.began < 290ms);
+}
+
+TEST_CASE("every seconds: whoever ends early goes on meeting the others", "[axis][fast]") {
+  for (const std::uint32_t last : {0U, 1U, 2U}) {
+    support::simulated_options options{.peers = 3, .steps = 6, .speeds = {1, 2, 4}, .more_steps = {0, 0, 0}};
+    options.more_steps[last] = 30;
+    support::all_alike(runs_type{mean_every(0.072, 10), options}.run());
+  }
+}
+
+TEST_CASE("every seconds: a run that was stopped at any meeting ends with the bits of one that was not", "[axis][fast]") {
+  runs_type runs{mean_every(0.074, 27), unequal()};
+  const auto whole = runs.run();
+  for (std::uint64_t meeting = 0; meeting <= 3; ++meeting) {
+    INFO("stopped at meeting " << meeting);
+    std::vector<support::saved_state> states;
+    const std::uint64_t steps[] = {4, 8, 15};
+    for (std::uint32_t p = 0; p < 3; ++p) states.push_back(whole.peers[p].states.at(meeting * steps[p]));
+    const auto rest = runs.run(states);
+    support::all_alike(rest);
+    CHECK(rest.peers[0].parameters == whole.peers[0].parameters);
+  }
+}
+
+TEST_CASE("every seconds: a lost peer ends the run of the others with its name", "[axis][fast]") {
+  const support::simulated_options options{.peers = 3, .steps = 5, .speeds = {1, 2, 4}, .more_steps = {0, 3, 9}};
+  runs_type runs{mean_every(0.035, 4), options};
+  std::uint64_t named = 0;
+  for (std::uint64_t n = 0;; ++n) {
+    INFO("killed at its network operation " << n);
+    const auto broken = runs.run({}, {1, n});
+    if (broken.peers[1].finished) break;
+    for (const std::uint32_t p : {0U, 2U}) {
+      if (broken.peers[p].finished) continue;
+      REQUIRE(broken.peers[p].error);
+      CHECK(broken.peers[p].error->where.find("peer ") == 0);
+      ++named;
+    }
+  }
+  CHECK(named > 20);
+}
+
+TEST_CASE("every seconds: what cannot work is refused", "[axis][fast]") {
+  CHECK(axis::every_seconds{{.seconds = -1}}.check(1).error().code == errc::invalid_argument);
+  CHECK(axis::every_seconds{{.fewest_steps = 0}}.check(1).error().code == errc::invalid_argument);
+  STATIC_REQUIRE(std::invoke_result_t<mean_type>::traits.tolerates == peers::fixed);
+  STATIC_REQUIRE(std::invoke_result_t<mean_type>::traits.identical_replicas);
+  STATIC_REQUIRE_FALSE(std::invoke_result_t<mean_type>::traits.rounds_by_steps);
+}

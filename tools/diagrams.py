@@ -633,6 +633,18 @@ def preset_recycle():
 
 
 @picture
+def preset_checkfree_plus():
+    t = Timeline(["ends", "stage 1", "stage 2", "stage 3", "stage 4"], 16)
+    for m, way in enumerate([(1, 2, 3, 4), (2, 1, 4, 3)]):
+        begin = 0.2 + 1.2 * m
+        for place, (rank, to) in enumerate(zip((0, *way), (*way, 0))):
+            t.work(rank, begin + 2.4 * place, word=str(m), length=0.8)
+            t.send(begin + 2.4 * place + 0.8, rank, begin + 2.4 * (place + 1), to)
+        t.work(0, begin + 12, word=str(m), length=0.8)
+    return t
+
+
+@picture
 def preset_checkfree():
     t = Timeline(["stage 0", "stage 1", "stage 2", "newcomer"], 18)
     one_f_one_b(t, (0, 1, 2), 0, 3, 3, until=4)

@@ -28,7 +28,7 @@ PICTURES = {
     **{name: "preset_one_late" for name in ("distro", "cocktail_sgd")},
     **{name: "preset_gpipe" for name in ("dtfm", "aq_sgd_pipeline", "fusion_llm", "protocol_models")},
     **{name: "preset_" + name for name in ("sparta_diloco", "eager_diloco", "a_edit", "dedloc", "halos", "ravnest", "dipaco", "varuna", "crosspipe", "bamboo", "recycle",
-                                           "checkfree")},
+                                           "checkfree", "checkfree_plus")},
     "learning_at_home": "policy_expert_layer",
 }
 # Rows of the page of claims: what they are called, and how the claim begins.
@@ -51,7 +51,7 @@ RUN = {"muloco": "optim::muon<>{{.momentum = 0.9F}}", "nag_pp": "optim::nadam{}"
        "diloco_swarm": "presets::rounds_of(presets::diloco_swarm_options{}), fault::quorum{}",
        **{name: "comm::every_step<>{}, fault::quorum{}"
           for name in ("swarm", "gwtf", "oobleck", "varuna_morphing", "parcae", "bamboo",
-                       "recycle", "checkfree")}}
+                       "recycle", "checkfree", "checkfree_plus")}}
 HELD = {"learning_at_home": "The same type as [local_sgd](local_sgd.md), which the conformance suite and all networks hold; with "
                             "experts in `tests/presets/experts.cpp`. Hosts, clients and failures: "
                             "[expert_layer](../policies/expert_layer.md)."}
@@ -60,7 +60,7 @@ BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::prot
           **{name: "env.group = std::make_shared<swarm_group>(mates, policy.peer(), disk, folder);  // mates: the membership of the stage"
              for name in ("swarm", "diloco_swarm", "gwtf")},
           **{name: "env.group = group;  // a pipeline_group over the membership of all peers, also the options' `peers`"
-             for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree")}}
+             for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree", "checkfree_plus")}}
 MODELS = {"petals_finetune", "petals_lora"}  # the preset makes the model; the policies are the user's
 PARTS = "Build each peer's model with `parallel::part_of`. "
 

@@ -67,6 +67,7 @@ class chosen_model {
     virtual std::int64_t width() { return 0; }
     virtual const causeway::nn::model_part& part() { std::abort(); }
     virtual std::size_t tied_table() { return 0; }
+    virtual bool joined_ends() { return false; }
     virtual causeway::nn::embedding_tables embedding() { return {}; }
     virtual causeway::nn::embedding_values initial_embedding() { return {}; }
     virtual void adjust_initial(initial_adjustment) {}
@@ -123,6 +124,7 @@ class chosen_model {
   [[nodiscard]] std::int64_t width() const { return it_->width(); }
   [[nodiscard]] const causeway::nn::model_part& part() const { return it_->part(); }
   [[nodiscard]] std::size_t tied_table() const { return it_->tied_table(); }
+  [[nodiscard]] bool joined_ends() const { return it_->joined_ends(); }
   [[nodiscard]] causeway::nn::embedding_tables embedding() const { return it_->embedding(); }
   [[nodiscard]] causeway::nn::embedding_values initial_embedding() const { return it_->initial_embedding(); }
   void adjust_initial(initial_adjustment adjust) { it_->adjust_initial(std::move(adjust)); }

@@ -28,7 +28,7 @@ namespace app {
   return s.parallel.ranks == 0 ? std::min<std::int64_t>(2, s.model.layers) : s.parallel.ranks;
 }
 
-/// All but `redundant_forward` and `neighbour_init`, which make trainers of other types.
+/// All but `redundant_forward`, `neighbour_init` and `swapped_neighbours`, which make trainers of other types.
 class chosen_recovery {
  public:
   static constexpr std::string_view name = "chosen";

@@ -48,7 +48,8 @@ inline causeway::nn::gpt_options gpt_options_of(const settings& s, std::int64_t 
           .epsilon = s.model.epsilon,
           .tie = ties_embeddings(s, true),
           .precision = precision_of(s),
-          .recompute = s.model.recompute};
+          .recompute = s.model.recompute,
+          .joined_ends = joins_ends(s)};
 }
 
 inline causeway::nn::llama_options llama_options_of(const settings& s, std::int64_t vocabulary) {
@@ -66,7 +67,8 @@ inline causeway::nn::llama_options llama_options_of(const settings& s, std::int6
           .epsilon = s.model.epsilon,
           .tie = ties_embeddings(s, false),
           .precision = precision_of(s),
-          .recompute = s.model.recompute};
+          .recompute = s.model.recompute,
+          .joined_ends = joins_ends(s)};
 }
 
 }  // namespace app

@@ -105,6 +105,8 @@ bool steps_alone(const settings& s) {
   return is_async_pipeline(s) || (may && (p == nullptr || !p->traits.needs_global_step));
 }
 
+bool joins_ends(const settings& s) { return is_elastic_pipeline(s) && s.parallel.recovery == "swapped_neighbours"; }
+
 bool exchanges_gradients(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
   return is_elastic_pipeline(s) && !steps_alone(s) && !(p->traits.sums_gradients && s.comm.codec == "none");

@@ -196,6 +196,9 @@ struct settings {
 /// Whether stages take steps on their own: those of a swarm or of pipelines that come and go, between exchanges, or all of
 /// an async_pipeline.
 [[nodiscard]] bool steps_alone(const settings& s);
+
+/// Pipelines whose first peer has both ends of the model.
+[[nodiscard]] bool joins_ends(const settings& s);
 /// Pipelines that come and go and exchange gradients in every step, by a policy that does more than add them up.
 [[nodiscard]] bool exchanges_gradients(const settings& s);
 [[nodiscard]] inline bool has_stages(const settings& s) { return is_pipeline(s) || is_swarm(s); }

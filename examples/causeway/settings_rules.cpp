@@ -72,6 +72,18 @@ causeway::result<void> validate_moving_subspace(const settings& s) {
               "model that it started from; start without model.init, or use another codec or --fault.policy fail_stop");
 }
 
+// Pipelines whose first two stages swap, and the last two.
+causeway::result<void> validate_swaps(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  if (s.parallel.schedule != "1f1b")
+    return bad("parallel.schedule", "swapped_neighbours has an order of its own; use 1f1b");
+  if (s.parallel.ranks != 0 && s.parallel.ranks < 4) {
+    return bad("parallel.ranks", "the first two stages swap, and the last two; use 4 or more");
+  }
+  if (s.model.layers >= 4) return {};
+  return bad("model.layers", "the first two stages swap, and the last two; use 4 or more");
+}
+
 // Pipelines whose peers come and go.
 causeway::result<void> validate_elastic_pipeline(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
@@ -116,6 +128,7 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   if (s.parallel.recovery == "neighbour_init" && s.parallel.ranks != 0 && s.parallel.ranks < 3) {
     return bad("parallel.ranks", "a stage that is made up needs one on either side; use 3 or more");
   }
+  if (joins_ends(s)) CAUSEWAY_TRY(validate_swaps(s));
   if (s.parallel.ranks > s.model.layers) {
     return bad("parallel.ranks", "stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
   }

@@ -189,16 +189,17 @@ std::vector<setting> table(settings& s) {
            "async_pipeline: micro-batches in flight on each boundary besides one; hides latency, delays gradients")
           .up_to(65535),
       make("parallel.recovery", s.parallel.recovery,
-           "pipeline under quorum: regroup, redundant, redundant_forward, templates, morph, proactive, reroute or "
-           "neighbour_init (CheckFree); what becomes of a lost peer's stage")
+           "pipeline under quorum: regroup, redundant, redundant_forward, templates, morph, proactive, reroute, "
+           "neighbour_init (CheckFree) or swapped_neighbours (CheckFree+); what becomes of a lost peer's stage")
           .one_of({"regroup", "redundant", "redundant_forward", "templates", "morph", "proactive", "reroute",
-                   "neighbour_init"}),
+                   "neighbour_init", "swapped_neighbours"}),
       make("parallel.neighbour_rate", s.parallel.neighbour_rate,
-           "neighbour_init: multiplies the learning rate of a stage that was made up, for the rest of the run")
+           "neighbour_init, swapped_neighbours: multiplies the learning rate of a stage that was made up, for the rest of "
+           "the run")
           .at_least(0),
       make("parallel.neighbour_weights", s.parallel.neighbour_weights,
-           "neighbour_init: how much a neighbour counts, by its gradient; squared_norms is the paper's, clipped_norms the "
-           "authors' code's")
+           "neighbour_init, swapped_neighbours: how much a neighbour counts, by its gradient; squared_norms is the "
+           "paper's, clipped_norms the authors' code's")
           .one_of({"squared_norms", "clipped_norms"}),
       make("parallel.store", s.parallel.store,
            "pipeline under quorum, swarm: a folder that all peers reach, for copies of the stages; empty = blocks in the "

@@ -382,6 +382,7 @@
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/recovery_reroute.hpp>
+#include <causeway/stage/recovery_swapped.hpp>
 #include <causeway/stage/recovery_templates.hpp>
 #include <causeway/stage/routing.hpp>
 #include <causeway/stage/routing_by_chance.hpp>

@@ -72,6 +72,26 @@ TEST_CASE("declaration: kinds and blocks are what optimizers need", "[nn][fast]"
   CHECK(s[2].rows == 1);
 }
 
+TEST_CASE("declaration: joined ends are block 0, and layers the blocks behind it", "[nn][fast]") {
+  const auto blocks_of = [](const model_part& part) {
+    parameter_store store;
+    declaration d{store, part, 2, true};
+    d.token_table("t", 20, 8, true);
+    d.in_block(2);
+    d.vector("n", 8, 1.0F);
+    for (int layer = 0; layer < 2; ++layer) {
+      d.in_block(layer);
+      d.matrix("m", 8, 8);
+    }
+    std::vector<int> blocks;
+    for (const auto& s : store.segments()) blocks.push_back(s.block);
+    return blocks;
+  };
+  CHECK(blocks_of({}) == std::vector<int>{0, 0, 1, 2});
+  CHECK(blocks_of(model_part{{0, 1}}) == std::vector<int>{0, 0});
+  CHECK(blocks_of(model_part{{2, 3}}) == std::vector<int>{2});
+}
+
 TEST_CASE("declaration: a part gets its own parameters, which start as in the whole model", "[nn][fast]") {
   const auto declare = [](parameter_store& store, const model_part& part) {
     declaration d{store, part, 3};

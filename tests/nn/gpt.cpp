@@ -110,6 +110,7 @@ TEST_CASE("GPT: the configuration hash tells runs apart, not machines", "[nn][fa
   CHECK(hash_with([](auto& o) { o.precision = precision::bf16; }) == base);
   CHECK(hash_with([](auto& o) { o.recompute = true; }) == base);
   CHECK(hash_with([](auto& o) { o.tie = false; }) != base);
+  CHECK(hash_with([](auto& o) { o.joined_ends = true; }) != base);
   CHECK(hash_with([](auto& o) { o.heads = 2; }) != base);  // the same parameters, another function
   CHECK(hash_with([](auto& o) { o.layers = 3; }) != base);
   CHECK(hash_with([](auto& o) { o.context = 17; }) != base);

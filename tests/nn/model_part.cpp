@@ -38,6 +38,22 @@ TEST_CASE("model part: ranges that are empty, touch, fall or leave the model are
   CHECK_THAT(refused({{6, 9}}), Catch::Matchers::Contains("8"));
 }
 
+TEST_CASE("model part: what a pass through a range computes", "[nn][fast]") {
+  const auto is = [](const stage_way& w, const block_range& layers, bool embeds, bool ends) {
+    return w.layers == layers && w.embeds == embeds && w.ends == ends;
+  };
+  for (const bool has_input : {false, true}) {
+    CHECK(is(stage_way::of({0, 2}, 8, false, has_input), {0, 2}, true, false));
+    CHECK(is(stage_way::of({2, 4}, 8, false, has_input), {2, 4}, false, false));
+    CHECK(is(stage_way::of({4, 8}, 8, false, has_input), {4, 8}, false, true));
+    CHECK(is(stage_way::of({0, 8}, 8, false, has_input), {0, 8}, true, true));
+    CHECK(is(stage_way::of({0, 8}, 8, true, has_input), {0, 7}, true, true));  // the ends and seven layers
+    CHECK(is(stage_way::of({1, 3}, 8, true, has_input), {0, 2}, false, false));
+    CHECK(is(stage_way::of({6, 8}, 8, true, has_input), {5, 7}, false, false));
+    CHECK(is(stage_way::of({0, 1}, 8, true, has_input), {0, 0}, !has_input, has_input));
+  }
+}
+
 TEST_CASE("model part: the ends have no block, and blocks alone have no end", "[nn][fast]") {
   const auto ends = model_part::ends();
   CHECK(ends.ranges(8).empty());

@@ -110,6 +110,41 @@ TEST_CASE("routed schedule: what cannot be run is refused", "[plan][fast]") {
   CHECK(outcome.error().message.find("deadlock") != std::string::npos);
 }
 
+TEST_CASE("routed schedule: a ring comes back to its first rank, and swaps the pairs at its ends", "[plan][fast]") {
+  using routes = std::vector<std::vector<std::uint32_t>>;
+  CHECK((ring_routes(5, 2) == routes(2, {0, 1, 2, 3, 4, 0})));
+  CHECK((swapped_routes(5, 3) == routes{{0, 1, 2, 3, 4, 0}, {0, 2, 1, 4, 3, 0}, {0, 1, 2, 3, 4, 0}}));
+  CHECK((swapped_routes(5, 2, 3) == routes{{0, 2, 1, 4, 3, 0}, {0, 1, 2, 3, 4, 0}}));
+  CHECK((swapped_routes(7, 2)[1] == std::vector<std::uint32_t>{0, 2, 1, 3, 4, 6, 5, 0}));  // the authors' code's
+}
+
+TEST_CASE("routed schedule: what the ranks of a ring do can be run, in the memory of 1F1B", "[plan][fast]") {
+  for (const std::uint32_t ranks : {5U, 6U, 9U}) {
+    for (const std::uint32_t micro_batches : {1U, 2U, 3U, 8U, 21U}) {
+      CAPTURE(ranks, micro_batches);
+      const routed_schedule s = ring_schedule(swapped_routes(ranks, micro_batches));
+      const std::vector<std::int64_t> room(ranks, std::int64_t{ranks} + 2);  // places of a pipeline of as many stages
+      CHECK(check(s, room));
+      CHECK((s.routes == swapped_routes(ranks, micro_batches)));
+    }
+  }
+}
+
+TEST_CASE("routed schedule: swaps cost a ring little", "[plan][fast]") {
+  const auto seconds = [](std::vector<std::vector<std::uint32_t>> routes) {
+    return seconds_of({equal_costs(static_cast<std::uint32_t>(routes.front().size())), std::move(routes), 16});
+  };
+  CHECK(seconds(swapped_routes(5, 16)) < 1.1 * seconds(ring_routes(5, 16)));
+}
+
+TEST_CASE("routed schedule: forwards of a ring go on while the first are on their way", "[plan][fast]") {
+  const routed_schedule s = routed_forwards(ring_routes(5, 8), 5);
+  REQUIRE(s.orders[0].size() == 16);
+  for (std::uint32_t m = 0; m < 5; ++m) CHECK((s.orders[0][m] == operation{work::forward, m, 0}));
+  CHECK((s.orders[0][5] == operation{work::forward, 0, 5}));  // it has come back when the sixth would leave
+  for (std::uint32_t m = 0; m < 8; ++m) CHECK((s.orders[3][m] == operation{work::forward, m, 3}));
+}
+
 TEST_CASE("routed schedule: forwards alone, on every route", "[plan][fast]") {
   const routed_step step = with_hole(2, 2, 2, 0);
   const routed_schedule s = routed_forwards(step.routes, 4);

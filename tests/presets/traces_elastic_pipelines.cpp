@@ -31,7 +31,7 @@ using namespace causeway;
 namespace {
 
 /// A run of a trace, in which the victim dies in the middle; or, where the trace says after which step, all who compute
-/// blocks 2 and 3 then. The first of them is started again `back_after` that.
+/// the blocks that are lost then. The first of them is started again `back_after` that.
 template <class Options, class Change>
 class elastic_replay {
  public:
@@ -42,7 +42,7 @@ class elastic_replay {
     world_.run();
   }
   support::any_elastic_world& world() { return world_; }
-  /// Hosts that computed blocks 2 and 3 and died after the step that the trace says.
+  /// Hosts that computed what is lost and died after the step that the trace says.
   [[nodiscard]] const std::set<std::uint32_t>& lost() const { return lost_; }
 
   /// The largest relative error of what anybody computed or kept up to date, in any step; of all hosts, whether every block
@@ -87,7 +87,7 @@ class elastic_replay {
       o.before_step = [this, after = static_cast<std::uint64_t>(trace_.numbers("lost_after")[0])](std::uint32_t host,
                                                                                                   std::uint64_t step) {
         const stage::assignment* const last = world_.last_assignment(host);
-        const bool goes = step == after && last != nullptr && last->computes == nn::block_range{2, 4};
+        const bool goes = step == after && last != nullptr && last->computes == lost_blocks();
         if (goes && lost_.insert(host).second) kill(host);
         // All wait for who comes back.
         if (step == after + 2) world_.world().running()->sleep(2 * options_.back_after);
@@ -98,10 +98,13 @@ class elastic_replay {
     };
     return o;
   }
+  [[nodiscard]] nn::block_range lost_blocks() const {
+    const std::vector<float> lost = trace_.has("lost") ? trace_.numbers("lost") : std::vector<float>{2, 4};
+    return {static_cast<std::int64_t>(lost[0]), static_cast<std::int64_t>(lost[1])};
+  }
   void kill(std::uint32_t host) {
     world_.world().kill(host);
-    const bool first = lost_.size() == 1;
-    if (!first || options_.back_after == duration{0}) return;
+    if (lost_.size() > 1 || options_.back_after == duration{0}) return;
     world_.world().after(options_.back_after, [this, host] { world_.world().restart(host); });
   }
   support::any_elastic_world::peer_maker maker() {
@@ -295,15 +298,15 @@ TEST_CASE("traces: the shapes of Varuna's morphing", "[presets][trace][fast]") {
 
 namespace {
 
-// One host has the stage between; the fourth is spare, and makes it up.
-template <class Change>
-void check_made_up(const support::trace& t, Change change) {
-  elastic_replay<presets::checkfree_options, Change> run{t, {.hosts = 4}, change};
-  CHECK(support::errors_of(run.world(), 4).empty());
-  CHECK(run.world().finished() == 3);
+// One host has the stage that is lost; the last is spare, and makes it up.
+template <class Options = presets::checkfree_options, class Change>
+void check_made_up(const support::trace& t, Change change, std::uint32_t hosts = 4) {
+  elastic_replay<Options, Change> run{t, {.hosts = hosts}, change};
+  CHECK(support::errors_of(run.world(), hosts).empty());
+  CHECK(run.world().finished() == hosts - 1);
   REQUIRE(run.lost().size() == 1);
   std::uint64_t made_up = 0;
-  for (std::uint32_t h = 0; h < 4; ++h) made_up += run.world().at(h).made_up;
+  for (std::uint32_t h = 0; h < hosts; ++h) made_up += run.world().at(h).made_up;
   CHECK(made_up == 2);
   CHECK(run.worst() < 1e-5);
 }
@@ -319,6 +322,15 @@ TEST_CASE("traces: CheckFree as its code has it", "[presets][trace][fast]") {
     o.stages = 3;
     o.weights = stage::neighbour_weights::clipped_norms;
   });
+}
+
+TEST_CASE("traces: CheckFree+", "[presets][trace][fast]") {
+  const std::string lost = GENERATE("", "_last", "_second", "_between");
+  CAPTURE(lost);
+  const support::trace t{"checkfree_plus" + lost};
+  const auto stages = static_cast<std::int64_t>(t.numbers("stages")[0]);
+  check_made_up<presets::checkfree_plus_options>(
+      t, [&](auto& o) { o.stages = stages; }, static_cast<std::uint32_t>(stages) + 2);
 }
 
 // Two pipelines lose the stage between, and one of the lost peers comes back. The stage is copied from who made it up, and

@@ -52,6 +52,19 @@ class Stages(Elastic):
         self.assertEqual(text.returncode, 0, text.stderr)
         self.assertTrue(text.stdout.startswith("the"), text.stdout)
 
+    def test_stages_that_swap_train_by_their_preset_and_the_whole_model_writes_text(self):
+        ring = ["--peers", "5", "--preset", "checkfree_plus", "--model.layers", "4", "--train.micro_batches", "4",
+                "--train.evaluate_every", "20", "--train.checkpoint_every", "50"]
+        p = self.start(*ring, "--steps", "60")
+        self.ends(p)
+        results = self.results()
+        self.all_alike(list(results.values()), 5)
+        self.assertLess(results[0]["validation"], 4.0)  # uniform over bytes is 5.5
+        text = subprocess.run(self.command(*ring, "--prompt", "the", command="generate"), capture_output=True, text=True,
+                              errors="replace", timeout=60)
+        self.assertEqual(text.returncode, 0, text.stderr)
+        self.assertTrue(text.stdout.startswith("the"), text.stdout)
+
     def test_killed_peers_change_nothing_of_what_is_learned(self):
         calm = self.end()[0]["validation"]
         for recovery in ["redundant", "redundant_forward", "templates", "reroute"]:
@@ -264,6 +277,8 @@ class Stages(Elastic):
                            (["--parallel.schedule", "interleaved"], "parallel.schedule"),
                            (["--parallel.codec", "delta_int4"], "parallel.codec"), (["--parallel.ranks", "5"], "parallel.ranks"),
                            (["--parallel.recovery", "redundant_forward", "--parallel.schedule", "gpipe"], "parallel.schedule"),
+                           (["--parallel.recovery", "swapped_neighbours"], "parallel.ranks"),  # of two stages
+                           (["--parallel.recovery", "swapped_neighbours", "--parallel.schedule", "gpipe"], "parallel.schedule"),
                            (["--parallel.recovery", "prayer"], "parallel.recovery")]:
             with self.subTest(name):
                 r = self.run_it("--fault.policy", "quorum", "--peers", "4", *STAGES, *args)

@@ -3,8 +3,9 @@
 #define CAUSEWAY_TESTS_SUPPORT_LINEAR_STAGES_HPP
 
 // A model of linear blocks for pipelines that are held to a trace: block b makes x + x·M + c of its input, the loss of a
-// token is half the square of what comes out, and what goes in is the token's row of a table that does not train. A
-// reference in Python is thirty lines (tests/golden/traces/make_traces_pipelines.py), and compiles at once here.
+// token is half the square of what comes out, and what goes in is the token's row of a table that does not train. With
+// joined ends that table trains, with a vector that is added to what comes out, as block 0. A reference in Python is thirty
+// lines (tests/golden/traces/make_traces_pipelines.py), and compiles at once here.
 
 #include <causeway/autograd/variable.hpp>
 #include <causeway/kernels/backend.hpp>
@@ -28,18 +29,24 @@ namespace support {
 
 class linear_stages {
  public:
-  /// As the parameters begin: block after block, M by rows and then c; and the table.
+  /// As the parameters begin: block after block, M by rows and then c; the table; and with joined ends the vector.
   struct numbers {
     std::int64_t width = 0;
     std::vector<float> start{};
     std::vector<float> table{};
-    [[nodiscard]] std::int64_t blocks() const { return static_cast<std::int64_t>(start.size()) / (width * width + width); }
+    std::vector<float> head{};
+    [[nodiscard]] bool joined_ends() const { return !head.empty(); }
+    [[nodiscard]] std::int64_t blocks() const {
+      return static_cast<std::int64_t>(start.size()) / (width * width + width) + (joined_ends() ? 1 : 0);
+    }
   };
   struct tape_type {
     causeway::buffer_pool* memory = nullptr;
     std::vector<causeway::tensor> inputs;     // of every block of the pass, and what the last block of the model gave
     std::vector<causeway::tensor> gradients;  // of what blocks gave, last block first, until the weights' turn
-    causeway::nn::block_range range;
+    causeway::nn::block_range range;          // of linear blocks
+    bool embeds = false, ends = false;
+    std::vector<std::int32_t> tokens{};
     float scale = 0;
     [[nodiscard]] causeway::tensor make(causeway::dtype type, causeway::tensor_shape shape) const {
       return causeway::tensor::make(*memory, type, shape);
@@ -62,6 +69,7 @@ class linear_stages {
   [[nodiscard]] std::int64_t width() const { return numbers_->width; }
   [[nodiscard]] const causeway::nn::model_part& part() const { return part_; }
   [[nodiscard]] std::size_t tied_table() const { return causeway::nn::not_held; }
+  [[nodiscard]] bool joined_ends() const { return numbers_->joined_ends(); }
   [[nodiscard]] std::int64_t block_length(std::int64_t block) const {
     causeway::parameter_store alone;
     declare(alone, block);
@@ -80,25 +88,33 @@ class linear_stages {
     }
     return {};
   }
-  [[nodiscard]] tape_type make_tape() { return {&shared_->memory, {}, {}, {}, 0}; }
+  [[nodiscard]] tape_type make_tape() { return {&shared_->memory, {}, {}, {}}; }
 
   causeway::result<causeway::nn::stage_pass> forward_stage(tape_type& t, causeway::nn::block_range r,
                                                            const causeway::nn::micro_batch& b, causeway::tensor boundary,
                                                            causeway::nn::pass_kind kind) {
     const bool kept = kind == causeway::nn::pass_kind::recorded;
     causeway::nn::stage_pass s;
-    causeway::tensor x = r.first > 0 ? std::move(boundary) : embedded(t, b);
-    t.range = r, t.scale = b.grad_scale;
-    for (std::int64_t i = r.first; i < r.last; ++i) {
+    const auto way = causeway::nn::stage_way::of(r, blocks(), joined_ends(), static_cast<bool>(boundary));
+    const std::int64_t first = joined_ends() ? 1 : 0;
+    t.range = {way.layers.first + first, way.layers.last + first}, t.embeds = way.embeds, t.ends = way.ends;
+    t.scale = b.grad_scale;
+    t.tokens.assign(b.inputs.begin(), b.inputs.end());
+    causeway::tensor x = way.embeds ? embedded(t, b) : std::move(boundary);
+    for (std::int64_t i = t.range.first; i < t.range.last; ++i) {
       causeway::tensor y = copied(t, x);
       add_product(y.span<float>(), x.span<float>(), matrix(i), 1, width());
       for (std::size_t k = 0; k < y.span<float>().size(); ++k) y.span<float>()[k] += vector(i)[k % columns()];
       if (kept) t.inputs.push_back(std::move(x));
       x = std::move(y);
     }
-    if (r.last < blocks()) {
+    if (!way.ends) {
       s.output.value = std::move(x);
       return s;
+    }
+    if (joined_ends()) {
+      x = copied(t, x);
+      for (std::size_t k = 0; k < x.span<float>().size(); ++k) x.span<float>()[k] += vector(0)[k % columns()];
     }
     for (const float v : x.span<float>()) s.loss += 0.5 * static_cast<double>(v) * static_cast<double>(v);
     if (kept) t.inputs.push_back(std::move(x));
@@ -112,10 +128,13 @@ class linear_stages {
   }
 
   causeway::result<causeway::tensor> backward_inputs(tape_type& t, const causeway::nn::stage_pass&, causeway::tensor d) {
-    causeway::tensor g = copied(t, t.range.last == blocks() ? t.inputs.back() : d);
-    if (t.range.last == blocks()) {
+    causeway::tensor g = copied(t, t.ends ? t.inputs.back() : d);
+    if (t.ends) {
       for (float& v : g.span<float>()) v *= t.scale;
       t.inputs.pop_back();
+      for (std::size_t e = 0; joined_ends() && e < g.span<float>().size(); ++e) {
+        store_.gradient(at_[0] + 1)[e % columns()] += g.span<float>()[e];
+      }
     }
     for (std::int64_t i = t.range.last; i-- > t.range.first;) {
       causeway::tensor in = copied(t, g);
@@ -123,7 +142,12 @@ class linear_stages {
       t.gradients.push_back(std::move(g));
       g = std::move(in);
     }
-    return t.range.first > 0 ? std::move(g) : causeway::tensor{};
+    if (!t.embeds) return g;
+    for (std::size_t e = 0; joined_ends() && e < g.span<float>().size(); ++e) {
+      const auto row = static_cast<std::size_t>(t.tokens[e / columns()]);
+      store_.gradient(at_[0])[row * columns() + e % columns()] += g.span<float>()[e];
+    }
+    return causeway::tensor{};
   }
 
   causeway::result<void> backward_weights(tape_type& t) {
@@ -167,7 +191,9 @@ class linear_stages {
 
   std::size_t declare(causeway::parameter_store& in, std::int64_t b) const {
     const std::string name = "block" + std::to_string(b);
-    const auto first = in.add(name + ".matrix", causeway::parameter_kind::matrix, width(), width(), static_cast<int>(b));
+    const bool ends = joined_ends() && b == 0;
+    const std::int64_t rows = ends ? static_cast<std::int64_t>(numbers_->table.size()) / width() : width();
+    const auto first = in.add(name + ".matrix", causeway::parameter_kind::matrix, rows, width(), static_cast<int>(b));
     in.add(name + ".vector", causeway::parameter_kind::vector, 1, width(), static_cast<int>(b));
     return first;
   }
@@ -181,7 +207,12 @@ class linear_stages {
     const std::int64_t square = width() * width();
     for (std::int64_t b = 0; b < blocks(); ++b) {
       if (!part_.holds(b)) continue;
-      const float* from = numbers_->start.data() + b * (square + width());
+      if (joined_ends() && b == 0) {
+        std::copy(numbers_->table.begin(), numbers_->table.end(), matrix(b));
+        std::copy(numbers_->head.begin(), numbers_->head.end(), vector(b));
+        continue;
+      }
+      const float* from = numbers_->start.data() + (b - (joined_ends() ? 1 : 0)) * (square + width());
       std::copy_n(from, square, matrix(b));
       std::copy_n(from + square, width(), vector(b));
     }
@@ -203,11 +234,12 @@ class linear_stages {
     std::copy(x.span<float>().begin(), x.span<float>().end(), y.span<float>().begin());
     return y;
   }
-  [[nodiscard]] causeway::tensor embedded(const tape_type& t, const causeway::nn::micro_batch& b) const {
+  [[nodiscard]] causeway::tensor embedded(const tape_type& t, const causeway::nn::micro_batch& b) {
+    const float* const table = joined_ends() ? matrix(0) : numbers_->table.data();
     causeway::tensor x = t.make(causeway::dtype::f32, {static_cast<std::int64_t>(b.inputs.size()), width()});
     for (std::size_t k = 0; k < x.span<float>().size(); ++k) {
       const auto token = static_cast<std::size_t>(b.inputs[k / columns()]);
-      x.span<float>()[k] = numbers_->table[token * columns() + k % columns()];
+      x.span<float>()[k] = table[token * columns() + k % columns()];
     }
     return x;
   }

@@ -67,6 +67,7 @@ class timed_stages {
   [[nodiscard]] std::int64_t width() const { return width_; }
   [[nodiscard]] const causeway::nn::model_part& part() const { return part_; }
   [[nodiscard]] std::size_t tied_table() const { return causeway::nn::not_held; }
+  [[nodiscard]] bool joined_ends() const { return false; }
   [[nodiscard]] std::int64_t block_length(std::int64_t) const {
     causeway::parameter_store alone;
     alone.add("block", causeway::parameter_kind::vector, 1, 1, 0);

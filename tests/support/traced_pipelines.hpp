@@ -25,6 +25,7 @@ namespace support {
 
 inline std::shared_ptr<const linear_stages::numbers> numbers_of(const trace& t) {
   linear_stages::numbers n{static_cast<std::int64_t>(t.numbers("width")[0]), t.numbers("start"), t.numbers("table")};
+  if (t.has("head")) n.head = t.numbers("head");
   return std::make_shared<const linear_stages::numbers>(std::move(n));
 }
 

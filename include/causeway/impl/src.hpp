@@ -343,6 +343,7 @@
 #include <causeway/stage/impl/recovery_redundant.ipp>
 #include <causeway/stage/impl/recovery_redundant_forward.ipp>
 #include <causeway/stage/impl/recovery_reroute.ipp>
+#include <causeway/stage/impl/recovery_swapped.ipp>
 #include <causeway/stage/impl/recovery_templates.ipp>
 #include <causeway/stage/impl/routing.ipp>
 #include <causeway/stage/impl/routing_by_chance.ipp>

@@ -51,11 +51,12 @@ CAUSEWAY_DECL [[nodiscard]] float residual_deviation(std::int64_t layers) noexce
 /// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
 class declaration {
  public:
-  /// `store` gets what belongs to `part` of a model with `layers` blocks.
-  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers);
+  /// `store` gets what belongs to `part` of a model with `layers` layers. With `joined_ends` what stands before and behind
+  /// them is block 0 (declared first, all of it), and layer i block i + 1; else layer i is block i.
+  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers, bool joined_ends = false);
 
-  /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
-  void in_block(std::int64_t block) noexcept { block_ = block; }
+  /// The layer that the next parameters belong to; `layers` after the last. It makes their `parameter_segment::block`.
+  CAUSEWAY_DECL void in_block(std::int64_t layer) noexcept;
 
   /// A token table; one that is the output layer too is held at both ends.
   CAUSEWAY_DECL std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
@@ -77,6 +78,7 @@ class declaration {
   std::vector<initial_distribution> initial_;
   std::size_t declared_ = 0;
   std::int64_t block_ = -1;
+  bool joined_ends_;
 };
 
 /// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any

@@ -41,7 +41,8 @@ struct gpt_options {
   float epsilon = 1e-5F;
   bool tie = true;  ///< the output layer is the token table
   nn::precision precision = nn::precision::f32;
-  bool recompute = false;  ///< keep only the input of each block: a third more compute, a fraction of the activations
+  bool recompute = false;    ///< keep only the input of each block: a third more compute, a fraction of the activations
+  bool joined_ends = false;  ///< embedding and output layer are one block, the first; see language_model::forward_stage
 };
 
 /// GPT-2 as `language_model` uses it: which parameters, which computation.
@@ -63,8 +64,8 @@ class gpt_family {
   [[nodiscard]] std::span<const initial_distribution> initial() const noexcept { return initial_; }
   /// The segment of the output layer, [vocabulary, width].
   [[nodiscard]] std::size_t head() const noexcept { return head_; }
-  /// The segment of the table that is both embedding and output layer; `not_held` where there is none here.
-  [[nodiscard]] std::size_t tied() const noexcept { return options_.tie ? tokens_ : not_held; }
+  /// The segment of a table that is embedding and output layer in two blocks; `not_held` where there is none here.
+  [[nodiscard]] std::size_t tied() const noexcept { return options_.tie && !options_.joined_ends ? tokens_ : not_held; }
 
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, positions_}; }
@@ -110,6 +111,7 @@ class gpt_family {
   };
 
   CAUSEWAY_DECL void declare_block(declaration& d, std::int64_t i);
+  CAUSEWAY_DECL void declare_output(declaration& d);
   CAUSEWAY_DECL std::size_t declare_norm(declaration& d, const std::string& prefix) const;
   CAUSEWAY_DECL static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs,
                                                   std::int64_t inputs, float deviation);

@@ -71,7 +71,7 @@ class language_model {
   [[nodiscard]] static result<language_model> create(const options_type& options, BackendType backend = BackendType{},
                                                      model_part part = {}) {
     CAUSEWAY_TRY(Family::validate(options));
-    CAUSEWAY_TRY(part.check(options.layers));
+    CAUSEWAY_TRY(part.check(options.layers + (options.joined_ends ? 1 : 0)));
     try {
       language_model model{options, std::move(backend), std::move(part)};
       model.initialize(0);
@@ -86,10 +86,12 @@ class language_model {
   [[nodiscard]] std::int64_t context_length() const noexcept { return options().context; }
   [[nodiscard]] std::int64_t vocabulary() const noexcept { return options().vocabulary; }
   [[nodiscard]] std::int64_t width() const noexcept { return options().width; }
-  [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers; }
+  [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers + (joined_ends() ? 1 : 0); }
+  /// Embedding and output layer are one block, the first.
+  [[nodiscard]] bool joined_ends() const noexcept { return options().joined_ends; }
   /// What of the model is here.
   [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
-  /// The segment of a token table that is the output layer too; `not_held` where the model has none here.
+  /// The segment of a token table that is the output layer too, in another block; `not_held` where there is none here.
   [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
   /// The segments of the embedding; `not_held` where the model has none here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return family().embedding(); }
@@ -201,7 +203,7 @@ class language_model {
     }
     return logits_after(tokens, out, &past);
   }
-  [[nodiscard]] key_value_cache make_cache() const { return {blocks(), context_length()}; }
+  [[nodiscard]] key_value_cache make_cache() const { return {options().layers, context_length()}; }
 
   /// A tape of its own for a micro-batch that waits between forward and backward, as in a pipeline. Must not outlive the
   /// model.
@@ -209,18 +211,20 @@ class language_model {
 
   /// The forward pass through blocks `r`. `boundary` is the output of the stage before, [batch·T, width] f32, and must stay
   /// valid until `backward_stage`; it is ignored in the first stage. The first stage reads b.inputs, the last b.targets;
-  /// all need their number. With pass_kind::forgetful nothing is kept for a backward: the activations are computed again by
+  /// all need their number. With joined ends block 0 is a stage of its own, which embeds tokens without a boundary, and
+  /// gives the loss of one. With pass_kind::forgetful nothing is kept for a backward: the activations are computed again by
   /// a second, recorded pass. Cost: what the blocks compute; the boundary is 4·batch·T·width bytes.
   [[nodiscard]] result<stage_pass> forward_stage(tape_type& t, block_range r, const micro_batch& b, tensor boundary = {},
                                                  pass_kind kind = pass_kind::recorded) {
     CAUSEWAY_TRY(check_stage(b, r, boundary));
+    const stage_way way = way_of(r, boundary);
     stage_pass s;
     CAUSEWAY_TRY(guarded(t, kind == pass_kind::recorded, [&] {
       const auto p = prepare(b, kind != pass_kind::evaluation);
-      if (r.first > 0) s.input = t.leaf(std::move(boundary));
-      autograd::variable x = r.first > 0 ? s.input : family().embed(t, p, b.inputs);
-      x = run_blocks(t, p, r, std::move(x));
-      if (r.last == blocks()) {
+      if (!way.embeds) s.input = t.leaf(std::move(boundary));
+      autograd::variable x = way.embeds ? family().embed(t, p, b.inputs) : s.input;
+      x = run_blocks(t, p, way.layers, std::move(x));
+      if (way.ends) {
         s.loss = loss_of(t, p, x, b);
       } else {
         s.output = std::move(x);
@@ -275,6 +279,10 @@ class language_model {
     return {&store(), engine_->low.data(), b.batch, T, b.dropout_stream, training ? family().dropout() : 0.0F};
   }
 
+  [[nodiscard]] stage_way way_of(const block_range& r, const tensor& boundary) const noexcept {
+    return stage_way::of(r, blocks(), joined_ends(), static_cast<bool>(boundary));
+  }
+
   [[nodiscard]] autograd::variable run_blocks(tape_type& t, const pass<BackendType>& p, block_range r,
                                               autograd::variable x) {
     for (auto i = static_cast<std::size_t>(r.first); i < static_cast<std::size_t>(r.last); ++i) {
@@ -306,7 +314,7 @@ class language_model {
     CAUSEWAY_TRY(guarded(t, false, [&] {
       auto p = prepare(b, false);
       p.past = past;
-      const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
+      const auto x = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens));
       const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
       logits = logits_of(t, p, family().finish(t, p, {last}).value);
     }));
@@ -373,9 +381,14 @@ class language_model {
     CAUSEWAY_EXPECT(r.first >= 0 && r.first < r.last && r.last <= blocks() && part().holds(r));
     CAUSEWAY_EXPECT(part().holds_parameters(r.first - 1, blocks()) || r.first > 0);
     CAUSEWAY_EXPECT(part().holds_parameters(r.last, blocks()) || r.last < blocks());
+    if (joined_ends() && r.first == 0 && r.last > 1 && r.last < blocks()) {
+      return fail(errc::unsupported, std::string{Family::name},
+                  "joined ends are a stage of their own, as in stage::recovery::swapped_neighbours; build it without them");
+    }
     CAUSEWAY_TRY(check_inputs(limits(), b));
-    if (r.last == blocks()) CAUSEWAY_TRY(check_targets(limits(), b));
-    if (r.first > 0) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));
+    const stage_way way = way_of(r, boundary);
+    if (way.ends) CAUSEWAY_TRY(check_targets(limits(), b));
+    if (!way.embeds) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));
     return {};
   }
 

@@ -44,7 +44,8 @@ struct llama_options {
   float epsilon = 1e-5F;
   bool tie = false;  ///< the output layer is the token table
   nn::precision precision = nn::precision::f32;
-  bool recompute = false;  ///< keep only the input of each block: a third more compute, a fraction of the activations
+  bool recompute = false;    ///< keep only the input of each block: a third more compute, a fraction of the activations
+  bool joined_ends = false;  ///< embedding and output layer are one block, the first; see language_model::forward_stage
 };
 
 /// Llama as `language_model` uses it: which parameters, which computation.
@@ -66,8 +67,8 @@ class llama_family {
   [[nodiscard]] std::span<const initial_distribution> initial() const noexcept { return initial_; }
   /// The segment of the output layer, [vocabulary, width].
   [[nodiscard]] std::size_t head() const noexcept { return head_; }
-  /// The segment of the table that is both embedding and output layer; `not_held` where there is none here.
-  [[nodiscard]] std::size_t tied() const noexcept { return options_.tie ? tokens_ : not_held; }
+  /// The segment of a table that is embedding and output layer in two blocks; `not_held` where there is none here.
+  [[nodiscard]] std::size_t tied() const noexcept { return options_.tie && !options_.joined_ends ? tokens_ : not_held; }
 
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, not_held}; }
@@ -111,6 +112,7 @@ class llama_family {
   [[nodiscard]] std::int64_t head_size() const noexcept { return options_.width / options_.heads; }
 
   CAUSEWAY_DECL void declare_block(declaration& d, std::int64_t i);
+  CAUSEWAY_DECL void declare_output(declaration& d);
 
   /// Queries, keys and values.
   template <class Backend>

@@ -55,7 +55,8 @@ struct model_engine {
 
   [[nodiscard]] embedding_values initial_embedding() {
     parameter_store ends;
-    const Family declared{family.options(), ends, model_part::ends()};
+    const bool joined = family.options().joined_ends;
+    const Family declared{family.options(), ends, joined ? model_part{block_range{0, 1}} : model_part::ends()};
     ends.allocate_values();
     begin(ends, declared);
     const auto table = [&ends](std::size_t segment) {

@@ -4,7 +4,7 @@
 
 // Which blocks of a model a peer holds. Whoever holds block 0 holds the embedding too, whoever holds the last block the
 // output layer; a token table that is both is then held at both ends. Where clients have the ends and servers the blocks,
-// each is a part by itself.
+// each is a part by itself. In a model with joined ends these are block 0.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
@@ -26,6 +26,18 @@ struct block_range {
 
   [[nodiscard]] std::int64_t size() const noexcept { return last - first; }
   friend constexpr bool operator==(const block_range&, const block_range&) = default;
+};
+
+/// What a pass through a range of blocks computes: some layers, before them the embedding, behind them the output layer.
+struct stage_way {
+  block_range layers;
+  bool embeds = false;
+  bool ends = false;
+
+  /// Of a model with so many blocks. `joined_ends`: embedding and output layer are block 0. Alone that is the embedding, or
+  /// for what comes from another stage (`has_input`) the output layer; it is both in a pass through the whole model.
+  CAUSEWAY_DECL [[nodiscard]] static stage_way of(const block_range& r, std::int64_t blocks, bool joined_ends,
+                                                  bool has_input) noexcept;
 };
 
 /// Ranges of blocks, rising and apart; several where a peer has several chunks of a pipeline.

@@ -197,9 +197,10 @@ class elastic_pipeline {
 
   result<void> begin(auto& ctx) {
     CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
-    if (keeps_work && !std::is_same_v<Schedule, stage::one_f_one_b>) {
+    CAUSEWAY_TRY(peer_.check_ends(name, ctx.model().joined_ends(), Recovery::traits.joined_ends));
+    if ((keeps_work || Recovery::traits.joined_ends) && !std::is_same_v<Schedule, stage::one_f_one_b>) {
       return fail(errc::unsupported, std::string{name},
-                  std::string{Recovery::name} + " has an order of its own, 1F1B; use stage::one_f_one_b");
+                  std::string{Recovery::name} + " has an order of its own; use stage::one_f_one_b");
     }
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);

@@ -19,7 +19,7 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// See nn::language_model for what each of these does. `tied_table()`: the segment of a table that both ends of the model
-/// hold, nn::not_held where there is none.
+/// hold, nn::not_held where there is none. `joined_ends()`: whether these are one block, the first.
 template <class M>
 concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
                               tensor boundary, const nn::stage_pass& s) {
@@ -28,6 +28,7 @@ concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn
   { fixed.width() } -> std::convertible_to<std::int64_t>;
   { fixed.part() } -> std::same_as<const nn::model_part&>;
   { fixed.tied_table() } -> std::same_as<std::size_t>;
+  { fixed.joined_ends() } -> std::same_as<bool>;
   { m.forward_stage(t, r, b, boundary, nn::pass_kind::recorded) } -> std::same_as<result<nn::stage_pass>>;
   { m.backward_stage(t, s, boundary) } -> std::same_as<result<tensor>>;
   { m.backward_inputs(t, s, boundary) } -> std::same_as<result<tensor>>;

@@ -32,7 +32,21 @@ struct routed_schedule {
 /// What the peers of that step do. See routed_time.hpp.
 CAUSEWAY_DECL [[nodiscard]] routed_schedule schedule_of(const routed_step& step);
 
-/// Forwards only, in the order of the micro-batches. `peers`: how many there are.
+/// Of a pipeline whose first rank has embedding and output layer: micro-batches leave it, go through the other ranks and
+/// come back to it, so there is a place more than ranks. [micro-batch][place]: rank.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> ring_routes(std::uint32_t ranks,
+                                                                                std::uint32_t micro_batches);
+
+/// The same where every other one, by their numbers in the batch, goes the other way round through the two ranks behind the
+/// first, and through the last two (CheckFree+). `first`: the number of the first. At least five ranks.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> swapped_routes(std::uint32_t ranks,
+                                                                                   std::uint32_t micro_batches,
+                                                                                   std::uint32_t first = 0);
+
+/// What the ranks do in a step on such routes. Stages are thought alike, and each end half as long.
+CAUSEWAY_DECL [[nodiscard]] routed_schedule ring_schedule(std::vector<std::vector<std::uint32_t>> routes);
+
+/// Forwards only, those with the lowest sum of micro-batch and place first. `peers`: how many there are.
 CAUSEWAY_DECL [[nodiscard]] routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
                                                             std::size_t peers);
 

@@ -18,6 +18,7 @@
 #include <causeway/stage/recovery_proactive.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/recovery_reroute.hpp>
+#include <causeway/stage/recovery_swapped.hpp>
 #include <causeway/stage/recovery_templates.hpp>
 #include <causeway/stage/schedules.hpp>
 
@@ -135,8 +136,7 @@ CAUSEWAY_DECL [[nodiscard]] recycle make(const recycle_options& o);
 /// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two
 /// neighbours, weighted by the squared norms of their gradients (the authors' code: by the clipped norms, as an option).
 /// Its optimizer begins anew, and its learning rate is a tenth higher for the rest of the run. Where the first or the last
-/// stage is lost, the run waits for a peer that has it. Not here: CheckFree+, which swaps stages during training so that
-/// these can be made up too.
+/// stage is lost, the run waits for a peer that has it.
 ///
 /// Formula:
 ///   stage i lost: x_i ← (w·x_(i−1) + w'·x_(i+1)) / (w + w');  w = |g_(i−1)|², w' = |g_(i+1)|² of the last step
@@ -153,6 +153,30 @@ struct checkfree_options {
 };
 using checkfree = parallel::elastic_pipeline<stage::recovery::neighbour_init, stage::one_f_one_b>;
 CAUSEWAY_DECL [[nodiscard]] checkfree make(const checkfree_options& o);
+
+/// CheckFree+ (Blagoev et al., 2025): half of the micro-batches go the other way round through the first two stages of
+/// blocks, and through the last two, so that each of such two can be made up as a copy of the other; those between as in
+/// CheckFree. Embedding and output layer are on a peer of their own, as in the authors' code, where it is never lost: build
+/// the model with `joined_ends`. Where no pipeline has them any more the run goes back to saved blocks, or waits; the
+/// paper's copies of these at the ends' neighbours are not here.
+///
+/// Formula:
+///   S stages between the ends; micro-batches 1, 3, 5, ... go through 2, 1, 3, ..., S−2, S, S−1
+///   stage i lost, i in {1, 2, S−1, S}: x_i ← x_j, j the other of {1, 2} or {S−1, S};  others as CheckFree
+///   from then on: λ_i = 1.1 λ, however often it is lost;  its optimizer begins anew
+///   else g = Σ over all micro-batches / B;  x ← optimizer(x, g)
+/// Sent: activations and gradients of a boundary, those of the last stage to the first peer; gradients among who has a
+/// stage; after a loss the stage to copy to who takes it over.
+struct checkfree_plus_options {
+  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
+  std::int64_t micro_batches = 32;                ///< of the global batch
+  std::int64_t stages = 4;                        ///< of blocks, in each pipeline; one peer more
+  float rate_factor = 1.1F;                       ///< of the learning rate of a stage that was made up; the code: 1.1, 1.2
+  stage::neighbour_weights weights = stage::neighbour_weights::squared_norms;  ///< the authors' code: clipped_norms
+  std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: for when the ends are lost
+};
+using checkfree_plus = parallel::elastic_pipeline<stage::recovery::swapped_neighbours, stage::one_f_one_b>;
+CAUSEWAY_DECL [[nodiscard]] checkfree_plus make(const checkfree_plus_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

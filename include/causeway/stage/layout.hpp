@@ -41,6 +41,7 @@ struct assignment {
 struct replica {
   std::vector<assignment> assignments;  ///< in the order of the model
   std::uint32_t micro_batches = 0;      ///< its share of the global batch
+  bool ring = false;                    ///< the first has both ends of the model; see plan::swapped_routes
 
   friend bool operator==(const replica&, const replica&) = default;
 };

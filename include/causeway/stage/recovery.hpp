@@ -80,7 +80,8 @@ enum class lost_blocks : std::uint8_t {
 
 struct recovery_traits {
   lost_blocks lost = lost_blocks::wait;
-  bool keeps_work = false;  ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
+  bool keeps_work = false;   ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
+  bool joined_ends = false;  ///< for models whose ends are one block: its pipelines are rings, in an order of their own
 };
 
 /// - `arrange(snapshot)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
@@ -157,7 +158,7 @@ template <Recovery R>
   }
 }
 
-/// Lost blocks in a row that are not made up; empty where there are none.
+/// Lost blocks in a row that are not all made up; empty where there are none.
 CAUSEWAY_DECL [[nodiscard]] nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made);
 
 /// Assignments for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the

@@ -8,6 +8,7 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/nn/model_part.hpp>
 #include <causeway/stage/layout.hpp>
 #include <causeway/stage/recovery.hpp>
 
@@ -28,6 +29,14 @@ struct neighbour_options {
   float rate_factor = 1.1F;  ///< of the learning rate of a stage that was made up, however often, for the rest of the run
   neighbour_weights weights = neighbour_weights::squared_norms;
 };
+
+namespace detail {
+
+/// How much those blocks count. Precondition: somebody holds each.
+CAUSEWAY_DECL [[nodiscard]] double neighbour_weight(const cluster_snapshot& g, const nn::block_range& blocks,
+                                                    neighbour_weights how);
+
+}  // namespace detail
 
 namespace recovery {
 

@@ -6,7 +6,8 @@ import itertools
 
 import numpy as np
 
-from make_traces_pipelines import BETAS, EPSILON, Trace, Training, batch, one_f_one_b, put_orders, varuna_order, write
+from make_traces_pipelines import (BETAS, EPSILON, TOKENS, VOCABULARY, WIDTH, Trace, Training, batch, one_f_one_b, put_orders,
+                                   rounded, varuna_order, write)
 
 
 def unsplit(name, seed, scale=1):
@@ -221,7 +222,120 @@ def checkfree_code():
     return made_up("checkfree_code", lambda norms: [min(n, 1) + 0.0001 for n in norms], 0.25)
 
 
-TRACES = [bamboo, oobleck, recycle, parcae, varuna_morphing, checkfree, checkfree_code]
+class Ring(Training):
+    """Block 0 has both ends of the model: a table whose row is what goes in, and a vector that is added to what comes out,
+    before half its square is the loss. Blocks 1, 2, ... are stages of two; `way` is through which of them a micro-batch
+    goes."""
+
+    def __init__(self, trace, way, sequences):
+        head = rounded(np.random.default_rng(99).normal(size=WIDTH))
+        trace.put("head", head)
+        trace.start.insert(0, (trace.table, head))
+        super().__init__(trace, 1, sequences, sequences, adam=True)
+        self.way = way
+
+    def step(self, number):
+        total = [(0 * m, 0 * c) for m, c in self.blocks]
+
+        def add(b, first, second):
+            total[b] = (total[b][0] + first, total[b][1] + second)
+
+        tokens = batch(0, number, self.sequences)
+        for m in range(self.sequences):
+            blocks = [b for s in self.way(m) for b in (2 * s - 1, 2 * s)]
+            table, head = self.blocks[0]
+            x, inputs = table[tokens[m]], []
+            for b in blocks:
+                inputs.append(x)
+                x = x + x @ self.blocks[b][0] + self.blocks[b][1]
+            g = (x + head) / (self.sequences * TOKENS)
+            add(0, 0, g.sum(axis=0))
+            for b, into in zip(reversed(blocks), reversed(inputs)):
+                add(b, into.T @ g, g.sum(axis=0))
+                g = g + g @ self.blocks[b][0].T
+            rows = np.zeros((VOCABULARY, WIDTH))
+            np.add.at(rows, tokens[m], g)
+            add(0, rows, 0)
+        self.last = total
+        for b, parts in enumerate(total):
+            self.steps[b] += 1
+            updates = [self.update(b, k, g) for k, g in enumerate(parts)]
+            self.blocks[b] = tuple(p - self.rates[b] * u for p, u in zip(self.blocks[b], updates))
+        for b, (matrix, vector) in enumerate(self.blocks):
+            self.trace.put(f"block{b}.matrix {number + 1}", matrix)
+            self.trace.put(f"block{b}.vector {number + 1}", vector)
+
+
+def swapped(name, stages, lost, seed):
+    """Six steps of a ring of so many stages; stage `lost` is lost after two of them, and goes on as a new one."""
+    trace = Trace(name, 2 * stages, seed=seed)
+    trace.put("betas", BETAS)
+    trace.put("epsilon", [EPSILON])
+
+    def way(m):
+        order = list(range(1, stages + 1))
+        if m % 2 == 1:
+            order[0], order[1] = order[1], order[0]
+            order[-1], order[-2] = order[-2], order[-1]
+        return order
+
+    training, lost_after = Ring(trace, way, 6), 2
+    trace.put("stages", [stages])
+    trace.put("lost_after", [lost_after])
+    trace.put("lost", [2 * lost - 1, 2 * lost + 1])
+    for s in range(lost_after):
+        training.step(s)
+    twin = {1: 2, 2: 1, stages: stages - 1, stages - 1: stages}
+    for k in (0, 1):
+        b = 2 * lost - 1 + k
+        if lost in twin:
+            training.blocks[b] = training.blocks[2 * twin[lost] - 1 + k]
+        else:
+            before, behind = (sum(float((part ** 2).sum()) for c in (2 * s - 1, 2 * s) for part in training.last[c])
+                              for s in (lost - 1, lost + 1))
+            pairs = zip(training.blocks[b - 2], training.blocks[b + 2])
+            training.blocks[b] = tuple((before * w + behind * v) / (before + behind) for w, v in pairs)
+        training.momentum[b] = tuple(0 * m for m in training.momentum[b])
+        training.squares[b] = tuple(0 * m for m in training.squares[b])
+        training.steps[b], training.rates[b] = 0, 1.1 * trace.rate
+    for s in range(lost_after, 6):
+        training.step(s)
+    trace.put("steps", [6])
+    return trace
+
+
+def checkfree_plus():
+    """CheckFree+: Blagoev et al. 2025 (2506.15461v2), out-of-order execution; github.com/gensyn-ai/CheckFree, commit
+    8d7d5477bc56e80971b6ae6cb6e1fd2211e36f72: simulate_training/convergence_training_2.py (ours-grad-avg; in
+    convergence_training.py the lines that swap are commented out, whatever its head says).
+
+    Stages 1 to 4 of two blocks, and embedding and output layer apart from them, as in the code's stage 0, which is never
+    lost. Micro-batches 1, 3 and 5 go through stages 2, 1, 4, 3. The first stage is lost after `lost_after` steps, and
+    becomes a copy of the second (blocks `lost` are made up); learning rate and Adam as in CheckFree. The code has fixed
+    numbers, for six stages (1 and 2, 5 and 6); here they are the first two and the last two.
+    """
+    return swapped("checkfree_plus", 4, 1, 17)
+
+
+def checkfree_plus_last():
+    """As the trace `checkfree_plus`, but the last stage is lost, and becomes a copy of the one before it."""
+    return swapped("checkfree_plus_last", 4, 4, 18)
+
+
+def checkfree_plus_second():
+    """As the trace `checkfree_plus`, but the second stage is lost, and becomes a copy of the first. (So in the code; in the
+    paper's text, as it was at hand, that the first and the last stage are copied is all that is said.)"""
+    return swapped("checkfree_plus_second", 4, 2, 19)
+
+
+def checkfree_plus_between():
+    """As the trace `checkfree_plus`, with five stages, of which the one that swaps with no other is lost, and becomes the
+    mean of its neighbours, weighted as in the trace `checkfree`."""
+    return swapped("checkfree_plus_between", 5, 3, 20)
+
+
+TRACES = [bamboo, oobleck, recycle, parcae, varuna_morphing, checkfree, checkfree_code, checkfree_plus, checkfree_plus_last,
+          checkfree_plus_second, checkfree_plus_between]
 
 if __name__ == "__main__":
     write(TRACES)

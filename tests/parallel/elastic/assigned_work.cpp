@@ -2,6 +2,7 @@
 #include <causeway/parallel/elastic/assigned_work.hpp>
 
 #include <causeway/stage/recovery_reroute.hpp>
+#include <causeway/stage/recovery_swapped.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -83,6 +84,32 @@ TEST_CASE("assigned work: where a stage has nobody every micro-batch goes once t
   // a policy that never leaves a stage without a peer has no order for it
   CHECK(parallel::work_of(l, {0, 0}, stage::one_f_one_b{}, stage::recovery::regroup{3}).error().code ==
         errc::invalid_argument);
+}
+
+TEST_CASE("assigned work: in a ring a peer has the places of its micro-batches, and the first has both ends",
+          "[parallel][fast]") {
+  stage::recovery::swapped_neighbours policy;
+  const stage::layout l = policy.arrange(newcomers(layers, 5, 10)).value();  // two pipelines: three micro-batches and two
+  REQUIRE(l.check(layers, 5));
+  for (std::size_t s = 0; s < 5; ++s) {
+    const auto w = parallel::work_of(l, {1, s}, stage::one_f_one_b{}, policy);
+    REQUIRE(w);
+    CHECK(w->first == 3);
+    CHECK(w->schedule.micro_batches == 2);
+    CHECK(w->schedule.chunks == 6);
+    CHECK(w->peers.size() == 5);
+    CHECK((w->routes == plan::swapped_routes(5, 2, 3)));
+    CHECK(count(*w, plan::work::forward) == (s == 0 ? 4 : 2));
+    CHECK(count(*w, plan::work::backward) == (s == 0 ? 4 : 2));
+    for (const plan::operation& op : w->schedule.orders[w->rank]) CHECK(w->routes[op.micro_batch][op.chunk] == s);
+    const auto f = parallel::forwards_of(l, {1, s});  // straight on
+    CHECK((f->routes == plan::ring_routes(5, 2)));
+    CHECK(f->schedule.orders[f->rank].size() == (s == 0 ? 4 : 2));
+  }
+  stage::layout none = l;
+  none.replicas[1].micro_batches = 0;
+  CHECK(parallel::work_of(none, {1, 0}, stage::one_f_one_b{}, policy)->schedule.micro_batches == 0);
+  CHECK(parallel::forwards_of(none, {1, 0})->schedule.micro_batches == 0);
 }
 
 }  // namespace causeway

@@ -36,6 +36,7 @@ using namespace std::chrono_literals;
 struct elastic_world_options {
   std::uint32_t hosts = 4;
   std::int64_t layers = 4;
+  bool joined_ends = false;  ///< of the model: a block more
   std::int64_t micro_batches = 4;
   std::uint64_t steps = 4;
   std::uint64_t seed = 1;
@@ -65,7 +66,9 @@ auto elastic_trainer(const elastic_world_options& o, std::shared_ptr<causeway::e
   trainer_options to;
   to.learning_rate = optim::constant{0.01F};
   to.clip_norm = o.clip_norm;
-  auto model = nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1}, part);
+  auto gpt = small_gpt(o.layers);
+  gpt.joined_ends = o.joined_ends;
+  auto model = nn::gpt::create(gpt, kernels::cpu_backend{1}, part);
   return make_trainer(std::move(*model), std::move(env), to, std::move(comm), optim::adamw{}, fault::quorum{},
                       std::move(pipeline));
 }

@@ -60,6 +60,10 @@ TEST_CASE("pipeline peer: without a membership, or with a schedule of several ch
   CHECK(pipeline_peer{group}.check("it", false, 4, 1).error().code == errc::invalid_argument);
   CHECK(pipeline_peer{group}.check("it", true, 0, 1).error().code == errc::invalid_argument);
   CHECK(pipeline_peer{group}.check("it", true, 4, 2).error().code == errc::unsupported);
+  CHECK(pipeline_peer::check_ends("it", true, true));
+  CHECK(pipeline_peer::check_ends("it", false, false));
+  CHECK(pipeline_peer::check_ends("it", true, false).error().code == errc::invalid_argument);
+  CHECK(pipeline_peer::check_ends("it", false, true).error().code == errc::invalid_argument);
 }
 
 TEST_CASE("pipeline peer: it knows another attempt from the one that is under way", "[parallel][fast]") {

@@ -14,12 +14,20 @@ CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
   return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
 }
 
-CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers)
-    : store_{store}, part_{part}, layers_{layers} {}
+CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers,
+                                       bool joined_ends)
+    : store_{store}, part_{part}, layers_{layers}, joined_ends_{joined_ends} {
+  in_block(-1);
+}
+
+CAUSEWAY_DECL void declaration::in_block(std::int64_t layer) noexcept {
+  const bool end = layer < 0 || layer >= layers_;
+  block_ = !joined_ends_ ? layer : end ? 0 : layer + 1;
+}
 
 CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
   return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
-             tied && part_.holds_parameters(layers_, layers_));
+             tied && !joined_ends_ && part_.holds_parameters(layers_, layers_));
 }
 
 CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
@@ -38,7 +46,7 @@ CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t siz
 CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
                                            initial_distribution d, bool also_here) {
   d.number = declared_++;
-  if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
+  if (!also_here && !part_.holds_parameters(block_, layers_ + (joined_ends_ ? 1 : 0))) return not_held;
   initial_.push_back(d);
   return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
 }

@@ -30,14 +30,19 @@ CAUSEWAY_DECL map_sizes gpt_family::maps(const gpt_options& o) noexcept {
 }
 
 CAUSEWAY_DECL gpt_family::gpt_family(const gpt_options& o, parameter_store& store, const model_part& part) : options_{o} {
-  declaration d{store, part, o.layers};
+  declaration d{store, part, o.layers, o.joined_ends};
   tokens_ = d.token_table("wte.weight", o.vocabulary, o.width, o.tie);
   positions_ = d.table("wpe.weight", o.context, o.width);
+  if (o.joined_ends) declare_output(d);
   for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
-  d.in_block(o.layers);
-  final_norm_ = declare_norm(d, "ln_f");
-  head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
+  if (!o.joined_ends) declare_output(d);
   initial_ = std::move(d).take_initial();
+}
+
+CAUSEWAY_DECL void gpt_family::declare_output(declaration& d) {
+  d.in_block(options_.layers);
+  final_norm_ = declare_norm(d, "ln_f");
+  head_ = options_.tie ? tokens_ : d.table("lm_head.weight", options_.vocabulary, options_.width);
 }
 
 CAUSEWAY_DECL void gpt_family::hash_into(hasher& h) const noexcept {

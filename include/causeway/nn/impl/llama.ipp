@@ -44,13 +44,18 @@ CAUSEWAY_DECL map_sizes llama_family::maps(const llama_options& o) noexcept {
 
 CAUSEWAY_DECL llama_family::llama_family(const llama_options& o, parameter_store& store, const model_part& part)
     : options_{o}, rotary_{o.context, head_size(), static_cast<double>(o.theta), o.scaling} {
-  declaration d{store, part, o.layers};
+  declaration d{store, part, o.layers, o.joined_ends};
   tokens_ = d.token_table("model.embed_tokens.weight", o.vocabulary, o.width, o.tie);
+  if (o.joined_ends) declare_output(d);
   for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
-  d.in_block(o.layers);
-  final_norm_ = d.vector("model.norm.weight", o.width, 1.0F);
-  head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
+  if (!o.joined_ends) declare_output(d);
   initial_ = std::move(d).take_initial();
+}
+
+CAUSEWAY_DECL void llama_family::declare_output(declaration& d) {
+  d.in_block(options_.layers);
+  final_norm_ = d.vector("model.norm.weight", options_.width, 1.0F);
+  head_ = options_.tie ? tokens_ : d.table("lm_head.weight", options_.vocabulary, options_.width);
 }
 
 CAUSEWAY_DECL void llama_family::hash_into(hasher& h) const noexcept {

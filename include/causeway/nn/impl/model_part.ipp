@@ -8,6 +8,14 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
+CAUSEWAY_DECL stage_way stage_way::of(const block_range& r, std::int64_t blocks, bool joined_ends,
+                                      bool has_input) noexcept {
+  if (!joined_ends) return {r, r.first == 0, r.last == blocks};
+  const bool first = r.first == 0, whole = first && r.last == blocks;
+  return {
+      {std::max<std::int64_t>(r.first - 1, 0), r.last - 1}, whole || (first && !has_input), whole || (first && has_input)};
+}
+
 CAUSEWAY_DECL model_part::model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
 
 CAUSEWAY_DECL model_part::model_part(block_range range) : ranges_{range} {}

@@ -4,7 +4,8 @@
 
 // What one peer of a layout does with a batch: in which order, with whom, and on which of the batch's micro-batches. In a
 // layout where every stage has a peer each pipeline works by itself; else all pipelines work together, and each
-// micro-batch goes its own way through them.
+// micro-batch goes its own way through them. In a ring micro-batches have ways of their own, too, and a peer several
+// places.
 
 #include <causeway/collective/group_view.hpp>
 #include <causeway/config/config.hpp>
@@ -22,7 +23,6 @@
 #include <causeway/tensor/batch.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -33,9 +33,9 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 struct assigned_work {
-  plan::schedule schedule;                         ///< of its pipeline; with routes its own order only
-  std::uint32_t rank = 0;                          ///< its stage
-  std::vector<std::uint64_t> peers;                ///< of its pipeline; with routes of all
+  plan::schedule schedule;           ///< of its pipeline; with routes its own order only, in a ring with places as chunks
+  std::uint32_t rank = 0;            ///< its stage
+  std::vector<std::uint64_t> peers;  ///< of its pipeline; with detours of all
   std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: place in `peers`; none: all go through `peers`
   std::uint32_t first = 0;                         ///< micro-batch of the batch that is the schedule's first
   std::uint32_t window = 1;                        ///< boundary tensors that may arrive before one is taken
@@ -48,6 +48,9 @@ CAUSEWAY_DECL [[nodiscard]] assigned_work work_in_pipeline(const stage::layout& 
 
 CAUSEWAY_DECL [[nodiscard]] assigned_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
                                                          plan::routed_schedule s);
+
+CAUSEWAY_DECL [[nodiscard]] assigned_work work_in_ring(const stage::layout& l, const stage::layout::place& at,
+                                                       plan::routed_schedule s);
 
 }  // namespace detail
 
@@ -66,9 +69,14 @@ result<assigned_work> work_of(const stage::layout& l, const stage::layout::place
     }
   }
   const stage::replica& mine = l.replicas[at.replica];
+  const auto ranks = static_cast<std::uint32_t>(mine.assignments.size());
+  if (mine.ring && mine.micro_batches > 0) {
+    auto routes = plan::swapped_routes(ranks, mine.micro_batches, l.first_micro_batch(at.replica));
+    return detail::work_in_ring(l, at, plan::ring_schedule(std::move(routes)));
+  }
   plan::schedule s{1, 1, 0, true, {}};
   if (mine.micro_batches > 0) {
-    CAUSEWAY_ASSIGN(s, order.make(static_cast<std::uint32_t>(mine.assignments.size()), mine.micro_batches));
+    CAUSEWAY_ASSIGN(s, order.make(ranks, mine.micro_batches));
   }
   assigned_work w = detail::work_in_pipeline(l, at, std::move(s));
   if (mine.micro_batches > 0) w.window = window_of(w.schedule, order);
@@ -105,8 +113,8 @@ result<double> pass_assigned(Context& ctx, net::any_transport& transport,
   auto cursor = cursor_of(s, work.rank, order);
   boundaries.window = work.window;
   boundaries.routes = work.routes.empty() ? nullptr : &work.routes;
-  const std::array chunk{b.computes};
-  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunk, piece, b.grad_scale, b.training, b.dropout},
+  const std::vector<nn::block_range> chunks(s.chunks, b.computes);
+  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunks, piece, b.grad_scale, b.training, b.dropout},
                     boundaries);
 }
 

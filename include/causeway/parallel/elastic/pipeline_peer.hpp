@@ -88,6 +88,8 @@ struct pipeline_peer {
   /// `elastic`: the trainer's environment has a membership. `chunks`: the schedule's.
   CAUSEWAY_DECL result<void> check(std::string_view who, bool elastic, std::int64_t micro_batches,
                                    std::uint32_t chunks) const;
+  /// Whether the model's ends are one block, and have to be.
+  CAUSEWAY_DECL [[nodiscard]] static result<void> check_ends(std::string_view who, bool joined, bool wanted);
   CAUSEWAY_DECL void begin(const nn::model_part& part, std::int64_t layers, const std::optional<io::any_storage>& storage,
                            const std::string& folder);
 

@@ -42,6 +42,12 @@ CAUSEWAY_DECL checkfree make(const checkfree_options& o) {
       o.peers, {.micro_batches = o.micro_batches}, stage::recovery::neighbour_init{{o.stages, o.rate_factor, o.weights}}};
 }
 
+CAUSEWAY_DECL checkfree_plus make(const checkfree_plus_options& o) {
+  return checkfree_plus{o.peers,
+                        {.micro_batches = o.micro_batches, .storage = o.storage},
+                        stage::recovery::swapped_neighbours{{o.stages, o.rate_factor, o.weights}}};
+}
+
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
 #endif  // CAUSEWAY_PRESETS_IMPL_ELASTIC_PIPELINES_IPP

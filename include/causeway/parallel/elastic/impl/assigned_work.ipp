@@ -33,6 +33,18 @@ CAUSEWAY_DECL assigned_work work_on_routes(const stage::layout& l, const stage::
   return w;
 }
 
+CAUSEWAY_DECL assigned_work work_in_ring(const stage::layout& l, const stage::layout::place& at, plan::routed_schedule s) {
+  const auto places = static_cast<std::uint32_t>(s.stages()), micro_batches = static_cast<std::uint32_t>(s.routes.size());
+  assigned_work w = work_in_pipeline(l, at, {1, places, micro_batches, true, {}});
+  w.rank = 0;
+  std::int64_t held = 1;
+  for (std::size_t p = 0; p < s.orders.size(); ++p) held = std::max(held, plan::peak_activations(s, p));
+  w.window = std::min(static_cast<std::uint32_t>(held), micro_batches);
+  w.schedule.orders.push_back(std::move(s.orders[at.rank]));
+  w.routes = std::move(s.routes);
+  return w;
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
@@ -45,6 +57,13 @@ CAUSEWAY_DECL result<assigned_work> forwards_of(const stage::layout& l, const st
     return w;
   }
   const stage::replica& mine = l.replicas[at.replica];
+  if (mine.ring && mine.micro_batches > 0) {
+    const auto ranks = static_cast<std::uint32_t>(mine.assignments.size());
+    auto routes = plan::ring_routes(ranks, mine.micro_batches);
+    assigned_work w = detail::work_in_ring(l, at, plan::routed_forwards(std::move(routes), ranks));
+    w.window = ahead;
+    return w;
+  }
   plan::schedule s{1, 1, 0, true, {}};
   if (mine.micro_batches > 0) {
     CAUSEWAY_ASSIGN(s, plan::forwards_only(static_cast<std::uint32_t>(mine.assignments.size()), 1, mine.micro_batches));

@@ -23,6 +23,14 @@ CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elast
   return fail(errc::unsupported, std::string{who}, "a rank has one chunk here; use another schedule");
 }
 
+CAUSEWAY_DECL result<void> pipeline_peer::check_ends(std::string_view who, bool joined, bool wanted) {
+  if (joined == wanted) return {};
+  return fail(errc::invalid_argument, std::string{who},
+              wanted ? "its recovery policy needs embedding and output layer in one block: set joined_ends in the model's "
+                       "options"
+                     : "joined_ends is for stage::recovery::swapped_neighbours: use that, or build the model without");
+}
+
 CAUSEWAY_DECL void pipeline_peer::begin(const nn::model_part& part, std::int64_t layers,
                                         const std::optional<io::any_storage>& storage, const std::string& folder) {
   if (storage) saved.savers.begin(block_store{*storage, folder});

@@ -60,13 +60,15 @@ headers_alone() {
   python3 "$root/tools/headers_alone.py" --jobs "$jobs" --compiler "$(command -v clang++-14 || echo c++)"
 }
 
+# Without the folders of tests whose labels are given.
 build_dev() {
-  configure dev
+  configure dev -DCAUSEWAY_TESTS_WITHOUT="$(IFS=';'; echo "$*")"
   build dev
 }
 
-# Labels of what takes long and finds little that the other tests have not found.
-only_all='consumers|hunt|cost|every_call'
+# Labels of what takes long and finds little that the other tests have not found; of these the folders that are programs.
+only_all='consumers|hunt|cost|every_call|single_include'
+only_all_programs='hunt single_include'
 
 # Twice as many at a time as cores: many tests are processes that wait for one another and for deadlines.
 test_dev() {

@@ -24,7 +24,7 @@ done
 
 setup build test || exit
 if [ "$want" = quick ]; then
-  stage "build" build_dev
+  stage "build" build_dev $only_all_programs
   stage "tests" test_dev --label-exclude "slow|$only_all"
 else
   if [ "$want" = all ]; then
@@ -45,7 +45,12 @@ else
     stage "benchmarks" benchmarks
     stage "C++ of the pages" page_code
   fi
-  stage "build" build_dev
-  if [ "$want" = all ]; then stage "tests" test_dev; else stage "tests" test_dev --label-exclude "$only_all"; fi
+  if [ "$want" = all ]; then
+    stage "build" build_dev
+    stage "tests" test_dev
+  else
+    stage "build" build_dev $only_all_programs
+    stage "tests" test_dev --label-exclude "$only_all"
+  fi
 fi
 finish

@@ -194,8 +194,7 @@ std::vector<setting> table(settings& s) {
           .one_of({"regroup", "redundant", "redundant_forward", "templates", "morph", "proactive", "reroute",
                    "neighbour_init", "swapped_neighbours"}),
       make("parallel.neighbour_rate", s.parallel.neighbour_rate,
-           "neighbour_init, swapped_neighbours: multiplies the learning rate of a stage that was made up, for the rest of "
-           "the run")
+           "neighbour_init, swapped_neighbours: multiplies the learning rate of a stage that was made up, from then on")
           .at_least(0),
       make("parallel.neighbour_weights", s.parallel.neighbour_weights,
            "neighbour_init, swapped_neighbours: how much a neighbour counts, by its gradient; squared_norms is the "
@@ -244,9 +243,8 @@ std::vector<setting> table(settings& s) {
       make("comm.quorum", s.comm.quorum, "pushes that move the shared parameters, at least").in("pushes"),
       make("comm.most_ahead", s.comm.most_ahead, "a peer that has made so many more than the slowest waits").in("steps"),
       make("fault.policy", s.fault.policy,
-           "fail_stop: any failure ends the run; restart: all go on from their newest checkpoints; quorum: peers may come, "
-           "go "
-           "and die")
+           "fail_stop: any failure ends the run; restart: all go on from their newest checkpoints; quorum: peers may come "
+           "and go")
           .also("fault")
           .one_of({"fail_stop", "restart", "quorum"}),
       make("fault.restarts", s.fault.restarts,

@@ -9,10 +9,10 @@
 #include <causeway/core/result.hpp>
 #include <causeway/tensor/buffer.hpp>
 
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -40,15 +40,19 @@ result<std::span<float>> opened(auto& ctx, const auto& s, std::span<float> all, 
   return row;
 }
 
-/// |mean| / |shared| of a fragment of the whole model, whose part these rows are; all stages ask at the same time. Summed
-/// by the host: peers compare it, and a device sums in another order.
-result<double> movement_of(auto& ctx, const axis::fragment& cut, std::span<const float> mean,
-                           std::span<const float> shared) {
-  auto& stages = ctx.stages();
-  std::array<double, 2> squares{stages.squares(ctx.pool(), mean, cut.ranges),
-                                stages.squares(ctx.pool(), shared, cut.ranges)};
-  CAUSEWAY_TRY(stages.sum(squares, ctx.exchange_options()));
-  return squares[1] > 0 ? std::sqrt(squares[0] / squares[1]) : 0.0;
+/// |mean| / |shared| of fragments of the whole model. `squares(f)`: |mean|² and |shared|² of the part of fragment f that is
+/// here, summed by the host: peers compare them, and a device sums in another order. All stages ask at the same time.
+template <class Squares>
+result<std::vector<double>> movements_of(auto& ctx, std::size_t fragments, Squares&& squares) {
+  std::vector<double> all, movements;
+  for (std::size_t f = 0; f < fragments; ++f) {
+    CAUSEWAY_ASSIGN(const auto of_one, squares(f));
+    all.insert(all.end(), of_one.begin(), of_one.end());
+  }
+  CAUSEWAY_TRY(ctx.stages().sum(all, ctx.exchange_options()));
+  for (std::size_t i = 0; i < all.size(); i += 2)
+    movements.push_back(all[i + 1] > 0 ? std::sqrt(all[i] / all[i + 1]) : 0.0);
+  return movements;
 }
 
 /// The row back to where it was gathered from.

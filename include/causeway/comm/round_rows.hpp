@@ -21,6 +21,7 @@
 #include <causeway/tensor/buffer.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -173,13 +174,11 @@ class round_rows {
     return {};
   }
 
-  /// |mean| / |shared parameters|.
-  result<double> movement(auto& ctx, state& s) {
-    if constexpr (laws::mix.watches_movement) {
-      CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
-      return movement_of(ctx, *s.cut, s.row, shared);
-    }
-    return 0.0;
+  /// |mean|² and |shared parameters|², as far as they are here.
+  result<std::array<double, 2>> squares(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    const auto of = [&](std::span<const float> row) { return ctx.stages().squares(ctx.pool(), row, s.cut->ranges); };
+    return std::array{of(s.row), of(shared)};
   }
   /// `row` is the mean: use it.
   result<void> apply(auto& ctx, state& s) {

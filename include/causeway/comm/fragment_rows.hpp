@@ -3,16 +3,13 @@
 #define CAUSEWAY_COMM_FRAGMENT_ROWS_HPP
 
 // A fragment of a vector as one row, wherever its parts lie: opened, worked on, put back. The arithmetic is the context's.
-// And how far a fragment of a whole model has moved.
 
 #include <causeway/axis/fragments.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/tensor/buffer.hpp>
 
-#include <cmath>
 #include <cstddef>
 #include <span>
-#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -38,21 +35,6 @@ result<std::span<float>> opened(auto& ctx, const auto& s, std::span<float> all, 
   const auto row = room(scratch, s.size());
   CAUSEWAY_TRY(ctx.rows().gather(s.cut->ranges, all, row));
   return row;
-}
-
-/// |mean| / |shared| of fragments of the whole model. `squares(f)`: |mean|² and |shared|² of the part of fragment f that is
-/// here, summed by the host: peers compare them, and a device sums in another order. All stages ask at the same time.
-template <class Squares>
-result<std::vector<double>> movements_of(auto& ctx, std::size_t fragments, Squares&& squares) {
-  std::vector<double> all, movements;
-  for (std::size_t f = 0; f < fragments; ++f) {
-    CAUSEWAY_ASSIGN(const auto of_one, squares(f));
-    all.insert(all.end(), of_one.begin(), of_one.end());
-  }
-  CAUSEWAY_TRY(ctx.stages().sum(all, ctx.exchange_options()));
-  for (std::size_t i = 0; i < all.size(); i += 2)
-    movements.push_back(all[i + 1] > 0 ? std::sqrt(all[i] / all[i + 1]) : 0.0);
-  return movements;
 }
 
 /// The row back to where it was gathered from.

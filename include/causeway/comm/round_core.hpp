@@ -25,6 +25,8 @@
 #include <causeway/tensor/buffer.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -284,12 +286,15 @@ struct round_core {
     s.terms.rescale = elastic ? static_cast<float>(1.0 / share)
                               : static_cast<float>(members.size()) / static_cast<float>(s.terms.contributors);
   }
-  /// How far results that are there will move the whole model, for a trigger that watches that.
+  /// How far results that are there will move the whole model, for a trigger that watches that. All stages ask at once.
   result<void> measure(auto& ctx, std::span<state* const> due) {
     if constexpr (laws::mix.watches_movement) {
-      CAUSEWAY_ASSIGN(const auto all,
-                      movements_of(ctx, due.size(), [&](std::size_t f) { return rows.squares(ctx, *due[f]); }));
-      for (std::size_t f = 0; f < due.size(); ++f) due[f]->movement = all[f];
+      std::vector<double> all;
+      for (state* s : due) CAUSEWAY_TRY(rows.add_squares(ctx, *s, all));
+      CAUSEWAY_TRY(ctx.stages().sum(all, ctx.exchange_options()));
+      for (std::size_t f = 0; f < due.size(); ++f) {
+        due[f]->movement = all[2 * f + 1] > 0 ? std::sqrt(all[2 * f] / all[2 * f + 1]) : 0.0;
+      }
     }
     return {};
   }

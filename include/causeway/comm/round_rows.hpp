@@ -21,7 +21,6 @@
 #include <causeway/tensor/buffer.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -174,11 +173,13 @@ class round_rows {
     return {};
   }
 
-  /// |mean|² and |shared parameters|², as far as they are here.
-  result<std::array<double, 2>> squares(auto& ctx, state& s) {
+  /// `all` gets |mean|² and |shared parameters|², as far as they are here; summed by the host: peers compare them, and a
+  /// device sums in another order.
+  result<void> add_squares(auto& ctx, state& s, std::vector<double>& all) {
     CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
-    const auto of = [&](std::span<const float> row) { return ctx.stages().squares(ctx.pool(), row, s.cut->ranges); };
-    return std::array{of(s.row), of(shared)};
+    all.push_back(ctx.stages().squares(ctx.pool(), s.row, s.cut->ranges));
+    all.push_back(ctx.stages().squares(ctx.pool(), shared, s.cut->ranges));
+    return {};
   }
   /// `row` is the mean: use it.
   result<void> apply(auto& ctx, state& s) {

@@ -52,7 +52,8 @@ struct policy {
     const auto is_optimizer = [](const auto& one) { return one.first == "train.optimizer"; };
     const bool own_steps = std::any_of(defaults.begin(), defaults.end(), is_optimizer);
     const bool gradients = c5(traits, {.shares_gradient = true, .by_blocks = true}) && !own_steps;
-    return elastic() && same_rounds() && (gradients || c7(traits, {.moves_blocks = true}) || (composed && has_local_steps));
+    const bool local = c4(traits, {.staged = true, .sums_over_stages = true}) && c7(traits, {.moves_blocks = true});
+    return elastic() && ((same_rounds() && gradients) || local || (composed && has_local_steps));
   }
   [[nodiscard]] bool in_swarms() const noexcept {
     using namespace causeway::rules;

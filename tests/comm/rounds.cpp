@@ -309,6 +309,16 @@ TEST_CASE("rounds: NoLoCo's spread shrinks for gamma in (0.5, 1.5), and grows ab
   CHECK(spread_after(1.7F) > 10.0F);
 }
 
+TEST_CASE("rounds: a run that ends before a row was ever sent ends with its mean, however results are merged",
+          "[comm][fast]") {
+  const auto merged_by = [](auto rule) {
+    return train(2, 1, 0.1F, [rule] { return comm::rounds{axis::every{4}, axis::split_mean<>{}, rule}; });
+  };
+  const auto ends = merged_by(axis::compensated{2});
+  CHECK(ends == merged_by(axis::delayed{2, 0.5F}));
+  CHECK(ends[0] == ends[1]);
+}
+
 TEST_CASE("rounds: options that cannot work are errors with a remedy", "[comm][fast]") {
   const auto refused = [](auto policy) {
     auto t = make_trainer(support::test_model{support::blocky{}}, environment{}, {}, std::move(policy));

@@ -126,7 +126,7 @@ std::string page() {
          "`tests/parallel/elastic/local_pipeline_rounds.cpp`, "
          "`tests/parallel/elastic/local_pipeline_fragments.cpp`,\n`tests/parallel/elastic/local_pipeline_late.cpp`, "
          "`tests/parallel/elastic/local_pipeline_groups.cpp`,\n`tests/parallel/elastic/local_pipeline_stacked.cpp`, "
-         "`tests/parallel/elastic/elastic_gradients.cpp`). "
+         "`tests/parallel/elastic/local_pipeline_movement.cpp`,\n`tests/parallel/elastic/elastic_gradients.cpp`). "
          "With `restart`: a peer is lost at every one of its network\noperations in turn, all go on from the newest round "
          "that "
          "all hold, and end with the bits of a run without a failure\n(`tests/presets`, `tests/comm`, "

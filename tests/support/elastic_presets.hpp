@@ -24,9 +24,9 @@ inline constexpr std::string_view local_swarm_presets[] = {
 /// Those that tests/parallel/local_pipeline.cpp and tests/parallel/elastic/local_pipeline_*.cpp train in pipelines whose
 /// replicas do.
 inline constexpr std::string_view local_pipeline_presets[] = {
-    "diloco",       "open_diloco", "intellect1", "muloco",  "local_sgd",    "fedavg",           "photon",
-    "sparse_loco",  "gaia",        "sparta",     "des_loc", "edit",         "streaming_diloco", "eager_diloco",
-    "cocktail_sgd", "moshpit_sgd", "noloco",     "bacombo", "sparta_diloco"};
+    "diloco",       "open_diloco", "intellect1", "muloco",  "local_sgd",     "fedavg",           "photon",
+    "sparse_loco",  "gaia",        "sparta",     "des_loc", "edit",          "streaming_diloco", "eager_diloco",
+    "cocktail_sgd", "moshpit_sgd", "noloco",     "bacombo", "sparta_diloco", "co_learning",      "cocodc"};
 
 /// Those that tests/parallel/elastic_pipeline.cpp and elastic_gradients.cpp train in pipelines that make all steps
 /// together.

@@ -68,7 +68,8 @@ class batch_by_speed {
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
     const double trained = static_cast<double>(report.steps) * sequences_;
-    CAUSEWAY_ASSIGN(auto speeds, detail::speeds_of_all(ctx, trained, report.compute_seconds, heard_));
+    std::vector<double> speeds;
+    CAUSEWAY_TRY(detail::speeds_of_all(ctx, trained, report.compute_seconds, heard_, speeds));
     ++heard_;
     take(ctx.self(), std::move(speeds));
     return {};

@@ -48,7 +48,8 @@ class by_speed {
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
-    CAUSEWAY_ASSIGN(const auto speeds, detail::speeds_of_all(ctx, report.steps, report.compute_seconds, heard_));
+    std::vector<double> speeds;
+    CAUSEWAY_TRY(detail::speeds_of_all(ctx, report.steps, report.compute_seconds, heard_, speeds));
     ++heard_;
     steps_ = steps_for(speeds[ctx.self()], speeds);
     return {};

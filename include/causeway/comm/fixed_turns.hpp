@@ -37,9 +37,10 @@ class fixed_turns {
     }
   }
 
-  /// A blocking exchange.
+  /// A blocking exchange, at the end of training also of what is waited for some steps otherwise.
   static result<void> exchange_now(auto& ctx, Core& c, state& s) {
     CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, s));
     CAUSEWAY_TRY(c.begin(ctx, s));
     return arrive(ctx, c, s);
   }

@@ -3,14 +3,11 @@
 #define CAUSEWAY_COMM_FRAGMENT_ROWS_HPP
 
 // A fragment of a vector as one row, wherever its parts lie: opened, worked on, put back. The arithmetic is the context's.
-// And how far a fragment of a whole model has moved.
 
 #include <causeway/axis/fragments.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/tensor/buffer.hpp>
 
-#include <array>
-#include <cmath>
 #include <cstddef>
 #include <span>
 
@@ -38,17 +35,6 @@ result<std::span<float>> opened(auto& ctx, const auto& s, std::span<float> all, 
   const auto row = room(scratch, s.size());
   CAUSEWAY_TRY(ctx.rows().gather(s.cut->ranges, all, row));
   return row;
-}
-
-/// |mean| / |shared| of a fragment of the whole model, whose part these rows are; all stages ask at the same time. Summed
-/// by the host: peers compare it, and a device sums in another order.
-result<double> movement_of(auto& ctx, const axis::fragment& cut, std::span<const float> mean,
-                           std::span<const float> shared) {
-  auto& stages = ctx.stages();
-  std::array<double, 2> squares{stages.squares(ctx.pool(), mean, cut.ranges),
-                                stages.squares(ctx.pool(), shared, cut.ranges)};
-  CAUSEWAY_TRY(stages.sum(squares, ctx.exchange_options()));
-  return squares[1] > 0 ? std::sqrt(squares[0] / squares[1]) : 0.0;
 }
 
 /// The row back to where it was gathered from.

@@ -25,6 +25,8 @@
 #include <causeway/tensor/buffer.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -285,11 +287,31 @@ struct round_core {
     s.terms.rescale = elastic ? static_cast<float>(1.0 / share)
                               : static_cast<float>(members.size()) / static_cast<float>(s.terms.contributors);
   }
+  /// How far results that are there will move the whole model, for a trigger that watches that. All stages ask at once.
+  result<void> measure(auto& ctx, std::span<state* const> due) {
+    if constexpr (laws::mix.watches_movement) {
+      std::vector<double> all;
+      for (state* s : due) CAUSEWAY_TRY(rows.add_squares(ctx, *s, all));
+      CAUSEWAY_TRY(ctx.stages().sum(all, ctx.exchange_options()));
+      for (std::size_t f = 0; f < due.size(); ++f) {
+        due[f]->movement = all[2 * f + 1] > 0 ? std::sqrt(all[2 * f] / all[2 * f + 1]) : 0.0;
+      }
+    }
+    return {};
+  }
+  /// Where blocks move that is a part of the exchange: who knows its result, but has missed the vote, knows this as well.
+  [[nodiscard]] static bool measures_first(auto& ctx) { return laws::mix.watches_movement && ctx.moves_blocks(); }
+  result<void> measure_first(auto& ctx, std::span<state* const> due) {
+    if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
+    return ctx.left_exchange({});
+  }
+
   /// The result is there: use it.
   result<void> apply(auto& ctx, state& s) {
-    CAUSEWAY_ASSIGN(const double movement, rows.movement(ctx, s));
+    state* const one[]{&s};
+    if (!measures_first(ctx)) CAUSEWAY_TRY(measure(ctx, one));
     const axis::exchange_report report{
-        .fragment = s.part, .steps = s.since, .movement = movement, .compute_seconds = s.compute_seconds};
+        .fragment = s.part, .steps = s.since, .movement = s.movement, .compute_seconds = s.compute_seconds};
     CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);
     return trigger.exchanged(ctx, report);

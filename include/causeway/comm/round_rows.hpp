@@ -173,13 +173,13 @@ class round_rows {
     return {};
   }
 
-  /// |mean| / |shared parameters|.
-  result<double> movement(auto& ctx, state& s) {
-    if constexpr (laws::mix.watches_movement) {
-      CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
-      return movement_of(ctx, *s.cut, s.row, shared);
-    }
-    return 0.0;
+  /// `all` gets |mean|² and |shared parameters|², as far as they are here; summed by the host: peers compare them, and a
+  /// device sums in another order.
+  result<void> add_squares(auto& ctx, state& s, std::vector<double>& all) {
+    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    all.push_back(ctx.stages().squares(ctx.pool(), s.row, s.cut->ranges));
+    all.push_back(ctx.stages().squares(ctx.pool(), shared, s.cut->ranges));
+    return {};
   }
   /// `row` is the mean: use it.
   result<void> apply(auto& ctx, state& s) {

@@ -90,6 +90,7 @@ struct round_state {
   source_vector<float> next_residual;
   source_vector<float> counts;
   source_vector<float> reference;
+  double movement = 0;     ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
   bool taken_out = false;  ///< what is under way of `input` is not in the live parameters; where peers come and go
   talk_terms terms;
   // Before the exchange, which refers to them.

@@ -92,7 +92,8 @@ class local_pipeline {
 
  public:
   static constexpr std::string_view name = "local_pipeline";
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .moves_blocks = true};
+  static constexpr parallel_traits traits{
+      .staged = true, .reroutes = true, .global_step = true, .sums_over_stages = true, .moves_blocks = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
@@ -185,6 +186,7 @@ class local_pipeline {
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
+    ctx.stages().ask(peer_);
     peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
                               [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
                               [this, &ctx] { return options_.steps > 0 && ctx.step() + 1 >= options_.steps; }});

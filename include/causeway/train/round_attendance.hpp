@@ -60,6 +60,7 @@ class round_attendance {
   contribution contribution_;
   bool entered_ = false;
   std::size_t parts_ = 1, parts_left_ = 1;
+  std::span<const float> before_;  // the row of the part before
   bool candidate_ = false;
   bool unusable_ = false;
   bool gave_up_ = false;

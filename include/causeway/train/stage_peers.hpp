@@ -27,7 +27,17 @@ class stage_peers {
   /// `copies`: parts of this peer's flat parameters that another of them holds, too, and counts.
   CAUSEWAY_DECL void form(net::any_transport& world, std::vector<net::peer_index> members, std::vector<index_range> copies);
 
-  /// 1: the model is whole.
+  /// The same where blocks move between peers: `peers.sum(values, options)` adds up over all blocks of the model, each
+  /// once. They must stay where they are.
+  template <class Peers>
+  void ask(Peers& peers) {
+    asked_of_ = &peers;
+    ask_ = [](void* of, std::span<double> values, const collective::collective_options& options) {
+      return static_cast<Peers*>(of)->sum(values, options);
+    };
+  }
+
+  /// 1: the model is whole, or blocks of it move.
   [[nodiscard]] std::size_t count() const noexcept { return members_.empty() ? 1 : members_.size(); }
   CAUSEWAY_DECL [[nodiscard]] bool is_first() const;
 
@@ -55,6 +65,8 @@ class stage_peers {
   std::vector<net::peer_index> members_;
   std::vector<index_range> copies_;
   std::uint64_t asked_ = 0;  ///< names the messages of a sum
+  void* asked_of_ = nullptr;
+  result<void> (*ask_)(void*, std::span<double>, const collective::collective_options&) = nullptr;
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI

@@ -109,6 +109,10 @@ struct pipeline_peer {
     return of_all(*attempt.transport, named(kind, number), own, how(ctx));
   }
 
+  /// values[i] ← its sum over the blocks of the model, each counted at one of its holders; the same bits on all peers of
+  /// the attempt, which must all call it, once in an exchange. 8 bytes a value to each.
+  CAUSEWAY_DECL result<void> sum(std::span<double> values, collective::collective_options options) const;
+
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
   /// What this peer says of itself.

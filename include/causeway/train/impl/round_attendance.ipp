@@ -24,9 +24,15 @@ CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> me
   if (group_ == nullptr) return {};
   group_->received(mean, parts_ > 1 ? where : nullptr);
   group_->received(counts, nullptr);
-  if (--parts_left_ > 0) return {};
+  if (--parts_left_ > 0) {
+    before_ = mean;
+    return {};
+  }
   parts_left_ = 1;
-  return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
+  const std::size_t parts = std::exchange(parts_, 1);
+  if (parts == 1) return group_->exchanged(mean);
+  const bool is_one_row = parts == 2 && mean.empty();  // and a word that goes with it
+  return group_->exchanged(is_one_row ? before_ : std::span<const float>{});
 }
 
 CAUSEWAY_DECL void round_attendance::take_known(std::span<float> row) {

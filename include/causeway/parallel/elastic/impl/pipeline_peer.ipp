@@ -124,6 +124,22 @@ CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
   return entry;
 }
 
+CAUSEWAY_DECL result<void> pipeline_peer::sum(std::span<double> values, collective::collective_options options) const {
+  net::any_transport& peers = *attempt.transport;
+  options.deadline = attempt.deadline;
+  std::vector<double> all(peers.size() * values.size());
+  const auto own = std::span{all}.subspan(peers.self() * values.size(), values.size());
+  const bool counts = assignment != nullptr && holders_of_stage(layout, place.rank).peers.front() == identity();
+  if (counts) std::copy(values.begin(), values.end(), own.begin());
+  if (peers.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(peers, named(sums_channel), std::as_bytes(own),
+                                        std::as_writable_bytes(std::span{all}), options));
+  }
+  std::fill(values.begin(), values.end(), 0.0);
+  for (std::size_t i = 0; i < all.size(); ++i) values[i % values.size()] += all[i];
+  return {};
+}
+
 CAUSEWAY_DECL step_record pipeline_peer::next_round(std::uint64_t step, std::uint64_t interval) const {
   step_record next = record();
   hasher h;

@@ -12,7 +12,6 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -65,11 +64,12 @@ class every_seconds {
     if (met_) return {};
     passed_ = ctx.clock().now() - met_at_;
     if (!ended && seconds(passed_) < options_.seconds) return {};
-    const said own{steps, ended};
-    std::vector<said> all(ctx.peers(), own);
+    std::vector<std::uint64_t> all{steps, std::uint64_t{ended}};  // of each peer both
     if (ctx.peers() > 1) {
+      const std::vector<std::uint64_t> own = all;
+      all.resize(2 * std::size_t{ctx.peers()});
       CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = meetings_},
-                                          std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}),
+                                          std::as_bytes(std::span{own}), std::as_writable_bytes(std::span{all}),
                                           ctx.exchange_options()));
     }
     decide(all);
@@ -90,11 +90,8 @@ class every_seconds {
   }
 
  private:
-  struct said {
-    std::uint64_t steps = 0;
-    std::uint64_t ended = 0;
-  };
-  CAUSEWAY_DECL void decide(std::span<const said> all);
+  /// `all`: of each peer its steps, and whether it has ended.
+  CAUSEWAY_DECL void decide(const std::vector<std::uint64_t>& all);
 
   every_seconds_options options_;
   time_point met_at_{};

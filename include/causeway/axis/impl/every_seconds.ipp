@@ -15,10 +15,13 @@ CAUSEWAY_DECL result<void> every_seconds::check(std::size_t) const {
   return fail(errc::invalid_argument, "every_seconds", "needs 0 seconds or more, and `fewest_steps` of 1 or more");
 }
 
-CAUSEWAY_DECL void every_seconds::decide(std::span<const said> all) {
+CAUSEWAY_DECL void every_seconds::decide(const std::vector<std::uint64_t>& all) {
   std::uint64_t steps = 0;
-  for (const said& one : all) steps += std::min(one.steps, std::uint64_t{1} << 48U);
-  all_ended_ = std::all_of(all.begin(), all.end(), [](const said& one) { return one.ended != 0; });
+  all_ended_ = true;
+  for (std::size_t i = 0; i + 1 < all.size(); i += 2) {
+    steps += std::min(all[i], std::uint64_t{1} << 48U);
+    all_ended_ = all_ended_ && all[i + 1] != 0;
+  }
   if (steps >= options_.fewest_steps || (all_ended_ && steps > 0)) ++exchanges_;
   ++meetings_;
   passed_ = duration{0};

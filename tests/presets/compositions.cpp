@@ -8,6 +8,7 @@
 #include <causeway/parallel/async_pipeline.hpp>
 #include <causeway/parallel/data_parallel.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
+#include <causeway/parallel/local_async_pipeline.hpp>
 #include <causeway/parallel/local_pipeline.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/pipeline.hpp>
@@ -65,7 +66,7 @@ constexpr place places[] = {
     {"`elastic_pipeline`, `quorum`", parallel::elastic_pipeline<>::traits, fault::quorum::traits},
     {"`local_pipeline`, `quorum`", parallel::local_pipeline<>::traits, fault::quorum::traits},
     {"`async_pipeline`, `fail_stop`", parallel::async_pipeline<>::traits, fault::fail_stop::traits},
-    {"`async_pipeline`, `quorum`", parallel::async_pipeline<>::traits, fault::quorum::traits},
+    {"`local_async_pipeline`, `quorum`", parallel::local_async_pipeline<>::traits, fault::quorum::traits},
     {"`swarm`, `quorum`", parallel::swarm<>::traits, fault::quorum::traits},
     {"`local_swarm`, `quorum`", parallel::local_swarm<>::traits, fault::quorum::traits},
     {"data, `restart`", parallel::data_parallel::traits, fault::restart::traits},
@@ -99,6 +100,7 @@ bool is_tested(const preset& p, const place& at) {
   return (&at == &places[1] && among(support::elastic_presets)) ||
          (&at == &places[3] && among(support::elastic_pipeline_presets)) ||
          (&at == &places[4] && among(support::local_pipeline_presets)) ||
+         (&at == &places[6] && among(support::local_async_pipeline_presets)) ||
          (&at == &places[8] && among(support::local_swarm_presets)) || (&at == &places[9] && among(restart_presets));
 }
 std::string cell(const preset& p, const place& at) { return is_tested(p, at) ? "tested" : verdict_on(p.traits, at); }
@@ -126,6 +128,7 @@ std::string page() {
          "`tests/parallel/elastic/local_pipeline_rounds.cpp`, "
          "`tests/parallel/elastic/local_pipeline_fragments.cpp`,\n`tests/parallel/elastic/local_pipeline_late.cpp`, "
          "`tests/parallel/elastic/local_pipeline_groups.cpp`,\n`tests/parallel/elastic/local_pipeline_stacked.cpp`, "
+         "`tests/parallel/local_async_pipeline.cpp`,\n`tests/parallel/elastic/local_async_pipeline_rounds.cpp`, "
          "`tests/parallel/elastic/elastic_gradients.cpp`). "
          "With `restart`: a peer is lost at every one of its network\noperations in turn, all go on from the newest round "
          "that "

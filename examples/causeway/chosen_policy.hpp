@@ -58,6 +58,7 @@ class chosen_policy {
     virtual causeway::result<void> divide(context& ctx, std::span<const causeway::parameter_segment> before) = 0;
     [[nodiscard]] virtual std::vector<std::span<std::byte>> memory() = 0;
     virtual causeway::result<void> forget(context& ctx) = 0;
+    [[nodiscard]] virtual bool exchanges_next() = 0;
   };
 
   chosen_policy() = default;
@@ -127,6 +128,10 @@ class chosen_policy {
       if constexpr (P::traits.moves_with_blocks) return policy.forget(ctx);
       return {};
     }
+    [[nodiscard]] bool exchanges_next() override {
+      if constexpr (P::traits.moves_with_blocks) return policy.exchanges_next();
+      return false;
+    }
 
     static constexpr bool elastic = P::traits.tolerates == causeway::peers::elastic;
     P policy;
@@ -166,6 +171,7 @@ class chosen_comm {
   }
   [[nodiscard]] std::vector<std::span<std::byte>> memory() { return policy_.it().memory(); }
   causeway::result<void> forget(auto& ctx) { return policy_.it().forget(ctx); }
+  [[nodiscard]] bool exchanges_next() { return policy_.it().exchanges_next(); }
 
  private:
   chosen_policy policy_;

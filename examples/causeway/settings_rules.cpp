@@ -188,8 +188,10 @@ causeway::result<void> validate_swarm(const settings& s) {
 // Stages that update on their own, whenever a gradient comes back.
 causeway::result<void> validate_async_pipeline(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
-  if (s.fault.policy == "quorum") {
-    return bad("parallel.policy", "an async_pipeline needs a fixed set of peers; use a swarm, or a pipeline");
+  if (s.fault.policy == "quorum" && find_policy(s.comm.policy)->traits.needs_global_step) {
+    return bad("comm.policy", s.comm.policy +
+                                  " exchanges gradients in every step, before which an async_pipeline whose peers come and "
+                                  "go would be drained; use --parallel.policy pipeline, or diloco");
   }
   if (!find_policy(s.comm.policy)->same_rounds()) {
     return bad("comm.policy",

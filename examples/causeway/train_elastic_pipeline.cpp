@@ -4,6 +4,7 @@
 #include <causeway/io/file.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
+#include <causeway/parallel/local_async_pipeline.hpp>
 #include <causeway/parallel/local_pipeline.hpp>
 #include <causeway/stage/recovery.hpp>
 #include <causeway/stage/recovery_neighbour.hpp>
@@ -48,15 +49,20 @@ causeway::result<session_summary> train_local_pipeline(chosen_model model, train
       .folder = block_folder(in.s),
       .store_every = in.s.train.checkpoint_every > 0 ? std::max<std::uint64_t>(1, every) : 0,
       .steps = in.s.train.steps};
-  causeway::parallel::local_pipeline pipeline{place.pipelines, options, regroup{stages_wanted(in.s)},
-                                              chosen_schedule{in.s.parallel.schedule}, forgetful_of(in.s, model.width())};
-  constexpr causeway::comm_traits moves{
-      .tolerates = causeway::peers::elastic, .allows_late_steps = true, .moves_with_blocks = true};
-  auto trainer =
-      causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
-                             chosen_comm<moves>{std::move(comm)}, std::move(pipeline), causeway::fault::quorum{});
-  handle_of handle{trainer};
-  return run_session(handle, in, place);
+  const auto train = [&](auto steps) {
+    causeway::parallel::local_pipeline pipeline{place.pipelines, options, regroup{stages_wanted(in.s)}, std::move(steps),
+                                                forgetful_of(in.s, model.width())};
+    constexpr causeway::comm_traits moves{
+        .tolerates = causeway::peers::elastic, .allows_late_steps = true, .moves_with_blocks = true};
+    auto trainer =
+        causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
+                               chosen_comm<moves>{std::move(comm)}, std::move(pipeline), causeway::fault::quorum{});
+    handle_of handle{trainer};
+    return run_session(handle, in, place);
+  };
+  const auto& p = in.s.parallel;
+  if (!is_async_pipeline(in.s)) return train(chosen_schedule{p.schedule});
+  return train(causeway::parallel::streamed_steps{{.stashing = p.stashing, .ahead = p.ahead}});
 }
 
 }  // namespace

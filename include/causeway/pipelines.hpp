@@ -57,6 +57,7 @@
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/parallel/elastic/policy_exchange.hpp>
+#include <causeway/parallel/elastic/replica_steps.hpp>
 #include <causeway/parallel/elastic/replica_sums.hpp>
 #include <causeway/parallel/elastic/resumable_step.hpp>
 #include <causeway/parallel/elastic/saved_rounds.hpp>
@@ -67,6 +68,7 @@
 #include <causeway/parallel/elastic/step_snapshot.hpp>
 #include <causeway/parallel/elastic/step_turns.hpp>
 #include <causeway/parallel/elastic/step_vote.hpp>
+#include <causeway/parallel/elastic/streamed_steps.hpp>
 #include <causeway/parallel/elastic/unsound_steps.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/parallel/envelope.hpp>
@@ -75,6 +77,7 @@
 #include <causeway/parallel/experts/expert_host.hpp>
 #include <causeway/parallel/experts/expert_layer.hpp>
 #include <causeway/parallel/experts/expert_messages.hpp>
+#include <causeway/parallel/local_async_pipeline.hpp>
 #include <causeway/parallel/local_pipeline.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/micro_batches.hpp>

@@ -306,7 +306,7 @@ class Pipelines(Program):
         never = ["--peers", "2", "--parallel.policy", "async_pipeline", *self.STAGES[2:-1]]
         self.fails(self.run_it(*never, "dedloc"), "invalid_argument", "comm.policy", "which stages do at different times; use", "diloco")
         self.fails(self.run_it(*never, "diloco", "--parallel.schedule", "gpipe"), "invalid_argument", "parallel.schedule")
-        self.fails(self.run_it(*never, "diloco", "--fault.policy", "quorum"), "invalid_argument", "fixed set of peers")
+        self.fails(self.run_it(*never, "every_step", "--fault.policy", "quorum"), "invalid_argument", "comm.policy", "drained", "diloco")
         self.fails(self.run_it(*never, "diloco", "--model.tie", "true"), "invalid_argument", "model.tie")
         self.fails(self.run_it("--peers", "3", "--parallel.ranks", "2", *self.STAGES), "invalid_argument", "parallel.ranks", "divide")
         self.fails(self.run_it("--peers", "8", *self.STAGES), "invalid_argument", "model.layers is 4")

@@ -244,13 +244,22 @@ class Stages(Elastic):
     def test_pipelines_exchange_by_two_policies_whoever_is_killed(self):
         self.alone_learn_whoever_is_killed("--comm.policy", "sparta_diloco", "--comm.local_steps", "6")
 
+    def test_pipelines_that_never_wait_within_a_round_learn_whoever_is_killed(self):
+        self.alone_learn_whoever_is_killed("--parallel.policy", "async_pipeline", "--parallel.ahead", "1")
+
     def test_pipelines_that_step_alone_go_on_when_all_were_stopped(self):
-        stops = self.start_stages(*LONG, *ALONE)
+        self.alone_go_on_when_all_were_stopped()
+
+    def test_pipelines_that_never_wait_within_a_round_go_on_when_all_were_stopped(self):
+        self.alone_go_on_when_all_were_stopped("--parallel.policy", "async_pipeline")
+
+    def alone_go_on_when_all_were_stopped(self, *by):
+        stops = self.start_stages(*LONG, *ALONE, *by)
         self.until(lambda: all(self.round(i) > 3 for i in range(4)), stops)
         stops.send_signal(signal.SIGINT)
         self.ends(stops, 130)
         reached = max(self.round(i) for i in range(4))
-        again = self.start_stages(*LONG, *ALONE)
+        again = self.start_stages(*LONG, *ALONE, *by)
         self.until(lambda: all(self.round(i) > reached + 1 for i in range(4)), again)
         again.send_signal(signal.SIGINT)
         self.ends(again, 130)
@@ -273,7 +282,7 @@ class Stages(Elastic):
         for args, name in [(["--comm.policy", "distro"], "comm.policy"), (["--comm.policy", "demo"], "comm.policy"),
                            ([*ALONE, "--parallel.recovery", "redundant"], "parallel.recovery"),
                            (["--comm.codec", "int8", "--parallel.recovery", "templates"], "parallel.recovery"),
-                           ([*ALONE, "--steps", "61"], "train.steps"), (["--train.optimizer", "muon"], "train.optimizer"),
+                           (["--parallel.policy", "async_pipeline"], "comm.policy"), ([*ALONE, "--steps", "61"], "train.steps"), (["--train.optimizer", "muon"], "train.optimizer"),
                            (["--parallel.schedule", "interleaved"], "parallel.schedule"),
                            (["--parallel.codec", "delta_int4"], "parallel.codec"), (["--parallel.ranks", "5"], "parallel.ranks"),
                            (["--parallel.recovery", "redundant_forward", "--parallel.schedule", "gpipe"], "parallel.schedule"),

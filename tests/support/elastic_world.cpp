@@ -162,7 +162,7 @@ causeway::result<void> any_elastic_world::train(causeway::sim::process& p, elast
     me.left = told != options_.told_to_go.end() && step >= told->second;
     if (me.left) peer.leave_next();
     const token_batch b{0, step, options_.micro_batches};
-    CAUSEWAY_ASSIGN(const auto report, peer.step(b.view()));
+    CAUSEWAY_ASSIGN(const auto report, peer.step(options_.batch_of ? options_.batch_of(step) : b.view()));
     if (report.by_others || report.step != step + 1) {  // or the run went back
       me.went_back += report.step <= step ? 1 : 0;
       continue;

@@ -68,6 +68,7 @@ class every_step {
 
   [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return {}; }
   result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
+  [[nodiscard]] static bool exchanges_next() requires(traits.moves_with_blocks) { return true; }
 
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();

@@ -226,6 +226,9 @@ class rounds : round_rules<Axes...> {
     return detail::block_rows<core_type>{core_}.forget(ctx);
   }
 
+  /// Whether an exchange comes after the step under way, but for the run's last.
+  [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
+
   // ---- for comm::stacked ------------------------------------------------------------------------------------------------
 
   [[nodiscard]] auto turn_part() requires takes_turns { return detail::turn_part<core_type>{core_, turns_}; }

@@ -130,6 +130,9 @@ class stacked {
     CAUSEWAY_TRY(first_.forget(ctx));
     return second_.forget(ctx);
   }
+  [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) {
+    return first_.exchanges_next() || second_.exchanges_next();
+  }
 
  private:
   result<void> take_turns(auto& ctx) {

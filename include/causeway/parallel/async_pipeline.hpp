@@ -155,7 +155,7 @@ class async_pipeline {
   result<void> begin(auto& ctx) {
     if (ctx.elastic()) {
       return fail(errc::unsupported, "async_pipeline",
-                  "peers that come and go need parallel::swarm; use fault::fail_stop here");
+                  "peers that come and go need parallel::local_async_pipeline; use fault::fail_stop here");
     }
     CAUSEWAY_TRY(check_options());
     CAUSEWAY_ASSIGN(place_, place_in(options_.cut, ctx.world().self(), ctx.world().size()));

@@ -20,10 +20,10 @@
 #include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/interpolated_blocks.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
+#include <causeway/parallel/elastic/replica_steps.hpp>
 #include <causeway/parallel/elastic/replica_sums.hpp>
 #include <causeway/parallel/elastic/shared_blocks.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
-#include <causeway/parallel/elastic/unsound_steps.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/tied_table.hpp>
@@ -82,16 +82,19 @@ struct local_pipeline_options {
 ///
 /// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
 /// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
-template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
+///
+/// `Schedule`: also streamed_steps, of parallel/local_async_pipeline.hpp.
+template <stage::Recovery Recovery = stage::recovery::regroup, class Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class local_pipeline {
+  using steps_type = typename replica_steps<Schedule>::type;
   static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples,
                 "causeway-P6: micro-batches of elastic pipelines go through other peers from round to round, which cannot "
                 "know what a codec with a memory remembers; use stage::plain, another stage::coded or stage::subspace. "
                 "docs/reference/rules.md#p6");
 
  public:
-  static constexpr std::string_view name = "local_pipeline";
+  static constexpr std::string_view name = replica_steps<Schedule>::type::name;
   static constexpr parallel_traits traits{
       .staged = true, .reroutes = true, .global_step = true, .sums_over_stages = true, .moves_blocks = true};
   static constexpr std::uint32_t state_version = 2;
@@ -101,7 +104,7 @@ class local_pipeline {
       : peer_{std::move(peers)},
         options_{std::move(options)},
         recovery_{std::move(recovery)},
-        order_{std::move(schedule)},
+        steps_{std::move(schedule)},
         codec_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
@@ -124,11 +127,7 @@ class local_pipeline {
     }
   }
 
-  /// Of the replica's gradient over the whole model. Its peers have theirs, or will, whoever is lost: this one may move.
-  result<float> norm(auto&) {
-    progress_.took_step();
-    return static_cast<float>(progress_.now().norm);
-  }
+  result<float> norm(auto&) { return steps_.norm(progress_); }
 
   /// A disk that fails costs the copy, not the round.
   result<void> after_step(auto& ctx) {
@@ -182,14 +181,15 @@ class local_pipeline {
                 "stage::recovery::regroup, morph or proactive");
 
   result<void> begin(auto& ctx) {
-    CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
+    CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, steps_.chunks()));
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
     ctx.stages().ask(peer_);
+    CAUSEWAY_TRY(steps_.begin(progress_, codec_));
     peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
                               [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
-                              [this, &ctx] { return options_.steps > 0 && ctx.step() + 1 >= options_.steps; }});
+                              [this, &ctx] { return ends(ctx); }});
     return check_untied(ctx.model(), name);
   }
 
@@ -216,13 +216,15 @@ class local_pipeline {
 
   result<cluster_inventory> meet(auto& ctx) {
     const peer_inventory own = peer_.described(ctx.model().blocks(), ctx.log());
-    const auto ours = peer_.template agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
+    auto ours = peer_.template agreement<Recovery, steps_type>(ctx, name, options_.micro_batches, recovery_, codec_);
+    ours.hash = mix(ours.hash, steps_.agreement());
     return peer_.gather(peer_.named(pipeline_peer::inventory_channel), own, ours, peer_.how(ctx));
   }
 
   // By place in inventory.snapshot.peers.
   result<std::vector<cohort_member>> members_of(auto& ctx, const cluster_inventory& inventory) {
-    const cohort_member own = progress_.described(ctx.step(), peer_.record());
+    cohort_member own = progress_.described(ctx.step(), peer_.record());
+    steps_.describe(ctx, codec_, own);
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::progress_channel, own));
     std::vector<cohort_member> members;
     for (const net::peer_index i : inventory.index_of) members.push_back(all[i]);
@@ -252,7 +254,7 @@ class local_pipeline {
     const bool was_assigned = peer_.assignment != nullptr;
     const std::uint64_t cohort = progress_.now().cohort;
     const bool goes_on = was_assigned && cohort != 0 && names[peer_.place.replica] == cohort;
-    if (!goes_on) progress_.leave_cohort();
+    if (!goes_on) give_up();
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
     if (!ready && !goes_on) blocks.begin_from_shared();
@@ -262,7 +264,11 @@ class local_pipeline {
     known_evaluations_ = {};
     if (was_assigned)
       known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_.now());
-    return goes_on ? progress_.catch_up(members) : begin_anew(ctx);
+    return goes_on ? steps_.go_on(ctx, as_assigned(ctx), inventory, members) : begin_anew(ctx);
+  }
+  void give_up() {
+    progress_.leave_cohort();
+    steps_.forget();
   }
 
   result<void> begin_anew(auto& ctx) {
@@ -275,40 +281,23 @@ class local_pipeline {
   // ---- a step -----------------------------------------------------------------------------------------------------------
 
   result<double> step(auto& ctx, const batch& b) {
-    if (peer_.assignment == nullptr) {
-      progress_.rests();
-      ctx.skip_inner_step();
-      return 0.0;
-    }
-    const stage::replica& mine = peer_.layout.replicas[peer_.place.replica];
-    const double tokens =
-        static_cast<double>(b.tokens()) * mine.micro_batches / static_cast<double>(options_.micro_batches);
-    if (!progress_.was_told()) CAUSEWAY_TRY(compute(ctx, b, static_cast<float>(1 / tokens)));
-    return progress_.now().loss / tokens;
+    if (peer_.assignment != nullptr) return steps_.run(ctx, as_assigned(ctx), b);
+    progress_.rests();
+    ctx.skip_inner_step();
+    return 0.0;
   }
-
-  result<void> compute(auto& ctx, const batch& b, float scale) {
-    progress_.begin_gradient();
-    codec_.begin_step();
-    CAUSEWAY_ASSIGN(const double loss, peer_.train(ctx, order_, recovery_, codec_, b, options_.micro_batches, scale,
-                                                   (peer_.attempt.round << 16U) + progress_.now().steps));
-    const float own = ctx.own_norm();
-    if (const auto sound = check_sound(loss, own); !sound) return leave_to_others(ctx, sound.error());
-    progress_.end_gradient();
-    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, peer_, progress_.now().steps + 1, loss, double{own}));
-    progress_.note_sums(all.loss, all.norm);  // the others have theirs, and move when they hear of it
-    return {};
+  [[nodiscard]] replica_step<Recovery, Codec> as_assigned(auto& ctx) {
+    return {
+        peer_, progress_, recovery_, codec_, options_.micro_batches, ends(ctx) || peer_.group->state().exchanges_next()};
   }
-
-  error leave_to_others(auto& ctx, const error& why) {
-    progress_.spoil();
-    return peer_.blame_itself(ctx, why);
-  }
+  [[nodiscard]] bool ends(auto& ctx) const { return options_.steps > 0 && ctx.step() + 1 >= options_.steps; }
 
   // Of this peer's replica alone.
   result<double> loss_of(auto& ctx, const batch& b, std::uint32_t pieces) {
     if (peer_.assignment == nullptr) return none;
-    if (progress_.now().evaluated < known_evaluations_.through_with) return std::exchange(known_evaluations_.missed, none);
+    const bool known = progress_.now().steps == known_evaluations_.steps;
+    if (known && progress_.now().evaluated < known_evaluations_.through_with)
+      return std::exchange(known_evaluations_.missed, none);
     stage::layout alone{{peer_.layout.replicas[peer_.place.replica]}};
     alone.replicas.front().micro_batches = pieces;
     const std::uint64_t number = progress_.evaluation();
@@ -327,6 +316,7 @@ class local_pipeline {
       known_ = true;
       return exchange_entry{.known = mean_, .kept = true};
     }
+    if (!steps_.is_drained()) return fail(errc::protocol, std::string{name}, "an exchange comes before it was said to");
     CAUSEWAY_TRY(gather_all(ctx));
     mean_of_ = 0;  // the policy's rows are those of another exchange from here on
     return peer_.entry();
@@ -368,6 +358,7 @@ class local_pipeline {
   void applied(const step_record& record) {
     peer_.held.moved_to(record.state, {});
     progress_.exchanged(record.state);
+    steps_.forget();
     gathered_ = false;
     const std::uint64_t round = peer_.attempt.round;
     saves_ = options_.store_every > 0 && (round == 1 || round % options_.store_every == 0);
@@ -378,7 +369,7 @@ class local_pipeline {
   pipeline_peer peer_;
   local_pipeline_options options_;
   Recovery recovery_;
-  Schedule order_;
+  steps_type steps_;
   Codec codec_;
   bool saves_ = false;     // when what was exchanged has been applied
   bool gathered_ = false;  // in the attempt under way

@@ -44,6 +44,8 @@ struct shared_state {
   /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
   std::function<std::vector<std::span<std::byte>>()> memory{};
   std::function<result<void>()> forget{};
+  /// Where they may: whether an exchange comes after the step under way.
+  std::function<bool()> exchanges_next{};
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };
@@ -55,6 +57,7 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
+  state.exchanges_next = [&comm] { return comm.exchanges_next(); };
 }
 
 /// The exchange that a peer has been let into.

@@ -66,6 +66,23 @@ TEST_CASE("cohort exchange: who is behind with an evaluation takes its outcome w
   known = parallel::evaluations_in(mine, inventory, members, behind);
   CHECK(known.through_with == 2);
   CHECK(std::isnan(known.missed));
+  CHECK(known.steps == 2);  // of that step only
+}
+
+TEST_CASE("cohort exchange: who is behind does without the evaluations of a step that others have taken",
+          "[parallel][fast]") {
+  const stage::replica mine{{{1, {0, 2}}, {2, {2, 4}}}, 1};
+  parallel::cluster_inventory inventory;
+  for (const std::uint64_t id : {1U, 2U}) {
+    inventory.snapshot.peers.emplace_back();
+    inventory.snapshot.peers.back().id = id;
+  }
+  const cohort_member behind{.cohort = 5, .steps = 2, .evaluated = 1};
+  std::vector<cohort_member> members{behind, {.cohort = 5, .steps = 3}};
+  CHECK(parallel::evaluations_in(mine, inventory, members, behind).through_with > 1000);
+  CHECK(parallel::evaluations_in(mine, inventory, members, members[1]).through_with == 0);
+  members[1].cohort = 6;
+  CHECK(parallel::evaluations_in(mine, inventory, members, behind).through_with == 1);
 }
 
 TEST_CASE("cohort exchange: peers that go on from the same exchange say the same of what it remembers",

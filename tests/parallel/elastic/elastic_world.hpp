@@ -53,7 +53,8 @@ struct elastic_world_options {
   std::function<void(std::uint32_t, std::uint64_t)> before_step{};  ///< host, step
   /// Before a step: the host, the step, its parameters.
   std::function<void(std::uint32_t, std::uint64_t, causeway::parameter_store&)> spoils{};
-  std::function<void(const std::string&)> trace{};  ///< every line that a peer logs
+  std::function<causeway::batch(std::uint64_t)> batch_of{};  ///< a step; it stays. None: tokens at random
+  std::function<void(const std::string&)> trace{};           ///< every line that a peer logs
 };
 
 /// The peer of such a run, on any network.

@@ -39,13 +39,25 @@ struct local_checkpoints {
   std::map<std::uint64_t, of_peer> by_peer{};
 };
 
+/// The pipelines that a policy is tried with: of two stages each, as its options say, or what these make themselves.
+template <class Options>
+auto pipelines_with(std::shared_ptr<causeway::pipeline_group> group, causeway::parallel::local_pipeline_options po) {
+  using namespace causeway;
+  if constexpr (requires { Options::pipelines(group, po); }) {
+    return Options::pipelines(std::move(group), std::move(po));
+  } else if constexpr (requires { typename Options::pipeline; }) {
+    return typename Options::pipeline{std::move(group), std::move(po), stage::recovery::regroup{2}};
+  } else {
+    return parallel::local_pipeline<>{std::move(group), std::move(po), stage::recovery::regroup{2}};
+  }
+}
+
 /// The peer of such a run. It begins with the first block only, or with what was `saved`.
-template <class Comm>
+template <class Comm, class Pipeline>
 auto local_trainer(const elastic_world_options& o, std::shared_ptr<causeway::pipeline_group> group,
-                   causeway::environment env, Comm comm, causeway::parallel::local_pipeline_options po,
+                   causeway::environment env, Comm comm, Pipeline pipeline,
                    const local_checkpoints::of_peer* saved = nullptr) {
   using namespace causeway;
-  parallel::local_pipeline<> pipeline{group, std::move(po), stage::recovery::regroup{2}};
   env.group = std::move(group);
   trainer_options to;
   to.learning_rate = optim::constant{0.01F};
@@ -118,8 +130,9 @@ class local_world : public any_elastic_world {
                                             local_checkpoints* checkpoints) {
     const std::uint64_t id = group->identity();
     const bool saved = checkpoints != nullptr && checkpoints->by_peer.contains(id);
-    auto trainer = local_trainer(o, group, std::move(env), policy_of<Options>(), std::move(po),
-                                 saved ? &checkpoints->by_peer.at(id) : nullptr);
+    auto trainer =
+        local_trainer(o, group, std::move(env), policy_of<Options>(), pipelines_with<Options>(group, std::move(po)),
+                      saved ? &checkpoints->by_peer.at(id) : nullptr);
     const auto note = [checkpoints, id](auto& t) {
       if (checkpoints == nullptr || t.context().step() != checkpoints->after) return;
       checkpoints->by_peer[id] = {t.model().part(), save(t)};

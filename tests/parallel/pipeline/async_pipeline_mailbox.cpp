@@ -119,4 +119,40 @@ TEST_CASE("async pipeline mailbox: a peer that is gone fails what must have left
   CHECK(r.first.take(r.codec, r.pool, from_above, {}, got).error().code == errc::peer_lost);
 }
 
+TEST_CASE("async pipeline mailbox: values that are not finite are told apart where they were made", "[parallel][fast]") {
+  two_ranks r;
+  const auto outcome =
+      r.first.send(r.codec, r.pool, up, {0, 0, 0}, {}, values_of(std::numeric_limits<float>::quiet_NaN()), 0.0);
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().code == errc::non_finite);
+  CHECK(outcome.error().where == "this stage");
+}
+
+TEST_CASE("async pipeline mailbox: what the other side has not taken goes over other links again", "[parallel][fast]") {
+  two_ranks r;
+  net::memory_network other{2};
+  net::any_transport ends[2]{net::any_transport{other.transport(0)}, net::any_transport{other.transport(1)}};
+  async_pipeline_mailbox<stage::plain> first{r.view(0), {.shape = two_ranks::shape, .keeps = true}};
+  for (std::uint64_t n = 0; n < 4; ++n) r.second.expect(r.codec, from_below, {n, n, 0});
+  for (std::uint64_t n = 0; n < 3; ++n) {
+    REQUIRE(first.send(r.codec, r.pool, up, {n, n, 0}, {}, values_of(static_cast<float>(n)), 0.0));
+  }
+  REQUIRE(first.flush(direction::forward, 0));
+  std::vector<float> got(6);
+  REQUIRE(r.second.take(r.codec, r.pool, from_below, {}, got));
+  CHECK(r.second.taken(direction::forward) == 1);
+
+  // Messages 1 and 2 had arrived, and are not known to have: they come again. One that nobody needs is not kept.
+  first.forget(direction::forward, 1);
+  r.second.go_on({ends[1], {0, 1}}, {});
+  first.go_on({ends[0], {0, 1}}, {r.second.taken(direction::forward), 0});
+  REQUIRE(first.send(r.codec, r.pool, up, {3, 3, 0}, {}, values_of(3), 0.0));
+  for (std::uint64_t n = 1; n < 4; ++n) {
+    REQUIRE(r.second.take(r.codec, r.pool, from_below, {}, got));
+    CHECK(got == values_of(static_cast<float>(n)));
+  }
+  CHECK(r.second.taken(direction::forward) == 4);
+  CHECK(other.operations(0) == 3);
+}
+
 }  // namespace causeway::parallel

@@ -55,8 +55,9 @@ CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::
 CAUSEWAY_DECL [[nodiscard]] std::vector<float> as_numbers(const exchange_state& state);
 CAUSEWAY_DECL void put_numbers(const exchange_state& state, std::span<const float> numbers);
 
-/// Evaluations before the next step, as the peers of a replica are through with them.
+/// Evaluations before one step, as the peers of a replica are through with them.
 struct replica_evaluations {
+  std::uint64_t steps = 0;                                   ///< that this peer has taken since the last exchange
   std::uint64_t through_with = 0;                            ///< the first of them
   double missed = std::numeric_limits<double>::quiet_NaN();  ///< what the one came to that `own` wants; unknown
 };

@@ -70,6 +70,8 @@ class cohort_progress {
     spoilt_ = true;
     now_ = {.state = of};
   }
+  /// From a checkpoint, without what was in flight then: only with those who were started again from the same step.
+  CAUSEWAY_DECL void start_again() noexcept;
   /// For good, whatever comes of this attempt.
   void leave_cohort() noexcept { now_.cohort = 0; }
 

@@ -38,6 +38,8 @@ struct cohort_member {
   std::uint32_t slots = 0;      ///< of the round
   std::uint32_t slot = 0;       ///< its cohort's
   std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
+  std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
+  std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
 };
 
 /// Who trains in which slot.

@@ -5,7 +5,7 @@
 // Boundary tensors of an endless stream of micro-batches, on their way to and from the neighbouring stages. Unlike
 // pipeline_mailbox it outlives the trainer's steps: what is sent and what is expected stays under way between them. What
 // failed can be asked for again: nothing that arrived is forgotten before it was decoded, nothing that was sent before it
-// is gone.
+// is gone. Where it keeps what it sent until that was taken, all of it can also be begun again over other links.
 
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/group_view.hpp>
@@ -15,6 +15,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/reduce.hpp>
 #include <causeway/net/scoped_operation.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/micro_batches.hpp>
@@ -66,6 +67,7 @@ class async_pipeline_mailbox {
     std::uint64_t seed = 0;     ///< equal on both sides of a boundary
     stream_shape shape;
     std::size_t late = 1;  ///< messages that the other side may not need any more: it may have left
+    bool keeps = false;    ///< what was sent, until `forget`
     time_point deadline = no_deadline;
   };
 
@@ -94,6 +96,7 @@ class async_pipeline_mailbox {
     CAUSEWAY_TRY(arrive(p));
     double loss = 0;
     auto outcome = decode(codec, pool, l, p, samples, values, loss);
+    if (outcome && !all_finite(pool, values)) outcome = not_finite("", p.at, "it sent");
     if (!outcome) {
       std::string& where = outcome.error().where;
       where = "rank " + std::to_string(l.other) + (where.empty() ? "" : ", " + where);
@@ -101,12 +104,17 @@ class async_pipeline_mailbox {
     }
     spare_.push_back(std::move(p.bytes));
     line.pop_front();
+    ++taken_[index(l.way)];
     return loss;
   }
+  /// How many of one way were taken: those before, in the order of the stream.
+  [[nodiscard]] std::uint64_t taken(stage::direction way) const noexcept { return taken_[index(way)]; }
 
-  /// Encodes and starts to send; `loss` goes along with a backward.
+  /// Encodes and starts to send; `loss` goes along with a backward. errc::non_finite where `values` are not: what this rank
+  /// took was, so they were spoilt here.
   result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
                     std::span<const std::uint64_t> samples, std::span<const float> values, double loss) {
+    if (!all_finite(pool, values)) return not_finite("this stage", m, "it came to");
     const auto c = crossing_of(l, m, samples);
     transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
     std::memcpy(p.bytes.data(), &loss, head_bytes);
@@ -124,6 +132,33 @@ class async_pipeline_mailbox {
 
   /// Waits until all that was sent this way is gone, but for the last `leave` messages: what became of those is not asked.
   result<void> flush(stage::direction way, std::size_t leave) { return reap(way, leave, true); }
+
+  /// The other side has taken what was sent this way of micro-batches before `number`.
+  void forget(stage::direction way, std::uint64_t number) {
+    auto& line = sent_[index(way)];
+    while (gone_[index(way)] > 0 && line.front().at.number < number) drop_sent(way);
+  }
+
+  /// Everything is under way again, over `view`, to and from the same ranks, of whom the rank behind has `taken` so many
+  /// forwards and the rank before so many gradients. Needs options::keeps.
+  void go_on(collective::group_view view, const std::array<std::uint64_t, 2>& taken) {
+    for (auto* lines : {&expected_, &sent_}) {
+      for (auto& line : *lines) {
+        for (transfer& p : line) p.op.cancel();
+      }
+    }
+    view_ = std::move(view);
+    gone_ = {};
+    for (const stage::direction way : {stage::direction::forward, stage::direction::backward}) {
+      while (!sent_[index(way)].empty() && sent_[index(way)].front().at.number < taken[index(way)]) drop_sent(way);
+      for (transfer& p : sent_[index(way)]) post_send(p);
+      for (transfer& p : expected_[index(way)]) {
+        p.failed.reset();
+        p.here = false;
+        post(p);
+      }
+    }
+  }
 
  private:
   // The loss of the micro-batch, before what the codec made. A forward has none: its bytes are zero.
@@ -190,15 +225,31 @@ class async_pipeline_mailbox {
   // A send that failed stays, and is made again when somebody asks next.
   result<void> reap(stage::direction way, std::size_t leave, bool waits) {
     auto& line = sent_[index(way)];
-    while (line.size() > leave) {
-      transfer& p = line.front();
+    auto& gone = gone_[index(way)];
+    while (line.size() - gone > leave) {
+      transfer& p = line[gone];
       if (!p.op.started()) post_send(p);
       if (!waits && !p.op.done()) return {};
       CAUSEWAY_TRY(p.op.wait(options_.deadline));
-      spare_.push_back(std::move(p.bytes));
-      line.pop_front();
+      ++gone;
+      if (!options_.keeps) drop_sent(way);
     }
     return {};
+  }
+  void drop_sent(stage::direction way) {
+    auto& line = sent_[index(way)];
+    spare_.push_back(std::move(line.front().bytes));
+    line.pop_front();
+    if (gone_[index(way)] > 0) --gone_[index(way)];
+  }
+
+  [[nodiscard]] static bool all_finite(thread_pool& pool, std::span<const float> values) {
+    return kernels::all_finite(pool, values.data(), static_cast<std::int64_t>(values.size()));
+  }
+  [[nodiscard]] static error not_finite(const std::string& whose, const stream_place& m, const std::string& how) {
+    return fail(errc::non_finite, whose,
+                how + " values that are not finite for micro-batch " + std::to_string(m.piece) + " of step " +
+                    std::to_string(m.step));
   }
 
   [[nodiscard]] std::vector<std::byte> buffer(std::size_t bytes) {
@@ -215,6 +266,8 @@ class async_pipeline_mailbox {
   options options_;
   std::array<std::deque<transfer>, 2> expected_;  // by way
   std::array<std::deque<transfer>, 2> sent_;
+  std::array<std::size_t, 2> gone_{};     // of those, the first: known to have left
+  std::array<std::uint64_t, 2> taken_{};  // of all that was expected
   std::vector<std::vector<std::byte>> spare_;
 };
 

@@ -22,9 +22,11 @@
 #include <causeway/tensor/dtype.hpp>
 #include <causeway/tensor/tensor.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -44,6 +46,9 @@ struct stream_setup {
   stream_shape shape;
   float grad_scale = 1;  ///< of the last rank's losses
   bool stashing = true;
+
+  /// Micro-batches between a forward and its backward on rank `r`.
+  [[nodiscard]] std::uint64_t delay(std::uint32_t r) const noexcept { return std::uint64_t{ranks - 1 - r} * late; }
 };
 
 /// What a policy keeps of a stream without knowing the model: its end.
@@ -64,6 +69,11 @@ class async_stream final : public any_stream {
       : setup_{setup}, mailbox_{std::move(view), mailbox} {}
 
   [[nodiscard]] const stream_setup& setup() const noexcept { return setup_; }
+  /// Where the mailbox keeps what it sent: see there. `taken` by the neighbours, as theirs say of themselves.
+  void go_on(collective::group_view view, const std::array<std::uint64_t, 2>& taken) {
+    mailbox_.go_on(std::move(view), taken);
+  }
+  [[nodiscard]] std::uint64_t taken(stage::direction way) const noexcept { return mailbox_.taken(way); }
   /// How long the waits that begin from now on may take.
   void deadline(time_point at) noexcept { mailbox_.deadline(at); }
   /// Micro-batches whose backward is still to come.
@@ -107,10 +117,18 @@ class async_stream final : public any_stream {
     }
     CAUSEWAY_TRY(mailbox_.look_back(stage::direction::backward));
     const double loss = u.pass.loss;
+    mailbox_.forget(stage::direction::forward, u.place.number + 1);  // whose gradient is back has arrived
     u.tape->clear();
     spare_.push_back(std::move(*u.tape));
     units_.pop_front();
     return loss;
+  }
+
+  /// The end of a stream whose micro-batches have all come back: all that was sent has left.
+  result<void> end() { return mailbox_.flush(stage::direction::backward, 0); }
+  /// Parameters have moved between two backwards: those of micro-batches that are back are not needed any more.
+  void forget_versions() {
+    stash_.forget_before(units_.empty() ? std::numeric_limits<std::uint64_t>::max() : units_.front().place.step);
   }
 
   /// What a neighbour takes in this same step must have left before its end, as it may be the last: all forwards, and the
@@ -166,6 +184,10 @@ class async_stream final : public any_stream {
     CAUSEWAY_TRY(mailbox_.take(codec, model.backend().pool(), line(stage::direction::forward, false), piece.samples,
                                values.template span<float>()));
     input_ = std::move(values);
+    // Who sends this forward has all gradients before that of its oldest micro-batch in flight.
+    const std::uint64_t in_flight = setup_.delay(setup_.rank - 1);
+    const std::uint64_t number = mailbox_.taken(stage::direction::forward) - 1;
+    if (number > in_flight) mailbox_.forget(stage::direction::backward, number - in_flight);
     return {};
   }
 

@@ -57,13 +57,15 @@ CAUSEWAY_DECL void put_numbers(const exchange_state& state, std::span<const floa
 
 CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const cluster_inventory& inventory,
                                                  std::span<const cohort_member> members, const cohort_member& own) {
-  replica_evaluations known;
+  replica_evaluations known{.steps = own.steps};
   const auto& peers = inventory.snapshot.peers;
   for (std::size_t p = 0; p < peers.size(); ++p) {
     const auto is_there = [&](const stage::assignment& s) { return s.peer == peers[p].id; };
     const cohort_member& m = members[p];
-    if (m.steps != own.steps || m.evaluated <= known.through_with) continue;
     if (std::none_of(r.assignments.begin(), r.assignments.end(), is_there)) continue;
+    const bool has_gone_on = own.cohort != 0 && m.cohort == own.cohort && m.steps > own.steps;
+    if (has_gone_on) known.through_with = std::numeric_limits<std::uint64_t>::max();
+    if (m.steps != own.steps || m.evaluated <= known.through_with) continue;
     known.through_with = m.evaluated;
     if (own.cohort != 0 && m.cohort == own.cohort && m.evaluated == own.evaluated + 1) known.missed = m.evaluation;
   }

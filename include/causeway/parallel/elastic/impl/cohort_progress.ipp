@@ -14,6 +14,10 @@ CAUSEWAY_DECL cohort_member cohort_progress::described(std::uint64_t step, const
   return own;
 }
 
+CAUSEWAY_DECL void cohort_progress::start_again() noexcept {
+  if (now_.cohort != 0) now_.cohort = mix(now_.cohort, now_.steps, 1);
+}
+
 CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_member> members) {
   for (const cohort_member& m : members) {
     if (m.cohort != now_.cohort || m.state != now_.state || m.steps != now_.steps + 1) continue;

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
+
+// How a replica of parallel::local_pipeline makes its steps: what all ways have in common, and the one with a flush in
+// every step, by a schedule. parallel/elastic/streamed_steps.hpp has the one without.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/hash.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/parallel/elastic/assigned_work.hpp>
+#include <causeway/parallel/elastic/cohort_exchange.hpp>
+#include <causeway/parallel/elastic/cohort_progress.hpp>
+#include <causeway/parallel/elastic/cohorts.hpp>
+#include <causeway/parallel/elastic/peer_inventory.hpp>
+#include <causeway/parallel/elastic/pipeline_peer.hpp>
+#include <causeway/parallel/elastic/replica_sums.hpp>
+#include <causeway/parallel/elastic/unsound_steps.hpp>
+#include <causeway/stage/layout.hpp>
+#include <causeway/stage/schedules.hpp>
+#include <causeway/tensor/batch.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What a peer that is assigned makes a step with.
+template <class Recovery, class Codec>
+struct replica_step {
+  pipeline_peer& peer;
+  cohort_progress& progress;
+  const Recovery& recovery;
+  Codec& codec;
+  std::int64_t micro_batches = 1;  ///< of a global batch
+  bool is_last = false;            ///< an exchange comes after it
+
+  [[nodiscard]] const stage::replica& replica() const { return peer.layout.replicas[peer.place.replica]; }
+  /// The replica's part of `b`.
+  [[nodiscard]] double tokens(const batch& b) const {
+    return static_cast<double>(b.tokens()) * replica().micro_batches / static_cast<double>(micro_batches);
+  }
+  /// Values that are not finite: the replica's round is given up.
+  error leave_to_others(auto& ctx, const error& why) const {
+    progress.spoil();
+    return peer.blame_itself(ctx, why);
+  }
+};
+
+/// A step is the replica's: its peers tell each other when they have their parts of the gradient.
+template <stage::Schedule Order>
+class flushed_steps {
+ public:
+  static constexpr std::string_view name = "local_pipeline";
+
+  explicit flushed_steps(Order order = Order{}) : order_{std::move(order)} {}
+
+  [[nodiscard]] std::uint32_t chunks() const { return order_.chunks(); }
+  /// Equal on peers that can be stages of one pipeline.
+  [[nodiscard]] static std::uint64_t agreement() { return hash_text(Order::name); }
+
+  result<void> begin(cohort_progress&, const auto&) const { return {}; }
+  void describe(auto&, const auto&, cohort_member&) const noexcept {}
+
+  /// The mean loss over the replica's part of `b`; the gradient is this peer's part of the mean's.
+  template <class Recovery, class Codec>
+  result<double> run(auto& ctx, const replica_step<Recovery, Codec>& s, const batch& b) {
+    if (!s.progress.was_told()) CAUSEWAY_TRY(compute(ctx, s, b));
+    return s.progress.now().loss / s.tokens(b);
+  }
+  /// Of the replica's gradient over the whole model. Its peers have theirs, or will, whoever is lost: this one may move.
+  float norm(cohort_progress& progress) noexcept {
+    progress.took_step();
+    return static_cast<float>(progress.now().norm);
+  }
+
+  /// The replica is whole, and goes on in another attempt.
+  result<void> go_on(auto&, const auto& s, const cluster_inventory&, std::span<const cohort_member> members) {
+    return s.progress.catch_up(members);
+  }
+  /// What this peer had of its replica's steps is given up, or exchanged.
+  void forget() noexcept {}
+  /// Whether the peers of the replica have made the same steps.
+  [[nodiscard]] static constexpr bool is_drained() noexcept { return true; }
+
+ private:
+  result<void> compute(auto& ctx, const auto& s, const batch& b) {
+    s.progress.begin_gradient();
+    s.codec.begin_step();
+    CAUSEWAY_ASSIGN(const double loss,
+                    s.peer.train(ctx, order_, s.recovery, s.codec, b, s.micro_batches, static_cast<float>(1 / s.tokens(b)),
+                                 (s.peer.attempt.round << 16U) + s.progress.now().steps));
+    const float own = ctx.own_norm();
+    if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
+    s.progress.end_gradient();
+    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, loss, double{own}));
+    s.progress.note_sums(all.loss, all.norm);  // the others have theirs, and move when they hear of it
+    return {};
+  }
+
+  Order order_;
+};
+
+/// A way for replicas to make their steps: what flushed_steps has.
+template <class S>
+concept ReplicaSteps = std::default_initializable<S> && requires(S& s) {
+  { S::name } -> std::convertible_to<std::string_view>;
+  s.forget();
+};
+
+/// By what is given as the schedule of local_pipeline: a schedule, or such a way.
+template <class Order>
+struct replica_steps;
+template <stage::Schedule Order>
+struct replica_steps<Order> {
+  using type = flushed_steps<Order>;
+};
+template <ReplicaSteps Order>
+struct replica_steps<Order> {
+  using type = Order;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP

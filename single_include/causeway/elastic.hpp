@@ -12012,28 +12012,31 @@ enum class verdict : std::uint8_t {
 
 /// A communication policy: when peers talk and what they make of it.
 struct comm_traits {
-  peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
-  bool needs_global_step = false;  ///< whether all who hold the same parameters make every step together, of one gradient
-  bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
-  bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
+  peers tolerates = peers::fixed;   ///< whether it still works when peers come and go
+  bool needs_global_step = false;   ///< whether all who hold the same parameters make every step together, of one gradient
+  bool identical_replicas = true;   ///< whether all peers hold the same parameters after each committed round
+  bool rounds_by_steps = true;      ///< whether rounds come after the same steps on all peers, whatever they are given
+  bool rounds_over_stages = false;  ///< or if all stages of a model are asked (training_context::stages), or need not be
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
 /// A parallelism policy: how a batch becomes gradients.
 struct parallel_traits {
-  bool staged = false;           ///< the model is cut into stages on several peers
-  bool reroutes = false;         ///< a lost peer's work goes to another of its stage
-  bool global_step = true;       ///< all stages finish the same step together; holders of the same one always do
-  bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
-  bool by_blocks = false;        ///< or exchanged by the policy, among those who hold the same blocks of the model
-  bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
-  bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
+  bool staged = false;            ///< the model is cut into stages on several peers
+  bool reroutes = false;          ///< a lost peer's work goes to another of its stage
+  bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
+  bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
+  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool by_blocks = false;         ///< or exchanged by the policy, among those who hold the same blocks of the model
+  bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
+  bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
 /// A fault policy: what a step is worth when somebody is slow, gone or lying.
@@ -12969,6 +12972,7 @@ inline constexpr std::uint32_t parameters = 5 * channel_stride;   ///< initial b
 inline constexpr std::uint32_t state = 6 * channel_stride;        ///< hashes of committed state, recovery
 inline constexpr std::uint32_t activations = 7 * channel_stride;  ///< between stages of a pipeline
 inline constexpr std::uint32_t site = 8 * channel_stride;         ///< among peers that sit close together
+inline constexpr std::uint32_t stages = 9 * channel_stride;       ///< what all stages of a model decide alike
 inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here on: free for custom policies
 }  // namespace channels
 
@@ -13663,7 +13667,7 @@ CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer
 
 // Which blocks of a model a peer holds. Whoever holds block 0 holds the embedding too, whoever holds the last block the
 // output layer; a token table that is both is then held at both ends. Where clients have the ends and servers the blocks,
-// each is a part by itself.
+// each is a part by itself. In a model with joined ends these are block 0.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
@@ -13675,6 +13679,18 @@ struct block_range {
 
   [[nodiscard]] std::int64_t size() const noexcept { return last - first; }
   friend constexpr bool operator==(const block_range&, const block_range&) = default;
+};
+
+/// What a pass through a range of blocks computes: some layers, before them the embedding, behind them the output layer.
+struct stage_way {
+  block_range layers;
+  bool embeds = false;
+  bool ends = false;
+
+  /// Of a model with so many blocks. `joined_ends`: embedding and output layer are block 0. Alone that is the embedding, or
+  /// for what comes from another stage (`has_input`) the output layer; it is both in a pass through the whole model.
+  CAUSEWAY_DECL [[nodiscard]] static stage_way of(const block_range& r, std::int64_t blocks, bool joined_ends,
+                                                  bool has_input) noexcept;
 };
 
 /// Ranges of blocks, rising and apart; several where a peer has several chunks of a pipeline.
@@ -13723,6 +13739,14 @@ class model_part {
 // Bodies of nn/model_part.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL stage_way stage_way::of(const block_range& r, std::int64_t blocks, bool joined_ends,
+                                      bool has_input) noexcept {
+  if (!joined_ends) return {r, r.first == 0, r.last == blocks};
+  const bool first = r.first == 0, whole = first && r.last == blocks;
+  return {
+      {std::max<std::int64_t>(r.first - 1, 0), r.last - 1}, whole || (first && !has_input), whole || (first && has_input)};
+}
 
 CAUSEWAY_DECL model_part::model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
 
@@ -14033,6 +14057,8 @@ struct shared_state {
   /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
   std::function<std::vector<std::span<std::byte>>()> memory{};
   std::function<result<void>()> forget{};
+  /// Where they may: whether an exchange comes after the step under way.
+  std::function<bool()> exchanges_next{};
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };
@@ -14044,6 +14070,7 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
+  state.exchanges_next = [&comm] { return comm.exchanges_next(); };
 }
 
 /// The exchange that a peer has been let into.
@@ -16317,6 +16344,8 @@ class round_attendance {
   contribution contribution_;
   bool entered_ = false;
   std::size_t parts_ = 1, parts_left_ = 1;
+  const float* before_ = nullptr;  // the row of the part before
+  std::size_t before_size_ = 0;
   bool candidate_ = false;
   bool unusable_ = false;
   bool gave_up_ = false;
@@ -16349,9 +16378,16 @@ CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> me
   if (group_ == nullptr) return {};
   group_->received(mean, parts_ > 1 ? where : nullptr);
   group_->received(counts, nullptr);
-  if (--parts_left_ > 0) return {};
+  if (--parts_left_ > 0) {
+    before_ = mean.data();
+    before_size_ = mean.size();
+    return {};
+  }
   parts_left_ = 1;
-  return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
+  const std::size_t parts = std::exchange(parts_, 1);
+  if (parts == 1) return group_->exchanged(mean);
+  const bool is_one_row = parts == 2 && mean.empty();  // and a word that goes with it
+  return group_->exchanged(is_one_row ? std::span{before_, before_size_} : std::span<const float>{});
 }
 
 CAUSEWAY_DECL void round_attendance::take_known(std::span<float> row) {
@@ -21588,6 +21624,151 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
 
 #endif  // CAUSEWAY_TRAIN_SHARED_STATE_OF_HPP
 
+// ---- causeway/train/stage_peers.hpp ----
+#ifndef CAUSEWAY_TRAIN_STAGE_PEERS_HPP
+#define CAUSEWAY_TRAIN_STAGE_PEERS_HPP
+
+// The peers that hold the other stages of this peer's copy of a model, for what a policy decides for all of them alike:
+// each stage exchanges in a group of its own, and sees only its part of what the model has moved.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// Of one pipeline; of a whole model this peer alone. For the trainer's thread.
+class stage_peers {
+ public:
+  /// The stages are at `members` of `world`, in their order, with this peer among them. `world` must stay where it is.
+  /// `copies`: parts of this peer's flat parameters that another of them holds, too, and counts.
+  CAUSEWAY_DECL void form(net::any_transport& world, std::vector<net::peer_index> members, std::vector<index_range> copies);
+
+  /// The same where blocks move between peers: `peers.sum(values, options)` adds up over all blocks of the model, each
+  /// once. They must stay where they are.
+  template <class Peers>
+  void ask(Peers& peers) {
+    asked_of_ = &peers;
+    ask_ = [](void* of, std::span<double> values, const collective::collective_options& options) {
+      return static_cast<Peers*>(of)->sum(values, options);
+    };
+  }
+
+  /// 1: the model is whole, or blocks of it move.
+  [[nodiscard]] std::size_t count() const noexcept { return members_.empty() ? 1 : members_.size(); }
+  CAUSEWAY_DECL [[nodiscard]] bool is_first() const;
+
+  /// values[i] ← its sum over all stages, added up in their order: the same bits on all, which must all call it, equally
+  /// often. One latency, and 8 bytes a value to each. Nothing is sent where the model is whole.
+  CAUSEWAY_DECL result<void> sum(std::span<double> values, const collective::collective_options& options);
+
+  /// What the first stage has found, on all of them; what the others give does not count. Where the first one has failed,
+  /// the others fail, too, as if they had lost it.
+  CAUSEWAY_DECL result<double> of_first(const result<double>& found, const collective::collective_options& options);
+
+  /// The norm of all stages' vectors, of which this one's has the norm `own`; copies count as often as they are there.
+  CAUSEWAY_DECL result<float> norm(float own, const collective::collective_options& options);
+
+  /// errc::unsupported where two stages hold the same parameters (a tied table, or all of a stage where micro-batches go
+  /// two ways): for policies in whose groups they would become two versions. All stages must ask.
+  CAUSEWAY_DECL result<void> refuse_copies(const char* policy, const collective::collective_options& options);
+
+  /// Σ x² over a row that `ranges` of the flat parameters were gathered to, without copies.
+  CAUSEWAY_DECL [[nodiscard]] double squares(thread_pool& pool, std::span<const float> row,
+                                             std::span<const index_range> ranges) const;
+
+ private:
+  net::any_transport* world_ = nullptr;
+  std::vector<net::peer_index> members_;
+  std::vector<index_range> copies_;
+  std::uint64_t asked_ = 0;  ///< names the messages of a sum
+  void* asked_of_ = nullptr;
+  result<void> (*ask_)(void*, std::span<double>, const collective::collective_options&) = nullptr;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_STAGE_PEERS_HPP
+
+// ---- causeway/train/impl/stage_peers.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_STAGE_PEERS_IPP
+#define CAUSEWAY_TRAIN_IMPL_STAGE_PEERS_IPP
+
+// Bodies of train/stage_peers.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_DECL void stage_peers::form(net::any_transport& world, std::vector<net::peer_index> members,
+                                     std::vector<index_range> copies) {
+  world_ = &world;
+  members_ = std::move(members);
+  copies_ = std::move(copies);
+}
+
+CAUSEWAY_DECL bool stage_peers::is_first() const { return count() == 1 || members_.front() == world_->self(); }
+
+CAUSEWAY_DECL result<void> stage_peers::sum(std::span<double> values, const collective::collective_options& options) {
+  if (ask_ != nullptr) return ask_(asked_of_, values, options);
+  if (count() == 1) return {};
+  collective::group_view stages{*world_, members_};
+  std::vector<double> all(count() * values.size());
+  const auto own = std::span{all}.subspan(stages.self() * values.size(), values.size());
+  std::copy(values.begin(), values.end(), own.begin());
+  CAUSEWAY_TRY(collective::all_gather(stages, {.channel = collective::channels::stages, .step = asked_}, std::as_bytes(own),
+                                      std::as_writable_bytes(std::span{all}), options));
+  ++asked_;
+  std::fill(values.begin(), values.end(), 0.0);
+  for (std::size_t i = 0; i < all.size(); ++i) values[i % values.size()] += all[i];
+  return {};
+}
+
+CAUSEWAY_DECL result<double> stage_peers::of_first(const result<double>& found,
+                                                   const collective::collective_options& options) {
+  if (count() == 1) return found;
+  std::array<double, 2> said{};  // whether it has failed, and what it has found
+  if (is_first()) said = found ? std::array{0.0, *found} : std::array{1.0, 0.0};
+  const auto told = sum(said, options);
+  if (is_first()) return found;
+  if (!told) return told.error();
+  if (said[0] == 0) return said[1];
+  return fail(errc::peer_lost, "the first stage", "it could not ask the other replicas; its own error says why");
+}
+
+CAUSEWAY_DECL result<float> stage_peers::norm(float own, const collective::collective_options& options) {
+  double squares = static_cast<double>(own) * own;
+  CAUSEWAY_TRY(sum(std::span{&squares, 1}, options));
+  return static_cast<float>(std::sqrt(squares));
+}
+
+CAUSEWAY_DECL result<void> stage_peers::refuse_copies(const char* policy, const collective::collective_options& options) {
+  auto copies = static_cast<double>(copies_.size());
+  CAUSEWAY_TRY(sum(std::span{&copies, 1}, options));
+  if (copies == 0) return {};
+  return fail(errc::unsupported, policy,
+              "two stages hold the same parameters, of which their groups would make two versions; take a model whose "
+              "token table is not tied, and a schedule of one way");
+}
+
+CAUSEWAY_DECL double stage_peers::squares(thread_pool& pool, std::span<const float> row,
+                                          std::span<const index_range> ranges) const {
+  if (copies_.empty()) return kernels::sum_of_squares(pool, row.data(), static_cast<std::int64_t>(row.size()));
+  double sum = 0;
+  const float* values = row.data();
+  for (const index_range r : ranges) {
+    std::int64_t at = r.begin;
+    for (const index_range c : copies_) {  // in rising order
+      const std::int64_t begin = std::clamp(c.begin, at, r.end);
+      sum += kernels::sum_of_squares(pool, values + (at - r.begin), begin - at);
+      at = std::clamp(c.end, begin, r.end);
+    }
+    sum += kernels::sum_of_squares(pool, values + (at - r.begin), r.end - at);
+    values += r.size();
+  }
+  return sum;
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_STAGE_PEERS_IPP
+#endif
+
 // ---- causeway/train/context.hpp ----
 #ifndef CAUSEWAY_TRAIN_CONTEXT_HPP
 #define CAUSEWAY_TRAIN_CONTEXT_HPP
@@ -21671,8 +21852,7 @@ class training_context {
 
   /// The 2-norm of the gradient that this peer holds.
   [[nodiscard]] float own_norm() { return norm_of(gradients()); }
-  /// Of a part of `gradients()`.
-  [[nodiscard]] float norm_of(std::span<const float> part) { return detail::norm_of(model_, part); }
+  [[nodiscard]] float norm_of(std::span<const float> part) { return detail::norm_of(model_, part); }  ///< of a part
 
   // ---- rows: where the model computes, if all of them lie in its memory ----------------------------------------------
 
@@ -21702,6 +21882,7 @@ class training_context {
   void form_group(std::vector<net::peer_index> members) {
     group_.emplace(collective::group_view{*world_, std::move(members)});
   }
+  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }  ///< of the model that this peer holds one of
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
   /// The same sequence on all peers, as long as all draw equally often.
@@ -21810,8 +21991,7 @@ class training_context {
 
   /// Of the inner step that comes next.
   [[nodiscard]] float next_learning_rate() const { return inner_.next_learning_rate(options_, step_); }
-  /// From now on; not in a checkpoint.
-  void multiply_learning_rate(float factor) noexcept { inner_.multiply_learning_rate(factor); }
+  void multiply_learning_rate(float factor) noexcept { inner_.multiply_learning_rate(factor); }  ///< not in a checkpoint
   /// Where the schedule of the learning rate is, whatever the steps: where the inner optimizer moves once a round.
   void schedule_at(std::uint64_t step) noexcept { inner_.schedule_at(step); }
 
@@ -21881,7 +22061,7 @@ class training_context {
 
   /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.
   result<void> inner_step() {
-    return inner_step([this] { return result<float>{own_norm()}; });
+    return inner_step([this] { return stages_.norm(own_norm(), exchange_options()); });
   }
   /// The same where the gradient is part of a larger one: `norm()` gives the norm of that, and may fail.
   template <class Norm>
@@ -21932,6 +22112,7 @@ class training_context {
   trainer_options options_;
   std::unique_ptr<net::any_transport> world_;  // stays where it is when the context moves: group_ refers to it
   std::optional<net::any_transport> group_;
+  stage_peers stages_;
   bool keeps_inputs_;
   detail::round_attendance attendance_;
   detail::mean_exchange mean_;
@@ -25022,6 +25203,7 @@ struct assignment {
 struct replica {
   std::vector<assignment> assignments;  ///< in the order of the model
   std::uint32_t micro_batches = 0;      ///< its share of the global batch
+  bool ring = false;                    ///< the first has both ends of the model; see plan::swapped_routes
 
   friend bool operator==(const replica&, const replica&) = default;
 };
@@ -25347,6 +25529,7 @@ struct exchange_state {
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
   std::function<std::vector<std::span<std::byte>>()> memory{};
   std::function<result<void>()> forget{};  ///< that
+  std::function<bool()> exchanges_next{};  ///< after the step under way
   std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
 };
 
@@ -25501,6 +25684,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   state_.memory = std::move(state.memory);
   state_.forget = std::move(state.forget);
   state_.divide = std::move(state.divide);
+  state_.exchanges_next = std::move(state.exchanges_next);
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }
@@ -28633,10 +28817,13 @@ constexpr bool c2(parallel_traits p, fault_traits f) {
 }
 
 /// Stages that go on their own time exchange after the same number of steps at every holder, or they wait in a circle.
-constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c.gathers_samples; }
+constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !(c.gathers_samples || c.rounds_by_clock); }
 
-/// Stages that make the same steps must also make the same rounds, each in its own group of peers.
-constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.global_step || c.rounds_by_steps; }
+/// Stages that make the same steps must also make the same rounds, each in its own group of peers: by counting, or by
+/// asking each other.
+constexpr bool c4(comm_traits c, parallel_traits p) {
+  return !p.staged || !p.global_step || c.rounds_by_steps || (p.sums_over_stages && c.rounds_over_stages);
+}
 
 /// Parts of a gradient are worth nothing alone.
 constexpr bool c5(comm_traits c, parallel_traits p) {
@@ -28668,12 +28855,14 @@ struct compatible {
   static_assert(
       rules::c3(Comm::traits, Parallel::traits),
       "causeway-C3: stages run on their own time here, but with this communication policy the peers of a stage exchange "
-      "when they have gathered enough samples, each after other steps: two stages could wait for each other. Use a policy "
+      "when they have enough samples or have trained long enough, each after other steps: two stages could wait for each "
+      "other. Use a policy "
       "whose exchanges come after a number of steps, such as comm::every_step. docs/reference/rules.md#c3");
   static_assert(rules::c4(Comm::traits, Parallel::traits),
                 "causeway-C4: the stages of a pipeline must make the same rounds, but here rounds come when peers are "
-                "quick enough or "
-                "have enough to say. Use a policy whose rounds come after a number of steps. docs/reference/rules.md#c4");
+                "quick enough or have enough to say, and stages do not ask each other. Use a policy whose rounds come "
+                "after a number of steps; in parallel::pipeline, also one that asks all stages "
+                "(comm_traits::rounds_over_stages). docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
       "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "

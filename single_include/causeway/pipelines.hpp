@@ -1910,28 +1910,31 @@ enum class verdict : std::uint8_t {
 
 /// A communication policy: when peers talk and what they make of it.
 struct comm_traits {
-  peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
-  bool needs_global_step = false;  ///< whether all who hold the same parameters make every step together, of one gradient
-  bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
-  bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
+  peers tolerates = peers::fixed;   ///< whether it still works when peers come and go
+  bool needs_global_step = false;   ///< whether all who hold the same parameters make every step together, of one gradient
+  bool identical_replicas = true;   ///< whether all peers hold the same parameters after each committed round
+  bool rounds_by_steps = true;      ///< whether rounds come after the same steps on all peers, whatever they are given
+  bool rounds_over_stages = false;  ///< or if all stages of a model are asked (training_context::stages), or need not be
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
 /// A parallelism policy: how a batch becomes gradients.
 struct parallel_traits {
-  bool staged = false;           ///< the model is cut into stages on several peers
-  bool reroutes = false;         ///< a lost peer's work goes to another of its stage
-  bool global_step = true;       ///< all stages finish the same step together; holders of the same one always do
-  bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
-  bool by_blocks = false;        ///< or exchanged by the policy, among those who hold the same blocks of the model
-  bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
-  bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
+  bool staged = false;            ///< the model is cut into stages on several peers
+  bool reroutes = false;          ///< a lost peer's work goes to another of its stage
+  bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
+  bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
+  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool by_blocks = false;         ///< or exchanged by the policy, among those who hold the same blocks of the model
+  bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
+  bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
 /// A fault policy: what a step is worth when somebody is slow, gone or lying.
@@ -4327,7 +4330,7 @@ class fabric {
 
 // Which blocks of a model a peer holds. Whoever holds block 0 holds the embedding too, whoever holds the last block the
 // output layer; a token table that is both is then held at both ends. Where clients have the ends and servers the blocks,
-// each is a part by itself.
+// each is a part by itself. In a model with joined ends these are block 0.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
@@ -4339,6 +4342,18 @@ struct block_range {
 
   [[nodiscard]] std::int64_t size() const noexcept { return last - first; }
   friend constexpr bool operator==(const block_range&, const block_range&) = default;
+};
+
+/// What a pass through a range of blocks computes: some layers, before them the embedding, behind them the output layer.
+struct stage_way {
+  block_range layers;
+  bool embeds = false;
+  bool ends = false;
+
+  /// Of a model with so many blocks. `joined_ends`: embedding and output layer are block 0. Alone that is the embedding, or
+  /// for what comes from another stage (`has_input`) the output layer; it is both in a pass through the whole model.
+  CAUSEWAY_DECL [[nodiscard]] static stage_way of(const block_range& r, std::int64_t blocks, bool joined_ends,
+                                                  bool has_input) noexcept;
 };
 
 /// Ranges of blocks, rising and apart; several where a peer has several chunks of a pipeline.
@@ -4387,6 +4402,14 @@ class model_part {
 // Bodies of nn/model_part.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL stage_way stage_way::of(const block_range& r, std::int64_t blocks, bool joined_ends,
+                                      bool has_input) noexcept {
+  if (!joined_ends) return {r, r.first == 0, r.last == blocks};
+  const bool first = r.first == 0, whole = first && r.last == blocks;
+  return {
+      {std::max<std::int64_t>(r.first - 1, 0), r.last - 1}, whole || (first && !has_input), whole || (first && has_input)};
+}
 
 CAUSEWAY_DECL model_part::model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
 
@@ -4887,6 +4910,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress { namesp
 using i8x16 [[gnu::vector_size(16)]] = std::int8_t;
 using u8x16 [[gnu::vector_size(16)]] = std::uint8_t;
 using u64x2 [[gnu::vector_size(16)]] = std::uint64_t;
+using u32x4 [[gnu::vector_size(16)]] = std::uint32_t;
+using u16x8 [[gnu::vector_size(16)]] = std::uint16_t;
+using u16x4 [[gnu::vector_size(8)]] = std::uint16_t;
+using u8x8 [[gnu::vector_size(8)]] = std::uint8_t;
+using u8x4 [[gnu::vector_size(4)]] = std::uint8_t;
 
 // In two steps: compilers take a conversion across a factor of four apart into single elements.
 CAUSEWAY_ALWAYS_INLINE void widen_codes(kernels::detail::i32x16& wide, const u8x16& codes) {
@@ -4953,15 +4981,37 @@ CAUSEWAY_ALWAYS_INLINE std::uint64_t load_bytes(const std::byte* from) {
   }
 }
 
-/// Sixteen codes, each below 2^Bits, to 2·Bits bytes.
+/// Eight codes of one bit, a byte each, to one byte: a multiplication moves each to its place.
+CAUSEWAY_ALWAYS_INLINE std::byte gather_bits(std::uint64_t codes) {
+  return static_cast<std::byte>(codes * 0x0102040810204080U >> 56U);
+}
+
+/// Sixteen codes, each below 2^Bits, to 2·Bits bytes. Where neighbours fill whole bytes, these leave in one store.
 template <unsigned Bits>
 CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::detail::whole) {
   u64x2 x = reinterpret_cast<u64x2>(codes);
-  join_fields<8, Bits>(x);
-  join_fields<16, 2 * Bits>(x);
-  join_fields<32, 4 * Bits>(x);
-  store_bytes<Bits>(to, x[0]);
-  store_bytes<Bits>(to + Bits, x[1]);
+  if constexpr (Bits == 8) {
+    std::memcpy(to, &codes, sizeof codes);
+  } else if constexpr (Bits == 4) {
+    x |= x >> 4;
+    const u8x8 bytes = __builtin_convertvector(reinterpret_cast<u16x8>(x), u8x8);
+    std::memcpy(to, &bytes, sizeof bytes);
+  } else if constexpr (Bits == 2) {
+    join_fields<8, 2>(x);
+    x |= x >> 12;
+    const u16x4 halves = __builtin_convertvector(reinterpret_cast<u32x4>(x), u16x4);
+    const u8x4 bytes = __builtin_convertvector(halves, u8x4);
+    std::memcpy(to, &bytes, sizeof bytes);
+  } else if constexpr (Bits == 1) {
+    to[0] = gather_bits(x[0]);
+    to[1] = gather_bits(x[1]);
+  } else {
+    join_fields<8, Bits>(x);
+    join_fields<16, 2 * Bits>(x);
+    join_fields<32, 4 * Bits>(x);
+    store_bytes<Bits>(to, x[0]);
+    store_bytes<Bits>(to + Bits, x[1]);
+  }
 }
 
 /// The first codes only; bits to spare become zero.
@@ -4975,9 +5025,21 @@ CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::det
   std::memcpy(to, packed, packed_size(count, Bits));
 }
 
+/// The two halves of 2·Bits bytes, each at the bottom; from 5 bits on with bits of the other half above the lower one. Two
+/// loads that overlap: GCC would put pieces together on the stack.
+template <unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void load_halves(u64x2& x, const std::byte* from) {
+  if constexpr (Bits > 4) {
+    x = u64x2{load_bytes<8>(from), load_bytes<8>(from + 2 * Bits - 8) >> (64 - 8 * Bits)};
+  } else {
+    x = u64x2{load_bytes<Bits>(from), load_bytes<Bits>(from + Bits)};
+  }
+}
+
 template <unsigned Bits>
 CAUSEWAY_ALWAYS_INLINE void unpack(u8x16& codes, const std::byte* from, kernels::detail::whole) {
-  u64x2 x = {load_bytes<Bits>(from), load_bytes<Bits>(from + Bits)};
+  u64x2 x;
+  load_halves<Bits>(x, from);
   part_fields<32, 4 * Bits>(x);
   part_fields<16, 2 * Bits>(x);
   part_fields<8, Bits>(x);
@@ -5090,20 +5152,55 @@ inline decoding check_scales(const std::byte* scales, std::int64_t blocks, scale
   return found;
 }
 
-// Choices by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into single elements.
-// Differences must fit 31 bits.
-
-CAUSEWAY_ALWAYS_INLINE void make_at_least(kernels::detail::i32x16& v, const kernels::detail::i32x16& least) {
-  const kernels::detail::i32x16 short_by = least - v;
-  v += short_by & ~(short_by >> 31);
-}
-CAUSEWAY_ALWAYS_INLINE void make_at_most(kernels::detail::i32x16& v, const kernels::detail::i32x16& most) {
-  const kernels::detail::i32x16 over_by = v - most;
-  v -= over_by & ~(over_by >> 31);
-}
+/// Lanes below `least` become it, and lanes above `most` that. By arithmetic, since GCC takes comparisons of vectors wider
+/// than the machine's apart into single elements. Differences must fit 31 bits.
 CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t least, std::int32_t most) {
-  make_at_least(v, kernels::detail::i32x16{} + least);
-  make_at_most(v, kernels::detail::i32x16{} + most);
+  kernels::detail::i32x16 below_most = most - v;
+  below_most &= ~(below_most >> 31);
+  v = (most - least) - below_most;
+  v &= ~(v >> 31);
+  v += least;
+}
+
+/// Sum of `term(v)` over all values, which turns a vector of them into what is added, and `last(value)` for those behind
+/// the last whole sixteen. The order of kernels::detail::sum_lanes, in vectors of 32 bytes: GCC keeps sums of 64 bytes in
+/// memory where the machine has no registers for them.
+template <class Term, class Last>
+CAUSEWAY_ALWAYS_INLINE float sum_values(const float* x, std::int64_t count, Term&& term, Last&& last) {
+  CAUSEWAY_EXACT_BODY
+  using kernels::detail::f32x8;
+  f32x8 sums[8] = {};
+  const auto add = [&](f32x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    CAUSEWAY_EXACT_BODY
+    f32x8 v;
+    std::memcpy(&v, x + i, sizeof v);
+    term(v);
+    sum += v;
+  };
+  std::int64_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    CAUSEWAY_UNROLL
+    for (std::int64_t k = 0; k < 8; ++k) add(sums[k], i + 8 * k);
+  }
+  for (; i + 16 <= count; i += 16) {
+    add(sums[0], i);
+    add(sums[1], i + 8);
+  }
+  const f32x8 low = (sums[0] + sums[2]) + (sums[4] + sums[6]);
+  const f32x8 high = (sums[1] + sums[3]) + (sums[5] + sums[7]);
+  float sum = kernels::detail::horizontal_sum(
+      __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  for (; i < count; ++i) sum += last(x[i]);
+  return sum;
+}
+
+/// Root of the mean square. NaN or infinity when a value is, or when a square overflows.
+CAUSEWAY_ALWAYS_INLINE float root_mean_square(const float* x, std::int64_t count) {
+  CAUSEWAY_EXACT_BODY
+  const float sum = sum_values(
+      x, count, [](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA { v *= v; },
+      [](float v) CAUSEWAY_INLINE_LAMBDA { return v * v; });
+  return std::sqrt(sum / static_cast<float>(count));
 }
 
 /// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Four vectors in
@@ -5232,24 +5329,6 @@ CAUSEWAY_ALWAYS_INLINE void uniform_of(kernels::detail::f32x16& u, const kernels
   u = __builtin_convertvector(reinterpret_cast<kernels::detail::i32x16>(h), kernels::detail::f32x16) * 0x1.0p-24F;
 }
 
-/// Root of the mean square. NaN or infinity when a value is, or when a square overflows.
-CAUSEWAY_ALWAYS_INLINE float root_mean_square(const float* x, std::int64_t count) {
-  CAUSEWAY_EXACT_BODY
-  const float sum = kernels::detail::sum_lanes(
-      count,
-      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, x + i, kernels::detail::whole{});
-        total += v * v;
-      },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        return x[i] * x[i];
-      });
-  return std::sqrt(sum / static_cast<float>(count));
-}
-
 /// Encodes whole buckets and perhaps a last shorter one, starting at a bucket's start.
 template <unsigned Bits, bool Stochastic>
 struct encode_bits {
@@ -5257,8 +5336,8 @@ struct encode_bits {
   using levels = bit_levels<Bits>;
   using f32x16 = kernels::detail::f32x16;
   using i32x16 = kernels::detail::i32x16;
-
-  static constexpr std::int64_t group = 8;
+  static constexpr std::int64_t group = 8;   // buckets whose scales are found together
+  static constexpr std::int64_t tile = 256;  // values whose random numbers are drawn together
 
   /// The scales of a group of buckets first, then their codes: a bucket's codes have to wait for its scale, which is a long
   /// chain of operations that other scales can overlap with.
@@ -5269,21 +5348,34 @@ struct encode_bits {
       const std::int64_t end = std::min(first + group, buckets);
       float scales[group];
       for (std::int64_t b = first; b < end; ++b) scales[b - first] = find_scale(t, b);
-      for (std::int64_t b = first; b < end; ++b) {
-        const float* const x = t.x + b * bucket;
-        std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
-        const std::int64_t length = std::min(bucket, t.count - b * bucket);
-        const float scale = scales[b - first];
-        if (Stochastic || t.options.scale == bucket_scale::rms) {
-          encode_bucket<true>(x, codes, length, scale, t.key);
-        } else {
-          encode_bucket<false>(x, codes, length, scale, t.key);  // rounds to no level beyond the largest value's
+      if constexpr (Stochastic) {
+        for (std::int64_t at = first * bucket, length = 0; at < std::min(end * bucket, t.count); at += length) {
+          const std::int64_t b = at / bucket;
+          length = std::min({tile, (b + 1) * bucket - at, t.count - at});
+          fetch_ahead(t, at + group * bucket, length);
+          encode_tile(t, at, at - b * bucket, length, scales[b - first]);
+        }
+      } else {
+        for (std::int64_t b = first; b < end; ++b) {
+          const std::int64_t at = b * bucket, length = std::min(bucket, t.count - at);
+          std::byte* const codes = t.codes + (at >> 3) * Bits;
+          fetch_ahead(t, at + group * bucket, length);
+          if (t.options.scale == bucket_scale::rms) {
+            encode_values<true>(t.x + at, codes, length, scales[b - first], nullptr);
+          } else {  // rounds to no level beyond the largest value's
+            encode_values<false>(t.x + at, codes, length, scales[b - first], nullptr);
+          }
         }
       }
     }
   }
 
  private:
+  /// Values of the next group come into the cache while this one is encoded: finding their scales would wait for memory.
+  CAUSEWAY_ALWAYS_INLINE static void fetch_ahead(const bits_task& t, std::int64_t at, std::int64_t length) {
+    for (const std::int64_t end = std::min(at + length, t.count); at < end; at += 16) __builtin_prefetch(t.x + at);
+  }
+
   CAUSEWAY_ALWAYS_INLINE static float find_scale(const bits_task& t, std::int64_t b) {
     const std::int64_t bucket = t.options.bucket;
     const float* const x = t.x + b * bucket;
@@ -5293,12 +5385,30 @@ struct encode_bits {
     return store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
   }
 
+  /// The random numbers of some values first, then their codes: both are long chains of operations, and of one after the
+  /// other fewer are under way at once.
+  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t at, std::int64_t place,
+                                                 std::int64_t length, float scale) {
+    const float* const x = t.x + at;
+    alignas(64) float chances[tile];
+    kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 value, u;
+      kernels::detail::load(value, x + i, part);
+      uniform_of(u, value, place + i, t.key);
+      const kernels::detail::f32x8 low = __builtin_shufflevector(u, u, 0, 1, 2, 3, 4, 5, 6, 7);
+      const kernels::detail::f32x8 high = __builtin_shufflevector(u, u, 8, 9, 10, 11, 12, 13, 14, 15);
+      std::memcpy(chances + i, &low, sizeof low);
+      std::memcpy(chances + i + 8, &high, sizeof high);
+    });
+    encode_values<true>(x, t.codes + (at >> 3) * Bits, length, scale, chances);
+  }
+
   /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.
   /// Without a scale, values count as zeros. Codes are level numbers from 0 on, so without a zero level they lie between
   /// the integers, half a step off.
   template <bool Clip>
-  CAUSEWAY_ALWAYS_INLINE static void encode_bucket(const float* x, std::byte* codes, std::int64_t length, float scale,
-                                                   std::uint64_t key) {
+  CAUSEWAY_ALWAYS_INLINE static void encode_values(const float* x, std::byte* codes, std::int64_t length, float scale,
+                                                   [[maybe_unused]] const float* chances) {
     // A tie goes to the even code, which with one bit would be minus; the next larger number makes zero positive.
     [[maybe_unused]] constexpr float shift = Bits == 1 ? 0x1.000002p-1F : levels::half - 0.5F;
     constexpr std::int32_t first = levels::with_zero ? levels::half : 0;
@@ -5306,15 +5416,15 @@ struct encode_bits {
     const std::int32_t keep = scale == 0.0F ? 0 : -1;
     kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      f32x16 value;
-      kernels::detail::load(value, x + i, part);
-      f32x16 v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(value) & keep) * inverse;
+      f32x16 v;
+      kernels::detail::load(v, x + i, part);
+      v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(v) & keep) * inverse;
       if constexpr (!levels::with_zero) v += shift;
       const f32x16 rounded = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
       i32x16 code = reinterpret_cast<i32x16>(rounded) - (0x4B400000 - first);
       if constexpr (Stochastic) {
         f32x16 u;
-        uniform_of(u, value, i, key);
+        kernels::detail::load(u, chances + i, kernels::detail::whole{});
         const f32x16 rest = v - (rounded - 0x1.8p23F);  // between -1/2 and 1/2: how likely the next level is
         const f32x16 up = u - rest, down = u + rest;    // negative if u < rest: a level up; if u < -rest: a level down
         code -= (reinterpret_cast<i32x16>(up) >> 31) - (reinterpret_cast<i32x16>(down) >> 31);
@@ -13653,6 +13763,7 @@ struct assignment {
 struct replica {
   std::vector<assignment> assignments;  ///< in the order of the model
   std::uint32_t micro_batches = 0;      ///< its share of the global batch
+  bool ring = false;                    ///< the first has both ends of the model; see plan::swapped_routes
 
   friend bool operator==(const replica&, const replica&) = default;
 };
@@ -14695,7 +14806,21 @@ struct routed_schedule {
 /// What the peers of that step do. See routed_time.hpp.
 CAUSEWAY_DECL [[nodiscard]] routed_schedule schedule_of(const routed_step& step);
 
-/// Forwards only, in the order of the micro-batches. `peers`: how many there are.
+/// Of a pipeline whose first rank has embedding and output layer: micro-batches leave it, go through the other ranks and
+/// come back to it, so there is a place more than ranks. [micro-batch][place]: rank.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> ring_routes(std::uint32_t ranks,
+                                                                                std::uint32_t micro_batches);
+
+/// The same where every other one, by their numbers in the batch, goes the other way round through the two ranks behind the
+/// first, and through the last two (CheckFree+). `first`: the number of the first. At least five ranks.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> swapped_routes(std::uint32_t ranks,
+                                                                                   std::uint32_t micro_batches,
+                                                                                   std::uint32_t first = 0);
+
+/// What the ranks do in a step on such routes. Stages are thought alike, and each end half as long.
+CAUSEWAY_DECL [[nodiscard]] routed_schedule ring_schedule(std::vector<std::vector<std::uint32_t>> routes);
+
+/// Forwards only, those with the lowest sum of micro-batch and place first. `peers`: how many there are.
 CAUSEWAY_DECL [[nodiscard]] routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
                                                             std::size_t peers);
 
@@ -14755,10 +14880,41 @@ CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step) {
   return {step.routes, clock.take_orders()};
 }
 
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> ring_routes(std::uint32_t ranks, std::uint32_t micro_batches) {
+  auto routes = straight_routes(ranks, micro_batches);
+  for (auto& route : routes) route.push_back(0);
+  return routes;
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> swapped_routes(std::uint32_t ranks, std::uint32_t micro_batches,
+                                                                     std::uint32_t first) {
+  CAUSEWAY_EXPECT(ranks >= 5);
+  auto routes = ring_routes(ranks, micro_batches);
+  for (std::uint32_t m = 0; m < micro_batches; ++m) {
+    if ((first + m) % 2 == 0) continue;
+    std::swap(routes[m][1], routes[m][2]);
+    std::swap(routes[m][ranks - 2], routes[m][ranks - 1]);
+  }
+  return routes;
+}
+
+CAUSEWAY_DECL routed_schedule ring_schedule(std::vector<std::vector<std::uint32_t>> routes) {
+  CAUSEWAY_EXPECT(!routes.empty());
+  const auto places = static_cast<std::uint32_t>(routes.front().size()), share = static_cast<std::uint32_t>(routes.size());
+  routed_step step{equal_costs(places), std::move(routes), share};
+  step.costs.stages.front() = step.costs.stages.back() = {0.5, 0.5, 0.5, 0.5};
+  return schedule_of(step);
+}
+
 CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
   routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
-  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
-    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
+  const std::size_t places = s.stages(), last = s.routes.size() + places;
+  for (std::size_t sum = 0; sum < last; ++sum) {
+    for (std::size_t m = sum < places ? 0 : sum - places + 1; m < s.routes.size() && m <= sum; ++m) {
+      const std::size_t place = sum - m;
+      s.orders[s.routes[m][place]].push_back(
+          {work::forward, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(place)});
+    }
   }
   return s;
 }
@@ -14993,7 +15149,8 @@ enum class lost_blocks : std::uint8_t {
 
 struct recovery_traits {
   lost_blocks lost = lost_blocks::wait;
-  bool keeps_work = false;  ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
+  bool keeps_work = false;   ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
+  bool joined_ends = false;  ///< for models whose ends are one block: its pipelines are rings, in an order of their own
 };
 
 /// - `arrange(snapshot)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
@@ -15070,7 +15227,7 @@ template <Recovery R>
   }
 }
 
-/// Lost blocks in a row that are not made up; empty where there are none.
+/// Lost blocks in a row that are not all made up; empty where there are none.
 CAUSEWAY_DECL [[nodiscard]] nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made);
 
 /// Assignments for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the
@@ -15170,8 +15327,9 @@ CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const cluster_snapshot& g) 
 
 CAUSEWAY_DECL nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made) {
   for (const nn::block_range& lost : lost_runs(g)) {
-    const auto is_first = [&](const made_up_block& m) { return m.block == lost.first; };
-    if (std::none_of(made.begin(), made.end(), is_first)) return lost;
+    for (std::int64_t b = lost.first; b < lost.last; ++b) {
+      if (std::none_of(made.begin(), made.end(), [&](const made_up_block& m) { return m.block == b; })) return lost;
+    }
   }
   return {};
 }
@@ -17020,6 +17178,14 @@ struct neighbour_options {
   neighbour_weights weights = neighbour_weights::squared_norms;
 };
 
+namespace detail {
+
+/// How much those blocks count. Precondition: somebody holds each.
+CAUSEWAY_DECL [[nodiscard]] double neighbour_weight(const cluster_snapshot& g, const nn::block_range& blocks,
+                                                    neighbour_weights how);
+
+}  // namespace detail
+
 namespace recovery {
 
 /// As regroup; a stage between others that nobody has any more is made up from the stages beside it, W ← (w·W₋ + w'·W₊) /
@@ -17067,21 +17233,27 @@ static_assert(MakingUp<neighbour_init>);
 
 // Bodies of stage/recovery_neighbour.hpp.
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
+
+CAUSEWAY_DECL double neighbour_weight(const cluster_snapshot& g, const nn::block_range& blocks, neighbour_weights how) {
+  double squares = 0;
+  for (std::int64_t b = blocks.first; b < blocks.last; ++b) squares += g.peers[g.first_holder(b)].squares_of(b);
+  return how == neighbour_weights::squared_norms ? squares : std::min(std::sqrt(squares), 1.0) + 1e-4;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 CAUSEWAY_DECL std::vector<made_up_block> neighbour_init::made_up(const cluster_snapshot& g) const {
-  const auto weight = [&](std::int64_t first, std::int64_t last) {
-    double squares = 0;
-    for (std::int64_t b = first; b < last; ++b) squares += g.peers[g.first_holder(b)].squares_of(b);
-    return options_.weights == neighbour_weights::squared_norms ? squares : std::min(std::sqrt(squares), 1.0) + 1e-4;
-  };
   std::vector<made_up_block> all;
   for (const nn::block_range& lost : lost_runs(g)) {
     if (lost.first == 0 || lost.last == g.layers) continue;
     std::int64_t from = lost.first, to = lost.last;  // blocks [from, lost.first) and [lost.last, to) are there
     while (from > 0 && lost.first - from < lost.size() && g.somebody_holds(from - 1)) --from;
     while (to < g.layers && to - lost.last < lost.size() && g.somebody_holds(to)) ++to;
-    const double before = weight(from, lost.first), behind = weight(lost.last, to);
+    const double before = stage::detail::neighbour_weight(g, {from, lost.first}, options_.weights);
+    const double behind = stage::detail::neighbour_weight(g, {lost.last, to}, options_.weights);
     const double share = before + behind > 0 ? before / (before + behind) : 0.5;
     for (std::int64_t b = lost.first; b < lost.last; ++b) {
       all.push_back({b, std::max(from, b - lost.size()), std::min(to - 1, b + lost.size()), static_cast<float>(share)});
@@ -18885,6 +19057,152 @@ CAUSEWAY_DECL result<plan::routed_step> reroute::step_of(const layout& l) const 
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_REROUTE_IPP
+#endif
+
+// ---- causeway/stage/recovery_swapped.hpp ----
+#ifndef CAUSEWAY_STAGE_RECOVERY_SWAPPED_HPP
+#define CAUSEWAY_STAGE_RECOVERY_SWAPPED_HPP
+
+// Pipelines that need neither checkpoints nor redundancy, and can do without any of their stages of blocks: half of the
+// micro-batches go the other way round through the first two of these, and through the last two, so that each learns to do
+// the other's work and is a copy of it when it is lost (CheckFree+, Blagoev et al., 2025). Embedding and output layer are
+// on a peer of their own, as in the authors' code.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
+
+/// The ends, then `stages` even stages of the other blocks.
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> ring_cut(std::int64_t layers, std::int64_t stages);
+
+/// Whether somebody holds each of those blocks.
+CAUSEWAY_DECL [[nodiscard]] bool has_all(const cluster_snapshot& g, const nn::block_range& r);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+/// For models with joined ends. As many pipelines as there are peers for, each of a peer for the ends and `stages` even
+/// stages of blocks, at least four; the others are spare. Every other micro-batch of a pipeline goes through stages 2, 1,
+/// 3, ..., S - 2, S, S - 1. A stage that nobody has any more becomes, with an optimizer that begins anew:
+/// - of the first two and the last two: a copy of the other of the two;
+/// - of those between: the mean of the nearest before and behind that are there, weighted as by neighbour_init.
+/// If both of two are lost, or the ends, the run stands until a peer that has them is back.
+class swapped_neighbours {
+ public:
+  static constexpr std::string_view name = "swapped_neighbours";
+  static constexpr recovery_traits traits{.lost = lost_blocks::neighbours, .joined_ends = true};
+
+  explicit swapped_neighbours(neighbour_options options = {.stages = 4}) : options_{options} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
+  /// errc::invalid_argument: fewer than four stages, or fewer blocks.
+  CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up(const cluster_snapshot& g) const;
+  [[nodiscard]] float rate_factor() const noexcept { return options_.rate_factor; }
+  [[nodiscard]] std::uint64_t agreement() const noexcept {
+    hasher h;
+    h.add_value(options_.rate_factor).add_value(static_cast<std::uint64_t>(options_.weights)).add_value(options_.stages);
+    return h.finish();
+  }
+
+ private:
+  // What stage `s` is made of: two stages, and how much the first counts. Nothing to make it of: stages of no blocks.
+  struct origin {
+    nn::block_range before{}, behind{};
+    float share = 1;
+  };
+  CAUSEWAY_DECL [[nodiscard]] origin origin_of(std::size_t s, const std::vector<nn::block_range>& row,
+                                               const cluster_snapshot& g) const;
+
+  neighbour_options options_;
+};
+static_assert(MakingUp<swapped_neighbours>);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_SWAPPED_HPP
+
+// ---- causeway/stage/impl/recovery_swapped.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_SWAPPED_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_SWAPPED_IPP
+
+// Bodies of stage/recovery_swapped.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
+
+CAUSEWAY_DECL std::vector<nn::block_range> ring_cut(std::int64_t layers, std::int64_t stages) {
+  std::vector<nn::block_range> row{{0, 1}};
+  for (const nn::block_range& r : even_cut(layers - 1, stages)) row.push_back({r.first + 1, r.last + 1});
+  return row;
+}
+
+CAUSEWAY_DECL bool has_all(const cluster_snapshot& g, const nn::block_range& r) {
+  for (std::int64_t b = r.first; b < r.last; ++b) {
+    if (!g.somebody_holds(b)) return false;
+  }
+  return true;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL result<layout> swapped_neighbours::arrange(const cluster_snapshot& g) {
+  constexpr std::int64_t fewest = 4;  // two pairs
+  if (options_.stages < fewest || options_.stages >= g.layers) {
+    return fail(errc::invalid_argument, std::string{name},
+                std::to_string(g.layers - 1) + " blocks besides the ends, and " + std::to_string(options_.stages) +
+                    " stages; it takes at least four stages, and as many blocks");
+  }
+  const std::int64_t ranks = options_.stages + 1;
+  const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(ranks), g.micro_batches);
+  if (most == 0) return too_few(g.peers.size(), ranks);
+  const std::vector rows(most, stage::detail::ring_cut(g.layers, options_.stages));
+  layout made = assign_peers(rows, even_shares(g.micro_batches, most), g);
+  for (replica& r : made.replicas) r.ring = true;
+  return made;
+}
+
+CAUSEWAY_DECL auto swapped_neighbours::origin_of(std::size_t s, const std::vector<nn::block_range>& row,
+                                                 const cluster_snapshot& g) const -> origin {
+  const std::size_t last = row.size() - 1;
+  const bool of_first = s <= 2, of_last = s + 1 >= last;
+  if (of_first || of_last) {
+    const std::size_t twin = of_first ? 3 - s : 2 * last - 1 - s;
+    return stage::detail::has_all(g, row[twin]) ? origin{row[twin], row[twin], 1} : origin{};
+  }
+  std::size_t before = s - 1, behind = s + 1;
+  while (before > 0 && !stage::detail::has_all(g, row[before])) --before;
+  while (behind <= last && !stage::detail::has_all(g, row[behind])) ++behind;
+  if (before == 0 || behind > last) return {};
+  const double w = stage::detail::neighbour_weight(g, row[before], options_.weights);
+  const double v = stage::detail::neighbour_weight(g, row[behind], options_.weights);
+  return {row[before], row[behind], static_cast<float>(w + v > 0 ? w / (w + v) : 0.5)};
+}
+
+CAUSEWAY_DECL std::vector<made_up_block> swapped_neighbours::made_up(const cluster_snapshot& g) const {
+  std::vector<made_up_block> all;
+  if (options_.stages < 1 || options_.stages >= g.layers) return all;
+  const std::vector<nn::block_range> row = stage::detail::ring_cut(g.layers, options_.stages);
+  for (std::size_t s = 1; s < row.size(); ++s) {
+    if (stage::detail::has_all(g, row[s])) continue;
+    const origin from = origin_of(s, row, g);
+    if (from.before.size() == 0) continue;
+    for (std::int64_t b = row[s].first; b < row[s].last; ++b) {
+      const std::int64_t at = b - row[s].first;
+      const auto like = [at](const nn::block_range& r) { return std::min(r.first + at, r.last - 1); };
+      if (!g.somebody_holds(b)) all.push_back({b, like(from.before), like(from.behind), from.share});
+    }
+  }
+  return all;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_SWAPPED_IPP
 #endif
 
 // ---- causeway/plan/templates.hpp ----
@@ -21131,6 +21449,7 @@ inline constexpr std::uint32_t parameters = 5 * channel_stride;   ///< initial b
 inline constexpr std::uint32_t state = 6 * channel_stride;        ///< hashes of committed state, recovery
 inline constexpr std::uint32_t activations = 7 * channel_stride;  ///< between stages of a pipeline
 inline constexpr std::uint32_t site = 8 * channel_stride;         ///< among peers that sit close together
+inline constexpr std::uint32_t stages = 9 * channel_stride;       ///< what all stages of a model decide alike
 inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here on: free for custom policies
 }  // namespace channels
 
@@ -21866,11 +22185,12 @@ CAUSEWAY_DECL [[nodiscard]] float residual_deviation(std::int64_t layers) noexce
 /// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
 class declaration {
  public:
-  /// `store` gets what belongs to `part` of a model with `layers` blocks.
-  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers);
+  /// `store` gets what belongs to `part` of a model with `layers` layers. With `joined_ends` what stands before and behind
+  /// them is block 0 (declared first, all of it), and layer i block i + 1; else layer i is block i.
+  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers, bool joined_ends = false);
 
-  /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
-  void in_block(std::int64_t block) noexcept { block_ = block; }
+  /// The layer that the next parameters belong to; `layers` after the last. It makes their `parameter_segment::block`.
+  CAUSEWAY_DECL void in_block(std::int64_t layer) noexcept;
 
   /// A token table; one that is the output layer too is held at both ends.
   CAUSEWAY_DECL std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
@@ -21892,6 +22212,7 @@ class declaration {
   std::vector<initial_distribution> initial_;
   std::size_t declared_ = 0;
   std::int64_t block_ = -1;
+  bool joined_ends_;
 };
 
 /// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
@@ -21916,12 +22237,20 @@ CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
   return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
 }
 
-CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers)
-    : store_{store}, part_{part}, layers_{layers} {}
+CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers,
+                                       bool joined_ends)
+    : store_{store}, part_{part}, layers_{layers}, joined_ends_{joined_ends} {
+  in_block(-1);
+}
+
+CAUSEWAY_DECL void declaration::in_block(std::int64_t layer) noexcept {
+  const bool end = layer < 0 || layer >= layers_;
+  block_ = !joined_ends_ ? layer : end ? 0 : layer + 1;
+}
 
 CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
   return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
-             tied && part_.holds_parameters(layers_, layers_));
+             tied && !joined_ends_ && part_.holds_parameters(layers_, layers_));
 }
 
 CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
@@ -21940,7 +22269,7 @@ CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t siz
 CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
                                            initial_distribution d, bool also_here) {
   d.number = declared_++;
-  if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
+  if (!also_here && !part_.holds_parameters(block_, layers_ + (joined_ends_ ? 1 : 0))) return not_held;
   initial_.push_back(d);
   return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
 }
@@ -22348,7 +22677,8 @@ struct model_engine {
 
   [[nodiscard]] embedding_values initial_embedding() {
     parameter_store ends;
-    const Family declared{family.options(), ends, model_part::ends()};
+    const bool joined = family.options().joined_ends;
+    const Family declared{family.options(), ends, joined ? model_part{block_range{0, 1}} : model_part::ends()};
     ends.allocate_values();
     begin(ends, declared);
     const auto table = [&ends](std::size_t segment) {
@@ -22449,7 +22779,7 @@ class language_model {
   [[nodiscard]] static result<language_model> create(const options_type& options, BackendType backend = BackendType{},
                                                      model_part part = {}) {
     CAUSEWAY_TRY(Family::validate(options));
-    CAUSEWAY_TRY(part.check(options.layers));
+    CAUSEWAY_TRY(part.check(options.layers + (options.joined_ends ? 1 : 0)));
     try {
       language_model model{options, std::move(backend), std::move(part)};
       model.initialize(0);
@@ -22464,10 +22794,12 @@ class language_model {
   [[nodiscard]] std::int64_t context_length() const noexcept { return options().context; }
   [[nodiscard]] std::int64_t vocabulary() const noexcept { return options().vocabulary; }
   [[nodiscard]] std::int64_t width() const noexcept { return options().width; }
-  [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers; }
+  [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers + (joined_ends() ? 1 : 0); }
+  /// Embedding and output layer are one block, the first.
+  [[nodiscard]] bool joined_ends() const noexcept { return options().joined_ends; }
   /// What of the model is here.
   [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
-  /// The segment of a token table that is the output layer too; `not_held` where the model has none here.
+  /// The segment of a token table that is the output layer too, in another block; `not_held` where there is none here.
   [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
   /// The segments of the embedding; `not_held` where the model has none here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return family().embedding(); }
@@ -22579,7 +22911,7 @@ class language_model {
     }
     return logits_after(tokens, out, &past);
   }
-  [[nodiscard]] key_value_cache make_cache() const { return {blocks(), context_length()}; }
+  [[nodiscard]] key_value_cache make_cache() const { return {options().layers, context_length()}; }
 
   /// A tape of its own for a micro-batch that waits between forward and backward, as in a pipeline. Must not outlive the
   /// model.
@@ -22587,18 +22919,20 @@ class language_model {
 
   /// The forward pass through blocks `r`. `boundary` is the output of the stage before, [batch·T, width] f32, and must stay
   /// valid until `backward_stage`; it is ignored in the first stage. The first stage reads b.inputs, the last b.targets;
-  /// all need their number. With pass_kind::forgetful nothing is kept for a backward: the activations are computed again by
+  /// all need their number. With joined ends block 0 is a stage of its own, which embeds tokens without a boundary, and
+  /// gives the loss of one. With pass_kind::forgetful nothing is kept for a backward: the activations are computed again by
   /// a second, recorded pass. Cost: what the blocks compute; the boundary is 4·batch·T·width bytes.
   [[nodiscard]] result<stage_pass> forward_stage(tape_type& t, block_range r, const micro_batch& b, tensor boundary = {},
                                                  pass_kind kind = pass_kind::recorded) {
     CAUSEWAY_TRY(check_stage(b, r, boundary));
+    const stage_way way = way_of(r, boundary);
     stage_pass s;
     CAUSEWAY_TRY(guarded(t, kind == pass_kind::recorded, [&] {
       const auto p = prepare(b, kind != pass_kind::evaluation);
-      if (r.first > 0) s.input = t.leaf(std::move(boundary));
-      autograd::variable x = r.first > 0 ? s.input : family().embed(t, p, b.inputs);
-      x = run_blocks(t, p, r, std::move(x));
-      if (r.last == blocks()) {
+      if (!way.embeds) s.input = t.leaf(std::move(boundary));
+      autograd::variable x = way.embeds ? family().embed(t, p, b.inputs) : s.input;
+      x = run_blocks(t, p, way.layers, std::move(x));
+      if (way.ends) {
         s.loss = loss_of(t, p, x, b);
       } else {
         s.output = std::move(x);
@@ -22653,6 +22987,10 @@ class language_model {
     return {&store(), engine_->low.data(), b.batch, T, b.dropout_stream, training ? family().dropout() : 0.0F};
   }
 
+  [[nodiscard]] stage_way way_of(const block_range& r, const tensor& boundary) const noexcept {
+    return stage_way::of(r, blocks(), joined_ends(), static_cast<bool>(boundary));
+  }
+
   [[nodiscard]] autograd::variable run_blocks(tape_type& t, const pass<BackendType>& p, block_range r,
                                               autograd::variable x) {
     for (auto i = static_cast<std::size_t>(r.first); i < static_cast<std::size_t>(r.last); ++i) {
@@ -22684,7 +23022,7 @@ class language_model {
     CAUSEWAY_TRY(guarded(t, false, [&] {
       auto p = prepare(b, false);
       p.past = past;
-      const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
+      const auto x = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens));
       const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
       logits = logits_of(t, p, family().finish(t, p, {last}).value);
     }));
@@ -22751,9 +23089,14 @@ class language_model {
     CAUSEWAY_EXPECT(r.first >= 0 && r.first < r.last && r.last <= blocks() && part().holds(r));
     CAUSEWAY_EXPECT(part().holds_parameters(r.first - 1, blocks()) || r.first > 0);
     CAUSEWAY_EXPECT(part().holds_parameters(r.last, blocks()) || r.last < blocks());
+    if (joined_ends() && r.first == 0 && r.last > 1 && r.last < blocks()) {
+      return fail(errc::unsupported, std::string{Family::name},
+                  "joined ends are a stage of their own, as in stage::recovery::swapped_neighbours; build it without them");
+    }
     CAUSEWAY_TRY(check_inputs(limits(), b));
-    if (r.last == blocks()) CAUSEWAY_TRY(check_targets(limits(), b));
-    if (r.first > 0) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));
+    const stage_way way = way_of(r, boundary);
+    if (way.ends) CAUSEWAY_TRY(check_targets(limits(), b));
+    if (!way.embeds) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));
     return {};
   }
 
@@ -23531,7 +23874,7 @@ class pipeline_mailbox {
 // Boundary tensors of an endless stream of micro-batches, on their way to and from the neighbouring stages. Unlike
 // pipeline_mailbox it outlives the trainer's steps: what is sent and what is expected stays under way between them. What
 // failed can be asked for again: nothing that arrived is forgotten before it was decoded, nothing that was sent before it
-// is gone.
+// is gone. Where it keeps what it sent until that was taken, all of it can also be begun again over other links.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -23566,6 +23909,7 @@ class async_pipeline_mailbox {
     std::uint64_t seed = 0;     ///< equal on both sides of a boundary
     stream_shape shape;
     std::size_t late = 1;  ///< messages that the other side may not need any more: it may have left
+    bool keeps = false;    ///< what was sent, until `forget`
     time_point deadline = no_deadline;
   };
 
@@ -23594,6 +23938,7 @@ class async_pipeline_mailbox {
     CAUSEWAY_TRY(arrive(p));
     double loss = 0;
     auto outcome = decode(codec, pool, l, p, samples, values, loss);
+    if (outcome && !all_finite(pool, values)) outcome = not_finite("", p.at, "it sent");
     if (!outcome) {
       std::string& where = outcome.error().where;
       where = "rank " + std::to_string(l.other) + (where.empty() ? "" : ", " + where);
@@ -23601,12 +23946,17 @@ class async_pipeline_mailbox {
     }
     spare_.push_back(std::move(p.bytes));
     line.pop_front();
+    ++taken_[index(l.way)];
     return loss;
   }
+  /// How many of one way were taken: those before, in the order of the stream.
+  [[nodiscard]] std::uint64_t taken(stage::direction way) const noexcept { return taken_[index(way)]; }
 
-  /// Encodes and starts to send; `loss` goes along with a backward.
+  /// Encodes and starts to send; `loss` goes along with a backward. errc::non_finite where `values` are not: what this rank
+  /// took was, so they were spoilt here.
   result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
                     std::span<const std::uint64_t> samples, std::span<const float> values, double loss) {
+    if (!all_finite(pool, values)) return not_finite("this stage", m, "it came to");
     const auto c = crossing_of(l, m, samples);
     transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
     std::memcpy(p.bytes.data(), &loss, head_bytes);
@@ -23624,6 +23974,33 @@ class async_pipeline_mailbox {
 
   /// Waits until all that was sent this way is gone, but for the last `leave` messages: what became of those is not asked.
   result<void> flush(stage::direction way, std::size_t leave) { return reap(way, leave, true); }
+
+  /// The other side has taken what was sent this way of micro-batches before `number`.
+  void forget(stage::direction way, std::uint64_t number) {
+    auto& line = sent_[index(way)];
+    while (gone_[index(way)] > 0 && line.front().at.number < number) drop_sent(way);
+  }
+
+  /// Everything is under way again, over `view`, to and from the same ranks, of whom the rank behind has `taken` so many
+  /// forwards and the rank before so many gradients. Needs options::keeps.
+  void go_on(collective::group_view view, const std::array<std::uint64_t, 2>& taken) {
+    for (auto* lines : {&expected_, &sent_}) {
+      for (auto& line : *lines) {
+        for (transfer& p : line) p.op.cancel();
+      }
+    }
+    view_ = std::move(view);
+    gone_ = {};
+    for (const stage::direction way : {stage::direction::forward, stage::direction::backward}) {
+      while (!sent_[index(way)].empty() && sent_[index(way)].front().at.number < taken[index(way)]) drop_sent(way);
+      for (transfer& p : sent_[index(way)]) post_send(p);
+      for (transfer& p : expected_[index(way)]) {
+        p.failed.reset();
+        p.here = false;
+        post(p);
+      }
+    }
+  }
 
  private:
   // The loss of the micro-batch, before what the codec made. A forward has none: its bytes are zero.
@@ -23690,15 +24067,31 @@ class async_pipeline_mailbox {
   // A send that failed stays, and is made again when somebody asks next.
   result<void> reap(stage::direction way, std::size_t leave, bool waits) {
     auto& line = sent_[index(way)];
-    while (line.size() > leave) {
-      transfer& p = line.front();
+    auto& gone = gone_[index(way)];
+    while (line.size() - gone > leave) {
+      transfer& p = line[gone];
       if (!p.op.started()) post_send(p);
       if (!waits && !p.op.done()) return {};
       CAUSEWAY_TRY(p.op.wait(options_.deadline));
-      spare_.push_back(std::move(p.bytes));
-      line.pop_front();
+      ++gone;
+      if (!options_.keeps) drop_sent(way);
     }
     return {};
+  }
+  void drop_sent(stage::direction way) {
+    auto& line = sent_[index(way)];
+    spare_.push_back(std::move(line.front().bytes));
+    line.pop_front();
+    if (gone_[index(way)] > 0) --gone_[index(way)];
+  }
+
+  [[nodiscard]] static bool all_finite(thread_pool& pool, std::span<const float> values) {
+    return kernels::all_finite(pool, values.data(), static_cast<std::int64_t>(values.size()));
+  }
+  [[nodiscard]] static error not_finite(const std::string& whose, const stream_place& m, const std::string& how) {
+    return fail(errc::non_finite, whose,
+                how + " values that are not finite for micro-batch " + std::to_string(m.piece) + " of step " +
+                    std::to_string(m.step));
   }
 
   [[nodiscard]] std::vector<std::byte> buffer(std::size_t bytes) {
@@ -23715,6 +24108,8 @@ class async_pipeline_mailbox {
   options options_;
   std::array<std::deque<transfer>, 2> expected_;  // by way
   std::array<std::deque<transfer>, 2> sent_;
+  std::array<std::size_t, 2> gone_{};     // of those, the first: known to have left
+  std::array<std::uint64_t, 2> taken_{};  // of all that was expected
   std::vector<std::vector<std::byte>> spare_;
 };
 
@@ -23816,7 +24211,7 @@ CAUSEWAY_DECL void weight_stash::forget_before(std::uint64_t step) {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// See nn::language_model for what each of these does. `tied_table()`: the segment of a table that both ends of the model
-/// hold, nn::not_held where there is none.
+/// hold, nn::not_held where there is none. `joined_ends()`: whether these are one block, the first.
 template <class M>
 concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
                               tensor boundary, const nn::stage_pass& s) {
@@ -23825,6 +24220,7 @@ concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn
   { fixed.width() } -> std::convertible_to<std::int64_t>;
   { fixed.part() } -> std::same_as<const nn::model_part&>;
   { fixed.tied_table() } -> std::same_as<std::size_t>;
+  { fixed.joined_ends() } -> std::same_as<bool>;
   { m.forward_stage(t, r, b, boundary, nn::pass_kind::recorded) } -> std::same_as<result<nn::stage_pass>>;
   { m.backward_stage(t, s, boundary) } -> std::same_as<result<tensor>>;
   { m.backward_inputs(t, s, boundary) } -> std::same_as<result<tensor>>;
@@ -23865,6 +24261,9 @@ struct stream_setup {
   stream_shape shape;
   float grad_scale = 1;  ///< of the last rank's losses
   bool stashing = true;
+
+  /// Micro-batches between a forward and its backward on rank `r`.
+  [[nodiscard]] std::uint64_t delay(std::uint32_t r) const noexcept { return std::uint64_t{ranks - 1 - r} * late; }
 };
 
 /// What a policy keeps of a stream without knowing the model: its end.
@@ -23885,6 +24284,11 @@ class async_stream final : public any_stream {
       : setup_{setup}, mailbox_{std::move(view), mailbox} {}
 
   [[nodiscard]] const stream_setup& setup() const noexcept { return setup_; }
+  /// Where the mailbox keeps what it sent: see there. `taken` by the neighbours, as theirs say of themselves.
+  void go_on(collective::group_view view, const std::array<std::uint64_t, 2>& taken) {
+    mailbox_.go_on(std::move(view), taken);
+  }
+  [[nodiscard]] std::uint64_t taken(stage::direction way) const noexcept { return mailbox_.taken(way); }
   /// How long the waits that begin from now on may take.
   void deadline(time_point at) noexcept { mailbox_.deadline(at); }
   /// Micro-batches whose backward is still to come.
@@ -23928,10 +24332,18 @@ class async_stream final : public any_stream {
     }
     CAUSEWAY_TRY(mailbox_.look_back(stage::direction::backward));
     const double loss = u.pass.loss;
+    mailbox_.forget(stage::direction::forward, u.place.number + 1);  // whose gradient is back has arrived
     u.tape->clear();
     spare_.push_back(std::move(*u.tape));
     units_.pop_front();
     return loss;
+  }
+
+  /// The end of a stream whose micro-batches have all come back: all that was sent has left.
+  result<void> end() { return mailbox_.flush(stage::direction::backward, 0); }
+  /// Parameters have moved between two backwards: those of micro-batches that are back are not needed any more.
+  void forget_versions() {
+    stash_.forget_before(units_.empty() ? std::numeric_limits<std::uint64_t>::max() : units_.front().place.step);
   }
 
   /// What a neighbour takes in this same step must have left before its end, as it may be the last: all forwards, and the
@@ -23987,6 +24399,10 @@ class async_stream final : public any_stream {
     CAUSEWAY_TRY(mailbox_.take(codec, model.backend().pool(), line(stage::direction::forward, false), piece.samples,
                                values.template span<float>()));
     input_ = std::move(values);
+    // Who sends this forward has all gradients before that of its oldest micro-batch in flight.
+    const std::uint64_t in_flight = setup_.delay(setup_.rank - 1);
+    const std::uint64_t number = mailbox_.taken(stage::direction::forward) - 1;
+    if (number > in_flight) mailbox_.forget(stage::direction::backward, number - in_flight);
     return {};
   }
 
@@ -24640,7 +25056,7 @@ class async_pipeline {
   result<void> begin(auto& ctx) {
     if (ctx.elastic()) {
       return fail(errc::unsupported, "async_pipeline",
-                  "peers that come and go need parallel::swarm; use fault::fail_stop here");
+                  "peers that come and go need parallel::local_async_pipeline; use fault::fail_stop here");
     }
     CAUSEWAY_TRY(check_options());
     CAUSEWAY_ASSIGN(place_, place_in(options_.cut, ctx.world().self(), ctx.world().size()));
@@ -24861,14 +25277,15 @@ static_assert(ParallelismPolicy<data_parallel>);
 
 // What one peer of a layout does with a batch: in which order, with whom, and on which of the batch's micro-batches. In a
 // layout where every stage has a peer each pipeline works by itself; else all pipelines work together, and each
-// micro-batch goes its own way through them.
+// micro-batch goes its own way through them. In a ring micro-batches have ways of their own, too, and a peer several
+// places.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 struct assigned_work {
-  plan::schedule schedule;                         ///< of its pipeline; with routes its own order only
-  std::uint32_t rank = 0;                          ///< its stage
-  std::vector<std::uint64_t> peers;                ///< of its pipeline; with routes of all
+  plan::schedule schedule;           ///< of its pipeline; with routes its own order only, in a ring with places as chunks
+  std::uint32_t rank = 0;            ///< its stage
+  std::vector<std::uint64_t> peers;  ///< of its pipeline; with detours of all
   std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: place in `peers`; none: all go through `peers`
   std::uint32_t first = 0;                         ///< micro-batch of the batch that is the schedule's first
   std::uint32_t window = 1;                        ///< boundary tensors that may arrive before one is taken
@@ -24881,6 +25298,9 @@ CAUSEWAY_DECL [[nodiscard]] assigned_work work_in_pipeline(const stage::layout& 
 
 CAUSEWAY_DECL [[nodiscard]] assigned_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
                                                          plan::routed_schedule s);
+
+CAUSEWAY_DECL [[nodiscard]] assigned_work work_in_ring(const stage::layout& l, const stage::layout::place& at,
+                                                       plan::routed_schedule s);
 
 }  // namespace detail
 
@@ -24899,9 +25319,14 @@ result<assigned_work> work_of(const stage::layout& l, const stage::layout::place
     }
   }
   const stage::replica& mine = l.replicas[at.replica];
+  const auto ranks = static_cast<std::uint32_t>(mine.assignments.size());
+  if (mine.ring && mine.micro_batches > 0) {
+    auto routes = plan::swapped_routes(ranks, mine.micro_batches, l.first_micro_batch(at.replica));
+    return detail::work_in_ring(l, at, plan::ring_schedule(std::move(routes)));
+  }
   plan::schedule s{1, 1, 0, true, {}};
   if (mine.micro_batches > 0) {
-    CAUSEWAY_ASSIGN(s, order.make(static_cast<std::uint32_t>(mine.assignments.size()), mine.micro_batches));
+    CAUSEWAY_ASSIGN(s, order.make(ranks, mine.micro_batches));
   }
   assigned_work w = detail::work_in_pipeline(l, at, std::move(s));
   if (mine.micro_batches > 0) w.window = window_of(w.schedule, order);
@@ -24938,8 +25363,8 @@ result<double> pass_assigned(Context& ctx, net::any_transport& transport,
   auto cursor = cursor_of(s, work.rank, order);
   boundaries.window = work.window;
   boundaries.routes = work.routes.empty() ? nullptr : &work.routes;
-  const std::array chunk{b.computes};
-  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunk, piece, b.grad_scale, b.training, b.dropout},
+  const std::vector<nn::block_range> chunks(s.chunks, b.computes);
+  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunks, piece, b.grad_scale, b.training, b.dropout},
                     boundaries);
 }
 
@@ -24981,6 +25406,18 @@ CAUSEWAY_DECL assigned_work work_on_routes(const stage::layout& l, const stage::
   return w;
 }
 
+CAUSEWAY_DECL assigned_work work_in_ring(const stage::layout& l, const stage::layout::place& at, plan::routed_schedule s) {
+  const auto places = static_cast<std::uint32_t>(s.stages()), micro_batches = static_cast<std::uint32_t>(s.routes.size());
+  assigned_work w = work_in_pipeline(l, at, {1, places, micro_batches, true, {}});
+  w.rank = 0;
+  std::int64_t held = 1;
+  for (std::size_t p = 0; p < s.orders.size(); ++p) held = std::max(held, plan::peak_activations(s, p));
+  w.window = std::min(static_cast<std::uint32_t>(held), micro_batches);
+  w.schedule.orders.push_back(std::move(s.orders[at.rank]));
+  w.routes = std::move(s.routes);
+  return w;
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
@@ -24993,6 +25430,13 @@ CAUSEWAY_DECL result<assigned_work> forwards_of(const stage::layout& l, const st
     return w;
   }
   const stage::replica& mine = l.replicas[at.replica];
+  if (mine.ring && mine.micro_batches > 0) {
+    const auto ranks = static_cast<std::uint32_t>(mine.assignments.size());
+    auto routes = plan::ring_routes(ranks, mine.micro_batches);
+    assigned_work w = detail::work_in_ring(l, at, plan::routed_forwards(std::move(routes), ranks));
+    w.window = ahead;
+    return w;
+  }
   plan::schedule s{1, 1, 0, true, {}};
   if (mine.micro_batches > 0) {
     CAUSEWAY_ASSIGN(s, plan::forwards_only(static_cast<std::uint32_t>(mine.assignments.size()), 1, mine.micro_batches));
@@ -25878,6 +26322,7 @@ struct exchange_state {
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
   std::function<std::vector<std::span<std::byte>>()> memory{};
   std::function<result<void>()> forget{};  ///< that
+  std::function<bool()> exchanges_next{};  ///< after the step under way
   std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
 };
 
@@ -27976,6 +28421,8 @@ struct cohort_member {
   std::uint32_t slots = 0;      ///< of the round
   std::uint32_t slot = 0;       ///< its cohort's
   std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
+  std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
+  std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
 };
 
 /// Who trains in which slot.
@@ -28189,8 +28636,9 @@ CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::
 CAUSEWAY_DECL [[nodiscard]] std::vector<float> as_numbers(const exchange_state& state);
 CAUSEWAY_DECL void put_numbers(const exchange_state& state, std::span<const float> numbers);
 
-/// Evaluations before the next step, as the peers of a replica are through with them.
+/// Evaluations before one step, as the peers of a replica are through with them.
 struct replica_evaluations {
+  std::uint64_t steps = 0;                                   ///< that this peer has taken since the last exchange
   std::uint64_t through_with = 0;                            ///< the first of them
   double missed = std::numeric_limits<double>::quiet_NaN();  ///< what the one came to that `own` wants; unknown
 };
@@ -28260,13 +28708,15 @@ CAUSEWAY_DECL void put_numbers(const exchange_state& state, std::span<const floa
 
 CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const cluster_inventory& inventory,
                                                  std::span<const cohort_member> members, const cohort_member& own) {
-  replica_evaluations known;
+  replica_evaluations known{.steps = own.steps};
   const auto& peers = inventory.snapshot.peers;
   for (std::size_t p = 0; p < peers.size(); ++p) {
     const auto is_there = [&](const stage::assignment& s) { return s.peer == peers[p].id; };
     const cohort_member& m = members[p];
-    if (m.steps != own.steps || m.evaluated <= known.through_with) continue;
     if (std::none_of(r.assignments.begin(), r.assignments.end(), is_there)) continue;
+    const bool has_gone_on = own.cohort != 0 && m.cohort == own.cohort && m.steps > own.steps;
+    if (has_gone_on) known.through_with = std::numeric_limits<std::uint64_t>::max();
+    if (m.steps != own.steps || m.evaluated <= known.through_with) continue;
     known.through_with = m.evaluated;
     if (own.cohort != 0 && m.cohort == own.cohort && m.evaluated == own.evaluated + 1) known.missed = m.evaluation;
   }
@@ -28723,6 +29173,8 @@ struct pipeline_peer {
   /// `elastic`: the trainer's environment has a membership. `chunks`: the schedule's.
   CAUSEWAY_DECL result<void> check(std::string_view who, bool elastic, std::int64_t micro_batches,
                                    std::uint32_t chunks) const;
+  /// Whether the model's ends are one block, and have to be.
+  CAUSEWAY_DECL [[nodiscard]] static result<void> check_ends(std::string_view who, bool joined, bool wanted);
   CAUSEWAY_DECL void begin(const nn::model_part& part, std::int64_t layers, const std::optional<io::any_storage>& storage,
                            const std::string& folder);
 
@@ -28741,6 +29193,10 @@ struct pipeline_peer {
   result<std::vector<T>> of_everybody(auto& ctx, channel kind, const T& own, std::uint64_t number = 0) const {
     return of_all(*attempt.transport, named(kind, number), own, how(ctx));
   }
+
+  /// values[i] ← its sum over the blocks of the model, each counted at one of its holders; the same bits on all peers of
+  /// the attempt, which must all call it, once in an exchange. 8 bytes a value to each.
+  CAUSEWAY_DECL result<void> sum(std::span<double> values, collective::collective_options options) const;
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
@@ -28903,6 +29359,14 @@ CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elast
   return fail(errc::unsupported, std::string{who}, "a rank has one chunk here; use another schedule");
 }
 
+CAUSEWAY_DECL result<void> pipeline_peer::check_ends(std::string_view who, bool joined, bool wanted) {
+  if (joined == wanted) return {};
+  return fail(errc::invalid_argument, std::string{who},
+              wanted ? "its recovery policy needs embedding and output layer in one block: set joined_ends in the model's "
+                       "options"
+                     : "joined_ends is for stage::recovery::swapped_neighbours: use that, or build the model without");
+}
+
 CAUSEWAY_DECL void pipeline_peer::begin(const nn::model_part& part, std::int64_t layers,
                                         const std::optional<io::any_storage>& storage, const std::string& folder) {
   if (storage) saved.savers.begin(block_store{*storage, folder});
@@ -28996,6 +29460,22 @@ CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
   return entry;
 }
 
+CAUSEWAY_DECL result<void> pipeline_peer::sum(std::span<double> values, collective::collective_options options) const {
+  net::any_transport& peers = *attempt.transport;
+  options.deadline = attempt.deadline;
+  std::vector<double> all(peers.size() * values.size());
+  const auto own = std::span{all}.subspan(peers.self() * values.size(), values.size());
+  const bool counts = assignment != nullptr && holders_of_stage(layout, place.rank).peers.front() == identity();
+  if (counts) std::copy(values.begin(), values.end(), own.begin());
+  if (peers.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(peers, named(sums_channel), std::as_bytes(own),
+                                        std::as_writable_bytes(std::span{all}), options));
+  }
+  std::fill(values.begin(), values.end(), 0.0);
+  for (std::size_t i = 0; i < all.size(); ++i) values[i % values.size()] += all[i];
+  return {};
+}
+
 CAUSEWAY_DECL step_record pipeline_peer::next_round(std::uint64_t step, std::uint64_t interval) const {
   step_record next = record();
   hasher h;
@@ -29078,6 +29558,8 @@ class cohort_progress {
     spoilt_ = true;
     now_ = {.state = of};
   }
+  /// From a checkpoint, without what was in flight then: only with those who were started again from the same step.
+  CAUSEWAY_DECL void start_again() noexcept;
   /// For good, whatever comes of this attempt.
   void leave_cohort() noexcept { now_.cohort = 0; }
 
@@ -29126,6 +29608,10 @@ CAUSEWAY_DECL cohort_member cohort_progress::described(std::uint64_t step, const
   cohort_member own = now_;
   if (spoilt_ || (own.steps == 0 && step != record.step)) own.evaluated = 0;  // the step begins anew
   return own;
+}
+
+CAUSEWAY_DECL void cohort_progress::start_again() noexcept {
+  if (now_.cohort != 0) now_.cohort = mix(now_.cohort, now_.steps, 1);
 }
 
 CAUSEWAY_DECL result<void> cohort_progress::catch_up(std::span<const cohort_member> members) {
@@ -29936,6 +30422,114 @@ inline result<double> evaluation_of_replica(auto& ctx, const pipeline_peer& peer
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_SUMS_HPP
 
+// ---- causeway/parallel/elastic/replica_steps.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
+
+// How a replica of parallel::local_pipeline makes its steps: what all ways have in common, and the one with a flush in
+// every step, by a schedule. parallel/elastic/streamed_steps.hpp has the one without.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What a peer that is assigned makes a step with.
+template <class Recovery, class Codec>
+struct replica_step {
+  pipeline_peer& peer;
+  cohort_progress& progress;
+  const Recovery& recovery;
+  Codec& codec;
+  std::int64_t micro_batches = 1;  ///< of a global batch
+  bool is_last = false;            ///< an exchange comes after it
+
+  [[nodiscard]] const stage::replica& replica() const { return peer.layout.replicas[peer.place.replica]; }
+  /// The replica's part of `b`.
+  [[nodiscard]] double tokens(const batch& b) const {
+    return static_cast<double>(b.tokens()) * replica().micro_batches / static_cast<double>(micro_batches);
+  }
+  /// Values that are not finite: the replica's round is given up.
+  error leave_to_others(auto& ctx, const error& why) const {
+    progress.spoil();
+    return peer.blame_itself(ctx, why);
+  }
+};
+
+/// A step is the replica's: its peers tell each other when they have their parts of the gradient.
+template <stage::Schedule Order>
+class flushed_steps {
+ public:
+  static constexpr std::string_view name = "local_pipeline";
+
+  explicit flushed_steps(Order order = Order{}) : order_{std::move(order)} {}
+
+  [[nodiscard]] std::uint32_t chunks() const { return order_.chunks(); }
+  /// Equal on peers that can be stages of one pipeline.
+  [[nodiscard]] static std::uint64_t agreement() { return hash_text(Order::name); }
+
+  result<void> begin(cohort_progress&, const auto&) const { return {}; }
+  void describe(auto&, const auto&, cohort_member&) const noexcept {}
+
+  /// The mean loss over the replica's part of `b`; the gradient is this peer's part of the mean's.
+  template <class Recovery, class Codec>
+  result<double> run(auto& ctx, const replica_step<Recovery, Codec>& s, const batch& b) {
+    if (!s.progress.was_told()) CAUSEWAY_TRY(compute(ctx, s, b));
+    return s.progress.now().loss / s.tokens(b);
+  }
+  /// Of the replica's gradient over the whole model. Its peers have theirs, or will, whoever is lost: this one may move.
+  float norm(cohort_progress& progress) noexcept {
+    progress.took_step();
+    return static_cast<float>(progress.now().norm);
+  }
+
+  /// The replica is whole, and goes on in another attempt.
+  result<void> go_on(auto&, const auto& s, const cluster_inventory&, std::span<const cohort_member> members) {
+    return s.progress.catch_up(members);
+  }
+  /// What this peer had of its replica's steps is given up, or exchanged.
+  void forget() noexcept {}
+  /// Whether the peers of the replica have made the same steps.
+  [[nodiscard]] static constexpr bool is_drained() noexcept { return true; }
+
+ private:
+  result<void> compute(auto& ctx, const auto& s, const batch& b) {
+    s.progress.begin_gradient();
+    s.codec.begin_step();
+    CAUSEWAY_ASSIGN(const double loss,
+                    s.peer.train(ctx, order_, s.recovery, s.codec, b, s.micro_batches, static_cast<float>(1 / s.tokens(b)),
+                                 (s.peer.attempt.round << 16U) + s.progress.now().steps));
+    const float own = ctx.own_norm();
+    if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
+    s.progress.end_gradient();
+    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, loss, double{own}));
+    s.progress.note_sums(all.loss, all.norm);  // the others have theirs, and move when they hear of it
+    return {};
+  }
+
+  Order order_;
+};
+
+/// A way for replicas to make their steps: what flushed_steps has.
+template <class S>
+concept ReplicaSteps = std::default_initializable<S> && requires(S& s) {
+  { S::name } -> std::convertible_to<std::string_view>;
+  s.forget();
+};
+
+/// By what is given as the schedule of local_pipeline: a schedule, or such a way.
+template <class Order>
+struct replica_steps;
+template <stage::Schedule Order>
+struct replica_steps<Order> {
+  using type = flushed_steps<Order>;
+};
+template <ReplicaSteps Order>
+struct replica_steps<Order> {
+  using type = Order;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_STEPS_HPP
+
 // ---- causeway/parallel/elastic/resumable_step.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_RESUMABLE_STEP_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_RESUMABLE_STEP_HPP
@@ -30340,6 +30934,240 @@ CAUSEWAY_DECL step_record step_vote::next_record(double loss, double norm) const
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_VOTE_IPP
 #endif
 
+// ---- causeway/parallel/elastic/streamed_steps.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_STREAMED_STEPS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_STREAMED_STEPS_HPP
+
+// Steps of a replica without a flush: between two exchanges micro-batches stream through its stages, and each stage moves
+// when a batch has come back to it. Before an exchange the stream is drained. When an attempt is called off and the replica
+// is whole, each stage sends again what its neighbours have not taken, and the stream goes on with the same bits.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+struct streamed_options {
+  bool stashing = true;     ///< as async_pipeline_options; each peer's own choice
+  std::uint32_t ahead = 0;  ///< likewise; equal on all peers
+};
+
+/// Rank r of p, whose replica has k micro-batches of each batch, makes the steps of a round as async_pipeline does: k
+/// forwards, after each of them the backward of the micro-batch d = (p - 1 - r)·(1 + ahead) before, and then moves by the
+/// mean gradient of those that came back, if any did. In the last step of a round all others come back, too, and it moves
+/// once for each step in which it stood still, by k of them each, before which d mod k go with those of the step. So every
+/// stage moves H times in a round of H steps, and by each micro-batch once.
+class streamed_steps {
+ public:
+  static constexpr std::string_view name = "local_async_pipeline";
+
+  explicit streamed_steps(streamed_options options = {}) : options_{options} {}
+
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] std::uint64_t agreement() const { return mix(hash_text(name), options_.ahead); }
+
+  /// What was in flight is not part of a checkpoint: a peer's replica is whole if all of them were started again from the
+  /// same step. errc::unsupported: the codec needs what a stream does not give it.
+  template <class Codec>
+  result<void> begin(cohort_progress& progress, const Codec& codec) const {
+    progress.start_again();
+    if (!stage::needs_base(codec)) return {};
+    return fail(errc::unsupported, std::string{name},
+                "its stages do not know each other's embedding, which this activation codec reads; use another one");
+  }
+
+  /// What this peer has taken from its neighbours.
+  template <class Context, class Codec>
+  void describe(Context&, const Codec&, cohort_member& own) const {
+    own.forwards = stream_ ? as<Context, Codec>().taken(stage::direction::forward) : 0;
+    own.gradients = stream_ ? as<Context, Codec>().taken(stage::direction::backward) : 0;
+  }
+
+  /// The mean loss over the micro-batches that came back last; not a number where none did.
+  template <class Context, class Recovery, class Codec>
+  result<double> run(Context& ctx, const replica_step<Recovery, Codec>& s, const batch& b) {
+    CAUSEWAY_TRY(open<Context>(ctx, s, b));
+    auto& stream = as<Context, Codec>();
+    stream.deadline(s.peer.attempt.deadline);
+    put_back(ctx);
+    auto outcome = ended_ ? result<void>{} : step(ctx, stream, s, b);
+    if (outcome && s.is_last) outcome = drain(ctx, stream, s);
+    if (!outcome) return stopped(ctx, s, outcome.error());
+    double loss = std::numeric_limits<double>::quiet_NaN();
+    if (came_ == 0) {
+      ctx.skip_inner_step();
+    } else {
+      CAUSEWAY_ASSIGN(loss, take_mean(ctx, s));
+    }
+    ++turn_;
+    forwards_ = 0;
+    ended_ = false;
+    s.progress.took_step();
+    return loss;
+  }
+  /// Of this stage alone: the others are at other micro-batches.
+  [[nodiscard]] float norm(cohort_progress&) const noexcept { return norm_; }
+
+  /// Over the transport of another attempt. `members`: what the peers say, by place in `inventory`.
+  template <class Context, class Recovery, class Codec>
+  result<void> go_on(Context&, const replica_step<Recovery, Codec>& s, const cluster_inventory& inventory,
+                     std::span<const cohort_member> members) {
+    if (!stream_) return {};
+    const auto& stages = s.replica().assignments;
+    const auto said = [&](std::size_t rank) {
+      const auto& peers = inventory.snapshot.peers;
+      const auto is_it = [&](const stage::present_peer& p) { return p.id == stages[rank].peer; };
+      return members[static_cast<std::size_t>(std::find_if(peers.begin(), peers.end(), is_it) - peers.begin())];
+    };
+    const std::size_t rank = s.peer.place.rank;
+    as<Context, Codec>().go_on(mates_of(s.peer), {rank + 1 < stages.size() ? said(rank + 1).forwards : 0,
+                                                  rank > 0 ? said(rank - 1).gradients : 0});
+    return {};
+  }
+
+  void forget() {
+    stream_.reset();
+    kept_.clear();
+    turn_ = updates_ = returned_ = 0;
+    forwards_ = came_ = 0;
+    ended_ = false;
+    loss_ = 0;
+  }
+  /// Whether all micro-batches have come back.
+  [[nodiscard]] bool is_drained() const noexcept { return returned_ == turn_ * pieces_; }
+
+ private:
+  template <class Context, class Codec>
+  using stream_type = async_stream<std::remove_cvref_t<decltype(std::declval<Context&>().model())>, Codec>;
+  template <class Context, class Codec>
+  [[nodiscard]] stream_type<Context, Codec>& as() const {
+    return static_cast<stream_type<Context, Codec>&>(*stream_);
+  }
+
+  // A stream is of one round, or of what is left of it after a restart.
+  template <class Context, class Recovery, class Codec>
+  result<void> open(Context& ctx, const replica_step<Recovery, Codec>& s, const batch& b) {
+    const stream_shape shape{b.sequences / s.micro_batches, b.tokens() / s.micro_batches, ctx.model().width()};
+    if (stream_ && shape == shape_) return {};
+    if (stream_) {
+      return fail(errc::invalid_argument, std::string{name},
+                  "batches of different shapes cannot follow each other between two exchanges");
+    }
+    shape_ = shape;
+    pieces_ = s.replica().micro_batches;
+    tokens_ = s.tokens(b);
+    const auto ranks = static_cast<std::uint32_t>(s.replica().assignments.size());
+    const stream_setup setup{.rank = static_cast<std::uint32_t>(s.peer.place.rank),
+                             .ranks = ranks,
+                             .pieces = pieces_,
+                             .late = 1 + options_.ahead,
+                             .first_step = (s.peer.attempt.round << 16U) + s.progress.now().steps,
+                             .blocks = s.peer.assignment->computes,
+                             .shape = shape,
+                             .grad_scale = static_cast<float>(1 / tokens_),
+                             .stashing = options_.stashing};
+    delay_ = setup.delay(setup.rank);
+    const typename async_pipeline_mailbox<Codec>::options mailbox{.channel = collective::channels::activations,
+                                                                  .seed = s.peer.place.replica,
+                                                                  .shape = shape,
+                                                                  .late = std::size_t{1} + options_.ahead,
+                                                                  .keeps = true};
+    stream_ = std::make_unique<stream_type<Context, Codec>>(mates_of(s.peer), mailbox, setup);
+    return {};
+  }
+
+  // The forwards of batch `turn_`, and as many backwards as are due; goes on where it stopped.
+  result<void> step(auto& ctx, auto& stream, const auto& s, const batch& b) {
+    const std::uint64_t first = turn_ * pieces_;
+    const std::uint32_t at = first_micro_batch(s);
+    if (forwards_ == 0) s.codec.begin_step();
+    for (std::uint32_t i = 0; i < pieces_; ++i) {
+      if (forwards_ == i) {
+        const batch piece = b.slice((at + i) * shape_.sequences, shape_.sequences);
+        const std::uint64_t dropout = pipeline_peer::dropout_of(ctx.step(), at + i, 1).front();
+        CAUSEWAY_TRY(stream.forward(ctx.model(), s.codec, first + i, piece, dropout));
+        ++forwards_;
+      }
+      if (first + forwards_ - returned_ > delay_) CAUSEWAY_TRY(back(ctx, stream, s.codec));
+    }
+    CAUSEWAY_TRY(stream.end_step(ctx.model(), stream.setup().first_step + turn_));
+    ended_ = true;
+    return {};
+  }
+
+  // What is left comes back, and all updates but one are made by it. Resumed, it goes on where it stopped.
+  result<void> drain(auto& ctx, auto& stream, const auto& s) {
+    for (;;) {
+      const std::uint64_t updates = turn_ + 1 - updates_;
+      const std::uint64_t left = came_ + (turn_ + 1) * pieces_ - returned_;
+      while (came_ < left - (updates - 1) * pieces_) CAUSEWAY_TRY(back(ctx, stream, s.codec));
+      if (updates == 1) return stream.end();
+      CAUSEWAY_TRY(take_mean(ctx, s));
+      CAUSEWAY_TRY(ctx.inner_step([this] { return result<float>{norm_}; }));
+      put_back(ctx);
+      stream.forget_versions();
+    }
+  }
+
+  result<void> back(auto& ctx, auto& stream, auto& codec) {
+    CAUSEWAY_ASSIGN(const double loss, stream.backward(ctx.model(), codec));
+    loss_ += loss;
+    ++came_, ++returned_;
+    return {};
+  }
+
+  // gradients ← the mean over what came back, whose mean loss this is.
+  result<double> take_mean(auto& ctx, const auto& s) {
+    kept_.clear();
+    ++updates_;
+    const double part = static_cast<double>(std::exchange(came_, 0U)) / pieces_;
+    const double loss = std::exchange(loss_, 0.0) / (part * tokens_);
+    const auto g = ctx.gradients();
+    if (part != 1) kernels::scale(ctx.pool(), g.data(), static_cast<float>(1 / part), static_cast<std::int64_t>(g.size()));
+    norm_ = ctx.own_norm();
+    if (const auto sound = check_sound(loss, norm_); !sound) return s.leave_to_others(ctx, sound.error());
+    return loss;
+  }
+  // Where a step failed, what it has of its gradient is kept: the buffer is others', too.
+  void put_back(auto& ctx) {
+    const auto g = ctx.gradients();
+    if (kept_.empty()) {
+      kernels::zero(ctx.pool(), g.data(), static_cast<std::int64_t>(g.size()));
+    } else {
+      std::copy(kept_.begin(), kept_.end(), g.begin());
+    }
+  }
+  error stopped(auto& ctx, const auto& s, const error& why) {
+    kept_.assign(ctx.gradients().begin(), ctx.gradients().end());
+    const bool ours = why.code == errc::non_finite && why.where == "this stage";
+    return ours ? s.leave_to_others(ctx, why) : why;
+  }
+
+  // Of this replica's, in a global batch.
+  [[nodiscard]] static std::uint32_t first_micro_batch(const auto& s) {
+    std::uint32_t first = 0;
+    for (std::size_t r = 0; r < s.peer.place.replica; ++r) first += s.peer.layout.replicas[r].micro_batches;
+    return first;
+  }
+
+  streamed_options options_;
+  std::unique_ptr<any_stream> stream_;
+  stream_shape shape_;
+  std::uint32_t pieces_ = 1;    // of the replica's part of a batch
+  double tokens_ = 1;           // of that part
+  std::uint64_t delay_ = 0;     // micro-batches between a forward and its backward here
+  std::uint64_t turn_ = 0;      // steps of this stream
+  std::uint32_t forwards_ = 0;  // done in the step under way
+  bool ended_ = false;          // of that all but the drain
+  std::uint32_t came_ = 0;      // backwards that no update was made by yet
+  std::uint64_t returned_ = 0;  // all of them
+  double loss_ = 0;             // of `came_`
+  std::uint64_t updates_ = 0;   // made by them
+  float norm_ = 0;              // of the gradient of the next one
+  std::vector<float> kept_;     // gradients of a step that failed
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_STREAMED_STEPS_HPP
+
 // ---- causeway/parallel/elastic_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
@@ -30500,9 +31328,10 @@ class elastic_pipeline {
 
   result<void> begin(auto& ctx) {
     CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
-    if (keeps_work && !std::is_same_v<Schedule, stage::one_f_one_b>) {
+    CAUSEWAY_TRY(peer_.check_ends(name, ctx.model().joined_ends(), Recovery::traits.joined_ends));
+    if ((keeps_work || Recovery::traits.joined_ends) && !std::is_same_v<Schedule, stage::one_f_one_b>) {
       return fail(errc::unsupported, std::string{name},
-                  std::string{Recovery::name} + " has an order of its own, 1F1B; use stage::one_f_one_b");
+                  std::string{Recovery::name} + " has an order of its own; use stage::one_f_one_b");
     }
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
@@ -31860,17 +32689,21 @@ struct local_pipeline_options {
 ///
 /// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
 /// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
-template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
+///
+/// `Schedule`: also streamed_steps, of parallel/local_async_pipeline.hpp.
+template <stage::Recovery Recovery = stage::recovery::regroup, class Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class local_pipeline {
+  using steps_type = typename replica_steps<Schedule>::type;
   static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples,
                 "causeway-P6: micro-batches of elastic pipelines go through other peers from round to round, which cannot "
                 "know what a codec with a memory remembers; use stage::plain, another stage::coded or stage::subspace. "
                 "docs/reference/rules.md#p6");
 
  public:
-  static constexpr std::string_view name = "local_pipeline";
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .moves_blocks = true};
+  static constexpr std::string_view name = replica_steps<Schedule>::type::name;
+  static constexpr parallel_traits traits{
+      .staged = true, .reroutes = true, .global_step = true, .sums_over_stages = true, .moves_blocks = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit local_pipeline(std::shared_ptr<step_group> peers = nullptr, local_pipeline_options options = {},
@@ -31878,7 +32711,7 @@ class local_pipeline {
       : peer_{std::move(peers)},
         options_{std::move(options)},
         recovery_{std::move(recovery)},
-        order_{std::move(schedule)},
+        steps_{std::move(schedule)},
         codec_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
@@ -31901,11 +32734,7 @@ class local_pipeline {
     }
   }
 
-  /// Of the replica's gradient over the whole model. Its peers have theirs, or will, whoever is lost: this one may move.
-  result<float> norm(auto&) {
-    progress_.took_step();
-    return static_cast<float>(progress_.now().norm);
-  }
+  result<float> norm(auto&) { return steps_.norm(progress_); }
 
   /// A disk that fails costs the copy, not the round.
   result<void> after_step(auto& ctx) {
@@ -31959,13 +32788,15 @@ class local_pipeline {
                 "stage::recovery::regroup, morph or proactive");
 
   result<void> begin(auto& ctx) {
-    CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
+    CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, steps_.chunks()));
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
+    ctx.stages().ask(peer_);
+    CAUSEWAY_TRY(steps_.begin(progress_, codec_));
     peer_.group->exchange_by({[this, &ctx] { return enter(ctx); },
                               [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
-                              [this, &ctx] { return options_.steps > 0 && ctx.step() + 1 >= options_.steps; }});
+                              [this, &ctx] { return ends(ctx); }});
     return check_untied(ctx.model(), name);
   }
 
@@ -31992,13 +32823,15 @@ class local_pipeline {
 
   result<cluster_inventory> meet(auto& ctx) {
     const peer_inventory own = peer_.described(ctx.model().blocks(), ctx.log());
-    const auto ours = peer_.template agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
+    auto ours = peer_.template agreement<Recovery, steps_type>(ctx, name, options_.micro_batches, recovery_, codec_);
+    ours.hash = mix(ours.hash, steps_.agreement());
     return peer_.gather(peer_.named(pipeline_peer::inventory_channel), own, ours, peer_.how(ctx));
   }
 
   // By place in inventory.snapshot.peers.
   result<std::vector<cohort_member>> members_of(auto& ctx, const cluster_inventory& inventory) {
-    const cohort_member own = progress_.described(ctx.step(), peer_.record());
+    cohort_member own = progress_.described(ctx.step(), peer_.record());
+    steps_.describe(ctx, codec_, own);
     CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::progress_channel, own));
     std::vector<cohort_member> members;
     for (const net::peer_index i : inventory.index_of) members.push_back(all[i]);
@@ -32028,7 +32861,7 @@ class local_pipeline {
     const bool was_assigned = peer_.assignment != nullptr;
     const std::uint64_t cohort = progress_.now().cohort;
     const bool goes_on = was_assigned && cohort != 0 && names[peer_.place.replica] == cohort;
-    if (!goes_on) progress_.leave_cohort();
+    if (!goes_on) give_up();
     shared_blocks blocks{ctx, peer_.group->state()};
     CAUSEWAY_TRY(peer_.fetch(blocks, inventory, ready));
     if (!ready && !goes_on) blocks.begin_from_shared();
@@ -32038,7 +32871,11 @@ class local_pipeline {
     known_evaluations_ = {};
     if (was_assigned)
       known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], inventory, members, progress_.now());
-    return goes_on ? progress_.catch_up(members) : begin_anew(ctx);
+    return goes_on ? steps_.go_on(ctx, as_assigned(ctx), inventory, members) : begin_anew(ctx);
+  }
+  void give_up() {
+    progress_.leave_cohort();
+    steps_.forget();
   }
 
   result<void> begin_anew(auto& ctx) {
@@ -32051,40 +32888,23 @@ class local_pipeline {
   // ---- a step -----------------------------------------------------------------------------------------------------------
 
   result<double> step(auto& ctx, const batch& b) {
-    if (peer_.assignment == nullptr) {
-      progress_.rests();
-      ctx.skip_inner_step();
-      return 0.0;
-    }
-    const stage::replica& mine = peer_.layout.replicas[peer_.place.replica];
-    const double tokens =
-        static_cast<double>(b.tokens()) * mine.micro_batches / static_cast<double>(options_.micro_batches);
-    if (!progress_.was_told()) CAUSEWAY_TRY(compute(ctx, b, static_cast<float>(1 / tokens)));
-    return progress_.now().loss / tokens;
+    if (peer_.assignment != nullptr) return steps_.run(ctx, as_assigned(ctx), b);
+    progress_.rests();
+    ctx.skip_inner_step();
+    return 0.0;
   }
-
-  result<void> compute(auto& ctx, const batch& b, float scale) {
-    progress_.begin_gradient();
-    codec_.begin_step();
-    CAUSEWAY_ASSIGN(const double loss, peer_.train(ctx, order_, recovery_, codec_, b, options_.micro_batches, scale,
-                                                   (peer_.attempt.round << 16U) + progress_.now().steps));
-    const float own = ctx.own_norm();
-    if (const auto sound = check_sound(loss, own); !sound) return leave_to_others(ctx, sound.error());
-    progress_.end_gradient();
-    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, peer_, progress_.now().steps + 1, loss, double{own}));
-    progress_.note_sums(all.loss, all.norm);  // the others have theirs, and move when they hear of it
-    return {};
+  [[nodiscard]] replica_step<Recovery, Codec> as_assigned(auto& ctx) {
+    return {
+        peer_, progress_, recovery_, codec_, options_.micro_batches, ends(ctx) || peer_.group->state().exchanges_next()};
   }
-
-  error leave_to_others(auto& ctx, const error& why) {
-    progress_.spoil();
-    return peer_.blame_itself(ctx, why);
-  }
+  [[nodiscard]] bool ends(auto& ctx) const { return options_.steps > 0 && ctx.step() + 1 >= options_.steps; }
 
   // Of this peer's replica alone.
   result<double> loss_of(auto& ctx, const batch& b, std::uint32_t pieces) {
     if (peer_.assignment == nullptr) return none;
-    if (progress_.now().evaluated < known_evaluations_.through_with) return std::exchange(known_evaluations_.missed, none);
+    const bool known = progress_.now().steps == known_evaluations_.steps;
+    if (known && progress_.now().evaluated < known_evaluations_.through_with)
+      return std::exchange(known_evaluations_.missed, none);
     stage::layout alone{{peer_.layout.replicas[peer_.place.replica]}};
     alone.replicas.front().micro_batches = pieces;
     const std::uint64_t number = progress_.evaluation();
@@ -32103,6 +32923,7 @@ class local_pipeline {
       known_ = true;
       return exchange_entry{.known = mean_, .kept = true};
     }
+    if (!steps_.is_drained()) return fail(errc::protocol, std::string{name}, "an exchange comes before it was said to");
     CAUSEWAY_TRY(gather_all(ctx));
     mean_of_ = 0;  // the policy's rows are those of another exchange from here on
     return peer_.entry();
@@ -32144,6 +32965,7 @@ class local_pipeline {
   void applied(const step_record& record) {
     peer_.held.moved_to(record.state, {});
     progress_.exchanged(record.state);
+    steps_.forget();
     gathered_ = false;
     const std::uint64_t round = peer_.attempt.round;
     saves_ = options_.store_every > 0 && (round == 1 || round % options_.store_every == 0);
@@ -32154,7 +32976,7 @@ class local_pipeline {
   pipeline_peer peer_;
   local_pipeline_options options_;
   Recovery recovery_;
-  Schedule order_;
+  steps_type steps_;
   Codec codec_;
   bool saves_ = false;     // when what was exchanged has been applied
   bool gathered_ = false;  // in the attempt under way
@@ -32174,6 +32996,37 @@ static_assert(ParallelismPolicy<local_pipeline<>>);
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
+
+// ---- causeway/parallel/local_async_pipeline.hpp ----
+#ifndef CAUSEWAY_PARALLEL_LOCAL_ASYNC_PIPELINE_HPP
+#define CAUSEWAY_PARALLEL_LOCAL_ASYNC_PIPELINE_HPP
+
+// Asynchronous pipelines whose peers come and go: local_pipeline whose replicas have no flush between two exchanges.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// DiLoCo (Douillard et al., arXiv 2311.08105) whose workers are pipelines as PipeDream's (Narayanan et al., SOSP 2019),
+/// and all that local_pipeline says of rounds, replicas, losses and newcomers. Steps are those of async_pipeline, each
+/// stage by its own late gradients, but that all micro-batches come back in the last step before an exchange: see
+/// streamed_steps. So all stages have made H updates then, and by each micro-batch one.
+///
+/// Before its first gradient is back a stage stands still, and the loss is not a number: in each round anew. Gradients are
+/// clipped by the norm of each stage's own. Batches of one round have one shape. What a lost peer of another replica costs
+/// is messages that are sent again. A checkpoint between two exchanges leaves out what is in flight: those micro-batches
+/// count, but nobody learns from them. After an exchange it goes on with the same bits.
+///
+/// Needs what local_pipeline needs, and a codec that reads no embedding; rule C7 refuses gradients, whose exchange would
+/// drain the pipeline in every step.
+///
+/// Bytes: boundaries as async_pipeline; nothing else within a replica. Memory: as async_pipeline; beside it the encoded
+/// boundary tensors of d + 1 micro-batches each way.
+template <stage::Recovery Recovery = stage::recovery::regroup, stage::ActivationCodec Codec = stage::plain>
+using local_async_pipeline = local_pipeline<Recovery, streamed_steps, Codec>;
+static_assert(ParallelismPolicy<local_async_pipeline<>>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_LOCAL_ASYNC_PIPELINE_HPP
 
 // ---- causeway/parallel/swarm/swarm_table_exchange.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_EXCHANGE_HPP
@@ -34509,7 +35362,7 @@ template <stage::Schedule Schedule = stage::one_f_one_b, stage::ActivationCodec 
 class pipeline {
  public:
   static constexpr std::string_view name = "pipeline";
-  static constexpr parallel_traits traits{.staged = true};
+  static constexpr parallel_traits traits{.staged = true, .sums_over_stages = true};
   static constexpr std::uint32_t state_version = Codec::state_version;
 
   explicit pipeline(pipeline_options options = {}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -34596,6 +35449,7 @@ class pipeline {
     CAUSEWAY_TRY(make_schedule());
     CAUSEWAY_ASSIGN(chunks_, chunks_in(ctx.model()));
     ctx.form_group(place_.group);
+    ctx.stages().form(ctx.world(), place_.pipeline, copies(ctx));
     auto view = view_of(ctx);
     CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks, ctx.step(), schedule_.path},
                                 chunks_, {{.channel = first_channel + 4}, ctx.exchange_options()}));
@@ -34723,6 +35577,15 @@ class pipeline {
     if (has_copies()) return add_copies(view, ctx.pool(), ctx.gradients(), other_end_, exchange(ctx));
     if (!has_tied_table(ctx)) return {};
     return add_ends(view, ctx.pool(), tied(ctx, ctx.gradients()), other_end_, exchange(ctx));
+  }
+
+  // What of this rank's parameters counts on another rank: the second copy of a stage, and of a tied table.
+  [[nodiscard]] std::vector<index_range> copies(auto& ctx) const {
+    const auto flat = ctx.parameters();
+    if (has_copies() && place_.rank >= place_.ranks() / 2) return {{0, std::ssize(flat)}};
+    if (!has_tied_table(ctx) || place_.rank == 0) return {};
+    const auto begin = tied(ctx, flat).data() - flat.data();
+    return {{begin, begin + std::ssize(tied(ctx, flat))}};
   }
 
   // The squared norm of this rank's gradient; a tied table counts on the first rank only, the second copy of a stage
@@ -36404,7 +37267,8 @@ struct gpt_options {
   float epsilon = 1e-5F;
   bool tie = true;  ///< the output layer is the token table
   nn::precision precision = nn::precision::f32;
-  bool recompute = false;  ///< keep only the input of each block: a third more compute, a fraction of the activations
+  bool recompute = false;    ///< keep only the input of each block: a third more compute, a fraction of the activations
+  bool joined_ends = false;  ///< embedding and output layer are one block, the first; see language_model::forward_stage
 };
 
 /// GPT-2 as `language_model` uses it: which parameters, which computation.
@@ -36426,8 +37290,8 @@ class gpt_family {
   [[nodiscard]] std::span<const initial_distribution> initial() const noexcept { return initial_; }
   /// The segment of the output layer, [vocabulary, width].
   [[nodiscard]] std::size_t head() const noexcept { return head_; }
-  /// The segment of the table that is both embedding and output layer; `not_held` where there is none here.
-  [[nodiscard]] std::size_t tied() const noexcept { return options_.tie ? tokens_ : not_held; }
+  /// The segment of a table that is embedding and output layer in two blocks; `not_held` where there is none here.
+  [[nodiscard]] std::size_t tied() const noexcept { return options_.tie && !options_.joined_ends ? tokens_ : not_held; }
 
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, positions_}; }
@@ -36473,6 +37337,7 @@ class gpt_family {
   };
 
   CAUSEWAY_DECL void declare_block(declaration& d, std::int64_t i);
+  CAUSEWAY_DECL void declare_output(declaration& d);
   CAUSEWAY_DECL std::size_t declare_norm(declaration& d, const std::string& prefix) const;
   CAUSEWAY_DECL static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs,
                                                   std::int64_t inputs, float deviation);
@@ -36559,14 +37424,19 @@ CAUSEWAY_DECL map_sizes gpt_family::maps(const gpt_options& o) noexcept {
 }
 
 CAUSEWAY_DECL gpt_family::gpt_family(const gpt_options& o, parameter_store& store, const model_part& part) : options_{o} {
-  declaration d{store, part, o.layers};
+  declaration d{store, part, o.layers, o.joined_ends};
   tokens_ = d.token_table("wte.weight", o.vocabulary, o.width, o.tie);
   positions_ = d.table("wpe.weight", o.context, o.width);
+  if (o.joined_ends) declare_output(d);
   for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
-  d.in_block(o.layers);
-  final_norm_ = declare_norm(d, "ln_f");
-  head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
+  if (!o.joined_ends) declare_output(d);
   initial_ = std::move(d).take_initial();
+}
+
+CAUSEWAY_DECL void gpt_family::declare_output(declaration& d) {
+  d.in_block(options_.layers);
+  final_norm_ = declare_norm(d, "ln_f");
+  head_ = options_.tie ? tokens_ : d.table("lm_head.weight", options_.vocabulary, options_.width);
 }
 
 CAUSEWAY_DECL void gpt_family::hash_into(hasher& h) const noexcept {

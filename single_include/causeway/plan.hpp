@@ -8486,7 +8486,21 @@ struct routed_schedule {
 /// What the peers of that step do. See routed_time.hpp.
 CAUSEWAY_DECL [[nodiscard]] routed_schedule schedule_of(const routed_step& step);
 
-/// Forwards only, in the order of the micro-batches. `peers`: how many there are.
+/// Of a pipeline whose first rank has embedding and output layer: micro-batches leave it, go through the other ranks and
+/// come back to it, so there is a place more than ranks. [micro-batch][place]: rank.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> ring_routes(std::uint32_t ranks,
+                                                                                std::uint32_t micro_batches);
+
+/// The same where every other one, by their numbers in the batch, goes the other way round through the two ranks behind the
+/// first, and through the last two (CheckFree+). `first`: the number of the first. At least five ranks.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> swapped_routes(std::uint32_t ranks,
+                                                                                   std::uint32_t micro_batches,
+                                                                                   std::uint32_t first = 0);
+
+/// What the ranks do in a step on such routes. Stages are thought alike, and each end half as long.
+CAUSEWAY_DECL [[nodiscard]] routed_schedule ring_schedule(std::vector<std::vector<std::uint32_t>> routes);
+
+/// Forwards only, those with the lowest sum of micro-batch and place first. `peers`: how many there are.
 CAUSEWAY_DECL [[nodiscard]] routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
                                                             std::size_t peers);
 
@@ -8546,10 +8560,41 @@ CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step) {
   return {step.routes, clock.take_orders()};
 }
 
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> ring_routes(std::uint32_t ranks, std::uint32_t micro_batches) {
+  auto routes = straight_routes(ranks, micro_batches);
+  for (auto& route : routes) route.push_back(0);
+  return routes;
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> swapped_routes(std::uint32_t ranks, std::uint32_t micro_batches,
+                                                                     std::uint32_t first) {
+  CAUSEWAY_EXPECT(ranks >= 5);
+  auto routes = ring_routes(ranks, micro_batches);
+  for (std::uint32_t m = 0; m < micro_batches; ++m) {
+    if ((first + m) % 2 == 0) continue;
+    std::swap(routes[m][1], routes[m][2]);
+    std::swap(routes[m][ranks - 2], routes[m][ranks - 1]);
+  }
+  return routes;
+}
+
+CAUSEWAY_DECL routed_schedule ring_schedule(std::vector<std::vector<std::uint32_t>> routes) {
+  CAUSEWAY_EXPECT(!routes.empty());
+  const auto places = static_cast<std::uint32_t>(routes.front().size()), share = static_cast<std::uint32_t>(routes.size());
+  routed_step step{equal_costs(places), std::move(routes), share};
+  step.costs.stages.front() = step.costs.stages.back() = {0.5, 0.5, 0.5, 0.5};
+  return schedule_of(step);
+}
+
 CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
   routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
-  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
-    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
+  const std::size_t places = s.stages(), last = s.routes.size() + places;
+  for (std::size_t sum = 0; sum < last; ++sum) {
+    for (std::size_t m = sum < places ? 0 : sum - places + 1; m < s.routes.size() && m <= sum; ++m) {
+      const std::size_t place = sum - m;
+      s.orders[s.routes[m][place]].push_back(
+          {work::forward, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(place)});
+    }
   }
   return s;
 }

@@ -515,7 +515,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 struct exchange_report {
   std::size_t fragment = 0;
   std::uint32_t steps = 0;     ///< inner steps since the fragment's exchange before
-  double movement = 0;         ///< |mean| / |shared parameters|, where the trigger asks for it
+  double movement = 0;         ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
   double compute_seconds = 0;  ///< that these steps took, without waiting for others
 };
 
@@ -523,7 +523,9 @@ struct exchange_report {
 /// - `check(count)`: errc::invalid_argument for options that cannot work;
 /// - `first(f, count)`, `next(f, count)`: inner steps before the first and between later exchanges of fragment f, >= 1;
 /// - `exchanged(ctx, report)`: called after every exchange; may talk to the other peers, who do the same;
-/// - `watches_movement`: report.movement is wanted, which costs two passes over the fragment.
+/// - `watches_movement`: report.movement is wanted, which costs two passes over the fragment, and where a model is in
+/// stages
+///   16 bytes to each other one.
 template <class T>
 concept Trigger = T::decides == part::trigger&& requires(T& t, const T& c, std::size_t f) {
   { c.check(f) } -> std::same_as<result<void>>;
@@ -671,6 +673,7 @@ inline constexpr std::uint32_t parameters = 5 * channel_stride;   ///< initial b
 inline constexpr std::uint32_t state = 6 * channel_stride;        ///< hashes of committed state, recovery
 inline constexpr std::uint32_t activations = 7 * channel_stride;  ///< between stages of a pipeline
 inline constexpr std::uint32_t site = 8 * channel_stride;         ///< among peers that sit close together
+inline constexpr std::uint32_t stages = 9 * channel_stride;       ///< what all stages of a model decide alike
 inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here on: free for custom policies
 }  // namespace channels
 
@@ -1653,6 +1656,33 @@ template result<void> all_gather(net::any_transport&, const net::message_id&, st
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 #endif
 
+// ---- causeway/axis/speeds.hpp ----
+#ifndef CAUSEWAY_AXIS_SPEEDS_HPP
+#define CAUSEWAY_AXIS_SPEEDS_HPP
+
+// How fast each peer computes, told by all to all, for triggers that follow it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
+
+/// speeds[peer] ← what it has done a second; 0: it does not know. This one has `done` that much in `seconds`. The speed of
+/// a stage is that of its pipeline, the same at all stages: done over the mean of their seconds. `number` of such exchanges
+/// went before. Bytes: 8 to each other peer, and 8 to each other stage.
+result<void> speeds_of_all(auto& ctx, double done, double seconds, std::uint64_t number, std::vector<double>& speeds) {
+  CAUSEWAY_TRY(ctx.stages().sum(std::span{&seconds, 1}, ctx.exchange_options()));
+  const double speed = seconds > 0 ? done * static_cast<double>(ctx.stages().count()) / seconds : 0;
+  speeds.assign(ctx.peers(), speed);
+  if (ctx.peers() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = number},
+                                        std::as_bytes(std::span{&speed, 1}), std::as_writable_bytes(std::span{speeds}),
+                                        ctx.exchange_options()));
+  }
+  return {};
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
+
+#endif  // CAUSEWAY_AXIS_SPEEDS_HPP
+
 // ---- causeway/collective/shares.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SHARES_HPP
 #define CAUSEWAY_COLLECTIVE_SHARES_HPP
@@ -1777,15 +1807,16 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 struct batch_by_speed_options {
   std::uint32_t local_steps = 1;  ///< H, the same for all
-  std::uint32_t sequences = 64;   ///< of a step, of all peers together: at least as many as there are peers
+  std::uint32_t sequences = 64;   ///< of a step, of all peers together: at least `multiple` for each
+  std::uint32_t multiple = 1;     ///< every batch is one of it, as the micro-batches of a pipeline want it
 };
 
-/// A peer of speed v (sequences a second of computing, without what it waited) gets 1 + its part of what is left when all
-/// have one: whole_parts in proportion to v. Before the first exchange all parts are alike. After every exchange all peers
-/// tell each other their speeds (8 bytes each). Who feeds the trainer asks `sequences()` before each step, and where this
-/// peer's begin: `batcher.at(first + trigger.sequences_before(), trigger.sequences())`. What is measured is time: a run
-/// repeats to the bit only on a clock that does. Groups, merge rules that mix this peer's fresh row in, and exchanges
-/// without weights are errors (A15).
+/// A peer of speed v (sequences a second of computing, without what it waited) gets `multiple`, and its part of what is
+/// left when all have that: whole_parts in proportion to v. Before the first exchange all parts are alike. After every
+/// exchange all peers tell each other their speeds (8 bytes each), which of stages are those of their pipelines. Who feeds
+/// the trainer asks `sequences()` before each step, and where this peer's begin: `batcher.at(first +
+/// trigger.sequences_before(), trigger.sequences())`. What is measured is time: a run repeats to the bit only on a clock
+/// that does. Groups, merge rules that mix this peer's fresh row in, and exchanges without weights are errors (A15).
 class batch_by_speed {
  public:
   static constexpr part decides = part::trigger;
@@ -1807,10 +1838,10 @@ class batch_by_speed {
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
   result<void> open(auto& ctx) {
-    if (options_.sequences < ctx.peers()) {
+    if (options_.sequences / options_.multiple < ctx.peers()) {
       return fail(errc::invalid_argument, "batch_by_speed",
                   std::to_string(options_.sequences) + " sequences a step for " + std::to_string(ctx.peers()) +
-                      " peers; every peer needs one");
+                      " peers; every peer needs " + std::to_string(options_.multiple));
     }
     if (sequences_ == 0) take(ctx.self(), std::vector<double>(ctx.peers(), 1.0));
     return {};
@@ -1823,13 +1854,8 @@ class batch_by_speed {
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
     const double trained = static_cast<double>(report.steps) * sequences_;
-    const double speed = report.compute_seconds > 0 ? trained / report.compute_seconds : 0;
-    std::vector<double> speeds(ctx.peers(), speed);
-    if (ctx.peers() > 1) {
-      CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = heard_},
-                                          std::as_bytes(std::span{&speed, 1}), std::as_writable_bytes(std::span{speeds}),
-                                          ctx.exchange_options()));
-    }
+    std::vector<double> speeds;
+    CAUSEWAY_TRY(detail::speeds_of_all(ctx, trained, report.compute_seconds, heard_, speeds));
     ++heard_;
     take(ctx.self(), std::move(speeds));
     return {};
@@ -1864,7 +1890,10 @@ static_assert(Trigger<batch_by_speed>);
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL result<void> batch_by_speed::check(std::size_t) const {
-  return detail::check_steps(options_.local_steps, "batch_by_speed");
+  if (options_.multiple > 0 && options_.sequences % options_.multiple == 0) {
+    return detail::check_steps(options_.local_steps, "batch_by_speed");
+  }
+  return fail(errc::invalid_argument, "batch_by_speed", "`sequences` must be so many times `multiple`, which is not 0");
 }
 
 CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector<double> speeds) const {
@@ -1873,9 +1902,9 @@ CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector
     if (is_known(s)) sum += s, ++known;
   }
   for (double& s : speeds) s = is_known(s) ? s : known > 0 ? sum / known : 1.0;
-  const std::size_t rest = options_.sequences - speeds.size();
+  const std::size_t rest = options_.sequences / options_.multiple - speeds.size();
   std::vector<std::size_t> all = collective::whole_parts(rest, speeds);
-  for (std::size_t& one : all) ++one;
+  for (std::size_t& one : all) one = (one + 1) * options_.multiple;
   return all;
 }
 
@@ -1910,9 +1939,9 @@ struct by_speed_options {
 };
 
 /// A peer of speed v takes max(1, floor(v / v_ref · H)) inner steps between its exchanges, at most H. In comm::rounds all
-/// peers tell each other their speeds after every exchange (8 bytes each); in comm::async_parameter_server speeds come with
-/// the pushes, and the answer brings the number. What is measured is time: a run repeats to the bit only on a clock that
-/// does.
+/// peers tell each other their speeds after every exchange (8 bytes each), which of stages are those of their pipelines; in
+/// comm::async_parameter_server speeds come with the pushes, and the answer brings the number. What is measured is time: a
+/// run repeats to the bit only on a clock that does.
 class by_speed {
  public:
   static constexpr part decides = part::trigger;
@@ -1932,15 +1961,10 @@ class by_speed {
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
-    const double speed = report.compute_seconds > 0 ? report.steps / report.compute_seconds : 0;
-    std::vector<double> speeds(ctx.peers(), speed);
-    if (ctx.peers() > 1) {
-      CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = heard_},
-                                          std::as_bytes(std::span{&speed, 1}), std::as_writable_bytes(std::span{speeds}),
-                                          ctx.exchange_options()));
-    }
+    std::vector<double> speeds;
+    CAUSEWAY_TRY(detail::speeds_of_all(ctx, report.steps, report.compute_seconds, heard_, speeds));
     ++heard_;
-    steps_ = steps_for(speed, speeds);
+    steps_ = steps_for(speeds[ctx.self()], speeds);
     return {};
   }
 
@@ -6228,6 +6252,18 @@ template <Fragments F>
 inline constexpr bool by_block = requires {
   F::by_block;
 };
+
+/// Those of the part of a model that this peer holds. Fragments of blocks are numbered by the whole model, so that all its
+/// stages exchange them after the same steps.
+template <Fragments F>
+result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
+  const auto view = ctx.view();
+  if constexpr (by_block<F> && requires { ctx.model().blocks(); }) {
+    return fragments.cut(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
+  } else {
+    return fragments.cut(view.segments, view.values.size());
+  }
+}
 
 namespace detail {
 
@@ -11228,6 +11264,7 @@ struct push_core {
   result<void> check(auto& ctx) const {
     CAUSEWAY_TRY(hubs.check(ctx.peers()));
     CAUSEWAY_TRY(arrivals.check(ctx.peers()));
+    if (ctx.stages().count() > 1) CAUSEWAY_TRY(check_stages(ctx));
     if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
       if (merge_rule.steps < 1) {
         return fail(errc::invalid_argument, "merge rule",
@@ -11235,6 +11272,17 @@ struct push_core {
       }
     }
     return {};
+  }
+
+  /// A hub that waited for a push, between two steps of its pipeline, would keep the hubs of the other stages from serving
+  /// theirs, which may be what that push is waiting for.
+  result<void> check_stages(auto& ctx) const {
+    const double first = 0;
+    const bool waits = std::isinf(arrivals.closes_after({.arrived = {&first, 1}, .expected = 2}));
+    if (!waits && arrivals.most_ahead == axis::no_bound) return ctx.stages().refuse_copies(who, ctx.exchange_options());
+    return fail(errc::unsupported, who,
+                "the hubs of a pipeline's stages must answer a push without waiting for others': use a quorum of 1 and "
+                "no `most_ahead`, or peers that hold the whole model");
   }
 
   // ---- the parts of a push ----------------------------------------------------------------------------------------------
@@ -11345,6 +11393,8 @@ struct push_core {
     return sizeof(push_header) + most;
   }
 
+  static constexpr const char* who = "async_parameter_server";
+
   trigger_type trigger;
   fragments_type fragments;
   hubs_type hubs;
@@ -11383,28 +11433,31 @@ enum class verdict : std::uint8_t {
 
 /// A communication policy: when peers talk and what they make of it.
 struct comm_traits {
-  peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
-  bool needs_global_step = false;  ///< whether all who hold the same parameters make every step together, of one gradient
-  bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
-  bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
+  peers tolerates = peers::fixed;   ///< whether it still works when peers come and go
+  bool needs_global_step = false;   ///< whether all who hold the same parameters make every step together, of one gradient
+  bool identical_replicas = true;   ///< whether all peers hold the same parameters after each committed round
+  bool rounds_by_steps = true;      ///< whether rounds come after the same steps on all peers, whatever they are given
+  bool rounds_over_stages = false;  ///< or if all stages of a model are asked (training_context::stages), or need not be
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
 /// A parallelism policy: how a batch becomes gradients.
 struct parallel_traits {
-  bool staged = false;           ///< the model is cut into stages on several peers
-  bool reroutes = false;         ///< a lost peer's work goes to another of its stage
-  bool global_step = true;       ///< all stages finish the same step together; holders of the same one always do
-  bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
-  bool by_blocks = false;        ///< or exchanged by the policy, among those who hold the same blocks of the model
-  bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
-  bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
+  bool staged = false;            ///< the model is cut into stages on several peers
+  bool reroutes = false;          ///< a lost peer's work goes to another of its stage
+  bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
+  bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
+  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool by_blocks = false;         ///< or exchanged by the policy, among those who hold the same blocks of the model
+  bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
+  bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
 /// A fault policy: what a step is worth when somebody is slow, gone or lying.
@@ -11603,6 +11656,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 /// outer<delayed_nesterov>{0.7}, blocking. Give axis values in any order. The period of delayed_nesterov should be about
 /// the number of peers; a shorter one lets quick peers rule the momentum.
 ///
+/// In pipelines each stage has a hub of its own, all of them in one pipeline, and pushes as if it were a model: two stages
+/// may have pulled after different steps. A hub serves its clients between its steps, for which it needs the other stages,
+/// so none may wait for a push there: no `quorum` above 1, no `most_ahead`, and no parameters that two stages hold.
+///
 /// State: what was pulled; of a hub the shared parameters, the outer optimizer's and the pushes that wait. Cost of a round
 /// of one peer: its encoded row to the hub, 4 bytes a value back; one round trip, plus what is left of the hub's inner
 /// step. A client that is lost is not waited for; a lost hub is an error that names it.
@@ -11620,6 +11677,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
+                                      .rounds_over_stages = true,
                                       .rounds_at_hand = laws::elastic ? rounds_at_hand : 1U};
   static constexpr std::uint32_t state_version = 4;
 
@@ -11639,7 +11697,7 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(core_.check(ctx));
-    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_ASSIGN(core_.cuts, axis::cut_part(core_.fragments, ctx));
     CAUSEWAY_TRY(core_.trigger.check(core_.cuts.size()));
     if constexpr (laws::elastic) {
       if (ctx.elastic()) {
@@ -11681,7 +11739,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   result<void> finish(auto& ctx) {
     for (std::size_t f = 0; f < core_.cuts.size(); ++f) {
       if (core_.legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
-      if (core_.legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
+      if (core_.legs()[f].since > 0 && core_.cuts[f].size > 0) CAUSEWAY_TRY(push(ctx, f, false));
     }
     const auto nap_here = [&] { return core_.nap(ctx.transport(), ctx.clock()); };
     CAUSEWAY_ASSIGN(const auto all, core_.tiers.conclude(core_.rules(), core_.residual, core_.terms_of(ctx), nap_here));
@@ -11739,6 +11797,7 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   result<void> visit(auto& ctx, std::size_t f) {
     detail::hub_leg& leg = core_.legs()[f];
+    if (core_.cuts[f].size == 0) return {};  // it is in other stages of the model
     if (leg.pending && leg.waited >= core_.merge_rule.steps) CAUSEWAY_TRY(complete(ctx, f));
     if (leg.pending || leg.since < leg.due_after) return {};
     CAUSEWAY_TRY(push(ctx, f, true));
@@ -12245,6 +12304,7 @@ struct round_mix {
   bool always = true;              ///< participation
   bool accumulates = false;        ///< trigger: gathers gradients of many steps
   bool weighs = false;             ///< trigger or participation: rows count by the samples behind them
+  bool meets = false;              ///< trigger: peers meet whatever number of steps each has made
 };
 
 namespace rules {
@@ -12287,13 +12347,17 @@ constexpr bool a14(round_mix m) {
 /// each time.
 constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
 /// Rows that count unequally need an exchange that weighs, and one that takes no row out again as 1/M. Who shares a batch
-/// or is drawn is a matter of all peers.
+/// or is drawn is a matter of all peers. Who is left out of a mean of gradients would make another step than they, or none.
 constexpr bool a15(round_mix m) {
   const bool together = m.everybody || (own_parameters(m) && m.always && !m.trigger_talks);
-  return !m.weighs || (!m.by_context && together && !m.own_is_fresh);
+  const bool steps_alike = m.always || !m.before_inner_step;
+  return steps_alike && (!m.weighs || (!m.by_context && together && !m.own_is_fresh));
 }
 /// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
 constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
+/// Who has made other steps than the rest, or none, has a part in what steps moved; a step's gradient is of that step. What
+/// an exchange is about is decided when peers meet, and taken then.
+constexpr bool a17(round_mix m) { return !m.meets || (!m.before_inner_step && m.waits_at_once); }
 /// Whether all peers hold the same (shared) parameters after each exchange.
 constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
@@ -12348,6 +12412,10 @@ template <class Axis>
 inline constexpr bool weighs = requires {
   Axis::weighs;
 };
+template <class Trigger>
+inline constexpr bool meets = requires {
+  Trigger::meets;
+};
 
 }  // namespace detail
 
@@ -12400,7 +12468,8 @@ struct round_rules {
                                  .keeps_local = participation_axis::keeps_local,
                                  .always = participation_axis::always,
                                  .accumulates = detail::accumulates<trigger_axis>,
-                                 .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>};
+                                 .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>,
+                                 .meets = detail::meets<trigger_axis>};
   static constexpr bool identical = rules::identical(mix);
   static constexpr bool elastic = rules::elastic(mix);
   static constexpr bool own_parameters = rules::own_parameters(mix);
@@ -12447,13 +12516,17 @@ struct round_rules {
       "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
       "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
   static_assert(rules::a15(mix),
-                "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
-                "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
+                "causeway-A15: peers' rows must count by the samples behind them, and who is left out of a mean of "
+                "gradients would part from the others. Use axis::split_mean or axis::gather_mean among axis::all_peers, "
+                "without axis::eager; and axis::pseudo_gradient where lots are drawn. docs/reference/rules.md#a15");
   static_assert(
       rules::a16(mix),
       "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
       "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
       "docs/reference/rules.md#a16");
+  static_assert(rules::a17(mix),
+                "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
+                "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::comm
@@ -12503,7 +12576,7 @@ class block_rows {
       core_.rows.updates().assign(ctx.parameters().size(), 0.0F);
       CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
     }
-    CAUSEWAY_TRY(core_.cut(ctx));
+    CAUSEWAY_ASSIGN(core_.cuts, axis::cut_part(core_.fragments, ctx));
     for (std::size_t i = 0; i < core_.states.size(); ++i) {
       drop_own(core_.states[i]);
       CAUSEWAY_TRY(core_.prepare(ctx, i));
@@ -12660,9 +12733,10 @@ class fixed_turns {
     }
   }
 
-  /// A blocking exchange.
+  /// A blocking exchange, at the end of training also of what is waited for some steps otherwise.
   static result<void> exchange_now(auto& ctx, Core& c, state& s) {
     CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, s));
     CAUSEWAY_TRY(c.begin(ctx, s));
     return arrive(ctx, c, s);
   }
@@ -12683,6 +12757,7 @@ class fixed_turns {
   /// again.
   [[nodiscard]] static bool is_due(const Core& c, const state& s) {
     if constexpr (Core::chooses) return c.trigger.chosen(s.part) && s.since > 0;
+    if constexpr (Core::meets) return s.number < c.trigger.exchanges();
     return c.at >= s.due_at;
   }
 
@@ -13066,14 +13141,13 @@ class round_rows {
     return {};
   }
 
-  /// |mean| / |shared parameters|, summed by the host: peers compare it, and a device sums in another order.
-  result<double> movement(auto& ctx, state& s) {
-    if constexpr (laws::mix.watches_movement) {
-      CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
-      const double base = kernels::sum_of_squares(ctx.pool(), shared.data(), count(shared));
-      return base > 0 ? std::sqrt(kernels::sum_of_squares(ctx.pool(), s.row.data(), count(s.row)) / base) : 0.0;
-    }
-    return 0.0;
+  /// `all` gets |mean|² and |shared parameters|², as far as they are here; summed by the host: peers compare them, and a
+  /// device sums in another order.
+  result<void> add_squares(auto& ctx, state& s, std::vector<double>& all) {
+    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    all.push_back(ctx.stages().squares(ctx.pool(), s.row, s.cut->ranges));
+    all.push_back(ctx.stages().squares(ctx.pool(), shared, s.cut->ranges));
+    return {};
   }
   /// `row` is the mean: use it.
   result<void> apply(auto& ctx, state& s) {
@@ -13226,8 +13300,6 @@ class round_rows {
     return put_back(ctx, s, local, live(ctx, s));
   }
 
-  [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
-
  private:
   /// A fragment of `all` ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s, std::span<float> all) {
@@ -13358,6 +13430,7 @@ struct round_state {
   source_vector<float> next_residual;
   source_vector<float> counts;
   source_vector<float> reference;
+  double movement = 0;     ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
   bool taken_out = false;  ///< what is under way of `input` is not in the live parameters; where peers come and go
   talk_terms terms;
   // Before the exchange, which refers to them.
@@ -13576,6 +13649,7 @@ struct round_core {
   static constexpr bool wants_counts =
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool accumulates = laws::mix.accumulates;
+  static constexpr bool meets = laws::mix.meets;
   static constexpr bool chooses = requires(const trigger_type& t) { t.chosen(std::size_t{}); };
   static constexpr bool own_parameters = laws::own_parameters;
   // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike: where
@@ -13605,7 +13679,7 @@ struct round_core {
 
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(check(ctx));
-    CAUSEWAY_TRY(cut(ctx));
+    CAUSEWAY_ASSIGN(cuts, axis::cut_part(fragments, ctx));
     CAUSEWAY_TRY(trigger.check(cuts.size()));
     if constexpr (requires { group.check_fragments(cuts.size()); }) {
       CAUSEWAY_TRY(group.check_fragments(cuts.size()));
@@ -13616,18 +13690,6 @@ struct round_core {
     if (states.empty()) found(ctx);
     for (std::size_t i = 0; i < states.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows.updates()));
-    return {};
-  }
-
-  /// Fragments are numbered by the whole model, so that all its stages exchange them after the same steps.
-  result<void> cut(auto& ctx) {
-    const auto view = ctx.view();
-    if constexpr (axis::by_block<fragments_type> && requires { ctx.model().blocks(); }) {
-      const auto blocks = static_cast<std::size_t>(ctx.model().blocks());
-      CAUSEWAY_ASSIGN(cuts, fragments.cut(view.segments, view.values.size(), blocks));
-    } else {
-      CAUSEWAY_ASSIGN(cuts, fragments.cut(view.segments, view.values.size()));
-    }
     return {};
   }
 
@@ -13819,11 +13881,31 @@ struct round_core {
     s.terms.rescale = elastic ? static_cast<float>(1.0 / share)
                               : static_cast<float>(members.size()) / static_cast<float>(s.terms.contributors);
   }
+  /// How far results that are there will move the whole model, for a trigger that watches that. All stages ask at once.
+  result<void> measure(auto& ctx, std::span<state* const> due) {
+    if constexpr (laws::mix.watches_movement) {
+      std::vector<double> all;
+      for (state* s : due) CAUSEWAY_TRY(rows.add_squares(ctx, *s, all));
+      CAUSEWAY_TRY(ctx.stages().sum(all, ctx.exchange_options()));
+      for (std::size_t f = 0; f < due.size(); ++f) {
+        due[f]->movement = all[2 * f + 1] > 0 ? std::sqrt(all[2 * f] / all[2 * f + 1]) : 0.0;
+      }
+    }
+    return {};
+  }
+  /// Where blocks move that is a part of the exchange: who knows its result, but has missed the vote, knows this as well.
+  [[nodiscard]] static bool measures_first(auto& ctx) { return laws::mix.watches_movement && ctx.moves_blocks(); }
+  result<void> measure_first(auto& ctx, std::span<state* const> due) {
+    if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
+    return ctx.left_exchange({});
+  }
+
   /// The result is there: use it.
   result<void> apply(auto& ctx, state& s) {
-    CAUSEWAY_ASSIGN(const double movement, rows.movement(ctx, s));
+    state* const one[]{&s};
+    if (!measures_first(ctx)) CAUSEWAY_TRY(measure(ctx, one));
     const axis::exchange_report report{
-        .fragment = s.part, .steps = s.since, .movement = movement, .compute_seconds = s.compute_seconds};
+        .fragment = s.part, .steps = s.since, .movement = s.movement, .compute_seconds = s.compute_seconds};
     CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);
     return trigger.exchanged(ctx, report);
@@ -14222,7 +14304,8 @@ class round_turns {
   }
   /// Exchanges that `receive` ends.
   [[nodiscard]] std::size_t parts(auto& ctx, const due_list& due) const {
-    return !due.empty() && ends_alike(ctx) ? 1 : due.size();
+    if (due.empty() || Core::measures_first(ctx)) return due.empty() ? 0 : due.size() + 1;
+    return ends_alike(ctx) ? 1 : due.size();
   }
   /// Waits for the means.
   result<void> receive(auto& ctx, Core& c, const due_list& due) {
@@ -14234,7 +14317,7 @@ class round_turns {
       if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
     }
     for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
-    return {};
+    return Core::measures_first(ctx) ? c.measure_first(ctx, due) : result<void>{};
   }
   /// Calls `then` with the live parameters as they will be once what was received has been applied, and takes it back. Only
   /// where nothing is applied a round late. Memory meanwhile: what is applied, again.
@@ -14525,10 +14608,12 @@ class rounds : round_rules<Axes...> {
                                       .needs_global_step = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
+                                      .rounds_over_stages = !laws::mix.meets,
                                       .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
                                       .own_parameters = laws::own_parameters,
                                       .gathers_samples = accumulates,
+                                      .rounds_by_clock = laws::mix.meets,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
       laws::own_parameters                                                                   ? 5
@@ -14558,7 +14643,8 @@ class rounds : round_rules<Axes...> {
     if constexpr (accumulates) {
       ctx.schedule_at(core_.states.front().number);
       ctx.contribution().gather(core_.trigger.target());
-      if (!ctx.elastic()) core_.trigger.open(ctx);
+      CAUSEWAY_TRY(ctx.stages().refuse_copies("global_samples", ctx.exchange_options()));
+      if (!ctx.elastic() && ctx.stages().is_first()) core_.trigger.open(ctx);
     } else if constexpr (requires { core_.trigger.open(ctx); }) {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
@@ -14606,6 +14692,7 @@ class rounds : round_rules<Axes...> {
   result<void> finish(auto& ctx) {
     if constexpr (accumulates) return finish_samples(ctx);
     if constexpr (content_type::before_inner_step) return {};
+    if constexpr (core_type::meets) CAUSEWAY_TRY(meet_until_all_end(ctx));
     for (state& s : core_.states) {
       if (s.pending) CAUSEWAY_TRY(fixed::complete(ctx, core_, s));
       if (s.since > 0) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
@@ -14686,6 +14773,9 @@ class rounds : round_rules<Axes...> {
     return detail::block_rows<core_type>{core_}.forget(ctx);
   }
 
+  /// Whether an exchange comes after the step under way, but for the run's last.
+  [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
+
   // ---- for comm::stacked ------------------------------------------------------------------------------------------------
 
   [[nodiscard]] auto turn_part() requires takes_turns { return detail::turn_part<core_type>{core_, turns_}; }
@@ -14746,7 +14836,18 @@ class rounds : round_rules<Axes...> {
   /// out with the next, before anything is added that is of other parameters.
   result<bool> enough_samples(auto& ctx) {
     if (ctx.elastic()) return gathered_for_ != core_.states.front().number || ctx.announce_samples();
-    return core_.trigger.reached(ctx, core_.gathered);
+    const auto enough = ask_first(ctx, [&]() -> result<double> {
+      CAUSEWAY_ASSIGN(const bool reached, core_.trigger.reached(ctx, core_.gathered));
+      return reached ? 1.0 : 0.0;
+    });
+    if (!enough) return enough.error();
+    return *enough > 0;
+  }
+
+  /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
+  template <class Hear>
+  static result<double> ask_first(auto& ctx, Hear&& hear) {
+    return ctx.stages().of_first(ctx.stages().is_first() ? hear() : result<double>{0.0}, ctx.exchange_options());
   }
 
   /// Gradients ← the mean over this peer's samples.
@@ -14773,13 +14874,17 @@ class rounds : round_rules<Axes...> {
 
   /// Takes part until all peers have ended their training; what is left over then is one more step.
   result<void> finish_samples(auto& ctx) {
+    const auto target = static_cast<double>(core_.trigger.target());
     for (;;) {
-      CAUSEWAY_ASSIGN(const bool enough, core_.trigger.reached_by_others(ctx, core_.gathered));
-      if (!enough && core_.trigger.total(core_.gathered) == 0) return {};
+      CAUSEWAY_ASSIGN(const double left, ask_first(ctx, [&]() -> result<double> {
+                        CAUSEWAY_ASSIGN(const bool enough, core_.trigger.reached_by_others(ctx, core_.gathered));
+                        return enough ? target : static_cast<double>(core_.trigger.total(core_.gathered));
+                      }));
+      if (left == 0) return {};
       CAUSEWAY_TRY(exchange_samples(ctx));
       CAUSEWAY_TRY(ctx.inner_step());
       CAUSEWAY_TRY(core_.commit(ctx, core_.states[0]));
-      if (!enough) return {};
+      if (left < target) return {};
     }
   }
 
@@ -14788,9 +14893,21 @@ class rounds : round_rules<Axes...> {
   result<void> count_and_exchange(auto& ctx) {
     if (!counted_) count_step(ctx);  // once a step, however often the hook is called
     counted_ = true;
+    if constexpr (core_type::meets) CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, false));
     CAUSEWAY_TRY(visit_all(ctx));
+    if constexpr (core_type::meets) core_.trigger.step_is_over();
     counted_ = false;
     if (measures_speed) left_ = ctx.clock().now();
+    return {};
+  }
+
+  /// When this peer's training has ended, and others' may go on.
+  result<void> meet_until_all_end(auto& ctx) {
+    while (!core_.trigger.all_ended()) {
+      CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, true));
+      CAUSEWAY_TRY(visit_all(ctx));
+      core_.trigger.step_is_over();
+    }
     return {};
   }
 
@@ -14833,6 +14950,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress { namesp
 using i8x16 [[gnu::vector_size(16)]] = std::int8_t;
 using u8x16 [[gnu::vector_size(16)]] = std::uint8_t;
 using u64x2 [[gnu::vector_size(16)]] = std::uint64_t;
+using u32x4 [[gnu::vector_size(16)]] = std::uint32_t;
+using u16x8 [[gnu::vector_size(16)]] = std::uint16_t;
+using u16x4 [[gnu::vector_size(8)]] = std::uint16_t;
+using u8x8 [[gnu::vector_size(8)]] = std::uint8_t;
+using u8x4 [[gnu::vector_size(4)]] = std::uint8_t;
 
 // In two steps: compilers take a conversion across a factor of four apart into single elements.
 CAUSEWAY_ALWAYS_INLINE void widen_codes(kernels::detail::i32x16& wide, const u8x16& codes) {
@@ -14899,15 +15021,37 @@ CAUSEWAY_ALWAYS_INLINE std::uint64_t load_bytes(const std::byte* from) {
   }
 }
 
-/// Sixteen codes, each below 2^Bits, to 2·Bits bytes.
+/// Eight codes of one bit, a byte each, to one byte: a multiplication moves each to its place.
+CAUSEWAY_ALWAYS_INLINE std::byte gather_bits(std::uint64_t codes) {
+  return static_cast<std::byte>(codes * 0x0102040810204080U >> 56U);
+}
+
+/// Sixteen codes, each below 2^Bits, to 2·Bits bytes. Where neighbours fill whole bytes, these leave in one store.
 template <unsigned Bits>
 CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::detail::whole) {
   u64x2 x = reinterpret_cast<u64x2>(codes);
-  join_fields<8, Bits>(x);
-  join_fields<16, 2 * Bits>(x);
-  join_fields<32, 4 * Bits>(x);
-  store_bytes<Bits>(to, x[0]);
-  store_bytes<Bits>(to + Bits, x[1]);
+  if constexpr (Bits == 8) {
+    std::memcpy(to, &codes, sizeof codes);
+  } else if constexpr (Bits == 4) {
+    x |= x >> 4;
+    const u8x8 bytes = __builtin_convertvector(reinterpret_cast<u16x8>(x), u8x8);
+    std::memcpy(to, &bytes, sizeof bytes);
+  } else if constexpr (Bits == 2) {
+    join_fields<8, 2>(x);
+    x |= x >> 12;
+    const u16x4 halves = __builtin_convertvector(reinterpret_cast<u32x4>(x), u16x4);
+    const u8x4 bytes = __builtin_convertvector(halves, u8x4);
+    std::memcpy(to, &bytes, sizeof bytes);
+  } else if constexpr (Bits == 1) {
+    to[0] = gather_bits(x[0]);
+    to[1] = gather_bits(x[1]);
+  } else {
+    join_fields<8, Bits>(x);
+    join_fields<16, 2 * Bits>(x);
+    join_fields<32, 4 * Bits>(x);
+    store_bytes<Bits>(to, x[0]);
+    store_bytes<Bits>(to + Bits, x[1]);
+  }
 }
 
 /// The first codes only; bits to spare become zero.
@@ -14921,9 +15065,21 @@ CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::det
   std::memcpy(to, packed, packed_size(count, Bits));
 }
 
+/// The two halves of 2·Bits bytes, each at the bottom; from 5 bits on with bits of the other half above the lower one. Two
+/// loads that overlap: GCC would put pieces together on the stack.
+template <unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void load_halves(u64x2& x, const std::byte* from) {
+  if constexpr (Bits > 4) {
+    x = u64x2{load_bytes<8>(from), load_bytes<8>(from + 2 * Bits - 8) >> (64 - 8 * Bits)};
+  } else {
+    x = u64x2{load_bytes<Bits>(from), load_bytes<Bits>(from + Bits)};
+  }
+}
+
 template <unsigned Bits>
 CAUSEWAY_ALWAYS_INLINE void unpack(u8x16& codes, const std::byte* from, kernels::detail::whole) {
-  u64x2 x = {load_bytes<Bits>(from), load_bytes<Bits>(from + Bits)};
+  u64x2 x;
+  load_halves<Bits>(x, from);
   part_fields<32, 4 * Bits>(x);
   part_fields<16, 2 * Bits>(x);
   part_fields<8, Bits>(x);
@@ -15036,20 +15192,55 @@ inline decoding check_scales(const std::byte* scales, std::int64_t blocks, scale
   return found;
 }
 
-// Choices by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into single elements.
-// Differences must fit 31 bits.
-
-CAUSEWAY_ALWAYS_INLINE void make_at_least(kernels::detail::i32x16& v, const kernels::detail::i32x16& least) {
-  const kernels::detail::i32x16 short_by = least - v;
-  v += short_by & ~(short_by >> 31);
-}
-CAUSEWAY_ALWAYS_INLINE void make_at_most(kernels::detail::i32x16& v, const kernels::detail::i32x16& most) {
-  const kernels::detail::i32x16 over_by = v - most;
-  v -= over_by & ~(over_by >> 31);
-}
+/// Lanes below `least` become it, and lanes above `most` that. By arithmetic, since GCC takes comparisons of vectors wider
+/// than the machine's apart into single elements. Differences must fit 31 bits.
 CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t least, std::int32_t most) {
-  make_at_least(v, kernels::detail::i32x16{} + least);
-  make_at_most(v, kernels::detail::i32x16{} + most);
+  kernels::detail::i32x16 below_most = most - v;
+  below_most &= ~(below_most >> 31);
+  v = (most - least) - below_most;
+  v &= ~(v >> 31);
+  v += least;
+}
+
+/// Sum of `term(v)` over all values, which turns a vector of them into what is added, and `last(value)` for those behind
+/// the last whole sixteen. The order of kernels::detail::sum_lanes, in vectors of 32 bytes: GCC keeps sums of 64 bytes in
+/// memory where the machine has no registers for them.
+template <class Term, class Last>
+CAUSEWAY_ALWAYS_INLINE float sum_values(const float* x, std::int64_t count, Term&& term, Last&& last) {
+  CAUSEWAY_EXACT_BODY
+  using kernels::detail::f32x8;
+  f32x8 sums[8] = {};
+  const auto add = [&](f32x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    CAUSEWAY_EXACT_BODY
+    f32x8 v;
+    std::memcpy(&v, x + i, sizeof v);
+    term(v);
+    sum += v;
+  };
+  std::int64_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    CAUSEWAY_UNROLL
+    for (std::int64_t k = 0; k < 8; ++k) add(sums[k], i + 8 * k);
+  }
+  for (; i + 16 <= count; i += 16) {
+    add(sums[0], i);
+    add(sums[1], i + 8);
+  }
+  const f32x8 low = (sums[0] + sums[2]) + (sums[4] + sums[6]);
+  const f32x8 high = (sums[1] + sums[3]) + (sums[5] + sums[7]);
+  float sum = kernels::detail::horizontal_sum(
+      __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  for (; i < count; ++i) sum += last(x[i]);
+  return sum;
+}
+
+/// Root of the mean square. NaN or infinity when a value is, or when a square overflows.
+CAUSEWAY_ALWAYS_INLINE float root_mean_square(const float* x, std::int64_t count) {
+  CAUSEWAY_EXACT_BODY
+  const float sum = sum_values(
+      x, count, [](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA { v *= v; },
+      [](float v) CAUSEWAY_INLINE_LAMBDA { return v * v; });
+  return std::sqrt(sum / static_cast<float>(count));
 }
 
 /// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Four vectors in
@@ -15178,24 +15369,6 @@ CAUSEWAY_ALWAYS_INLINE void uniform_of(kernels::detail::f32x16& u, const kernels
   u = __builtin_convertvector(reinterpret_cast<kernels::detail::i32x16>(h), kernels::detail::f32x16) * 0x1.0p-24F;
 }
 
-/// Root of the mean square. NaN or infinity when a value is, or when a square overflows.
-CAUSEWAY_ALWAYS_INLINE float root_mean_square(const float* x, std::int64_t count) {
-  CAUSEWAY_EXACT_BODY
-  const float sum = kernels::detail::sum_lanes(
-      count,
-      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, x + i, kernels::detail::whole{});
-        total += v * v;
-      },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        return x[i] * x[i];
-      });
-  return std::sqrt(sum / static_cast<float>(count));
-}
-
 /// Encodes whole buckets and perhaps a last shorter one, starting at a bucket's start.
 template <unsigned Bits, bool Stochastic>
 struct encode_bits {
@@ -15203,8 +15376,8 @@ struct encode_bits {
   using levels = bit_levels<Bits>;
   using f32x16 = kernels::detail::f32x16;
   using i32x16 = kernels::detail::i32x16;
-
-  static constexpr std::int64_t group = 8;
+  static constexpr std::int64_t group = 8;   // buckets whose scales are found together
+  static constexpr std::int64_t tile = 256;  // values whose random numbers are drawn together
 
   /// The scales of a group of buckets first, then their codes: a bucket's codes have to wait for its scale, which is a long
   /// chain of operations that other scales can overlap with.
@@ -15215,21 +15388,34 @@ struct encode_bits {
       const std::int64_t end = std::min(first + group, buckets);
       float scales[group];
       for (std::int64_t b = first; b < end; ++b) scales[b - first] = find_scale(t, b);
-      for (std::int64_t b = first; b < end; ++b) {
-        const float* const x = t.x + b * bucket;
-        std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
-        const std::int64_t length = std::min(bucket, t.count - b * bucket);
-        const float scale = scales[b - first];
-        if (Stochastic || t.options.scale == bucket_scale::rms) {
-          encode_bucket<true>(x, codes, length, scale, t.key);
-        } else {
-          encode_bucket<false>(x, codes, length, scale, t.key);  // rounds to no level beyond the largest value's
+      if constexpr (Stochastic) {
+        for (std::int64_t at = first * bucket, length = 0; at < std::min(end * bucket, t.count); at += length) {
+          const std::int64_t b = at / bucket;
+          length = std::min({tile, (b + 1) * bucket - at, t.count - at});
+          fetch_ahead(t, at + group * bucket, length);
+          encode_tile(t, at, at - b * bucket, length, scales[b - first]);
+        }
+      } else {
+        for (std::int64_t b = first; b < end; ++b) {
+          const std::int64_t at = b * bucket, length = std::min(bucket, t.count - at);
+          std::byte* const codes = t.codes + (at >> 3) * Bits;
+          fetch_ahead(t, at + group * bucket, length);
+          if (t.options.scale == bucket_scale::rms) {
+            encode_values<true>(t.x + at, codes, length, scales[b - first], nullptr);
+          } else {  // rounds to no level beyond the largest value's
+            encode_values<false>(t.x + at, codes, length, scales[b - first], nullptr);
+          }
         }
       }
     }
   }
 
  private:
+  /// Values of the next group come into the cache while this one is encoded: finding their scales would wait for memory.
+  CAUSEWAY_ALWAYS_INLINE static void fetch_ahead(const bits_task& t, std::int64_t at, std::int64_t length) {
+    for (const std::int64_t end = std::min(at + length, t.count); at < end; at += 16) __builtin_prefetch(t.x + at);
+  }
+
   CAUSEWAY_ALWAYS_INLINE static float find_scale(const bits_task& t, std::int64_t b) {
     const std::int64_t bucket = t.options.bucket;
     const float* const x = t.x + b * bucket;
@@ -15239,12 +15425,30 @@ struct encode_bits {
     return store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
   }
 
+  /// The random numbers of some values first, then their codes: both are long chains of operations, and of one after the
+  /// other fewer are under way at once.
+  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t at, std::int64_t place,
+                                                 std::int64_t length, float scale) {
+    const float* const x = t.x + at;
+    alignas(64) float chances[tile];
+    kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 value, u;
+      kernels::detail::load(value, x + i, part);
+      uniform_of(u, value, place + i, t.key);
+      const kernels::detail::f32x8 low = __builtin_shufflevector(u, u, 0, 1, 2, 3, 4, 5, 6, 7);
+      const kernels::detail::f32x8 high = __builtin_shufflevector(u, u, 8, 9, 10, 11, 12, 13, 14, 15);
+      std::memcpy(chances + i, &low, sizeof low);
+      std::memcpy(chances + i + 8, &high, sizeof high);
+    });
+    encode_values<true>(x, t.codes + (at >> 3) * Bits, length, scale, chances);
+  }
+
   /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.
   /// Without a scale, values count as zeros. Codes are level numbers from 0 on, so without a zero level they lie between
   /// the integers, half a step off.
   template <bool Clip>
-  CAUSEWAY_ALWAYS_INLINE static void encode_bucket(const float* x, std::byte* codes, std::int64_t length, float scale,
-                                                   std::uint64_t key) {
+  CAUSEWAY_ALWAYS_INLINE static void encode_values(const float* x, std::byte* codes, std::int64_t length, float scale,
+                                                   [[maybe_unused]] const float* chances) {
     // A tie goes to the even code, which with one bit would be minus; the next larger number makes zero positive.
     [[maybe_unused]] constexpr float shift = Bits == 1 ? 0x1.000002p-1F : levels::half - 0.5F;
     constexpr std::int32_t first = levels::with_zero ? levels::half : 0;
@@ -15252,15 +15456,15 @@ struct encode_bits {
     const std::int32_t keep = scale == 0.0F ? 0 : -1;
     kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      f32x16 value;
-      kernels::detail::load(value, x + i, part);
-      f32x16 v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(value) & keep) * inverse;
+      f32x16 v;
+      kernels::detail::load(v, x + i, part);
+      v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(v) & keep) * inverse;
       if constexpr (!levels::with_zero) v += shift;
       const f32x16 rounded = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
       i32x16 code = reinterpret_cast<i32x16>(rounded) - (0x4B400000 - first);
       if constexpr (Stochastic) {
         f32x16 u;
-        uniform_of(u, value, i, key);
+        kernels::detail::load(u, chances + i, kernels::detail::whole{});
         const f32x16 rest = v - (rounded - 0x1.8p23F);  // between -1/2 and 1/2: how likely the next level is
         const f32x16 up = u - rest, down = u + rest;    // negative if u < rest: a level up; if u < -rest: a level down
         code -= (reinterpret_cast<i32x16>(up) >> 31) - (reinterpret_cast<i32x16>(down) >> 31);
@@ -16516,6 +16720,7 @@ CAUSEWAY_DECL [[nodiscard]] halos make(const halos_options& o);
 struct dlion_options {
   std::uint32_t local_steps = 1;
   std::uint32_t sequences = 64;  ///< of a step, of all peers together
+  std::uint32_t multiple = 1;    ///< each peer's batch is one of it: in pipelines, of their micro-batches
   float threshold = 1.0F;        ///< times the row's root mean square
 };
 namespace detail {
@@ -16577,8 +16782,8 @@ CAUSEWAY_DECL halos make(const halos_options& o) {
 
 CAUSEWAY_DECL dlion make(const dlion_options& o) {
   const detail::dlion_codec codec{compress::no_transform{}, compress::threshold{{.least = o.threshold}}};
-  return dlion{axis::batch_by_speed{{.local_steps = o.local_steps, .sequences = o.sequences}}, axis::error_feedback{},
-               axis::gather_mean<detail::dlion_codec>{codec}, axis::outer<optim::sgd>{1.0F}};
+  return dlion{axis::batch_by_speed{{.local_steps = o.local_steps, .sequences = o.sequences, .multiple = o.multiple}},
+               axis::error_feedback{}, axis::gather_mean<detail::dlion_codec>{codec}, axis::outer<optim::sgd>{1.0F}};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
@@ -16602,7 +16807,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 /// One exchange for each `target` samples of all peers together, or a few more: a peer finds out between two steps. Cost:
 /// 24 bytes to each other peer after every step, and once more for an exchange. Only with gradients. The result depends on
 /// when messages arrive: it repeats bit for bit on the simulator only. A peer that ends its training early goes on taking
-/// part until all have ended.
+/// part until all have ended. Of a model in stages the first ones tell each other, and the other stages: 16 bytes each.
 class global_samples {
  public:
   static constexpr part decides = part::trigger;
@@ -16721,9 +16926,11 @@ class global_samples {
   result<void> take(auto& ctx, net::peer_index p) {
     ear& e = ears_[p];
     e.listening = false;
-    CAUSEWAY_ASSIGN(const std::size_t moved, e.op.wait(no_deadline));
+    const auto moved = e.op.wait(no_deadline);
+    if (!moved && e.ended) return {};  // and has left; if it is still needed, the exchange will say so
+    if (!moved) return moved.error();
     const auto [round, samples, what] = e.room.front();
-    if (moved != sizeof(news) || what > exchanges || samples > (std::uint64_t{1} << 48U)) {
+    if (*moved != sizeof(news) || what > exchanges || samples > (std::uint64_t{1} << 48U)) {
       return fail(errc::protocol, "peer " + std::to_string(p),
                   "told something else than its samples; do all peers run the same policy?");
     }
@@ -17997,7 +18204,7 @@ template <compress::MessageCodec Codec = compress::sparse<compress::no_transform
 class mirrors {
  public:
   static constexpr std::string_view name = "mirrors";
-  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false};
+  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false, .rounds_over_stages = true};
   static constexpr std::uint32_t state_version = 1;
 
   explicit mirrors(mirrors_options options = {}, Codec codec = Codec{}) : options_{options}, codec_{std::move(codec)} {}
@@ -18006,6 +18213,7 @@ class mirrors {
     if (options_.most_ahead == 0) {
       return fail(errc::invalid_argument, "mirrors", "most_ahead is 0; 1 is a barrier in every step");
     }
+    CAUSEWAY_TRY(ctx.stages().refuse_copies("mirrors", ctx.exchange_options()));
     const auto parameters = ctx.parameters();
     if (copy_.size() != parameters.size()) {  // not restored from a checkpoint
       origin_.assign(parameters.begin(), parameters.end());
@@ -18350,6 +18558,8 @@ class stacked {
   static_assert(!detail::looks_ahead<First> && !detail::looks_ahead<Second>,
                 "a policy that looks ahead must be the trainer's own: nobody else asks it for gradients");
   static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
+  template <class P>
+  static constexpr bool in_stages = P::traits.rounds_by_steps || P::traits.rounds_over_stages;
 
  public:
   static constexpr std::string_view name = "stacked";
@@ -18358,8 +18568,10 @@ class stacked {
       .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
       .identical_replicas = Second::traits.identical_replicas,
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
+      .rounds_over_stages = in_stages<First> && in_stages<Second>,
       .allows_late_steps = elastic && First::traits.allows_late_steps && Second::traits.allows_late_steps,
-      .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks};
+      .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks,
+      .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock};
   static constexpr std::uint32_t state_version = 2;
 
   explicit stacked(First first = First{}, Second second = Second{})
@@ -18425,6 +18637,9 @@ class stacked {
     CAUSEWAY_TRY(first_.forget(ctx));
     return second_.forget(ctx);
   }
+  [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) {
+    return first_.exchanges_next() || second_.exchanges_next();
+  }
 
  private:
   result<void> take_turns(auto& ctx) {
@@ -18479,32 +18694,18 @@ struct codebook_of {
 };
 
 CAUSEWAY_ALWAYS_INLINE float sum_of(const float* x, std::int64_t count) {
-  return kernels::detail::sum_lanes(
-      count,
-      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, x + i, kernels::detail::whole{});
-        total += v;
-      },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return x[i]; });
+  return sum_values(
+      x, count, [](kernels::detail::f32x8&) CAUSEWAY_INLINE_LAMBDA {}, [](float v) CAUSEWAY_INLINE_LAMBDA { return v; });
 }
 
 CAUSEWAY_ALWAYS_INLINE float sum_of_squares(const float* x, std::int64_t count, float mean) {
-  CAUSEWAY_EXACT_BODY
-  return kernels::detail::sum_lanes(
-      count,
-      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, x + i, kernels::detail::whole{});
-        v = v - mean;
-        total += v * v;
+  return sum_values(
+      x, count,
+      [mean](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA {
+        v -= mean;
+        v *= v;
       },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        const float v = x[i] - mean;
-        return v * v;
-      });
+      [mean](float v) CAUSEWAY_INLINE_LAMBDA { return (v - mean) * (v - mean); });
 }
 
 /// Sums and numbers of the values in each bucket, side by side: both grow in one addition. Two sets, for even and odd
@@ -18514,13 +18715,26 @@ struct bucket_means {
   using pair [[gnu::vector_size(16)]] = double;
   pair sums[2][codebook_of<Bits>::entries] = {};
 
+  /// Four at a time: their bucket numbers come in one load, and pairs are made by vectors, since loads are what limits
+  /// this.
   CAUSEWAY_ALWAYS_INLINE void add(const float* x, const std::uint8_t* buckets, std::int64_t count) {
+    using f64x4 [[gnu::vector_size(32)]] = double;
+    const f64x4 ones = f64x4{} + 1.0;
     std::int64_t i = 0;
-    for (; i + 2 <= count; i += 2) {
-      sums[0][buckets[i]] += pair{static_cast<double>(x[i]), 1.0};
-      sums[1][buckets[i + 1]] += pair{static_cast<double>(x[i + 1]), 1.0};
+    for (; i + 4 <= count; i += 4) {
+      std::uint32_t numbers = 0;
+      kernels::detail::f32x4 narrow;
+      std::memcpy(&numbers, buckets + i, sizeof numbers);
+      std::memcpy(&narrow, x + i, sizeof narrow);
+      const f64x4 values = __builtin_convertvector(narrow, f64x4);
+      const f64x4 even = __builtin_shufflevector(values, ones, 0, 4, 2, 6);
+      const f64x4 odd = __builtin_shufflevector(values, ones, 1, 5, 3, 7);
+      sums[0][numbers & 0xFFU] += __builtin_shufflevector(even, even, 0, 1);
+      sums[1][numbers >> 8U & 0xFFU] += __builtin_shufflevector(odd, odd, 0, 1);
+      sums[0][numbers >> 16U & 0xFFU] += __builtin_shufflevector(even, even, 2, 3);
+      sums[1][numbers >> 24U] += __builtin_shufflevector(odd, odd, 2, 3);
     }
-    if (i < count) sums[0][buckets[i]] += pair{static_cast<double>(x[i]), 1.0};
+    for (; i < count; ++i) sums[i % 2][buckets[i]] += pair{static_cast<double>(x[i]), 1.0};
   }
 
   /// Empty buckets have the mean zero.
@@ -18533,7 +18747,69 @@ struct bucket_means {
   }
 };
 
-/// Values that share a codebook: the codebook, and one packed code a value.
+/// For two neighbours in one of four buckets each: all bits of a lane where its sum is of that bucket and place. Two lanes
+/// a bucket, for even and odd places.
+struct pair_masks {
+  alignas(32) std::int64_t lanes[16][8] = {};
+  constexpr pair_masks() noexcept {
+    for (std::size_t pair = 0; pair < 16; ++pair) {
+      lanes[pair][pair % 4 * 2] = -1;
+      lanes[pair][pair / 4 * 2 + 1] = -1;
+    }
+  }
+};
+inline constexpr pair_masks masks_of_pairs{};
+
+/// Four buckets: neighbours share one so often that sums in memory would wait for each other. They stay in registers, and
+/// each pair of values is added to all, as zeros where it does not belong: the same additions in the same order.
+template <>
+struct bucket_means<2> {
+  using f64x4 [[gnu::vector_size(32)]] = double;
+  using i64x4 [[gnu::vector_size(32)]] = std::int64_t;
+  f64x4 sums[2] = {};  // of buckets 0 and 1, and of 2 and 3: values at even places, then those at odd ones
+  i64x4 numbers[2] = {};
+
+  CAUSEWAY_ALWAYS_INLINE void add(const float* x, const std::uint8_t* buckets, std::int64_t count) {
+    f64x4 low = sums[0], high = sums[1];
+    i64x4 low_numbers = numbers[0], high_numbers = numbers[1];
+    const auto add_pair = [&](const f64x4& twice, const std::uint8_t* two) CAUSEWAY_INLINE_LAMBDA {
+      i64x4 mask[2];
+      std::memcpy(mask, masks_of_pairs.lanes[two[0] + 4 * two[1]], sizeof mask);
+      low += reinterpret_cast<f64x4>(reinterpret_cast<i64x4>(twice) & mask[0]);
+      high += reinterpret_cast<f64x4>(reinterpret_cast<i64x4>(twice) & mask[1]);
+      low_numbers -= mask[0];
+      high_numbers -= mask[1];
+    };
+    std::int64_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+      kernels::detail::f32x4 narrow;
+      std::memcpy(&narrow, x + i, sizeof narrow);
+      const f64x4 wide = __builtin_convertvector(narrow, f64x4);
+      add_pair(__builtin_shufflevector(wide, wide, 0, 1, 0, 1), buckets + i);
+      add_pair(__builtin_shufflevector(wide, wide, 2, 3, 2, 3), buckets + i + 2);
+    }
+    sums[0] = low, sums[1] = high;
+    numbers[0] = low_numbers, numbers[1] = high_numbers;
+    for (; i < count; ++i) {
+      const std::int64_t lane = buckets[i] % 2 * 2 + i % 2;
+      sums[buckets[i] / 2][lane] += static_cast<double>(x[i]);
+      ++numbers[buckets[i] / 2][lane];
+    }
+  }
+
+  /// Empty buckets have the mean zero.
+  CAUSEWAY_ALWAYS_INLINE void store(std::byte* codebook) const {
+    for (std::size_t e = 0; e < 4; ++e) {
+      const std::size_t lane = e % 2 * 2;
+      const double sum = sums[e / 2][lane] + sums[e / 2][lane + 1];
+      const auto number = static_cast<double>(numbers[e / 2][lane] + numbers[e / 2][lane + 1]);
+      const float mean = number > 0.0 ? static_cast<float>(sum / number) : 0.0F;
+      std::memcpy(codebook + e * sizeof mean, &mean, sizeof mean);
+    }
+  }
+};
+
+/// Values that share a codebook: the codebook, and one packed code a value. `following` values behind them come next.
 template <unsigned Bits>
 struct encode_buckets {
   static constexpr bool exact = true;
@@ -18541,7 +18817,7 @@ struct encode_buckets {
   static constexpr std::int64_t tile = 512;  // codes of it are still at hand when their values are added up
 
   CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* codebook, std::byte* codes, std::int64_t count,
-                                         float range) {
+                                         float range, std::int64_t following = 0) {
     const float mean = sum_of(x, count) / static_cast<float>(count);
     const float squares = sum_of_squares(x, count, mean);
     if (!(squares <= std::numeric_limits<float>::max())) return refuse(codebook, codes, count);
@@ -18550,10 +18826,13 @@ struct encode_buckets {
     // Values that are all equal, or differ by less than f32 can divide by, share the middle bucket.
     const float inverse = width >= std::numeric_limits<float>::min() ? 1.0F / width : 0.0F;
     bucket_means<Bits> means;
-    std::uint8_t buckets[tile];
+    std::uint8_t room[tile];
     for (std::int64_t at = 0; at < count; at += tile) {
       const std::int64_t length = std::min(tile, count - at);
-      choose_buckets(x + at, buckets, codes + at / 8 * Bits, length, mean, inverse);
+      fetch_ahead(x + count, at, following);
+      std::byte* const packed = codes + at / 8 * Bits;
+      std::uint8_t* const buckets = Bits == 8 ? reinterpret_cast<std::uint8_t*>(packed) : room;
+      choose_buckets(x + at, buckets, packed, length, mean, inverse);
       means.add(x + at, buckets, length);
     }
     means.store(codebook);
@@ -18566,6 +18845,12 @@ struct encode_buckets {
       store_scale(codebook, e, scale_format::f32, std::numeric_limits<float>::quiet_NaN());
     }
     std::memset(codes, 0, packed_size(static_cast<std::size_t>(count), Bits));
+  }
+
+  /// Memory is idle while values are added up, so a tile of what follows comes into the second-level cache meanwhile.
+  CAUSEWAY_ALWAYS_INLINE static void fetch_ahead(const float* next, std::int64_t at, std::int64_t following) {
+    constexpr std::int64_t line = 16;
+    for (const std::int64_t end = std::min(at + tile, following); at < end; at += line) __builtin_prefetch(next + at, 0, 2);
   }
 
   /// No value is more than 2^22 buckets from the mean, beyond which rounding would not work: n values lie within √n
@@ -18584,7 +18869,7 @@ struct encode_buckets {
       u8x16 narrow;
       narrow_codes(narrow, code);
       pack<8>(reinterpret_cast<std::byte*>(buckets + i), narrow, part);
-      pack<Bits>(codes + i / 8 * Bits, narrow, part);
+      if constexpr (Bits < 8) pack<Bits>(codes + i / 8 * Bits, narrow, part);
     });
   }
 };
@@ -18599,7 +18884,9 @@ struct decode_buckets {
                                          Sink sink) {
     float table[codebook_of<Bits>::entries];
     std::memcpy(table, codebook, sizeof table);
-    if constexpr (Bits == 8 && std::is_same_v<Sink, put>) {
+    if constexpr (Bits == 2) {
+      choose_among_four(table, codes, to, count, sink);
+    } else if constexpr (Bits == 8 && std::is_same_v<Sink, put>) {
       const auto* const buckets = reinterpret_cast<const std::uint8_t*>(codes);
       for (std::int64_t i = 0; i < count; ++i) to[i] = table[buckets[i]];
     } else {
@@ -18608,6 +18895,24 @@ struct decode_buckets {
   }
 
  private:
+  /// By the two bits of a code: of each two neighbours the right one, then of those two.
+  CAUSEWAY_ALWAYS_INLINE static void choose_among_four(const float* table, const std::byte* codes, float* to,
+                                                       std::int64_t count, Sink sink) {
+    using kernels::detail::i32x16;
+    std::int32_t e[4];
+    std::memcpy(e, table, sizeof e);
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      u8x16 raw;
+      unpack<2>(raw, codes + i / 8 * 2, part);
+      i32x16 code;
+      widen_codes(code, raw);
+      const i32x16 odd = -(code & 1), upper = -(code >> 1);
+      const i32x16 low = (odd & (e[0] ^ e[1])) ^ e[0], high = (odd & (e[2] ^ e[3])) ^ e[2];
+      const i32x16 bits = low ^ (upper & (low ^ high));
+      sink(to + i, reinterpret_cast<kernels::detail::f32x16>(bits), part);
+    });
+  }
+
   /// In tiles, so that no vector is read right after its elements were written one by one.
   CAUSEWAY_ALWAYS_INLINE static void look_up(const float* table, const std::byte* codes, float* to, std::int64_t count,
                                              Sink sink) {
@@ -18641,12 +18946,14 @@ result<void> check_codebook(std::span<const std::byte> bytes, std::size_t n, std
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
-CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, float), compress::detail::encode_buckets<2>)
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, float, std::int64_t),
+                      compress::detail::encode_buckets<2>)
 CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::put),
                       compress::detail::decode_buckets<2, compress::detail::put>)
 CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::add_weighted),
                       compress::detail::decode_buckets<2, compress::detail::add_weighted>)
-CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, float), compress::detail::encode_buckets<8>)
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, float, std::int64_t),
+                      compress::detail::encode_buckets<8>)
 CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::put),
                       compress::detail::decode_buckets<8, compress::detail::put>)
 CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::add_weighted),
@@ -18716,7 +19023,7 @@ class codebook : public detail::decodes_to_sink<codebook<Bits>> {
     if (!values.empty()) {
       kernels::detail::dispatch<detail::encode_buckets<Bits>>(level, values.data(), room.data(), room.data() + head,
                                                               static_cast<std::int64_t>(values.size()),
-                                                              options_.range_in_deviations);
+                                                              options_.range_in_deviations, std::int64_t{0});
     }
     return encoded_size(values.size());
   }
@@ -19380,15 +19687,14 @@ inline result<void> validate(const sign_options& o) {
 namespace detail {
 
 CAUSEWAY_ALWAYS_INLINE float mean_magnitude(const float* x, std::int64_t count) {
-  const float sum = kernels::detail::sum_lanes(
-      count,
-      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, x + i, kernels::detail::whole{});
-        const kernels::detail::i32x16 magnitude = reinterpret_cast<kernels::detail::i32x16>(v) & 0x7FFFFFFF;
-        total += reinterpret_cast<kernels::detail::f32x16>(magnitude);
+  using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
+  const float sum = sum_values(
+      x, count,
+      [](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA {
+        const i32x8 magnitude = reinterpret_cast<i32x8>(v) & 0x7FFFFFFF;
+        v = reinterpret_cast<kernels::detail::f32x8>(magnitude);
       },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return std::abs(x[i]); });
+      [](float v) CAUSEWAY_INLINE_LAMBDA { return std::abs(v); });
   return sum / static_cast<float>(count);
 }
 
@@ -20173,8 +20479,8 @@ CAUSEWAY_DECL [[nodiscard]] dion make(const dion_options& o);
 /// DeDLOC (Diskin et al. 2021): peers gather gradients at their own pace until all have `batch` samples together, then
 /// average, weighted by samples, and step. `shares` are those of the peers as aggregators, from their bandwidths
 /// (collective::bandwidth_shares); none: equal. Peers that only gather, or only average, are weights and shares of 0: an
-/// auxiliary peer has a share and no samples. Not here: LAMB, the optimizer of its runs; any other goes with it. Where
-/// peers come and go, who was late for a step brings its gradients to the next; hivemind's peers drop them.
+/// auxiliary peer has a share and no samples. Its authors' runs have optim::lamb, whose defaults are theirs, at a rate of
+/// 0.00176. Where peers come and go, who was late for a step brings its gradients to the next; hivemind's peers drop them.
 ///
 /// Formula:
 ///   peer i sums gradients of n_i samples until Σ n_i ≥ B;  g = Σ n_i·g_i / Σ n_i;  one step of the optimizer
@@ -20380,7 +20686,7 @@ CAUSEWAY_DECL result<void> any_storage::write_atomic(const std::string& path, co
 
 // Which blocks of a model a peer holds. Whoever holds block 0 holds the embedding too, whoever holds the last block the
 // output layer; a token table that is both is then held at both ends. Where clients have the ends and servers the blocks,
-// each is a part by itself.
+// each is a part by itself. In a model with joined ends these are block 0.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
@@ -20392,6 +20698,18 @@ struct block_range {
 
   [[nodiscard]] std::int64_t size() const noexcept { return last - first; }
   friend constexpr bool operator==(const block_range&, const block_range&) = default;
+};
+
+/// What a pass through a range of blocks computes: some layers, before them the embedding, behind them the output layer.
+struct stage_way {
+  block_range layers;
+  bool embeds = false;
+  bool ends = false;
+
+  /// Of a model with so many blocks. `joined_ends`: embedding and output layer are block 0. Alone that is the embedding, or
+  /// for what comes from another stage (`has_input`) the output layer; it is both in a pass through the whole model.
+  CAUSEWAY_DECL [[nodiscard]] static stage_way of(const block_range& r, std::int64_t blocks, bool joined_ends,
+                                                  bool has_input) noexcept;
 };
 
 /// Ranges of blocks, rising and apart; several where a peer has several chunks of a pipeline.
@@ -20440,6 +20758,14 @@ class model_part {
 // Bodies of nn/model_part.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL stage_way stage_way::of(const block_range& r, std::int64_t blocks, bool joined_ends,
+                                      bool has_input) noexcept {
+  if (!joined_ends) return {r, r.first == 0, r.last == blocks};
+  const bool first = r.first == 0, whole = first && r.last == blocks;
+  return {
+      {std::max<std::int64_t>(r.first - 1, 0), r.last - 1}, whole || (first && !has_input), whole || (first && has_input)};
+}
 
 CAUSEWAY_DECL model_part::model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
 
@@ -20533,6 +20859,7 @@ struct assignment {
 struct replica {
   std::vector<assignment> assignments;  ///< in the order of the model
   std::uint32_t micro_batches = 0;      ///< its share of the global batch
+  bool ring = false;                    ///< the first has both ends of the model; see plan::swapped_routes
 
   friend bool operator==(const replica&, const replica&) = default;
 };
@@ -20858,6 +21185,7 @@ struct exchange_state {
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
   std::function<std::vector<std::span<std::byte>>()> memory{};
   std::function<result<void>()> forget{};  ///< that
+  std::function<bool()> exchanges_next{};  ///< after the step under way
   std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
 };
 
@@ -20930,11 +21258,12 @@ CAUSEWAY_DECL [[nodiscard]] float residual_deviation(std::int64_t layers) noexce
 /// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
 class declaration {
  public:
-  /// `store` gets what belongs to `part` of a model with `layers` blocks.
-  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers);
+  /// `store` gets what belongs to `part` of a model with `layers` layers. With `joined_ends` what stands before and behind
+  /// them is block 0 (declared first, all of it), and layer i block i + 1; else layer i is block i.
+  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers, bool joined_ends = false);
 
-  /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
-  void in_block(std::int64_t block) noexcept { block_ = block; }
+  /// The layer that the next parameters belong to; `layers` after the last. It makes their `parameter_segment::block`.
+  CAUSEWAY_DECL void in_block(std::int64_t layer) noexcept;
 
   /// A token table; one that is the output layer too is held at both ends.
   CAUSEWAY_DECL std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
@@ -20956,6 +21285,7 @@ class declaration {
   std::vector<initial_distribution> initial_;
   std::size_t declared_ = 0;
   std::int64_t block_ = -1;
+  bool joined_ends_;
 };
 
 /// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
@@ -20980,12 +21310,20 @@ CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
   return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
 }
 
-CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers)
-    : store_{store}, part_{part}, layers_{layers} {}
+CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers,
+                                       bool joined_ends)
+    : store_{store}, part_{part}, layers_{layers}, joined_ends_{joined_ends} {
+  in_block(-1);
+}
+
+CAUSEWAY_DECL void declaration::in_block(std::int64_t layer) noexcept {
+  const bool end = layer < 0 || layer >= layers_;
+  block_ = !joined_ends_ ? layer : end ? 0 : layer + 1;
+}
 
 CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
   return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
-             tied && part_.holds_parameters(layers_, layers_));
+             tied && !joined_ends_ && part_.holds_parameters(layers_, layers_));
 }
 
 CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
@@ -21004,7 +21342,7 @@ CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t siz
 CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
                                            initial_distribution d, bool also_here) {
   d.number = declared_++;
-  if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
+  if (!also_here && !part_.holds_parameters(block_, layers_ + (joined_ends_ ? 1 : 0))) return not_held;
   initial_.push_back(d);
   return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
 }
@@ -21606,7 +21944,21 @@ struct routed_schedule {
 /// What the peers of that step do. See routed_time.hpp.
 CAUSEWAY_DECL [[nodiscard]] routed_schedule schedule_of(const routed_step& step);
 
-/// Forwards only, in the order of the micro-batches. `peers`: how many there are.
+/// Of a pipeline whose first rank has embedding and output layer: micro-batches leave it, go through the other ranks and
+/// come back to it, so there is a place more than ranks. [micro-batch][place]: rank.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> ring_routes(std::uint32_t ranks,
+                                                                                std::uint32_t micro_batches);
+
+/// The same where every other one, by their numbers in the batch, goes the other way round through the two ranks behind the
+/// first, and through the last two (CheckFree+). `first`: the number of the first. At least five ranks.
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::vector<std::uint32_t>> swapped_routes(std::uint32_t ranks,
+                                                                                   std::uint32_t micro_batches,
+                                                                                   std::uint32_t first = 0);
+
+/// What the ranks do in a step on such routes. Stages are thought alike, and each end half as long.
+CAUSEWAY_DECL [[nodiscard]] routed_schedule ring_schedule(std::vector<std::vector<std::uint32_t>> routes);
+
+/// Forwards only, those with the lowest sum of micro-batch and place first. `peers`: how many there are.
 CAUSEWAY_DECL [[nodiscard]] routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
                                                             std::size_t peers);
 
@@ -21666,10 +22018,41 @@ CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step) {
   return {step.routes, clock.take_orders()};
 }
 
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> ring_routes(std::uint32_t ranks, std::uint32_t micro_batches) {
+  auto routes = straight_routes(ranks, micro_batches);
+  for (auto& route : routes) route.push_back(0);
+  return routes;
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> swapped_routes(std::uint32_t ranks, std::uint32_t micro_batches,
+                                                                     std::uint32_t first) {
+  CAUSEWAY_EXPECT(ranks >= 5);
+  auto routes = ring_routes(ranks, micro_batches);
+  for (std::uint32_t m = 0; m < micro_batches; ++m) {
+    if ((first + m) % 2 == 0) continue;
+    std::swap(routes[m][1], routes[m][2]);
+    std::swap(routes[m][ranks - 2], routes[m][ranks - 1]);
+  }
+  return routes;
+}
+
+CAUSEWAY_DECL routed_schedule ring_schedule(std::vector<std::vector<std::uint32_t>> routes) {
+  CAUSEWAY_EXPECT(!routes.empty());
+  const auto places = static_cast<std::uint32_t>(routes.front().size()), share = static_cast<std::uint32_t>(routes.size());
+  routed_step step{equal_costs(places), std::move(routes), share};
+  step.costs.stages.front() = step.costs.stages.back() = {0.5, 0.5, 0.5, 0.5};
+  return schedule_of(step);
+}
+
 CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
   routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
-  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
-    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
+  const std::size_t places = s.stages(), last = s.routes.size() + places;
+  for (std::size_t sum = 0; sum < last; ++sum) {
+    for (std::size_t m = sum < places ? 0 : sum - places + 1; m < s.routes.size() && m <= sum; ++m) {
+      const std::size_t place = sum - m;
+      s.orders[s.routes[m][place]].push_back(
+          {work::forward, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(place)});
+    }
   }
   return s;
 }
@@ -21841,7 +22224,8 @@ enum class lost_blocks : std::uint8_t {
 
 struct recovery_traits {
   lost_blocks lost = lost_blocks::wait;
-  bool keeps_work = false;  ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
+  bool keeps_work = false;   ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
+  bool joined_ends = false;  ///< for models whose ends are one block: its pipelines are rings, in an order of their own
 };
 
 /// - `arrange(snapshot)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
@@ -21918,7 +22302,7 @@ template <Recovery R>
   }
 }
 
-/// Lost blocks in a row that are not made up; empty where there are none.
+/// Lost blocks in a row that are not all made up; empty where there are none.
 CAUSEWAY_DECL [[nodiscard]] nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made);
 
 /// Assignments for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the
@@ -22018,8 +22402,9 @@ CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const cluster_snapshot& g) 
 
 CAUSEWAY_DECL nn::block_range lost_for_good(const cluster_snapshot& g, std::span<const made_up_block> made) {
   for (const nn::block_range& lost : lost_runs(g)) {
-    const auto is_first = [&](const made_up_block& m) { return m.block == lost.first; };
-    if (std::none_of(made.begin(), made.end(), is_first)) return lost;
+    for (std::int64_t b = lost.first; b < lost.last; ++b) {
+      if (std::none_of(made.begin(), made.end(), [&](const made_up_block& m) { return m.block == b; })) return lost;
+    }
   }
   return {};
 }
@@ -22427,6 +22812,8 @@ struct cohort_member {
   std::uint32_t slots = 0;      ///< of the round
   std::uint32_t slot = 0;       ///< its cohort's
   std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
+  std::uint64_t forwards = 0;   ///< where micro-batches stream: how many it has taken from the stage before
+  std::uint64_t gradients = 0;  ///< and of how many their gradients, from the stage behind
 };
 
 /// Who trains in which slot.
@@ -23127,8 +23514,9 @@ CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::
 CAUSEWAY_DECL [[nodiscard]] std::vector<float> as_numbers(const exchange_state& state);
 CAUSEWAY_DECL void put_numbers(const exchange_state& state, std::span<const float> numbers);
 
-/// Evaluations before the next step, as the peers of a replica are through with them.
+/// Evaluations before one step, as the peers of a replica are through with them.
 struct replica_evaluations {
+  std::uint64_t steps = 0;                                   ///< that this peer has taken since the last exchange
   std::uint64_t through_with = 0;                            ///< the first of them
   double missed = std::numeric_limits<double>::quiet_NaN();  ///< what the one came to that `own` wants; unknown
 };
@@ -23198,13 +23586,15 @@ CAUSEWAY_DECL void put_numbers(const exchange_state& state, std::span<const floa
 
 CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const cluster_inventory& inventory,
                                                  std::span<const cohort_member> members, const cohort_member& own) {
-  replica_evaluations known;
+  replica_evaluations known{.steps = own.steps};
   const auto& peers = inventory.snapshot.peers;
   for (std::size_t p = 0; p < peers.size(); ++p) {
     const auto is_there = [&](const stage::assignment& s) { return s.peer == peers[p].id; };
     const cohort_member& m = members[p];
-    if (m.steps != own.steps || m.evaluated <= known.through_with) continue;
     if (std::none_of(r.assignments.begin(), r.assignments.end(), is_there)) continue;
+    const bool has_gone_on = own.cohort != 0 && m.cohort == own.cohort && m.steps > own.steps;
+    if (has_gone_on) known.through_with = std::numeric_limits<std::uint64_t>::max();
+    if (m.steps != own.steps || m.evaluated <= known.through_with) continue;
     known.through_with = m.evaluated;
     if (own.cohort != 0 && m.cohort == own.cohort && m.evaluated == own.evaluated + 1) known.missed = m.evaluation;
   }
@@ -30835,7 +31225,8 @@ struct model_engine {
 
   [[nodiscard]] embedding_values initial_embedding() {
     parameter_store ends;
-    const Family declared{family.options(), ends, model_part::ends()};
+    const bool joined = family.options().joined_ends;
+    const Family declared{family.options(), ends, joined ? model_part{block_range{0, 1}} : model_part::ends()};
     ends.allocate_values();
     begin(ends, declared);
     const auto table = [&ends](std::size_t segment) {
@@ -30936,7 +31327,7 @@ class language_model {
   [[nodiscard]] static result<language_model> create(const options_type& options, BackendType backend = BackendType{},
                                                      model_part part = {}) {
     CAUSEWAY_TRY(Family::validate(options));
-    CAUSEWAY_TRY(part.check(options.layers));
+    CAUSEWAY_TRY(part.check(options.layers + (options.joined_ends ? 1 : 0)));
     try {
       language_model model{options, std::move(backend), std::move(part)};
       model.initialize(0);
@@ -30951,10 +31342,12 @@ class language_model {
   [[nodiscard]] std::int64_t context_length() const noexcept { return options().context; }
   [[nodiscard]] std::int64_t vocabulary() const noexcept { return options().vocabulary; }
   [[nodiscard]] std::int64_t width() const noexcept { return options().width; }
-  [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers; }
+  [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers + (joined_ends() ? 1 : 0); }
+  /// Embedding and output layer are one block, the first.
+  [[nodiscard]] bool joined_ends() const noexcept { return options().joined_ends; }
   /// What of the model is here.
   [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
-  /// The segment of a token table that is the output layer too; `not_held` where the model has none here.
+  /// The segment of a token table that is the output layer too, in another block; `not_held` where there is none here.
   [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
   /// The segments of the embedding; `not_held` where the model has none here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return family().embedding(); }
@@ -31066,7 +31459,7 @@ class language_model {
     }
     return logits_after(tokens, out, &past);
   }
-  [[nodiscard]] key_value_cache make_cache() const { return {blocks(), context_length()}; }
+  [[nodiscard]] key_value_cache make_cache() const { return {options().layers, context_length()}; }
 
   /// A tape of its own for a micro-batch that waits between forward and backward, as in a pipeline. Must not outlive the
   /// model.
@@ -31074,18 +31467,20 @@ class language_model {
 
   /// The forward pass through blocks `r`. `boundary` is the output of the stage before, [batch·T, width] f32, and must stay
   /// valid until `backward_stage`; it is ignored in the first stage. The first stage reads b.inputs, the last b.targets;
-  /// all need their number. With pass_kind::forgetful nothing is kept for a backward: the activations are computed again by
+  /// all need their number. With joined ends block 0 is a stage of its own, which embeds tokens without a boundary, and
+  /// gives the loss of one. With pass_kind::forgetful nothing is kept for a backward: the activations are computed again by
   /// a second, recorded pass. Cost: what the blocks compute; the boundary is 4·batch·T·width bytes.
   [[nodiscard]] result<stage_pass> forward_stage(tape_type& t, block_range r, const micro_batch& b, tensor boundary = {},
                                                  pass_kind kind = pass_kind::recorded) {
     CAUSEWAY_TRY(check_stage(b, r, boundary));
+    const stage_way way = way_of(r, boundary);
     stage_pass s;
     CAUSEWAY_TRY(guarded(t, kind == pass_kind::recorded, [&] {
       const auto p = prepare(b, kind != pass_kind::evaluation);
-      if (r.first > 0) s.input = t.leaf(std::move(boundary));
-      autograd::variable x = r.first > 0 ? s.input : family().embed(t, p, b.inputs);
-      x = run_blocks(t, p, r, std::move(x));
-      if (r.last == blocks()) {
+      if (!way.embeds) s.input = t.leaf(std::move(boundary));
+      autograd::variable x = way.embeds ? family().embed(t, p, b.inputs) : s.input;
+      x = run_blocks(t, p, way.layers, std::move(x));
+      if (way.ends) {
         s.loss = loss_of(t, p, x, b);
       } else {
         s.output = std::move(x);
@@ -31140,6 +31535,10 @@ class language_model {
     return {&store(), engine_->low.data(), b.batch, T, b.dropout_stream, training ? family().dropout() : 0.0F};
   }
 
+  [[nodiscard]] stage_way way_of(const block_range& r, const tensor& boundary) const noexcept {
+    return stage_way::of(r, blocks(), joined_ends(), static_cast<bool>(boundary));
+  }
+
   [[nodiscard]] autograd::variable run_blocks(tape_type& t, const pass<BackendType>& p, block_range r,
                                               autograd::variable x) {
     for (auto i = static_cast<std::size_t>(r.first); i < static_cast<std::size_t>(r.last); ++i) {
@@ -31171,7 +31570,7 @@ class language_model {
     CAUSEWAY_TRY(guarded(t, false, [&] {
       auto p = prepare(b, false);
       p.past = past;
-      const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
+      const auto x = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens));
       const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
       logits = logits_of(t, p, family().finish(t, p, {last}).value);
     }));
@@ -31238,9 +31637,14 @@ class language_model {
     CAUSEWAY_EXPECT(r.first >= 0 && r.first < r.last && r.last <= blocks() && part().holds(r));
     CAUSEWAY_EXPECT(part().holds_parameters(r.first - 1, blocks()) || r.first > 0);
     CAUSEWAY_EXPECT(part().holds_parameters(r.last, blocks()) || r.last < blocks());
+    if (joined_ends() && r.first == 0 && r.last > 1 && r.last < blocks()) {
+      return fail(errc::unsupported, std::string{Family::name},
+                  "joined ends are a stage of their own, as in stage::recovery::swapped_neighbours; build it without them");
+    }
     CAUSEWAY_TRY(check_inputs(limits(), b));
-    if (r.last == blocks()) CAUSEWAY_TRY(check_targets(limits(), b));
-    if (r.first > 0) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));
+    const stage_way way = way_of(r, boundary);
+    if (way.ends) CAUSEWAY_TRY(check_targets(limits(), b));
+    if (!way.embeds) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));
     return {};
   }
 
@@ -31261,7 +31665,7 @@ class language_model {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// See nn::language_model for what each of these does. `tied_table()`: the segment of a table that both ends of the model
-/// hold, nn::not_held where there is none.
+/// hold, nn::not_held where there is none. `joined_ends()`: whether these are one block, the first.
 template <class M>
 concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
                               tensor boundary, const nn::stage_pass& s) {
@@ -31270,6 +31674,7 @@ concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn
   { fixed.width() } -> std::convertible_to<std::int64_t>;
   { fixed.part() } -> std::same_as<const nn::model_part&>;
   { fixed.tied_table() } -> std::same_as<std::size_t>;
+  { fixed.joined_ends() } -> std::same_as<bool>;
   { m.forward_stage(t, r, b, boundary, nn::pass_kind::recorded) } -> std::same_as<result<nn::stage_pass>>;
   { m.backward_stage(t, s, boundary) } -> std::same_as<result<tensor>>;
   { m.backward_inputs(t, s, boundary) } -> std::same_as<result<tensor>>;
@@ -33348,14 +33753,15 @@ result<double> evaluate_batch(Context& ctx, collective::group_view& view, std::s
 
 // What one peer of a layout does with a batch: in which order, with whom, and on which of the batch's micro-batches. In a
 // layout where every stage has a peer each pipeline works by itself; else all pipelines work together, and each
-// micro-batch goes its own way through them.
+// micro-batch goes its own way through them. In a ring micro-batches have ways of their own, too, and a peer several
+// places.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 struct assigned_work {
-  plan::schedule schedule;                         ///< of its pipeline; with routes its own order only
-  std::uint32_t rank = 0;                          ///< its stage
-  std::vector<std::uint64_t> peers;                ///< of its pipeline; with routes of all
+  plan::schedule schedule;           ///< of its pipeline; with routes its own order only, in a ring with places as chunks
+  std::uint32_t rank = 0;            ///< its stage
+  std::vector<std::uint64_t> peers;  ///< of its pipeline; with detours of all
   std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: place in `peers`; none: all go through `peers`
   std::uint32_t first = 0;                         ///< micro-batch of the batch that is the schedule's first
   std::uint32_t window = 1;                        ///< boundary tensors that may arrive before one is taken
@@ -33368,6 +33774,9 @@ CAUSEWAY_DECL [[nodiscard]] assigned_work work_in_pipeline(const stage::layout& 
 
 CAUSEWAY_DECL [[nodiscard]] assigned_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
                                                          plan::routed_schedule s);
+
+CAUSEWAY_DECL [[nodiscard]] assigned_work work_in_ring(const stage::layout& l, const stage::layout::place& at,
+                                                       plan::routed_schedule s);
 
 }  // namespace detail
 
@@ -33386,9 +33795,14 @@ result<assigned_work> work_of(const stage::layout& l, const stage::layout::place
     }
   }
   const stage::replica& mine = l.replicas[at.replica];
+  const auto ranks = static_cast<std::uint32_t>(mine.assignments.size());
+  if (mine.ring && mine.micro_batches > 0) {
+    auto routes = plan::swapped_routes(ranks, mine.micro_batches, l.first_micro_batch(at.replica));
+    return detail::work_in_ring(l, at, plan::ring_schedule(std::move(routes)));
+  }
   plan::schedule s{1, 1, 0, true, {}};
   if (mine.micro_batches > 0) {
-    CAUSEWAY_ASSIGN(s, order.make(static_cast<std::uint32_t>(mine.assignments.size()), mine.micro_batches));
+    CAUSEWAY_ASSIGN(s, order.make(ranks, mine.micro_batches));
   }
   assigned_work w = detail::work_in_pipeline(l, at, std::move(s));
   if (mine.micro_batches > 0) w.window = window_of(w.schedule, order);
@@ -33425,8 +33839,8 @@ result<double> pass_assigned(Context& ctx, net::any_transport& transport,
   auto cursor = cursor_of(s, work.rank, order);
   boundaries.window = work.window;
   boundaries.routes = work.routes.empty() ? nullptr : &work.routes;
-  const std::array chunk{b.computes};
-  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunk, piece, b.grad_scale, b.training, b.dropout},
+  const std::vector<nn::block_range> chunks(s.chunks, b.computes);
+  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunks, piece, b.grad_scale, b.training, b.dropout},
                     boundaries);
 }
 
@@ -33468,6 +33882,18 @@ CAUSEWAY_DECL assigned_work work_on_routes(const stage::layout& l, const stage::
   return w;
 }
 
+CAUSEWAY_DECL assigned_work work_in_ring(const stage::layout& l, const stage::layout::place& at, plan::routed_schedule s) {
+  const auto places = static_cast<std::uint32_t>(s.stages()), micro_batches = static_cast<std::uint32_t>(s.routes.size());
+  assigned_work w = work_in_pipeline(l, at, {1, places, micro_batches, true, {}});
+  w.rank = 0;
+  std::int64_t held = 1;
+  for (std::size_t p = 0; p < s.orders.size(); ++p) held = std::max(held, plan::peak_activations(s, p));
+  w.window = std::min(static_cast<std::uint32_t>(held), micro_batches);
+  w.schedule.orders.push_back(std::move(s.orders[at.rank]));
+  w.routes = std::move(s.routes);
+  return w;
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
@@ -33480,6 +33906,13 @@ CAUSEWAY_DECL result<assigned_work> forwards_of(const stage::layout& l, const st
     return w;
   }
   const stage::replica& mine = l.replicas[at.replica];
+  if (mine.ring && mine.micro_batches > 0) {
+    const auto ranks = static_cast<std::uint32_t>(mine.assignments.size());
+    auto routes = plan::ring_routes(ranks, mine.micro_batches);
+    assigned_work w = detail::work_in_ring(l, at, plan::routed_forwards(std::move(routes), ranks));
+    w.window = ahead;
+    return w;
+  }
   plan::schedule s{1, 1, 0, true, {}};
   if (mine.micro_batches > 0) {
     CAUSEWAY_ASSIGN(s, plan::forwards_only(static_cast<std::uint32_t>(mine.assignments.size()), 1, mine.micro_batches));
@@ -35050,6 +35483,8 @@ struct pipeline_peer {
   /// `elastic`: the trainer's environment has a membership. `chunks`: the schedule's.
   CAUSEWAY_DECL result<void> check(std::string_view who, bool elastic, std::int64_t micro_batches,
                                    std::uint32_t chunks) const;
+  /// Whether the model's ends are one block, and have to be.
+  CAUSEWAY_DECL [[nodiscard]] static result<void> check_ends(std::string_view who, bool joined, bool wanted);
   CAUSEWAY_DECL void begin(const nn::model_part& part, std::int64_t layers, const std::optional<io::any_storage>& storage,
                            const std::string& folder);
 
@@ -35068,6 +35503,10 @@ struct pipeline_peer {
   result<std::vector<T>> of_everybody(auto& ctx, channel kind, const T& own, std::uint64_t number = 0) const {
     return of_all(*attempt.transport, named(kind, number), own, how(ctx));
   }
+
+  /// values[i] ← its sum over the blocks of the model, each counted at one of its holders; the same bits on all peers of
+  /// the attempt, which must all call it, once in an exchange. 8 bytes a value to each.
+  CAUSEWAY_DECL result<void> sum(std::span<double> values, collective::collective_options options) const;
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
@@ -35230,6 +35669,14 @@ CAUSEWAY_DECL result<void> pipeline_peer::check(std::string_view who, bool elast
   return fail(errc::unsupported, std::string{who}, "a rank has one chunk here; use another schedule");
 }
 
+CAUSEWAY_DECL result<void> pipeline_peer::check_ends(std::string_view who, bool joined, bool wanted) {
+  if (joined == wanted) return {};
+  return fail(errc::invalid_argument, std::string{who},
+              wanted ? "its recovery policy needs embedding and output layer in one block: set joined_ends in the model's "
+                       "options"
+                     : "joined_ends is for stage::recovery::swapped_neighbours: use that, or build the model without");
+}
+
 CAUSEWAY_DECL void pipeline_peer::begin(const nn::model_part& part, std::int64_t layers,
                                         const std::optional<io::any_storage>& storage, const std::string& folder) {
   if (storage) saved.savers.begin(block_store{*storage, folder});
@@ -35321,6 +35768,22 @@ CAUSEWAY_DECL exchange_entry pipeline_peer::entry() const {
   for (const std::uint64_t id : same.peers) entry.holders.push_back(index_of.at(id));
   entry.shares = std::move(same.shares);
   return entry;
+}
+
+CAUSEWAY_DECL result<void> pipeline_peer::sum(std::span<double> values, collective::collective_options options) const {
+  net::any_transport& peers = *attempt.transport;
+  options.deadline = attempt.deadline;
+  std::vector<double> all(peers.size() * values.size());
+  const auto own = std::span{all}.subspan(peers.self() * values.size(), values.size());
+  const bool counts = assignment != nullptr && holders_of_stage(layout, place.rank).peers.front() == identity();
+  if (counts) std::copy(values.begin(), values.end(), own.begin());
+  if (peers.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(peers, named(sums_channel), std::as_bytes(own),
+                                        std::as_writable_bytes(std::span{all}), options));
+  }
+  std::fill(values.begin(), values.end(), 0.0);
+  for (std::size_t i = 0; i < all.size(); ++i) values[i % values.size()] += all[i];
+  return {};
 }
 
 CAUSEWAY_DECL step_record pipeline_peer::next_round(std::uint64_t step, std::uint64_t interval) const {
@@ -36633,9 +37096,10 @@ class elastic_pipeline {
 
   result<void> begin(auto& ctx) {
     CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
-    if (keeps_work && !std::is_same_v<Schedule, stage::one_f_one_b>) {
+    CAUSEWAY_TRY(peer_.check_ends(name, ctx.model().joined_ends(), Recovery::traits.joined_ends));
+    if ((keeps_work || Recovery::traits.joined_ends) && !std::is_same_v<Schedule, stage::one_f_one_b>) {
       return fail(errc::unsupported, std::string{name},
-                  std::string{Recovery::name} + " has an order of its own, 1F1B; use stage::one_f_one_b");
+                  std::string{Recovery::name} + " has an order of its own; use stage::one_f_one_b");
     }
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
@@ -37747,6 +38211,14 @@ struct neighbour_options {
   neighbour_weights weights = neighbour_weights::squared_norms;
 };
 
+namespace detail {
+
+/// How much those blocks count. Precondition: somebody holds each.
+CAUSEWAY_DECL [[nodiscard]] double neighbour_weight(const cluster_snapshot& g, const nn::block_range& blocks,
+                                                    neighbour_weights how);
+
+}  // namespace detail
+
 namespace recovery {
 
 /// As regroup; a stage between others that nobody has any more is made up from the stages beside it, W ← (w·W₋ + w'·W₊) /
@@ -37794,21 +38266,27 @@ static_assert(MakingUp<neighbour_init>);
 
 // Bodies of stage/recovery_neighbour.hpp.
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
+
+CAUSEWAY_DECL double neighbour_weight(const cluster_snapshot& g, const nn::block_range& blocks, neighbour_weights how) {
+  double squares = 0;
+  for (std::int64_t b = blocks.first; b < blocks.last; ++b) squares += g.peers[g.first_holder(b)].squares_of(b);
+  return how == neighbour_weights::squared_norms ? squares : std::min(std::sqrt(squares), 1.0) + 1e-4;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 CAUSEWAY_DECL std::vector<made_up_block> neighbour_init::made_up(const cluster_snapshot& g) const {
-  const auto weight = [&](std::int64_t first, std::int64_t last) {
-    double squares = 0;
-    for (std::int64_t b = first; b < last; ++b) squares += g.peers[g.first_holder(b)].squares_of(b);
-    return options_.weights == neighbour_weights::squared_norms ? squares : std::min(std::sqrt(squares), 1.0) + 1e-4;
-  };
   std::vector<made_up_block> all;
   for (const nn::block_range& lost : lost_runs(g)) {
     if (lost.first == 0 || lost.last == g.layers) continue;
     std::int64_t from = lost.first, to = lost.last;  // blocks [from, lost.first) and [lost.last, to) are there
     while (from > 0 && lost.first - from < lost.size() && g.somebody_holds(from - 1)) --from;
     while (to < g.layers && to - lost.last < lost.size() && g.somebody_holds(to)) ++to;
-    const double before = weight(from, lost.first), behind = weight(lost.last, to);
+    const double before = stage::detail::neighbour_weight(g, {from, lost.first}, options_.weights);
+    const double behind = stage::detail::neighbour_weight(g, {lost.last, to}, options_.weights);
     const double share = before + behind > 0 ? before / (before + behind) : 0.5;
     for (std::int64_t b = lost.first; b < lost.last; ++b) {
       all.push_back({b, std::max(from, b - lost.size()), std::min(to - 1, b + lost.size()), static_cast<float>(share)});
@@ -38967,6 +39445,152 @@ CAUSEWAY_DECL result<plan::routed_step> reroute::step_of(const layout& l) const 
 #endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_REROUTE_IPP
 #endif
 
+// ---- causeway/stage/recovery_swapped.hpp ----
+#ifndef CAUSEWAY_STAGE_RECOVERY_SWAPPED_HPP
+#define CAUSEWAY_STAGE_RECOVERY_SWAPPED_HPP
+
+// Pipelines that need neither checkpoints nor redundancy, and can do without any of their stages of blocks: half of the
+// micro-batches go the other way round through the first two of these, and through the last two, so that each learns to do
+// the other's work and is a copy of it when it is lost (CheckFree+, Blagoev et al., 2025). Embedding and output layer are
+// on a peer of their own, as in the authors' code.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
+
+/// The ends, then `stages` even stages of the other blocks.
+CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> ring_cut(std::int64_t layers, std::int64_t stages);
+
+/// Whether somebody holds each of those blocks.
+CAUSEWAY_DECL [[nodiscard]] bool has_all(const cluster_snapshot& g, const nn::block_range& r);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+/// For models with joined ends. As many pipelines as there are peers for, each of a peer for the ends and `stages` even
+/// stages of blocks, at least four; the others are spare. Every other micro-batch of a pipeline goes through stages 2, 1,
+/// 3, ..., S - 2, S, S - 1. A stage that nobody has any more becomes, with an optimizer that begins anew:
+/// - of the first two and the last two: a copy of the other of the two;
+/// - of those between: the mean of the nearest before and behind that are there, weighted as by neighbour_init.
+/// If both of two are lost, or the ends, the run stands until a peer that has them is back.
+class swapped_neighbours {
+ public:
+  static constexpr std::string_view name = "swapped_neighbours";
+  static constexpr recovery_traits traits{.lost = lost_blocks::neighbours, .joined_ends = true};
+
+  explicit swapped_neighbours(neighbour_options options = {.stages = 4}) : options_{options} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
+  /// errc::invalid_argument: fewer than four stages, or fewer blocks.
+  CAUSEWAY_DECL result<layout> arrange(const cluster_snapshot& g);
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<made_up_block> made_up(const cluster_snapshot& g) const;
+  [[nodiscard]] float rate_factor() const noexcept { return options_.rate_factor; }
+  [[nodiscard]] std::uint64_t agreement() const noexcept {
+    hasher h;
+    h.add_value(options_.rate_factor).add_value(static_cast<std::uint64_t>(options_.weights)).add_value(options_.stages);
+    return h.finish();
+  }
+
+ private:
+  // What stage `s` is made of: two stages, and how much the first counts. Nothing to make it of: stages of no blocks.
+  struct origin {
+    nn::block_range before{}, behind{};
+    float share = 1;
+  };
+  CAUSEWAY_DECL [[nodiscard]] origin origin_of(std::size_t s, const std::vector<nn::block_range>& row,
+                                               const cluster_snapshot& g) const;
+
+  neighbour_options options_;
+};
+static_assert(MakingUp<swapped_neighbours>);
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_SWAPPED_HPP
+
+// ---- causeway/stage/impl/recovery_swapped.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_SWAPPED_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_SWAPPED_IPP
+
+// Bodies of stage/recovery_swapped.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
+
+CAUSEWAY_DECL std::vector<nn::block_range> ring_cut(std::int64_t layers, std::int64_t stages) {
+  std::vector<nn::block_range> row{{0, 1}};
+  for (const nn::block_range& r : even_cut(layers - 1, stages)) row.push_back({r.first + 1, r.last + 1});
+  return row;
+}
+
+CAUSEWAY_DECL bool has_all(const cluster_snapshot& g, const nn::block_range& r) {
+  for (std::int64_t b = r.first; b < r.last; ++b) {
+    if (!g.somebody_holds(b)) return false;
+  }
+  return true;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL result<layout> swapped_neighbours::arrange(const cluster_snapshot& g) {
+  constexpr std::int64_t fewest = 4;  // two pairs
+  if (options_.stages < fewest || options_.stages >= g.layers) {
+    return fail(errc::invalid_argument, std::string{name},
+                std::to_string(g.layers - 1) + " blocks besides the ends, and " + std::to_string(options_.stages) +
+                    " stages; it takes at least four stages, and as many blocks");
+  }
+  const std::int64_t ranks = options_.stages + 1;
+  const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(ranks), g.micro_batches);
+  if (most == 0) return too_few(g.peers.size(), ranks);
+  const std::vector rows(most, stage::detail::ring_cut(g.layers, options_.stages));
+  layout made = assign_peers(rows, even_shares(g.micro_batches, most), g);
+  for (replica& r : made.replicas) r.ring = true;
+  return made;
+}
+
+CAUSEWAY_DECL auto swapped_neighbours::origin_of(std::size_t s, const std::vector<nn::block_range>& row,
+                                                 const cluster_snapshot& g) const -> origin {
+  const std::size_t last = row.size() - 1;
+  const bool of_first = s <= 2, of_last = s + 1 >= last;
+  if (of_first || of_last) {
+    const std::size_t twin = of_first ? 3 - s : 2 * last - 1 - s;
+    return stage::detail::has_all(g, row[twin]) ? origin{row[twin], row[twin], 1} : origin{};
+  }
+  std::size_t before = s - 1, behind = s + 1;
+  while (before > 0 && !stage::detail::has_all(g, row[before])) --before;
+  while (behind <= last && !stage::detail::has_all(g, row[behind])) ++behind;
+  if (before == 0 || behind > last) return {};
+  const double w = stage::detail::neighbour_weight(g, row[before], options_.weights);
+  const double v = stage::detail::neighbour_weight(g, row[behind], options_.weights);
+  return {row[before], row[behind], static_cast<float>(w + v > 0 ? w / (w + v) : 0.5)};
+}
+
+CAUSEWAY_DECL std::vector<made_up_block> swapped_neighbours::made_up(const cluster_snapshot& g) const {
+  std::vector<made_up_block> all;
+  if (options_.stages < 1 || options_.stages >= g.layers) return all;
+  const std::vector<nn::block_range> row = stage::detail::ring_cut(g.layers, options_.stages);
+  for (std::size_t s = 1; s < row.size(); ++s) {
+    if (stage::detail::has_all(g, row[s])) continue;
+    const origin from = origin_of(s, row, g);
+    if (from.before.size() == 0) continue;
+    for (std::int64_t b = row[s].first; b < row[s].last; ++b) {
+      const std::int64_t at = b - row[s].first;
+      const auto like = [at](const nn::block_range& r) { return std::min(r.first + at, r.last - 1); };
+      if (!g.somebody_holds(b)) all.push_back({b, like(from.before), like(from.behind), from.share});
+    }
+  }
+  return all;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_SWAPPED_IPP
+#endif
+
 // ---- causeway/plan/template_choice.hpp ----
 #ifndef CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP
 #define CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP
@@ -39337,8 +39961,7 @@ CAUSEWAY_DECL [[nodiscard]] recycle make(const recycle_options& o);
 /// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two
 /// neighbours, weighted by the squared norms of their gradients (the authors' code: by the clipped norms, as an option).
 /// Its optimizer begins anew, and its learning rate is a tenth higher for the rest of the run. Where the first or the last
-/// stage is lost, the run waits for a peer that has it. Not here: CheckFree+, which swaps stages during training so that
-/// these can be made up too.
+/// stage is lost, the run waits for a peer that has it.
 ///
 /// Formula:
 ///   stage i lost: x_i ← (w·x_(i−1) + w'·x_(i+1)) / (w + w');  w = |g_(i−1)|², w' = |g_(i+1)|² of the last step
@@ -39355,6 +39978,30 @@ struct checkfree_options {
 };
 using checkfree = parallel::elastic_pipeline<stage::recovery::neighbour_init, stage::one_f_one_b>;
 CAUSEWAY_DECL [[nodiscard]] checkfree make(const checkfree_options& o);
+
+/// CheckFree+ (Blagoev et al., 2025): half of the micro-batches go the other way round through the first two stages of
+/// blocks, and through the last two, so that each of such two can be made up as a copy of the other; those between as in
+/// CheckFree. Embedding and output layer are on a peer of their own, as in the authors' code, where it is never lost: build
+/// the model with `joined_ends`. Where no pipeline has them any more the run goes back to saved blocks, or waits; the
+/// paper's copies of these at the ends' neighbours are not here.
+///
+/// Formula:
+///   S stages between the ends; micro-batches 1, 3, 5, ... go through 2, 1, 3, ..., S−2, S, S−1
+///   stage i lost, i in {1, 2, S−1, S}: x_i ← x_j, j the other of {1, 2} or {S−1, S};  others as CheckFree
+///   from then on: λ_i = 1.1 λ, however often it is lost;  its optimizer begins anew
+///   else g = Σ over all micro-batches / B;  x ← optimizer(x, g)
+/// Sent: activations and gradients of a boundary, those of the last stage to the first peer; gradients among who has a
+/// stage; after a loss the stage to copy to who takes it over.
+struct checkfree_plus_options {
+  std::shared_ptr<parallel::step_group> peers{};  ///< the pipeline_group of the environment
+  std::int64_t micro_batches = 32;                ///< of the global batch
+  std::int64_t stages = 4;                        ///< of blocks, in each pipeline; one peer more
+  float rate_factor = 1.1F;                       ///< of the learning rate of a stage that was made up; the code: 1.1, 1.2
+  stage::neighbour_weights weights = stage::neighbour_weights::squared_norms;  ///< the authors' code: clipped_norms
+  std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: for when the ends are lost
+};
+using checkfree_plus = parallel::elastic_pipeline<stage::recovery::swapped_neighbours, stage::one_f_one_b>;
+CAUSEWAY_DECL [[nodiscard]] checkfree_plus make(const checkfree_plus_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -39401,6 +40048,12 @@ CAUSEWAY_DECL recycle make(const recycle_options& o) {
 CAUSEWAY_DECL checkfree make(const checkfree_options& o) {
   return checkfree{
       o.peers, {.micro_batches = o.micro_batches}, stage::recovery::neighbour_init{{o.stages, o.rate_factor, o.weights}}};
+}
+
+CAUSEWAY_DECL checkfree_plus make(const checkfree_plus_options& o) {
+  return checkfree_plus{o.peers,
+                        {.micro_batches = o.micro_batches, .storage = o.storage},
+                        stage::recovery::swapped_neighbours{{o.stages, o.rate_factor, o.weights}}};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
@@ -41883,6 +42536,136 @@ CAUSEWAY_DECL netstorm make(const netstorm_options& o) {
 #endif  // CAUSEWAY_PRESETS_IMPL_GOSSIP_IPP
 #endif
 
+// ---- causeway/axis/every_seconds.hpp ----
+#ifndef CAUSEWAY_AXIS_EVERY_SECONDS_HPP
+#define CAUSEWAY_AXIS_EVERY_SECONDS_HPP
+
+// A trigger by the clock (A-EDiT, Cheng et al. 2024, arXiv 2412.07210): peers exchange when they have trained for some
+// time, whatever number of steps that was, so that quick peers do not wait for slow ones. As its authors' code has it
+// (dlrover, atorch/local_sgd, _sync_if_needed).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+struct every_seconds_options {
+  double seconds = 600;              ///< T, of each peer's own clock
+  std::uint64_t fewest_steps = 100;  ///< of all peers together since their last exchange: with fewer there is none
+};
+
+/// A peer for which T seconds have passed since the peers met last goes to meet them again after its step, and waits there:
+/// no longer than the longest step of another peer takes, as all began to count together. Clocks are never compared. Those
+/// who meet add up the steps that they made since their last exchange, so all decide alike: all fragments are exchanged, or
+/// they were fewer than `fewest_steps`, and only the time counts anew. Rows count by the samples behind them.
+///
+/// A peer that has ended its training goes to each meeting at once, until all have ended; it counts for nothing once it has
+/// no steps that were not exchanged. The last meeting, of peers that have all ended, exchanges what is left, however few
+/// steps that were. Cost: 16 bytes to each other peer in a meeting, and one latency. Groups are those of the exchange; all
+/// peers meet. A run repeats to the bit only on a clock that does. Gradients, and exchanges without weights or whose
+/// results are not taken at once, are errors (A15, A17).
+class every_seconds {
+ public:
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = false;
+  static constexpr bool follows_speed = true;
+  static constexpr bool weighs = true;
+  static constexpr bool meets = true;
+
+  explicit every_seconds(every_seconds_options options = {}) : options_{options} {}
+
+  [[nodiscard]] const every_seconds_options& options() const noexcept { return options_; }
+
+  CAUSEWAY_DECL [[nodiscard]] result<void> check(std::size_t) const;
+  [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
+  [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
+  result<void> exchanged(auto&, const exchange_report&) { return {}; }
+
+  /// From here on time counts; in a run that goes on, from where it was after the last step.
+  result<void> open(auto& ctx) {
+    met_at_ = {ctx.clock().now().since_start - passed_};
+    meetings_ = 0;
+    return {};
+  }
+
+  /// Meets the others if it is time, or at once if this peer `ended` its training: it has made `steps` since its last
+  /// exchange. Once a step: `step_is_over` comes before the next call.
+  result<void> meet(auto& ctx, std::uint64_t steps, bool ended) {
+    if (met_) return {};
+    passed_ = ctx.clock().now() - met_at_;
+    if (!ended && seconds(passed_) < options_.seconds) return {};
+    std::vector<std::uint64_t> all{steps, std::uint64_t{ended}};  // of each peer both
+    if (ctx.peers() > 1) {
+      const std::vector<std::uint64_t> own = all;
+      all.resize(2 * std::size_t{ctx.peers()});
+      CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = meetings_},
+                                          std::as_bytes(std::span{own}), std::as_writable_bytes(std::span{all}),
+                                          ctx.exchange_options()));
+    }
+    decide(all);
+    met_at_ = ctx.clock().now();
+    return {};
+  }
+  void step_is_over() noexcept { met_ = false; }
+
+  /// That meetings decided on, since the run began.
+  [[nodiscard]] std::uint64_t exchanges() const noexcept { return exchanges_; }
+  /// Whether all peers have ended their training.
+  [[nodiscard]] bool all_ended() const noexcept { return all_ended_; }
+
+  void serialize(auto& ar) {
+    std::int64_t passed = passed_.count();
+    ar(passed, exchanges_, met_);
+    passed_ = duration{passed};
+  }
+
+ private:
+  /// `all`: of each peer its steps, and whether it has ended.
+  CAUSEWAY_DECL void decide(const std::vector<std::uint64_t>& all);
+
+  every_seconds_options options_;
+  time_point met_at_{};
+  duration passed_{0};          ///< from there to this peer's last step
+  std::uint64_t meetings_ = 0;  ///< since this peer began, or goes on
+  std::uint64_t exchanges_ = 0;
+  bool met_ = false;  ///< in this step
+  bool all_ended_ = false;
+};
+static_assert(Trigger<every_seconds>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_EVERY_SECONDS_HPP
+
+// ---- causeway/axis/impl/every_seconds.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_EVERY_SECONDS_IPP
+#define CAUSEWAY_AXIS_IMPL_EVERY_SECONDS_IPP
+
+// Bodies of axis/every_seconds.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL result<void> every_seconds::check(std::size_t) const {
+  if (options_.seconds >= 0 && options_.fewest_steps >= 1) return {};
+  return fail(errc::invalid_argument, "every_seconds", "needs 0 seconds or more, and `fewest_steps` of 1 or more");
+}
+
+CAUSEWAY_DECL void every_seconds::decide(const std::vector<std::uint64_t>& all) {
+  std::uint64_t steps = 0;
+  all_ended_ = true;
+  for (std::size_t i = 0; i + 1 < all.size(); i += 2) {
+    steps += std::min(all[i], std::uint64_t{1} << 48U);
+    all_ended_ = all_ended_ && all[i + 1] != 0;
+  }
+  if (steps >= options_.fewest_steps || (all_ended_ && steps > 0)) ++exchanges_;
+  ++meetings_;
+  passed_ = duration{0};
+  met_ = true;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_EVERY_SECONDS_IPP
+#endif
+
 // ---- causeway/axis/growing.hpp ----
 #ifndef CAUSEWAY_AXIS_GROWING_HPP
 #define CAUSEWAY_AXIS_GROWING_HPP
@@ -42280,6 +43063,7 @@ class every_step {
 
   [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return {}; }
   result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
+  [[nodiscard]] static bool exchanges_next() requires(traits.moves_with_blocks) { return true; }
 
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();
@@ -42342,7 +43126,8 @@ class codebook_rows {
       for_rows(ctx, p, [&](std::int64_t r) {
         std::byte* const row = to + static_cast<std::size_t>(r) * p.row_bytes();
         kernels::detail::dispatch<detail::encode_buckets<Bits>>(level, x + r * p.width(), row, row + head, p.width(),
-                                                                options_.range_in_deviations);
+                                                                options_.range_in_deviations,
+                                                                (static_cast<std::int64_t>(p.rows) - r - 1) * p.width());
       });
       to += p.bytes();
     }
@@ -42508,7 +43293,8 @@ class sigma_int8 : public detail::decodes_to_sink<sigma_int8> {
     const auto encode_part = [&](index_range r) {
       for_parts(r, [&](std::int64_t at, std::int64_t length) {
         kernels::detail::dispatch<detail::encode_buckets<8>>(level, values.data() + at, room.data() + codebook_offset(at),
-                                                             codes + at, length, options_.range_in_deviations);
+                                                             codes + at, length, options_.range_in_deviations,
+                                                             r.end - at - length);
       });
     };
     pool.for_range(static_cast<std::int64_t>(values.size()), std::int64_t{options_.block}, encode_part);
@@ -42713,8 +43499,8 @@ CAUSEWAY_DECL [[nodiscard]] des_loc make(const des_loc_options& o);
 /// an outlier among its worker's own counts for nothing, longer ones count less than shorter ones, the sum is clipped;
 /// where all are outliers, all go back to where the round began. A layer is a block, and all that lies outside of blocks is
 /// one. The statistics' numbers are those of its authors' code, the others are chosen. Not here: its synchronous first
-/// steps (train with presets::every_step), shards inside a worker, exchanges that wait for the layer's next forward, and
-/// A-EDiT, whose rounds end by the clock.
+/// steps (train with presets::every_step), shards inside a worker, and exchanges that wait for the layer's next forward.
+/// With rounds that end by the clock: presets::a_edit.
 ///
 /// Formula:
 ///   of each layer: Δ_i = x̄ − x_i after H steps;  Δ_i counts unless |Δ_i| is an outlier of peer i's own norms
@@ -42733,6 +43519,33 @@ struct edit_options {
 };
 using edit = comm::rounds<axis::every, axis::consecutive, axis::penalised_mean, axis::outer_unless_zero<optim::nesterov>>;
 CAUSEWAY_DECL [[nodiscard]] edit make(const edit_options& o);
+
+/// A-EDiT (Cheng et al. 2024): EDiT whose peers exchange when T seconds have passed since they last met, whatever number of
+/// steps each has made, unless all together made fewer than a least number: then time begins anew. So quick peers do not
+/// wait for slow ones but for one step. A peer that has made the steps of its run goes on meeting the others until all
+/// have; it counts for nothing once it has no steps that were not exchanged (its authors' code does not say: it stops all
+/// at once). Not built: peers that come and go. Not here: what is not in presets::edit, and weights with a share for steps,
+/// which are off in that code, too.
+///
+/// Formula:
+///   T seconds after the last meeting, each peer on its own clock: s = Σ steps since the last exchange;  s < s_min: T anew
+///   else as EDiT: of each layer Δ_i = x̄ − x_i, w_i = exp(−|Δ_i|/τ) / Σ exp(−|Δ_j|/τ) over those that are no outliers
+///   Δ = Σ w_i·Δ_i;  Δ ← Δ·min(1, φ/(|Δ| + 1e-6));  v ← μ·v + Δ;  x̄ ← x̄ − η·(Δ + μ·v);  x_i ← x̄
+/// Sent: 16 bytes to each other peer at a meeting; then as with presets::edit.
+struct a_edit_options {
+  double seconds = 600;              ///< T
+  std::uint64_t fewest_steps = 100;  ///< s_min, of all peers together
+  std::uint32_t warm_up = 120;       ///< rounds before a pseudo-gradient can be an outlier, at least 2
+  double decay = 0.02;               ///< α of the moving mean and variance of norms
+  double threshold = 3;              ///< standard deviations
+  double temperature = 1;            ///< τ, of the softmax of −|Δ|
+  double clip = 10;                  ///< φ; 0: none
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using a_edit =
+    comm::rounds<axis::every_seconds, axis::consecutive, axis::penalised_mean, axis::outer_unless_zero<optim::nesterov>>;
+CAUSEWAY_DECL [[nodiscard]] a_edit make(const a_edit_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -42795,12 +43608,24 @@ CAUSEWAY_DECL des_loc make(const des_loc_options& o) {
                  axis::parameters_and_moments{}, axis::split_mean<>{}};
 }
 
-CAUSEWAY_DECL edit make(const edit_options& o) {
+namespace detail {
+
+/// What EDiT does with pseudo-gradients, whenever they are exchanged.
+template <class Policy, class Trigger, class Options>
+Policy penalised_rounds(Trigger trigger, const Options& o) {
   const axis::penalty_options penalty{
       .decay = o.decay, .warm_up = o.warm_up, .threshold = o.threshold, .temperature = o.temperature, .clip = o.clip};
-  return edit{
-      axis::every{o.local_steps}, axis::consecutive{1}, axis::penalised_mean{penalty},
+  return Policy{
+      trigger, axis::consecutive{1}, axis::penalised_mean{penalty},
       axis::outer_unless_zero<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL edit make(const edit_options& o) { return detail::penalised_rounds<edit>(axis::every{o.local_steps}, o); }
+
+CAUSEWAY_DECL a_edit make(const a_edit_options& o) {
+  return detail::penalised_rounds<a_edit>(axis::every_seconds{{.seconds = o.seconds, .fewest_steps = o.fewest_steps}}, o);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
@@ -43576,7 +44401,7 @@ static_assert(AddingCodec<bf16>);
 // Boundary tensors of an endless stream of micro-batches, on their way to and from the neighbouring stages. Unlike
 // pipeline_mailbox it outlives the trainer's steps: what is sent and what is expected stays under way between them. What
 // failed can be asked for again: nothing that arrived is forgotten before it was decoded, nothing that was sent before it
-// is gone.
+// is gone. Where it keeps what it sent until that was taken, all of it can also be begun again over other links.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -43611,6 +44436,7 @@ class async_pipeline_mailbox {
     std::uint64_t seed = 0;     ///< equal on both sides of a boundary
     stream_shape shape;
     std::size_t late = 1;  ///< messages that the other side may not need any more: it may have left
+    bool keeps = false;    ///< what was sent, until `forget`
     time_point deadline = no_deadline;
   };
 
@@ -43639,6 +44465,7 @@ class async_pipeline_mailbox {
     CAUSEWAY_TRY(arrive(p));
     double loss = 0;
     auto outcome = decode(codec, pool, l, p, samples, values, loss);
+    if (outcome && !all_finite(pool, values)) outcome = not_finite("", p.at, "it sent");
     if (!outcome) {
       std::string& where = outcome.error().where;
       where = "rank " + std::to_string(l.other) + (where.empty() ? "" : ", " + where);
@@ -43646,12 +44473,17 @@ class async_pipeline_mailbox {
     }
     spare_.push_back(std::move(p.bytes));
     line.pop_front();
+    ++taken_[index(l.way)];
     return loss;
   }
+  /// How many of one way were taken: those before, in the order of the stream.
+  [[nodiscard]] std::uint64_t taken(stage::direction way) const noexcept { return taken_[index(way)]; }
 
-  /// Encodes and starts to send; `loss` goes along with a backward.
+  /// Encodes and starts to send; `loss` goes along with a backward. errc::non_finite where `values` are not: what this rank
+  /// took was, so they were spoilt here.
   result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
                     std::span<const std::uint64_t> samples, std::span<const float> values, double loss) {
+    if (!all_finite(pool, values)) return not_finite("this stage", m, "it came to");
     const auto c = crossing_of(l, m, samples);
     transfer p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
     std::memcpy(p.bytes.data(), &loss, head_bytes);
@@ -43669,6 +44501,33 @@ class async_pipeline_mailbox {
 
   /// Waits until all that was sent this way is gone, but for the last `leave` messages: what became of those is not asked.
   result<void> flush(stage::direction way, std::size_t leave) { return reap(way, leave, true); }
+
+  /// The other side has taken what was sent this way of micro-batches before `number`.
+  void forget(stage::direction way, std::uint64_t number) {
+    auto& line = sent_[index(way)];
+    while (gone_[index(way)] > 0 && line.front().at.number < number) drop_sent(way);
+  }
+
+  /// Everything is under way again, over `view`, to and from the same ranks, of whom the rank behind has `taken` so many
+  /// forwards and the rank before so many gradients. Needs options::keeps.
+  void go_on(collective::group_view view, const std::array<std::uint64_t, 2>& taken) {
+    for (auto* lines : {&expected_, &sent_}) {
+      for (auto& line : *lines) {
+        for (transfer& p : line) p.op.cancel();
+      }
+    }
+    view_ = std::move(view);
+    gone_ = {};
+    for (const stage::direction way : {stage::direction::forward, stage::direction::backward}) {
+      while (!sent_[index(way)].empty() && sent_[index(way)].front().at.number < taken[index(way)]) drop_sent(way);
+      for (transfer& p : sent_[index(way)]) post_send(p);
+      for (transfer& p : expected_[index(way)]) {
+        p.failed.reset();
+        p.here = false;
+        post(p);
+      }
+    }
+  }
 
  private:
   // The loss of the micro-batch, before what the codec made. A forward has none: its bytes are zero.
@@ -43735,15 +44594,31 @@ class async_pipeline_mailbox {
   // A send that failed stays, and is made again when somebody asks next.
   result<void> reap(stage::direction way, std::size_t leave, bool waits) {
     auto& line = sent_[index(way)];
-    while (line.size() > leave) {
-      transfer& p = line.front();
+    auto& gone = gone_[index(way)];
+    while (line.size() - gone > leave) {
+      transfer& p = line[gone];
       if (!p.op.started()) post_send(p);
       if (!waits && !p.op.done()) return {};
       CAUSEWAY_TRY(p.op.wait(options_.deadline));
-      spare_.push_back(std::move(p.bytes));
-      line.pop_front();
+      ++gone;
+      if (!options_.keeps) drop_sent(way);
     }
     return {};
+  }
+  void drop_sent(stage::direction way) {
+    auto& line = sent_[index(way)];
+    spare_.push_back(std::move(line.front().bytes));
+    line.pop_front();
+    if (gone_[index(way)] > 0) --gone_[index(way)];
+  }
+
+  [[nodiscard]] static bool all_finite(thread_pool& pool, std::span<const float> values) {
+    return kernels::all_finite(pool, values.data(), static_cast<std::int64_t>(values.size()));
+  }
+  [[nodiscard]] static error not_finite(const std::string& whose, const stream_place& m, const std::string& how) {
+    return fail(errc::non_finite, whose,
+                how + " values that are not finite for micro-batch " + std::to_string(m.piece) + " of step " +
+                    std::to_string(m.step));
   }
 
   [[nodiscard]] std::vector<std::byte> buffer(std::size_t bytes) {
@@ -43760,6 +44635,8 @@ class async_pipeline_mailbox {
   options options_;
   std::array<std::deque<transfer>, 2> expected_;  // by way
   std::array<std::deque<transfer>, 2> sent_;
+  std::array<std::size_t, 2> gone_{};     // of those, the first: known to have left
+  std::array<std::uint64_t, 2> taken_{};  // of all that was expected
   std::vector<std::vector<std::byte>> spare_;
 };
 
@@ -43871,6 +44748,9 @@ struct stream_setup {
   stream_shape shape;
   float grad_scale = 1;  ///< of the last rank's losses
   bool stashing = true;
+
+  /// Micro-batches between a forward and its backward on rank `r`.
+  [[nodiscard]] std::uint64_t delay(std::uint32_t r) const noexcept { return std::uint64_t{ranks - 1 - r} * late; }
 };
 
 /// What a policy keeps of a stream without knowing the model: its end.
@@ -43891,6 +44771,11 @@ class async_stream final : public any_stream {
       : setup_{setup}, mailbox_{std::move(view), mailbox} {}
 
   [[nodiscard]] const stream_setup& setup() const noexcept { return setup_; }
+  /// Where the mailbox keeps what it sent: see there. `taken` by the neighbours, as theirs say of themselves.
+  void go_on(collective::group_view view, const std::array<std::uint64_t, 2>& taken) {
+    mailbox_.go_on(std::move(view), taken);
+  }
+  [[nodiscard]] std::uint64_t taken(stage::direction way) const noexcept { return mailbox_.taken(way); }
   /// How long the waits that begin from now on may take.
   void deadline(time_point at) noexcept { mailbox_.deadline(at); }
   /// Micro-batches whose backward is still to come.
@@ -43934,10 +44819,18 @@ class async_stream final : public any_stream {
     }
     CAUSEWAY_TRY(mailbox_.look_back(stage::direction::backward));
     const double loss = u.pass.loss;
+    mailbox_.forget(stage::direction::forward, u.place.number + 1);  // whose gradient is back has arrived
     u.tape->clear();
     spare_.push_back(std::move(*u.tape));
     units_.pop_front();
     return loss;
+  }
+
+  /// The end of a stream whose micro-batches have all come back: all that was sent has left.
+  result<void> end() { return mailbox_.flush(stage::direction::backward, 0); }
+  /// Parameters have moved between two backwards: those of micro-batches that are back are not needed any more.
+  void forget_versions() {
+    stash_.forget_before(units_.empty() ? std::numeric_limits<std::uint64_t>::max() : units_.front().place.step);
   }
 
   /// What a neighbour takes in this same step must have left before its end, as it may be the last: all forwards, and the
@@ -43993,6 +44886,10 @@ class async_stream final : public any_stream {
     CAUSEWAY_TRY(mailbox_.take(codec, model.backend().pool(), line(stage::direction::forward, false), piece.samples,
                                values.template span<float>()));
     input_ = std::move(values);
+    // Who sends this forward has all gradients before that of its oldest micro-batch in flight.
+    const std::uint64_t in_flight = setup_.delay(setup_.rank - 1);
+    const std::uint64_t number = mailbox_.taken(stage::direction::forward) - 1;
+    if (number > in_flight) mailbox_.forget(stage::direction::backward, number - in_flight);
     return {};
   }
 
@@ -44361,7 +45258,7 @@ class async_pipeline {
   result<void> begin(auto& ctx) {
     if (ctx.elastic()) {
       return fail(errc::unsupported, "async_pipeline",
-                  "peers that come and go need parallel::swarm; use fault::fail_stop here");
+                  "peers that come and go need parallel::local_async_pipeline; use fault::fail_stop here");
     }
     CAUSEWAY_TRY(check_options());
     CAUSEWAY_ASSIGN(place_, place_in(options_.cut, ctx.world().self(), ctx.world().size()));
@@ -44632,7 +45529,7 @@ template <stage::Schedule Schedule = stage::one_f_one_b, stage::ActivationCodec 
 class pipeline {
  public:
   static constexpr std::string_view name = "pipeline";
-  static constexpr parallel_traits traits{.staged = true};
+  static constexpr parallel_traits traits{.staged = true, .sums_over_stages = true};
   static constexpr std::uint32_t state_version = Codec::state_version;
 
   explicit pipeline(pipeline_options options = {}, Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -44719,6 +45616,7 @@ class pipeline {
     CAUSEWAY_TRY(make_schedule());
     CAUSEWAY_ASSIGN(chunks_, chunks_in(ctx.model()));
     ctx.form_group(place_.group);
+    ctx.stages().form(ctx.world(), place_.pipeline, copies(ctx));
     auto view = view_of(ctx);
     CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks, ctx.step(), schedule_.path},
                                 chunks_, {{.channel = first_channel + 4}, ctx.exchange_options()}));
@@ -44846,6 +45744,15 @@ class pipeline {
     if (has_copies()) return add_copies(view, ctx.pool(), ctx.gradients(), other_end_, exchange(ctx));
     if (!has_tied_table(ctx)) return {};
     return add_ends(view, ctx.pool(), tied(ctx, ctx.gradients()), other_end_, exchange(ctx));
+  }
+
+  // What of this rank's parameters counts on another rank: the second copy of a stage, and of a tied table.
+  [[nodiscard]] std::vector<index_range> copies(auto& ctx) const {
+    const auto flat = ctx.parameters();
+    if (has_copies() && place_.rank >= place_.ranks() / 2) return {{0, std::ssize(flat)}};
+    if (!has_tied_table(ctx) || place_.rank == 0) return {};
+    const auto begin = tied(ctx, flat).data() - flat.data();
+    return {{begin, begin + std::ssize(tied(ctx, flat))}};
   }
 
   // The squared norm of this rank's gradient; a tied table counts on the first rank only, the second copy of a stage
@@ -46112,7 +47019,8 @@ struct gpt_options {
   float epsilon = 1e-5F;
   bool tie = true;  ///< the output layer is the token table
   nn::precision precision = nn::precision::f32;
-  bool recompute = false;  ///< keep only the input of each block: a third more compute, a fraction of the activations
+  bool recompute = false;    ///< keep only the input of each block: a third more compute, a fraction of the activations
+  bool joined_ends = false;  ///< embedding and output layer are one block, the first; see language_model::forward_stage
 };
 
 /// GPT-2 as `language_model` uses it: which parameters, which computation.
@@ -46134,8 +47042,8 @@ class gpt_family {
   [[nodiscard]] std::span<const initial_distribution> initial() const noexcept { return initial_; }
   /// The segment of the output layer, [vocabulary, width].
   [[nodiscard]] std::size_t head() const noexcept { return head_; }
-  /// The segment of the table that is both embedding and output layer; `not_held` where there is none here.
-  [[nodiscard]] std::size_t tied() const noexcept { return options_.tie ? tokens_ : not_held; }
+  /// The segment of a table that is embedding and output layer in two blocks; `not_held` where there is none here.
+  [[nodiscard]] std::size_t tied() const noexcept { return options_.tie && !options_.joined_ends ? tokens_ : not_held; }
 
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, positions_}; }
@@ -46181,6 +47089,7 @@ class gpt_family {
   };
 
   CAUSEWAY_DECL void declare_block(declaration& d, std::int64_t i);
+  CAUSEWAY_DECL void declare_output(declaration& d);
   CAUSEWAY_DECL std::size_t declare_norm(declaration& d, const std::string& prefix) const;
   CAUSEWAY_DECL static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs,
                                                   std::int64_t inputs, float deviation);
@@ -46267,14 +47176,19 @@ CAUSEWAY_DECL map_sizes gpt_family::maps(const gpt_options& o) noexcept {
 }
 
 CAUSEWAY_DECL gpt_family::gpt_family(const gpt_options& o, parameter_store& store, const model_part& part) : options_{o} {
-  declaration d{store, part, o.layers};
+  declaration d{store, part, o.layers, o.joined_ends};
   tokens_ = d.token_table("wte.weight", o.vocabulary, o.width, o.tie);
   positions_ = d.table("wpe.weight", o.context, o.width);
+  if (o.joined_ends) declare_output(d);
   for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
-  d.in_block(o.layers);
-  final_norm_ = declare_norm(d, "ln_f");
-  head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
+  if (!o.joined_ends) declare_output(d);
   initial_ = std::move(d).take_initial();
+}
+
+CAUSEWAY_DECL void gpt_family::declare_output(declaration& d) {
+  d.in_block(options_.layers);
+  final_norm_ = declare_norm(d, "ln_f");
+  head_ = options_.tie ? tokens_ : d.table("lm_head.weight", options_.vocabulary, options_.width);
 }
 
 CAUSEWAY_DECL void gpt_family::hash_into(hasher& h) const noexcept {

@@ -4757,15 +4757,15 @@ CAUSEWAY_DECL void mailbox::deliver(const sent_message& message, slot_index slot
 #define CAUSEWAY_SIM_FIBER_HPP
 
 // Functions that can be left in the middle and gone on with later, all on one thread: what lets ordinary blocking code of
-// many peers run in one simulated cluster. Each has a stack of its own with a guard page below it; stacks are reused. On
-// ucontext: a switch takes some 0.2 µs, most of it the signal mask, next to which a simulated event costs no less.
+// many peers run in one simulated cluster. Each has a stack of its own with a guard page below it; stacks are reused. A
+// switch takes some nanoseconds: what a function call keeps, and nothing of the signal mask, for which swapcontext calls
+// the system each time.
 //
 // A fiber keeps its own record of exceptions in flight, so that it may be left inside a catch block. Address and thread
 // sanitizers are told of every switch.
 
 #include <cxxabi.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
 #include <exception>
 #include <new>
@@ -4825,6 +4825,14 @@ class stack_pool {
   std::vector<std::byte*> free_;
 };
 
+namespace detail {
+
+/// Goes on where `enters` was left, and notes in `leaves` where this was: a place on a stack that has what a call preserves
+/// (System V ABI, x86-64), and the address to go on from.
+void switch_stack(void** leaves, void* enters) noexcept;
+
+}  // namespace detail
+
 /// One function on a stack of its own. Stays where it is: neither copied nor moved. It must have finished, or never been
 /// resumed, when it is destroyed: its objects live on its stack.
 class fiber {
@@ -4853,7 +4861,9 @@ class fiber {
     unsigned int uncaught = 0;
   };
 
-  static void enter(unsigned high, unsigned low);
+  // The one that is resumed for the first time: the first frame on its stack is given no argument.
+  static inline thread_local fiber* beginning_ = nullptr;
+  static void enter();
 
   CAUSEWAY_DECL void run();
 
@@ -4864,8 +4874,8 @@ class fiber {
   stack_pool& stacks_;
   std::byte* stack_;
   std::function<void()> body_;
-  ucontext_t inside_{};
-  ucontext_t outside_{};
+  void* inside_ = nullptr;  // where it was left
+  void* outside_ = nullptr;
   exceptions exceptions_{};
   std::exception_ptr failure_;
   bool started_ = false;
@@ -4924,15 +4934,55 @@ CAUSEWAY_DECL void stack_pool::give_back(std::byte* stack) {
   free_.push_back(stack);
 }
 
+namespace detail {
+
+#if defined(__clang__)
+__attribute__((naked, noinline))
+#else
+__attribute__((naked, noipa))  // callers must not conclude from its body which registers it leaves alone
+#endif
+CAUSEWAY_INLINE void
+switch_stack(void**, void*) noexcept {
+  asm(R"(
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    subq $8, %rsp
+    stmxcsr (%rsp)
+    fnstcw 4(%rsp)
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    ldmxcsr (%rsp)
+    fldcw 4(%rsp)
+    addq $8, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+  )");
+}
+
+}  // namespace detail
+
 CAUSEWAY_DECL fiber::fiber(stack_pool& stacks, std::function<void()> body)
     : stacks_{stacks}, stack_{stacks.take()}, body_{std::move(body)} {
-  getcontext(&inside_);
-  inside_.uc_stack.ss_sp = stack_;
-  inside_.uc_stack.ss_size = stacks_.bytes();
-  inside_.uc_link = nullptr;
-  const auto self = reinterpret_cast<std::uintptr_t>(this);  // makecontext hands over ints only
-  makecontext(&inside_, reinterpret_cast<void (*)()>(&fiber::enter), 2, static_cast<unsigned>(self >> 32U),
-              static_cast<unsigned>(self));
+  // As switch_stack leaves a stack, and for `enter` no caller.
+  struct {
+    std::uint32_t sse_control = __builtin_ia32_stmxcsr();
+    std::uint32_t x87_control = 0;
+    std::uintptr_t registers[6] = {};
+    void (*next)() = &fiber::enter;
+    std::uintptr_t caller = 0;
+  } begin;
+  asm("fnstcw %0" : "=m"(begin.x87_control));
+  static_assert(sizeof begin == 72);
+  inside_ = std::memcpy(stack_ + stacks_.bytes() - sizeof begin, &begin, sizeof begin);
 #if defined(CAUSEWAY_FIBER_TSAN)
   tsan_inside_ = __tsan_create_fiber(0);
 #endif
@@ -4958,7 +5008,8 @@ CAUSEWAY_DECL void fiber::resume() {
   tsan_outside_ = __tsan_get_current_fiber();
   __tsan_switch_to_fiber(tsan_inside_, 0);
 #endif
-  swapcontext(&outside_, &inside_);
+  beginning_ = this;
+  detail::switch_stack(&outside_, inside_);
 #if defined(CAUSEWAY_FIBER_ASAN)
   __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
@@ -4976,10 +5027,7 @@ CAUSEWAY_DECL void fiber::suspend() {
 #endif
 }
 
-CAUSEWAY_INLINE void fiber::enter(unsigned high, unsigned low) {
-  auto* const self = reinterpret_cast<fiber*>((std::uintptr_t{high} << 32U) | std::uintptr_t{low});
-  self->run();
-}
+CAUSEWAY_INLINE void fiber::enter() { beginning_->run(); }
 
 CAUSEWAY_DECL void fiber::run() {
 #if defined(CAUSEWAY_FIBER_ASAN)
@@ -5002,7 +5050,7 @@ CAUSEWAY_DECL void fiber::leave() {
 #if defined(CAUSEWAY_FIBER_TSAN)
   __tsan_switch_to_fiber(tsan_outside_, 0);
 #endif
-  swapcontext(&inside_, &outside_);
+  detail::switch_stack(&inside_, outside_);
 }
 
 CAUSEWAY_DECL void fiber::swap_exceptions() noexcept {

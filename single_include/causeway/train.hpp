@@ -13900,6 +13900,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress { namesp
 using i8x16 [[gnu::vector_size(16)]] = std::int8_t;
 using u8x16 [[gnu::vector_size(16)]] = std::uint8_t;
 using u64x2 [[gnu::vector_size(16)]] = std::uint64_t;
+using u32x4 [[gnu::vector_size(16)]] = std::uint32_t;
+using u16x8 [[gnu::vector_size(16)]] = std::uint16_t;
+using u16x4 [[gnu::vector_size(8)]] = std::uint16_t;
+using u8x8 [[gnu::vector_size(8)]] = std::uint8_t;
+using u8x4 [[gnu::vector_size(4)]] = std::uint8_t;
 
 // In two steps: compilers take a conversion across a factor of four apart into single elements.
 CAUSEWAY_ALWAYS_INLINE void widen_codes(kernels::detail::i32x16& wide, const u8x16& codes) {
@@ -13966,15 +13971,37 @@ CAUSEWAY_ALWAYS_INLINE std::uint64_t load_bytes(const std::byte* from) {
   }
 }
 
-/// Sixteen codes, each below 2^Bits, to 2·Bits bytes.
+/// Eight codes of one bit, a byte each, to one byte: a multiplication moves each to its place.
+CAUSEWAY_ALWAYS_INLINE std::byte gather_bits(std::uint64_t codes) {
+  return static_cast<std::byte>(codes * 0x0102040810204080U >> 56U);
+}
+
+/// Sixteen codes, each below 2^Bits, to 2·Bits bytes. Where neighbours fill whole bytes, these leave in one store.
 template <unsigned Bits>
 CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::detail::whole) {
   u64x2 x = reinterpret_cast<u64x2>(codes);
-  join_fields<8, Bits>(x);
-  join_fields<16, 2 * Bits>(x);
-  join_fields<32, 4 * Bits>(x);
-  store_bytes<Bits>(to, x[0]);
-  store_bytes<Bits>(to + Bits, x[1]);
+  if constexpr (Bits == 8) {
+    std::memcpy(to, &codes, sizeof codes);
+  } else if constexpr (Bits == 4) {
+    x |= x >> 4;
+    const u8x8 bytes = __builtin_convertvector(reinterpret_cast<u16x8>(x), u8x8);
+    std::memcpy(to, &bytes, sizeof bytes);
+  } else if constexpr (Bits == 2) {
+    join_fields<8, 2>(x);
+    x |= x >> 12;
+    const u16x4 halves = __builtin_convertvector(reinterpret_cast<u32x4>(x), u16x4);
+    const u8x4 bytes = __builtin_convertvector(halves, u8x4);
+    std::memcpy(to, &bytes, sizeof bytes);
+  } else if constexpr (Bits == 1) {
+    to[0] = gather_bits(x[0]);
+    to[1] = gather_bits(x[1]);
+  } else {
+    join_fields<8, Bits>(x);
+    join_fields<16, 2 * Bits>(x);
+    join_fields<32, 4 * Bits>(x);
+    store_bytes<Bits>(to, x[0]);
+    store_bytes<Bits>(to + Bits, x[1]);
+  }
 }
 
 /// The first codes only; bits to spare become zero.
@@ -13988,9 +14015,21 @@ CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::det
   std::memcpy(to, packed, packed_size(count, Bits));
 }
 
+/// The two halves of 2·Bits bytes, each at the bottom; from 5 bits on with bits of the other half above the lower one. Two
+/// loads that overlap: GCC would put pieces together on the stack.
+template <unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void load_halves(u64x2& x, const std::byte* from) {
+  if constexpr (Bits > 4) {
+    x = u64x2{load_bytes<8>(from), load_bytes<8>(from + 2 * Bits - 8) >> (64 - 8 * Bits)};
+  } else {
+    x = u64x2{load_bytes<Bits>(from), load_bytes<Bits>(from + Bits)};
+  }
+}
+
 template <unsigned Bits>
 CAUSEWAY_ALWAYS_INLINE void unpack(u8x16& codes, const std::byte* from, kernels::detail::whole) {
-  u64x2 x = {load_bytes<Bits>(from), load_bytes<Bits>(from + Bits)};
+  u64x2 x;
+  load_halves<Bits>(x, from);
   part_fields<32, 4 * Bits>(x);
   part_fields<16, 2 * Bits>(x);
   part_fields<8, Bits>(x);
@@ -14103,20 +14142,55 @@ inline decoding check_scales(const std::byte* scales, std::int64_t blocks, scale
   return found;
 }
 
-// Choices by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into single elements.
-// Differences must fit 31 bits.
-
-CAUSEWAY_ALWAYS_INLINE void make_at_least(kernels::detail::i32x16& v, const kernels::detail::i32x16& least) {
-  const kernels::detail::i32x16 short_by = least - v;
-  v += short_by & ~(short_by >> 31);
-}
-CAUSEWAY_ALWAYS_INLINE void make_at_most(kernels::detail::i32x16& v, const kernels::detail::i32x16& most) {
-  const kernels::detail::i32x16 over_by = v - most;
-  v -= over_by & ~(over_by >> 31);
-}
+/// Lanes below `least` become it, and lanes above `most` that. By arithmetic, since GCC takes comparisons of vectors wider
+/// than the machine's apart into single elements. Differences must fit 31 bits.
 CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t least, std::int32_t most) {
-  make_at_least(v, kernels::detail::i32x16{} + least);
-  make_at_most(v, kernels::detail::i32x16{} + most);
+  kernels::detail::i32x16 below_most = most - v;
+  below_most &= ~(below_most >> 31);
+  v = (most - least) - below_most;
+  v &= ~(v >> 31);
+  v += least;
+}
+
+/// Sum of `term(v)` over all values, which turns a vector of them into what is added, and `last(value)` for those behind
+/// the last whole sixteen. The order of kernels::detail::sum_lanes, in vectors of 32 bytes: GCC keeps sums of 64 bytes in
+/// memory where the machine has no registers for them.
+template <class Term, class Last>
+CAUSEWAY_ALWAYS_INLINE float sum_values(const float* x, std::int64_t count, Term&& term, Last&& last) {
+  CAUSEWAY_EXACT_BODY
+  using kernels::detail::f32x8;
+  f32x8 sums[8] = {};
+  const auto add = [&](f32x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    CAUSEWAY_EXACT_BODY
+    f32x8 v;
+    std::memcpy(&v, x + i, sizeof v);
+    term(v);
+    sum += v;
+  };
+  std::int64_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    CAUSEWAY_UNROLL
+    for (std::int64_t k = 0; k < 8; ++k) add(sums[k], i + 8 * k);
+  }
+  for (; i + 16 <= count; i += 16) {
+    add(sums[0], i);
+    add(sums[1], i + 8);
+  }
+  const f32x8 low = (sums[0] + sums[2]) + (sums[4] + sums[6]);
+  const f32x8 high = (sums[1] + sums[3]) + (sums[5] + sums[7]);
+  float sum = kernels::detail::horizontal_sum(
+      __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  for (; i < count; ++i) sum += last(x[i]);
+  return sum;
+}
+
+/// Root of the mean square. NaN or infinity when a value is, or when a square overflows.
+CAUSEWAY_ALWAYS_INLINE float root_mean_square(const float* x, std::int64_t count) {
+  CAUSEWAY_EXACT_BODY
+  const float sum = sum_values(
+      x, count, [](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA { v *= v; },
+      [](float v) CAUSEWAY_INLINE_LAMBDA { return v * v; });
+  return std::sqrt(sum / static_cast<float>(count));
 }
 
 /// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Four vectors in
@@ -14245,24 +14319,6 @@ CAUSEWAY_ALWAYS_INLINE void uniform_of(kernels::detail::f32x16& u, const kernels
   u = __builtin_convertvector(reinterpret_cast<kernels::detail::i32x16>(h), kernels::detail::f32x16) * 0x1.0p-24F;
 }
 
-/// Root of the mean square. NaN or infinity when a value is, or when a square overflows.
-CAUSEWAY_ALWAYS_INLINE float root_mean_square(const float* x, std::int64_t count) {
-  CAUSEWAY_EXACT_BODY
-  const float sum = kernels::detail::sum_lanes(
-      count,
-      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, x + i, kernels::detail::whole{});
-        total += v * v;
-      },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        return x[i] * x[i];
-      });
-  return std::sqrt(sum / static_cast<float>(count));
-}
-
 /// Encodes whole buckets and perhaps a last shorter one, starting at a bucket's start.
 template <unsigned Bits, bool Stochastic>
 struct encode_bits {
@@ -14270,8 +14326,8 @@ struct encode_bits {
   using levels = bit_levels<Bits>;
   using f32x16 = kernels::detail::f32x16;
   using i32x16 = kernels::detail::i32x16;
-
-  static constexpr std::int64_t group = 8;
+  static constexpr std::int64_t group = 8;   // buckets whose scales are found together
+  static constexpr std::int64_t tile = 256;  // values whose random numbers are drawn together
 
   /// The scales of a group of buckets first, then their codes: a bucket's codes have to wait for its scale, which is a long
   /// chain of operations that other scales can overlap with.
@@ -14282,21 +14338,34 @@ struct encode_bits {
       const std::int64_t end = std::min(first + group, buckets);
       float scales[group];
       for (std::int64_t b = first; b < end; ++b) scales[b - first] = find_scale(t, b);
-      for (std::int64_t b = first; b < end; ++b) {
-        const float* const x = t.x + b * bucket;
-        std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
-        const std::int64_t length = std::min(bucket, t.count - b * bucket);
-        const float scale = scales[b - first];
-        if (Stochastic || t.options.scale == bucket_scale::rms) {
-          encode_bucket<true>(x, codes, length, scale, t.key);
-        } else {
-          encode_bucket<false>(x, codes, length, scale, t.key);  // rounds to no level beyond the largest value's
+      if constexpr (Stochastic) {
+        for (std::int64_t at = first * bucket, length = 0; at < std::min(end * bucket, t.count); at += length) {
+          const std::int64_t b = at / bucket;
+          length = std::min({tile, (b + 1) * bucket - at, t.count - at});
+          fetch_ahead(t, at + group * bucket, length);
+          encode_tile(t, at, at - b * bucket, length, scales[b - first]);
+        }
+      } else {
+        for (std::int64_t b = first; b < end; ++b) {
+          const std::int64_t at = b * bucket, length = std::min(bucket, t.count - at);
+          std::byte* const codes = t.codes + (at >> 3) * Bits;
+          fetch_ahead(t, at + group * bucket, length);
+          if (t.options.scale == bucket_scale::rms) {
+            encode_values<true>(t.x + at, codes, length, scales[b - first], nullptr);
+          } else {  // rounds to no level beyond the largest value's
+            encode_values<false>(t.x + at, codes, length, scales[b - first], nullptr);
+          }
         }
       }
     }
   }
 
  private:
+  /// Values of the next group come into the cache while this one is encoded: finding their scales would wait for memory.
+  CAUSEWAY_ALWAYS_INLINE static void fetch_ahead(const bits_task& t, std::int64_t at, std::int64_t length) {
+    for (const std::int64_t end = std::min(at + length, t.count); at < end; at += 16) __builtin_prefetch(t.x + at);
+  }
+
   CAUSEWAY_ALWAYS_INLINE static float find_scale(const bits_task& t, std::int64_t b) {
     const std::int64_t bucket = t.options.bucket;
     const float* const x = t.x + b * bucket;
@@ -14306,12 +14375,30 @@ struct encode_bits {
     return store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
   }
 
+  /// The random numbers of some values first, then their codes: both are long chains of operations, and of one after the
+  /// other fewer are under way at once.
+  CAUSEWAY_ALWAYS_INLINE static void encode_tile(const bits_task& t, std::int64_t at, std::int64_t place,
+                                                 std::int64_t length, float scale) {
+    const float* const x = t.x + at;
+    alignas(64) float chances[tile];
+    kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 value, u;
+      kernels::detail::load(value, x + i, part);
+      uniform_of(u, value, place + i, t.key);
+      const kernels::detail::f32x8 low = __builtin_shufflevector(u, u, 0, 1, 2, 3, 4, 5, 6, 7);
+      const kernels::detail::f32x8 high = __builtin_shufflevector(u, u, 8, 9, 10, 11, 12, 13, 14, 15);
+      std::memcpy(chances + i, &low, sizeof low);
+      std::memcpy(chances + i + 8, &high, sizeof high);
+    });
+    encode_values<true>(x, t.codes + (at >> 3) * Bits, length, scale, chances);
+  }
+
   /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.
   /// Without a scale, values count as zeros. Codes are level numbers from 0 on, so without a zero level they lie between
   /// the integers, half a step off.
   template <bool Clip>
-  CAUSEWAY_ALWAYS_INLINE static void encode_bucket(const float* x, std::byte* codes, std::int64_t length, float scale,
-                                                   std::uint64_t key) {
+  CAUSEWAY_ALWAYS_INLINE static void encode_values(const float* x, std::byte* codes, std::int64_t length, float scale,
+                                                   [[maybe_unused]] const float* chances) {
     // A tie goes to the even code, which with one bit would be minus; the next larger number makes zero positive.
     [[maybe_unused]] constexpr float shift = Bits == 1 ? 0x1.000002p-1F : levels::half - 0.5F;
     constexpr std::int32_t first = levels::with_zero ? levels::half : 0;
@@ -14319,15 +14406,15 @@ struct encode_bits {
     const std::int32_t keep = scale == 0.0F ? 0 : -1;
     kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
-      f32x16 value;
-      kernels::detail::load(value, x + i, part);
-      f32x16 v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(value) & keep) * inverse;
+      f32x16 v;
+      kernels::detail::load(v, x + i, part);
+      v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(v) & keep) * inverse;
       if constexpr (!levels::with_zero) v += shift;
       const f32x16 rounded = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
       i32x16 code = reinterpret_cast<i32x16>(rounded) - (0x4B400000 - first);
       if constexpr (Stochastic) {
         f32x16 u;
-        uniform_of(u, value, i, key);
+        kernels::detail::load(u, chances + i, kernels::detail::whole{});
         const f32x16 rest = v - (rounded - 0x1.8p23F);  // between -1/2 and 1/2: how likely the next level is
         const f32x16 up = u - rest, down = u + rest;    // negative if u < rest: a level up; if u < -rest: a level down
         code -= (reinterpret_cast<i32x16>(up) >> 31) - (reinterpret_cast<i32x16>(down) >> 31);
@@ -14751,32 +14838,18 @@ struct codebook_of {
 };
 
 CAUSEWAY_ALWAYS_INLINE float sum_of(const float* x, std::int64_t count) {
-  return kernels::detail::sum_lanes(
-      count,
-      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, x + i, kernels::detail::whole{});
-        total += v;
-      },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return x[i]; });
+  return sum_values(
+      x, count, [](kernels::detail::f32x8&) CAUSEWAY_INLINE_LAMBDA {}, [](float v) CAUSEWAY_INLINE_LAMBDA { return v; });
 }
 
 CAUSEWAY_ALWAYS_INLINE float sum_of_squares(const float* x, std::int64_t count, float mean) {
-  CAUSEWAY_EXACT_BODY
-  return kernels::detail::sum_lanes(
-      count,
-      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, x + i, kernels::detail::whole{});
-        v = v - mean;
-        total += v * v;
+  return sum_values(
+      x, count,
+      [mean](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA {
+        v -= mean;
+        v *= v;
       },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        CAUSEWAY_EXACT_BODY
-        const float v = x[i] - mean;
-        return v * v;
-      });
+      [mean](float v) CAUSEWAY_INLINE_LAMBDA { return (v - mean) * (v - mean); });
 }
 
 /// Sums and numbers of the values in each bucket, side by side: both grow in one addition. Two sets, for even and odd
@@ -14786,13 +14859,26 @@ struct bucket_means {
   using pair [[gnu::vector_size(16)]] = double;
   pair sums[2][codebook_of<Bits>::entries] = {};
 
+  /// Four at a time: their bucket numbers come in one load, and pairs are made by vectors, since loads are what limits
+  /// this.
   CAUSEWAY_ALWAYS_INLINE void add(const float* x, const std::uint8_t* buckets, std::int64_t count) {
+    using f64x4 [[gnu::vector_size(32)]] = double;
+    const f64x4 ones = f64x4{} + 1.0;
     std::int64_t i = 0;
-    for (; i + 2 <= count; i += 2) {
-      sums[0][buckets[i]] += pair{static_cast<double>(x[i]), 1.0};
-      sums[1][buckets[i + 1]] += pair{static_cast<double>(x[i + 1]), 1.0};
+    for (; i + 4 <= count; i += 4) {
+      std::uint32_t numbers = 0;
+      kernels::detail::f32x4 narrow;
+      std::memcpy(&numbers, buckets + i, sizeof numbers);
+      std::memcpy(&narrow, x + i, sizeof narrow);
+      const f64x4 values = __builtin_convertvector(narrow, f64x4);
+      const f64x4 even = __builtin_shufflevector(values, ones, 0, 4, 2, 6);
+      const f64x4 odd = __builtin_shufflevector(values, ones, 1, 5, 3, 7);
+      sums[0][numbers & 0xFFU] += __builtin_shufflevector(even, even, 0, 1);
+      sums[1][numbers >> 8U & 0xFFU] += __builtin_shufflevector(odd, odd, 0, 1);
+      sums[0][numbers >> 16U & 0xFFU] += __builtin_shufflevector(even, even, 2, 3);
+      sums[1][numbers >> 24U] += __builtin_shufflevector(odd, odd, 2, 3);
     }
-    if (i < count) sums[0][buckets[i]] += pair{static_cast<double>(x[i]), 1.0};
+    for (; i < count; ++i) sums[i % 2][buckets[i]] += pair{static_cast<double>(x[i]), 1.0};
   }
 
   /// Empty buckets have the mean zero.
@@ -14805,7 +14891,69 @@ struct bucket_means {
   }
 };
 
-/// Values that share a codebook: the codebook, and one packed code a value.
+/// For two neighbours in one of four buckets each: all bits of a lane where its sum is of that bucket and place. Two lanes
+/// a bucket, for even and odd places.
+struct pair_masks {
+  alignas(32) std::int64_t lanes[16][8] = {};
+  constexpr pair_masks() noexcept {
+    for (std::size_t pair = 0; pair < 16; ++pair) {
+      lanes[pair][pair % 4 * 2] = -1;
+      lanes[pair][pair / 4 * 2 + 1] = -1;
+    }
+  }
+};
+inline constexpr pair_masks masks_of_pairs{};
+
+/// Four buckets: neighbours share one so often that sums in memory would wait for each other. They stay in registers, and
+/// each pair of values is added to all, as zeros where it does not belong: the same additions in the same order.
+template <>
+struct bucket_means<2> {
+  using f64x4 [[gnu::vector_size(32)]] = double;
+  using i64x4 [[gnu::vector_size(32)]] = std::int64_t;
+  f64x4 sums[2] = {};  // of buckets 0 and 1, and of 2 and 3: values at even places, then those at odd ones
+  i64x4 numbers[2] = {};
+
+  CAUSEWAY_ALWAYS_INLINE void add(const float* x, const std::uint8_t* buckets, std::int64_t count) {
+    f64x4 low = sums[0], high = sums[1];
+    i64x4 low_numbers = numbers[0], high_numbers = numbers[1];
+    const auto add_pair = [&](const f64x4& twice, const std::uint8_t* two) CAUSEWAY_INLINE_LAMBDA {
+      i64x4 mask[2];
+      std::memcpy(mask, masks_of_pairs.lanes[two[0] + 4 * two[1]], sizeof mask);
+      low += reinterpret_cast<f64x4>(reinterpret_cast<i64x4>(twice) & mask[0]);
+      high += reinterpret_cast<f64x4>(reinterpret_cast<i64x4>(twice) & mask[1]);
+      low_numbers -= mask[0];
+      high_numbers -= mask[1];
+    };
+    std::int64_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+      kernels::detail::f32x4 narrow;
+      std::memcpy(&narrow, x + i, sizeof narrow);
+      const f64x4 wide = __builtin_convertvector(narrow, f64x4);
+      add_pair(__builtin_shufflevector(wide, wide, 0, 1, 0, 1), buckets + i);
+      add_pair(__builtin_shufflevector(wide, wide, 2, 3, 2, 3), buckets + i + 2);
+    }
+    sums[0] = low, sums[1] = high;
+    numbers[0] = low_numbers, numbers[1] = high_numbers;
+    for (; i < count; ++i) {
+      const std::int64_t lane = buckets[i] % 2 * 2 + i % 2;
+      sums[buckets[i] / 2][lane] += static_cast<double>(x[i]);
+      ++numbers[buckets[i] / 2][lane];
+    }
+  }
+
+  /// Empty buckets have the mean zero.
+  CAUSEWAY_ALWAYS_INLINE void store(std::byte* codebook) const {
+    for (std::size_t e = 0; e < 4; ++e) {
+      const std::size_t lane = e % 2 * 2;
+      const double sum = sums[e / 2][lane] + sums[e / 2][lane + 1];
+      const auto number = static_cast<double>(numbers[e / 2][lane] + numbers[e / 2][lane + 1]);
+      const float mean = number > 0.0 ? static_cast<float>(sum / number) : 0.0F;
+      std::memcpy(codebook + e * sizeof mean, &mean, sizeof mean);
+    }
+  }
+};
+
+/// Values that share a codebook: the codebook, and one packed code a value. `following` values behind them come next.
 template <unsigned Bits>
 struct encode_buckets {
   static constexpr bool exact = true;
@@ -14813,7 +14961,7 @@ struct encode_buckets {
   static constexpr std::int64_t tile = 512;  // codes of it are still at hand when their values are added up
 
   CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* codebook, std::byte* codes, std::int64_t count,
-                                         float range) {
+                                         float range, std::int64_t following = 0) {
     const float mean = sum_of(x, count) / static_cast<float>(count);
     const float squares = sum_of_squares(x, count, mean);
     if (!(squares <= std::numeric_limits<float>::max())) return refuse(codebook, codes, count);
@@ -14822,10 +14970,13 @@ struct encode_buckets {
     // Values that are all equal, or differ by less than f32 can divide by, share the middle bucket.
     const float inverse = width >= std::numeric_limits<float>::min() ? 1.0F / width : 0.0F;
     bucket_means<Bits> means;
-    std::uint8_t buckets[tile];
+    std::uint8_t room[tile];
     for (std::int64_t at = 0; at < count; at += tile) {
       const std::int64_t length = std::min(tile, count - at);
-      choose_buckets(x + at, buckets, codes + at / 8 * Bits, length, mean, inverse);
+      fetch_ahead(x + count, at, following);
+      std::byte* const packed = codes + at / 8 * Bits;
+      std::uint8_t* const buckets = Bits == 8 ? reinterpret_cast<std::uint8_t*>(packed) : room;
+      choose_buckets(x + at, buckets, packed, length, mean, inverse);
       means.add(x + at, buckets, length);
     }
     means.store(codebook);
@@ -14838,6 +14989,12 @@ struct encode_buckets {
       store_scale(codebook, e, scale_format::f32, std::numeric_limits<float>::quiet_NaN());
     }
     std::memset(codes, 0, packed_size(static_cast<std::size_t>(count), Bits));
+  }
+
+  /// Memory is idle while values are added up, so a tile of what follows comes into the second-level cache meanwhile.
+  CAUSEWAY_ALWAYS_INLINE static void fetch_ahead(const float* next, std::int64_t at, std::int64_t following) {
+    constexpr std::int64_t line = 16;
+    for (const std::int64_t end = std::min(at + tile, following); at < end; at += line) __builtin_prefetch(next + at, 0, 2);
   }
 
   /// No value is more than 2^22 buckets from the mean, beyond which rounding would not work: n values lie within √n
@@ -14856,7 +15013,7 @@ struct encode_buckets {
       u8x16 narrow;
       narrow_codes(narrow, code);
       pack<8>(reinterpret_cast<std::byte*>(buckets + i), narrow, part);
-      pack<Bits>(codes + i / 8 * Bits, narrow, part);
+      if constexpr (Bits < 8) pack<Bits>(codes + i / 8 * Bits, narrow, part);
     });
   }
 };
@@ -14871,7 +15028,9 @@ struct decode_buckets {
                                          Sink sink) {
     float table[codebook_of<Bits>::entries];
     std::memcpy(table, codebook, sizeof table);
-    if constexpr (Bits == 8 && std::is_same_v<Sink, put>) {
+    if constexpr (Bits == 2) {
+      choose_among_four(table, codes, to, count, sink);
+    } else if constexpr (Bits == 8 && std::is_same_v<Sink, put>) {
       const auto* const buckets = reinterpret_cast<const std::uint8_t*>(codes);
       for (std::int64_t i = 0; i < count; ++i) to[i] = table[buckets[i]];
     } else {
@@ -14880,6 +15039,24 @@ struct decode_buckets {
   }
 
  private:
+  /// By the two bits of a code: of each two neighbours the right one, then of those two.
+  CAUSEWAY_ALWAYS_INLINE static void choose_among_four(const float* table, const std::byte* codes, float* to,
+                                                       std::int64_t count, Sink sink) {
+    using kernels::detail::i32x16;
+    std::int32_t e[4];
+    std::memcpy(e, table, sizeof e);
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      u8x16 raw;
+      unpack<2>(raw, codes + i / 8 * 2, part);
+      i32x16 code;
+      widen_codes(code, raw);
+      const i32x16 odd = -(code & 1), upper = -(code >> 1);
+      const i32x16 low = (odd & (e[0] ^ e[1])) ^ e[0], high = (odd & (e[2] ^ e[3])) ^ e[2];
+      const i32x16 bits = low ^ (upper & (low ^ high));
+      sink(to + i, reinterpret_cast<kernels::detail::f32x16>(bits), part);
+    });
+  }
+
   /// In tiles, so that no vector is read right after its elements were written one by one.
   CAUSEWAY_ALWAYS_INLINE static void look_up(const float* table, const std::byte* codes, float* to, std::int64_t count,
                                              Sink sink) {
@@ -14913,12 +15090,14 @@ result<void> check_codebook(std::span<const std::byte> bytes, std::size_t n, std
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::compress::detail
 
-CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, float), compress::detail::encode_buckets<2>)
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, float, std::int64_t),
+                      compress::detail::encode_buckets<2>)
 CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::put),
                       compress::detail::decode_buckets<2, compress::detail::put>)
 CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::add_weighted),
                       compress::detail::decode_buckets<2, compress::detail::add_weighted>)
-CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, float), compress::detail::encode_buckets<8>)
+CAUSEWAY_EXACT_KERNEL((const float*, std::byte*, std::byte*, std::int64_t, float, std::int64_t),
+                      compress::detail::encode_buckets<8>)
 CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::put),
                       compress::detail::decode_buckets<8, compress::detail::put>)
 CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::byte*, float*, std::int64_t, compress::detail::add_weighted),
@@ -15331,7 +15510,7 @@ class codebook : public detail::decodes_to_sink<codebook<Bits>> {
     if (!values.empty()) {
       kernels::detail::dispatch<detail::encode_buckets<Bits>>(level, values.data(), room.data(), room.data() + head,
                                                               static_cast<std::int64_t>(values.size()),
-                                                              options_.range_in_deviations);
+                                                              options_.range_in_deviations, std::int64_t{0});
     }
     return encoded_size(values.size());
   }
@@ -15404,7 +15583,8 @@ class codebook_rows {
       for_rows(ctx, p, [&](std::int64_t r) {
         std::byte* const row = to + static_cast<std::size_t>(r) * p.row_bytes();
         kernels::detail::dispatch<detail::encode_buckets<Bits>>(level, x + r * p.width(), row, row + head, p.width(),
-                                                                options_.range_in_deviations);
+                                                                options_.range_in_deviations,
+                                                                (static_cast<std::int64_t>(p.rows) - r - 1) * p.width());
       });
       to += p.bytes();
     }
@@ -16538,7 +16718,8 @@ class sigma_int8 : public detail::decodes_to_sink<sigma_int8> {
     const auto encode_part = [&](index_range r) {
       for_parts(r, [&](std::int64_t at, std::int64_t length) {
         kernels::detail::dispatch<detail::encode_buckets<8>>(level, values.data() + at, room.data() + codebook_offset(at),
-                                                             codes + at, length, options_.range_in_deviations);
+                                                             codes + at, length, options_.range_in_deviations,
+                                                             r.end - at - length);
       });
     };
     pool.for_range(static_cast<std::int64_t>(values.size()), std::int64_t{options_.block}, encode_part);
@@ -16628,15 +16809,14 @@ inline result<void> validate(const sign_options& o) {
 namespace detail {
 
 CAUSEWAY_ALWAYS_INLINE float mean_magnitude(const float* x, std::int64_t count) {
-  const float sum = kernels::detail::sum_lanes(
-      count,
-      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        kernels::detail::f32x16 v;
-        kernels::detail::load(v, x + i, kernels::detail::whole{});
-        const kernels::detail::i32x16 magnitude = reinterpret_cast<kernels::detail::i32x16>(v) & 0x7FFFFFFF;
-        total += reinterpret_cast<kernels::detail::f32x16>(magnitude);
+  using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
+  const float sum = sum_values(
+      x, count,
+      [](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA {
+        const i32x8 magnitude = reinterpret_cast<i32x8>(v) & 0x7FFFFFFF;
+        v = reinterpret_cast<kernels::detail::f32x8>(magnitude);
       },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return std::abs(x[i]); });
+      [](float v) CAUSEWAY_INLINE_LAMBDA { return std::abs(v); });
   return sum / static_cast<float>(count);
 }
 
@@ -18197,7 +18377,7 @@ CAUSEWAY_DECL block_adapters adapters_at(const adapter_shape& shape, const map_s
 
 // Which blocks of a model a peer holds. Whoever holds block 0 holds the embedding too, whoever holds the last block the
 // output layer; a token table that is both is then held at both ends. Where clients have the ends and servers the blocks,
-// each is a part by itself.
+// each is a part by itself. In a model with joined ends these are block 0.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
@@ -18209,6 +18389,18 @@ struct block_range {
 
   [[nodiscard]] std::int64_t size() const noexcept { return last - first; }
   friend constexpr bool operator==(const block_range&, const block_range&) = default;
+};
+
+/// What a pass through a range of blocks computes: some layers, before them the embedding, behind them the output layer.
+struct stage_way {
+  block_range layers;
+  bool embeds = false;
+  bool ends = false;
+
+  /// Of a model with so many blocks. `joined_ends`: embedding and output layer are block 0. Alone that is the embedding, or
+  /// for what comes from another stage (`has_input`) the output layer; it is both in a pass through the whole model.
+  CAUSEWAY_DECL [[nodiscard]] static stage_way of(const block_range& r, std::int64_t blocks, bool joined_ends,
+                                                  bool has_input) noexcept;
 };
 
 /// Ranges of blocks, rising and apart; several where a peer has several chunks of a pipeline.
@@ -18257,6 +18449,14 @@ class model_part {
 // Bodies of nn/model_part.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL stage_way stage_way::of(const block_range& r, std::int64_t blocks, bool joined_ends,
+                                      bool has_input) noexcept {
+  if (!joined_ends) return {r, r.first == 0, r.last == blocks};
+  const bool first = r.first == 0, whole = first && r.last == blocks;
+  return {
+      {std::max<std::int64_t>(r.first - 1, 0), r.last - 1}, whole || (first && !has_input), whole || (first && has_input)};
+}
 
 CAUSEWAY_DECL model_part::model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
 
@@ -18359,11 +18559,12 @@ CAUSEWAY_DECL [[nodiscard]] float residual_deviation(std::int64_t layers) noexce
 /// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
 class declaration {
  public:
-  /// `store` gets what belongs to `part` of a model with `layers` blocks.
-  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers);
+  /// `store` gets what belongs to `part` of a model with `layers` layers. With `joined_ends` what stands before and behind
+  /// them is block 0 (declared first, all of it), and layer i block i + 1; else layer i is block i.
+  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers, bool joined_ends = false);
 
-  /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
-  void in_block(std::int64_t block) noexcept { block_ = block; }
+  /// The layer that the next parameters belong to; `layers` after the last. It makes their `parameter_segment::block`.
+  CAUSEWAY_DECL void in_block(std::int64_t layer) noexcept;
 
   /// A token table; one that is the output layer too is held at both ends.
   CAUSEWAY_DECL std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
@@ -18385,6 +18586,7 @@ class declaration {
   std::vector<initial_distribution> initial_;
   std::size_t declared_ = 0;
   std::int64_t block_ = -1;
+  bool joined_ends_;
 };
 
 /// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
@@ -18409,12 +18611,20 @@ CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
   return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
 }
 
-CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers)
-    : store_{store}, part_{part}, layers_{layers} {}
+CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers,
+                                       bool joined_ends)
+    : store_{store}, part_{part}, layers_{layers}, joined_ends_{joined_ends} {
+  in_block(-1);
+}
+
+CAUSEWAY_DECL void declaration::in_block(std::int64_t layer) noexcept {
+  const bool end = layer < 0 || layer >= layers_;
+  block_ = !joined_ends_ ? layer : end ? 0 : layer + 1;
+}
 
 CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
   return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
-             tied && part_.holds_parameters(layers_, layers_));
+             tied && !joined_ends_ && part_.holds_parameters(layers_, layers_));
 }
 
 CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
@@ -18433,7 +18643,7 @@ CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t siz
 CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
                                            initial_distribution d, bool also_here) {
   d.number = declared_++;
-  if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
+  if (!also_here && !part_.holds_parameters(block_, layers_ + (joined_ends_ ? 1 : 0))) return not_held;
   initial_.push_back(d);
   return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
 }
@@ -20320,7 +20530,8 @@ struct model_engine {
 
   [[nodiscard]] embedding_values initial_embedding() {
     parameter_store ends;
-    const Family declared{family.options(), ends, model_part::ends()};
+    const bool joined = family.options().joined_ends;
+    const Family declared{family.options(), ends, joined ? model_part{block_range{0, 1}} : model_part::ends()};
     ends.allocate_values();
     begin(ends, declared);
     const auto table = [&ends](std::size_t segment) {
@@ -20421,7 +20632,7 @@ class language_model {
   [[nodiscard]] static result<language_model> create(const options_type& options, BackendType backend = BackendType{},
                                                      model_part part = {}) {
     CAUSEWAY_TRY(Family::validate(options));
-    CAUSEWAY_TRY(part.check(options.layers));
+    CAUSEWAY_TRY(part.check(options.layers + (options.joined_ends ? 1 : 0)));
     try {
       language_model model{options, std::move(backend), std::move(part)};
       model.initialize(0);
@@ -20436,10 +20647,12 @@ class language_model {
   [[nodiscard]] std::int64_t context_length() const noexcept { return options().context; }
   [[nodiscard]] std::int64_t vocabulary() const noexcept { return options().vocabulary; }
   [[nodiscard]] std::int64_t width() const noexcept { return options().width; }
-  [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers; }
+  [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers + (joined_ends() ? 1 : 0); }
+  /// Embedding and output layer are one block, the first.
+  [[nodiscard]] bool joined_ends() const noexcept { return options().joined_ends; }
   /// What of the model is here.
   [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
-  /// The segment of a token table that is the output layer too; `not_held` where the model has none here.
+  /// The segment of a token table that is the output layer too, in another block; `not_held` where there is none here.
   [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
   /// The segments of the embedding; `not_held` where the model has none here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return family().embedding(); }
@@ -20551,7 +20764,7 @@ class language_model {
     }
     return logits_after(tokens, out, &past);
   }
-  [[nodiscard]] key_value_cache make_cache() const { return {blocks(), context_length()}; }
+  [[nodiscard]] key_value_cache make_cache() const { return {options().layers, context_length()}; }
 
   /// A tape of its own for a micro-batch that waits between forward and backward, as in a pipeline. Must not outlive the
   /// model.
@@ -20559,18 +20772,20 @@ class language_model {
 
   /// The forward pass through blocks `r`. `boundary` is the output of the stage before, [batch·T, width] f32, and must stay
   /// valid until `backward_stage`; it is ignored in the first stage. The first stage reads b.inputs, the last b.targets;
-  /// all need their number. With pass_kind::forgetful nothing is kept for a backward: the activations are computed again by
+  /// all need their number. With joined ends block 0 is a stage of its own, which embeds tokens without a boundary, and
+  /// gives the loss of one. With pass_kind::forgetful nothing is kept for a backward: the activations are computed again by
   /// a second, recorded pass. Cost: what the blocks compute; the boundary is 4·batch·T·width bytes.
   [[nodiscard]] result<stage_pass> forward_stage(tape_type& t, block_range r, const micro_batch& b, tensor boundary = {},
                                                  pass_kind kind = pass_kind::recorded) {
     CAUSEWAY_TRY(check_stage(b, r, boundary));
+    const stage_way way = way_of(r, boundary);
     stage_pass s;
     CAUSEWAY_TRY(guarded(t, kind == pass_kind::recorded, [&] {
       const auto p = prepare(b, kind != pass_kind::evaluation);
-      if (r.first > 0) s.input = t.leaf(std::move(boundary));
-      autograd::variable x = r.first > 0 ? s.input : family().embed(t, p, b.inputs);
-      x = run_blocks(t, p, r, std::move(x));
-      if (r.last == blocks()) {
+      if (!way.embeds) s.input = t.leaf(std::move(boundary));
+      autograd::variable x = way.embeds ? family().embed(t, p, b.inputs) : s.input;
+      x = run_blocks(t, p, way.layers, std::move(x));
+      if (way.ends) {
         s.loss = loss_of(t, p, x, b);
       } else {
         s.output = std::move(x);
@@ -20625,6 +20840,10 @@ class language_model {
     return {&store(), engine_->low.data(), b.batch, T, b.dropout_stream, training ? family().dropout() : 0.0F};
   }
 
+  [[nodiscard]] stage_way way_of(const block_range& r, const tensor& boundary) const noexcept {
+    return stage_way::of(r, blocks(), joined_ends(), static_cast<bool>(boundary));
+  }
+
   [[nodiscard]] autograd::variable run_blocks(tape_type& t, const pass<BackendType>& p, block_range r,
                                               autograd::variable x) {
     for (auto i = static_cast<std::size_t>(r.first); i < static_cast<std::size_t>(r.last); ++i) {
@@ -20656,7 +20875,7 @@ class language_model {
     CAUSEWAY_TRY(guarded(t, false, [&] {
       auto p = prepare(b, false);
       p.past = past;
-      const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
+      const auto x = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens));
       const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
       logits = logits_of(t, p, family().finish(t, p, {last}).value);
     }));
@@ -20723,9 +20942,14 @@ class language_model {
     CAUSEWAY_EXPECT(r.first >= 0 && r.first < r.last && r.last <= blocks() && part().holds(r));
     CAUSEWAY_EXPECT(part().holds_parameters(r.first - 1, blocks()) || r.first > 0);
     CAUSEWAY_EXPECT(part().holds_parameters(r.last, blocks()) || r.last < blocks());
+    if (joined_ends() && r.first == 0 && r.last > 1 && r.last < blocks()) {
+      return fail(errc::unsupported, std::string{Family::name},
+                  "joined ends are a stage of their own, as in stage::recovery::swapped_neighbours; build it without them");
+    }
     CAUSEWAY_TRY(check_inputs(limits(), b));
-    if (r.last == blocks()) CAUSEWAY_TRY(check_targets(limits(), b));
-    if (r.first > 0) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));
+    const stage_way way = way_of(r, boundary);
+    if (way.ends) CAUSEWAY_TRY(check_targets(limits(), b));
+    if (!way.embeds) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));
     return {};
   }
 
@@ -20758,7 +20982,8 @@ struct gpt_options {
   float epsilon = 1e-5F;
   bool tie = true;  ///< the output layer is the token table
   nn::precision precision = nn::precision::f32;
-  bool recompute = false;  ///< keep only the input of each block: a third more compute, a fraction of the activations
+  bool recompute = false;    ///< keep only the input of each block: a third more compute, a fraction of the activations
+  bool joined_ends = false;  ///< embedding and output layer are one block, the first; see language_model::forward_stage
 };
 
 /// GPT-2 as `language_model` uses it: which parameters, which computation.
@@ -20780,8 +21005,8 @@ class gpt_family {
   [[nodiscard]] std::span<const initial_distribution> initial() const noexcept { return initial_; }
   /// The segment of the output layer, [vocabulary, width].
   [[nodiscard]] std::size_t head() const noexcept { return head_; }
-  /// The segment of the table that is both embedding and output layer; `not_held` where there is none here.
-  [[nodiscard]] std::size_t tied() const noexcept { return options_.tie ? tokens_ : not_held; }
+  /// The segment of a table that is embedding and output layer in two blocks; `not_held` where there is none here.
+  [[nodiscard]] std::size_t tied() const noexcept { return options_.tie && !options_.joined_ends ? tokens_ : not_held; }
 
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, positions_}; }
@@ -20827,6 +21052,7 @@ class gpt_family {
   };
 
   CAUSEWAY_DECL void declare_block(declaration& d, std::int64_t i);
+  CAUSEWAY_DECL void declare_output(declaration& d);
   CAUSEWAY_DECL std::size_t declare_norm(declaration& d, const std::string& prefix) const;
   CAUSEWAY_DECL static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs,
                                                   std::int64_t inputs, float deviation);
@@ -20913,14 +21139,19 @@ CAUSEWAY_DECL map_sizes gpt_family::maps(const gpt_options& o) noexcept {
 }
 
 CAUSEWAY_DECL gpt_family::gpt_family(const gpt_options& o, parameter_store& store, const model_part& part) : options_{o} {
-  declaration d{store, part, o.layers};
+  declaration d{store, part, o.layers, o.joined_ends};
   tokens_ = d.token_table("wte.weight", o.vocabulary, o.width, o.tie);
   positions_ = d.table("wpe.weight", o.context, o.width);
+  if (o.joined_ends) declare_output(d);
   for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
-  d.in_block(o.layers);
-  final_norm_ = declare_norm(d, "ln_f");
-  head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
+  if (!o.joined_ends) declare_output(d);
   initial_ = std::move(d).take_initial();
+}
+
+CAUSEWAY_DECL void gpt_family::declare_output(declaration& d) {
+  d.in_block(options_.layers);
+  final_norm_ = declare_norm(d, "ln_f");
+  head_ = options_.tie ? tokens_ : d.table("lm_head.weight", options_.vocabulary, options_.width);
 }
 
 CAUSEWAY_DECL void gpt_family::hash_into(hasher& h) const noexcept {
@@ -20999,7 +21230,8 @@ struct llama_options {
   float epsilon = 1e-5F;
   bool tie = false;  ///< the output layer is the token table
   nn::precision precision = nn::precision::f32;
-  bool recompute = false;  ///< keep only the input of each block: a third more compute, a fraction of the activations
+  bool recompute = false;    ///< keep only the input of each block: a third more compute, a fraction of the activations
+  bool joined_ends = false;  ///< embedding and output layer are one block, the first; see language_model::forward_stage
 };
 
 /// Llama as `language_model` uses it: which parameters, which computation.
@@ -21021,8 +21253,8 @@ class llama_family {
   [[nodiscard]] std::span<const initial_distribution> initial() const noexcept { return initial_; }
   /// The segment of the output layer, [vocabulary, width].
   [[nodiscard]] std::size_t head() const noexcept { return head_; }
-  /// The segment of the table that is both embedding and output layer; `not_held` where there is none here.
-  [[nodiscard]] std::size_t tied() const noexcept { return options_.tie ? tokens_ : not_held; }
+  /// The segment of a table that is embedding and output layer in two blocks; `not_held` where there is none here.
+  [[nodiscard]] std::size_t tied() const noexcept { return options_.tie && !options_.joined_ends ? tokens_ : not_held; }
 
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, not_held}; }
@@ -21066,6 +21298,7 @@ class llama_family {
   [[nodiscard]] std::int64_t head_size() const noexcept { return options_.width / options_.heads; }
 
   CAUSEWAY_DECL void declare_block(declaration& d, std::int64_t i);
+  CAUSEWAY_DECL void declare_output(declaration& d);
 
   /// Queries, keys and values.
   template <class Backend>
@@ -21155,13 +21388,18 @@ CAUSEWAY_DECL map_sizes llama_family::maps(const llama_options& o) noexcept {
 
 CAUSEWAY_DECL llama_family::llama_family(const llama_options& o, parameter_store& store, const model_part& part)
     : options_{o}, rotary_{o.context, head_size(), static_cast<double>(o.theta), o.scaling} {
-  declaration d{store, part, o.layers};
+  declaration d{store, part, o.layers, o.joined_ends};
   tokens_ = d.token_table("model.embed_tokens.weight", o.vocabulary, o.width, o.tie);
+  if (o.joined_ends) declare_output(d);
   for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
-  d.in_block(o.layers);
-  final_norm_ = d.vector("model.norm.weight", o.width, 1.0F);
-  head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
+  if (!o.joined_ends) declare_output(d);
   initial_ = std::move(d).take_initial();
+}
+
+CAUSEWAY_DECL void llama_family::declare_output(declaration& d) {
+  d.in_block(options_.layers);
+  final_norm_ = d.vector("model.norm.weight", options_.width, 1.0F);
+  head_ = options_.tie ? tokens_ : d.table("lm_head.weight", options_.vocabulary, options_.width);
 }
 
 CAUSEWAY_DECL void llama_family::hash_into(hasher& h) const noexcept {
@@ -21409,7 +21647,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 struct exchange_report {
   std::size_t fragment = 0;
   std::uint32_t steps = 0;     ///< inner steps since the fragment's exchange before
-  double movement = 0;         ///< |mean| / |shared parameters|, where the trigger asks for it
+  double movement = 0;         ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
   double compute_seconds = 0;  ///< that these steps took, without waiting for others
 };
 
@@ -21417,7 +21655,9 @@ struct exchange_report {
 /// - `check(count)`: errc::invalid_argument for options that cannot work;
 /// - `first(f, count)`, `next(f, count)`: inner steps before the first and between later exchanges of fragment f, >= 1;
 /// - `exchanged(ctx, report)`: called after every exchange; may talk to the other peers, who do the same;
-/// - `watches_movement`: report.movement is wanted, which costs two passes over the fragment.
+/// - `watches_movement`: report.movement is wanted, which costs two passes over the fragment, and where a model is in
+/// stages
+///   16 bytes to each other one.
 template <class T>
 concept Trigger = T::decides == part::trigger&& requires(T& t, const T& c, std::size_t f) {
   { c.check(f) } -> std::same_as<result<void>>;
@@ -21565,6 +21805,7 @@ inline constexpr std::uint32_t parameters = 5 * channel_stride;   ///< initial b
 inline constexpr std::uint32_t state = 6 * channel_stride;        ///< hashes of committed state, recovery
 inline constexpr std::uint32_t activations = 7 * channel_stride;  ///< between stages of a pipeline
 inline constexpr std::uint32_t site = 8 * channel_stride;         ///< among peers that sit close together
+inline constexpr std::uint32_t stages = 9 * channel_stride;       ///< what all stages of a model decide alike
 inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here on: free for custom policies
 }  // namespace channels
 
@@ -21991,6 +22232,33 @@ template result<void> all_gather(net::any_transport&, const net::message_id&, st
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 #endif
 
+// ---- causeway/axis/speeds.hpp ----
+#ifndef CAUSEWAY_AXIS_SPEEDS_HPP
+#define CAUSEWAY_AXIS_SPEEDS_HPP
+
+// How fast each peer computes, told by all to all, for triggers that follow it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
+
+/// speeds[peer] ← what it has done a second; 0: it does not know. This one has `done` that much in `seconds`. The speed of
+/// a stage is that of its pipeline, the same at all stages: done over the mean of their seconds. `number` of such exchanges
+/// went before. Bytes: 8 to each other peer, and 8 to each other stage.
+result<void> speeds_of_all(auto& ctx, double done, double seconds, std::uint64_t number, std::vector<double>& speeds) {
+  CAUSEWAY_TRY(ctx.stages().sum(std::span{&seconds, 1}, ctx.exchange_options()));
+  const double speed = seconds > 0 ? done * static_cast<double>(ctx.stages().count()) / seconds : 0;
+  speeds.assign(ctx.peers(), speed);
+  if (ctx.peers() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = number},
+                                        std::as_bytes(std::span{&speed, 1}), std::as_writable_bytes(std::span{speeds}),
+                                        ctx.exchange_options()));
+  }
+  return {};
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
+
+#endif  // CAUSEWAY_AXIS_SPEEDS_HPP
+
 // ---- causeway/collective/shares.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SHARES_HPP
 #define CAUSEWAY_COLLECTIVE_SHARES_HPP
@@ -22113,15 +22381,16 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 struct batch_by_speed_options {
   std::uint32_t local_steps = 1;  ///< H, the same for all
-  std::uint32_t sequences = 64;   ///< of a step, of all peers together: at least as many as there are peers
+  std::uint32_t sequences = 64;   ///< of a step, of all peers together: at least `multiple` for each
+  std::uint32_t multiple = 1;     ///< every batch is one of it, as the micro-batches of a pipeline want it
 };
 
-/// A peer of speed v (sequences a second of computing, without what it waited) gets 1 + its part of what is left when all
-/// have one: whole_parts in proportion to v. Before the first exchange all parts are alike. After every exchange all peers
-/// tell each other their speeds (8 bytes each). Who feeds the trainer asks `sequences()` before each step, and where this
-/// peer's begin: `batcher.at(first + trigger.sequences_before(), trigger.sequences())`. What is measured is time: a run
-/// repeats to the bit only on a clock that does. Groups, merge rules that mix this peer's fresh row in, and exchanges
-/// without weights are errors (A15).
+/// A peer of speed v (sequences a second of computing, without what it waited) gets `multiple`, and its part of what is
+/// left when all have that: whole_parts in proportion to v. Before the first exchange all parts are alike. After every
+/// exchange all peers tell each other their speeds (8 bytes each), which of stages are those of their pipelines. Who feeds
+/// the trainer asks `sequences()` before each step, and where this peer's begin: `batcher.at(first +
+/// trigger.sequences_before(), trigger.sequences())`. What is measured is time: a run repeats to the bit only on a clock
+/// that does. Groups, merge rules that mix this peer's fresh row in, and exchanges without weights are errors (A15).
 class batch_by_speed {
  public:
   static constexpr part decides = part::trigger;
@@ -22143,10 +22412,10 @@ class batch_by_speed {
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
   result<void> open(auto& ctx) {
-    if (options_.sequences < ctx.peers()) {
+    if (options_.sequences / options_.multiple < ctx.peers()) {
       return fail(errc::invalid_argument, "batch_by_speed",
                   std::to_string(options_.sequences) + " sequences a step for " + std::to_string(ctx.peers()) +
-                      " peers; every peer needs one");
+                      " peers; every peer needs " + std::to_string(options_.multiple));
     }
     if (sequences_ == 0) take(ctx.self(), std::vector<double>(ctx.peers(), 1.0));
     return {};
@@ -22159,13 +22428,8 @@ class batch_by_speed {
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
     const double trained = static_cast<double>(report.steps) * sequences_;
-    const double speed = report.compute_seconds > 0 ? trained / report.compute_seconds : 0;
-    std::vector<double> speeds(ctx.peers(), speed);
-    if (ctx.peers() > 1) {
-      CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = heard_},
-                                          std::as_bytes(std::span{&speed, 1}), std::as_writable_bytes(std::span{speeds}),
-                                          ctx.exchange_options()));
-    }
+    std::vector<double> speeds;
+    CAUSEWAY_TRY(detail::speeds_of_all(ctx, trained, report.compute_seconds, heard_, speeds));
     ++heard_;
     take(ctx.self(), std::move(speeds));
     return {};
@@ -22200,7 +22464,10 @@ static_assert(Trigger<batch_by_speed>);
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL result<void> batch_by_speed::check(std::size_t) const {
-  return detail::check_steps(options_.local_steps, "batch_by_speed");
+  if (options_.multiple > 0 && options_.sequences % options_.multiple == 0) {
+    return detail::check_steps(options_.local_steps, "batch_by_speed");
+  }
+  return fail(errc::invalid_argument, "batch_by_speed", "`sequences` must be so many times `multiple`, which is not 0");
 }
 
 CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector<double> speeds) const {
@@ -22209,9 +22476,9 @@ CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector
     if (is_known(s)) sum += s, ++known;
   }
   for (double& s : speeds) s = is_known(s) ? s : known > 0 ? sum / known : 1.0;
-  const std::size_t rest = options_.sequences - speeds.size();
+  const std::size_t rest = options_.sequences / options_.multiple - speeds.size();
   std::vector<std::size_t> all = collective::whole_parts(rest, speeds);
-  for (std::size_t& one : all) ++one;
+  for (std::size_t& one : all) one = (one + 1) * options_.multiple;
   return all;
 }
 
@@ -22393,9 +22660,9 @@ struct by_speed_options {
 };
 
 /// A peer of speed v takes max(1, floor(v / v_ref · H)) inner steps between its exchanges, at most H. In comm::rounds all
-/// peers tell each other their speeds after every exchange (8 bytes each); in comm::async_parameter_server speeds come with
-/// the pushes, and the answer brings the number. What is measured is time: a run repeats to the bit only on a clock that
-/// does.
+/// peers tell each other their speeds after every exchange (8 bytes each), which of stages are those of their pipelines; in
+/// comm::async_parameter_server speeds come with the pushes, and the answer brings the number. What is measured is time: a
+/// run repeats to the bit only on a clock that does.
 class by_speed {
  public:
   static constexpr part decides = part::trigger;
@@ -22415,15 +22682,10 @@ class by_speed {
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
-    const double speed = report.compute_seconds > 0 ? report.steps / report.compute_seconds : 0;
-    std::vector<double> speeds(ctx.peers(), speed);
-    if (ctx.peers() > 1) {
-      CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = heard_},
-                                          std::as_bytes(std::span{&speed, 1}), std::as_writable_bytes(std::span{speeds}),
-                                          ctx.exchange_options()));
-    }
+    std::vector<double> speeds;
+    CAUSEWAY_TRY(detail::speeds_of_all(ctx, report.steps, report.compute_seconds, heard_, speeds));
     ++heard_;
-    steps_ = steps_for(speed, speeds);
+    steps_ = steps_for(speeds[ctx.self()], speeds);
     return {};
   }
 
@@ -25090,6 +25352,18 @@ inline constexpr bool by_block = requires {
   F::by_block;
 };
 
+/// Those of the part of a model that this peer holds. Fragments of blocks are numbered by the whole model, so that all its
+/// stages exchange them after the same steps.
+template <Fragments F>
+result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
+  const auto view = ctx.view();
+  if constexpr (by_block<F> && requires { ctx.model().blocks(); }) {
+    return fragments.cut(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
+  } else {
+    return fragments.cut(view.segments, view.values.size());
+  }
+}
+
 namespace detail {
 
 /// Where segment s ends, with the padding behind it.
@@ -25268,7 +25542,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 /// One exchange for each `target` samples of all peers together, or a few more: a peer finds out between two steps. Cost:
 /// 24 bytes to each other peer after every step, and once more for an exchange. Only with gradients. The result depends on
 /// when messages arrive: it repeats bit for bit on the simulator only. A peer that ends its training early goes on taking
-/// part until all have ended.
+/// part until all have ended. Of a model in stages the first ones tell each other, and the other stages: 16 bytes each.
 class global_samples {
  public:
   static constexpr part decides = part::trigger;
@@ -25387,9 +25661,11 @@ class global_samples {
   result<void> take(auto& ctx, net::peer_index p) {
     ear& e = ears_[p];
     e.listening = false;
-    CAUSEWAY_ASSIGN(const std::size_t moved, e.op.wait(no_deadline));
+    const auto moved = e.op.wait(no_deadline);
+    if (!moved && e.ended) return {};  // and has left; if it is still needed, the exchange will say so
+    if (!moved) return moved.error();
     const auto [round, samples, what] = e.room.front();
-    if (moved != sizeof(news) || what > exchanges || samples > (std::uint64_t{1} << 48U)) {
+    if (*moved != sizeof(news) || what > exchanges || samples > (std::uint64_t{1} << 48U)) {
       return fail(errc::protocol, "peer " + std::to_string(p),
                   "told something else than its samples; do all peers run the same policy?");
     }
@@ -30654,6 +30930,7 @@ struct push_core {
   result<void> check(auto& ctx) const {
     CAUSEWAY_TRY(hubs.check(ctx.peers()));
     CAUSEWAY_TRY(arrivals.check(ctx.peers()));
+    if (ctx.stages().count() > 1) CAUSEWAY_TRY(check_stages(ctx));
     if constexpr (merge_rule_type::waits == axis::waiting::some_steps) {
       if (merge_rule.steps < 1) {
         return fail(errc::invalid_argument, "merge rule",
@@ -30661,6 +30938,17 @@ struct push_core {
       }
     }
     return {};
+  }
+
+  /// A hub that waited for a push, between two steps of its pipeline, would keep the hubs of the other stages from serving
+  /// theirs, which may be what that push is waiting for.
+  result<void> check_stages(auto& ctx) const {
+    const double first = 0;
+    const bool waits = std::isinf(arrivals.closes_after({.arrived = {&first, 1}, .expected = 2}));
+    if (!waits && arrivals.most_ahead == axis::no_bound) return ctx.stages().refuse_copies(who, ctx.exchange_options());
+    return fail(errc::unsupported, who,
+                "the hubs of a pipeline's stages must answer a push without waiting for others': use a quorum of 1 and "
+                "no `most_ahead`, or peers that hold the whole model");
   }
 
   // ---- the parts of a push ----------------------------------------------------------------------------------------------
@@ -30771,6 +31059,8 @@ struct push_core {
     return sizeof(push_header) + most;
   }
 
+  static constexpr const char* who = "async_parameter_server";
+
   trigger_type trigger;
   fragments_type fragments;
   hubs_type hubs;
@@ -30809,28 +31099,31 @@ enum class verdict : std::uint8_t {
 
 /// A communication policy: when peers talk and what they make of it.
 struct comm_traits {
-  peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
-  bool needs_global_step = false;  ///< whether all who hold the same parameters make every step together, of one gradient
-  bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
-  bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
+  peers tolerates = peers::fixed;   ///< whether it still works when peers come and go
+  bool needs_global_step = false;   ///< whether all who hold the same parameters make every step together, of one gradient
+  bool identical_replicas = true;   ///< whether all peers hold the same parameters after each committed round
+  bool rounds_by_steps = true;      ///< whether rounds come after the same steps on all peers, whatever they are given
+  bool rounds_over_stages = false;  ///< or if all stages of a model are asked (training_context::stages), or need not be
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
   bool allows_late_steps = false;  ///< peers may take a step when an exchange is attempted
   bool moves_with_blocks =
       false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
   bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
   bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool rounds_by_clock = false;  ///< rounds come when peers have trained for some time: each has made other steps then
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
 /// A parallelism policy: how a batch becomes gradients.
 struct parallel_traits {
-  bool staged = false;           ///< the model is cut into stages on several peers
-  bool reroutes = false;         ///< a lost peer's work goes to another of its stage
-  bool global_step = true;       ///< all stages finish the same step together; holders of the same one always do
-  bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
-  bool by_blocks = false;        ///< or exchanged by the policy, among those who hold the same blocks of the model
-  bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
-  bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
+  bool staged = false;            ///< the model is cut into stages on several peers
+  bool reroutes = false;          ///< a lost peer's work goes to another of its stage
+  bool global_step = true;        ///< all stages finish the same step together; holders of the same one always do
+  bool sums_over_stages = false;  ///< a policy can ask all of them: see training_context::stages
+  bool shares_gradient = false;   ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool by_blocks = false;         ///< or exchanged by the policy, among those who hold the same blocks of the model
+  bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
+  bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
 /// A fault policy: what a step is worth when somebody is slow, gone or lying.
@@ -30996,6 +31289,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 /// outer<delayed_nesterov>{0.7}, blocking. Give axis values in any order. The period of delayed_nesterov should be about
 /// the number of peers; a shorter one lets quick peers rule the momentum.
 ///
+/// In pipelines each stage has a hub of its own, all of them in one pipeline, and pushes as if it were a model: two stages
+/// may have pulled after different steps. A hub serves its clients between its steps, for which it needs the other stages,
+/// so none may wait for a push there: no `quorum` above 1, no `most_ahead`, and no parameters that two stages hold.
+///
 /// State: what was pulled; of a hub the shared parameters, the outer optimizer's and the pushes that wait. Cost of a round
 /// of one peer: its encoded row to the hub, 4 bytes a value back; one round trip, plus what is left of the hub's inner
 /// step. A client that is lost is not waited for; a lost hub is an error that names it.
@@ -31013,6 +31310,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
                                       .identical_replicas = false,
                                       .rounds_by_steps = false,
+                                      .rounds_over_stages = true,
                                       .rounds_at_hand = laws::elastic ? rounds_at_hand : 1U};
   static constexpr std::uint32_t state_version = 4;
 
@@ -31032,7 +31330,7 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(core_.check(ctx));
-    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_ASSIGN(core_.cuts, axis::cut_part(core_.fragments, ctx));
     CAUSEWAY_TRY(core_.trigger.check(core_.cuts.size()));
     if constexpr (laws::elastic) {
       if (ctx.elastic()) {
@@ -31074,7 +31372,7 @@ class async_parameter_server : arrival_rules<Axes...> {
   result<void> finish(auto& ctx) {
     for (std::size_t f = 0; f < core_.cuts.size(); ++f) {
       if (core_.legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
-      if (core_.legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
+      if (core_.legs()[f].since > 0 && core_.cuts[f].size > 0) CAUSEWAY_TRY(push(ctx, f, false));
     }
     const auto nap_here = [&] { return core_.nap(ctx.transport(), ctx.clock()); };
     CAUSEWAY_ASSIGN(const auto all, core_.tiers.conclude(core_.rules(), core_.residual, core_.terms_of(ctx), nap_here));
@@ -31132,6 +31430,7 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   result<void> visit(auto& ctx, std::size_t f) {
     detail::hub_leg& leg = core_.legs()[f];
+    if (core_.cuts[f].size == 0) return {};  // it is in other stages of the model
     if (leg.pending && leg.waited >= core_.merge_rule.steps) CAUSEWAY_TRY(complete(ctx, f));
     if (leg.pending || leg.since < leg.due_after) return {};
     CAUSEWAY_TRY(push(ctx, f, true));
@@ -31229,6 +31528,7 @@ struct round_mix {
   bool always = true;              ///< participation
   bool accumulates = false;        ///< trigger: gathers gradients of many steps
   bool weighs = false;             ///< trigger or participation: rows count by the samples behind them
+  bool meets = false;              ///< trigger: peers meet whatever number of steps each has made
 };
 
 namespace rules {
@@ -31271,13 +31571,17 @@ constexpr bool a14(round_mix m) {
 /// each time.
 constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
 /// Rows that count unequally need an exchange that weighs, and one that takes no row out again as 1/M. Who shares a batch
-/// or is drawn is a matter of all peers.
+/// or is drawn is a matter of all peers. Who is left out of a mean of gradients would make another step than they, or none.
 constexpr bool a15(round_mix m) {
   const bool together = m.everybody || (own_parameters(m) && m.always && !m.trigger_talks);
-  return !m.weighs || (!m.by_context && together && !m.own_is_fresh);
+  const bool steps_alike = m.always || !m.before_inner_step;
+  return steps_alike && (!m.weighs || (!m.by_context && together && !m.own_is_fresh));
 }
 /// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
 constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
+/// Who has made other steps than the rest, or none, has a part in what steps moved; a step's gradient is of that step. What
+/// an exchange is about is decided when peers meet, and taken then.
+constexpr bool a17(round_mix m) { return !m.meets || (!m.before_inner_step && m.waits_at_once); }
 /// Whether all peers hold the same (shared) parameters after each exchange.
 constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
@@ -31332,6 +31636,10 @@ template <class Axis>
 inline constexpr bool weighs = requires {
   Axis::weighs;
 };
+template <class Trigger>
+inline constexpr bool meets = requires {
+  Trigger::meets;
+};
 
 }  // namespace detail
 
@@ -31384,7 +31692,8 @@ struct round_rules {
                                  .keeps_local = participation_axis::keeps_local,
                                  .always = participation_axis::always,
                                  .accumulates = detail::accumulates<trigger_axis>,
-                                 .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>};
+                                 .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>,
+                                 .meets = detail::meets<trigger_axis>};
   static constexpr bool identical = rules::identical(mix);
   static constexpr bool elastic = rules::elastic(mix);
   static constexpr bool own_parameters = rules::own_parameters(mix);
@@ -31431,13 +31740,17 @@ struct round_rules {
       "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
       "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
   static_assert(rules::a15(mix),
-                "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
-                "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
+                "causeway-A15: peers' rows must count by the samples behind them, and who is left out of a mean of "
+                "gradients would part from the others. Use axis::split_mean or axis::gather_mean among axis::all_peers, "
+                "without axis::eager; and axis::pseudo_gradient where lots are drawn. docs/reference/rules.md#a15");
   static_assert(
       rules::a16(mix),
       "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
       "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
       "docs/reference/rules.md#a16");
+  static_assert(rules::a17(mix),
+                "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
+                "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::comm
@@ -31487,7 +31800,7 @@ class block_rows {
       core_.rows.updates().assign(ctx.parameters().size(), 0.0F);
       CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
     }
-    CAUSEWAY_TRY(core_.cut(ctx));
+    CAUSEWAY_ASSIGN(core_.cuts, axis::cut_part(core_.fragments, ctx));
     for (std::size_t i = 0; i < core_.states.size(); ++i) {
       drop_own(core_.states[i]);
       CAUSEWAY_TRY(core_.prepare(ctx, i));
@@ -32846,6 +33159,7 @@ class every_step {
 
   [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return {}; }
   result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
+  [[nodiscard]] static bool exchanges_next() requires(traits.moves_with_blocks) { return true; }
 
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();
@@ -32901,9 +33215,10 @@ class fixed_turns {
     }
   }
 
-  /// A blocking exchange.
+  /// A blocking exchange, at the end of training also of what is waited for some steps otherwise.
   static result<void> exchange_now(auto& ctx, Core& c, state& s) {
     CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, s));
     CAUSEWAY_TRY(c.begin(ctx, s));
     return arrive(ctx, c, s);
   }
@@ -32924,6 +33239,7 @@ class fixed_turns {
   /// again.
   [[nodiscard]] static bool is_due(const Core& c, const state& s) {
     if constexpr (Core::chooses) return c.trigger.chosen(s.part) && s.since > 0;
+    if constexpr (Core::meets) return s.number < c.trigger.exchanges();
     return c.at >= s.due_at;
   }
 
@@ -33460,14 +33776,13 @@ class round_rows {
     return {};
   }
 
-  /// |mean| / |shared parameters|, summed by the host: peers compare it, and a device sums in another order.
-  result<double> movement(auto& ctx, state& s) {
-    if constexpr (laws::mix.watches_movement) {
-      CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
-      const double base = kernels::sum_of_squares(ctx.pool(), shared.data(), count(shared));
-      return base > 0 ? std::sqrt(kernels::sum_of_squares(ctx.pool(), s.row.data(), count(s.row)) / base) : 0.0;
-    }
-    return 0.0;
+  /// `all` gets |mean|² and |shared parameters|², as far as they are here; summed by the host: peers compare them, and a
+  /// device sums in another order.
+  result<void> add_squares(auto& ctx, state& s, std::vector<double>& all) {
+    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    all.push_back(ctx.stages().squares(ctx.pool(), s.row, s.cut->ranges));
+    all.push_back(ctx.stages().squares(ctx.pool(), shared, s.cut->ranges));
+    return {};
   }
   /// `row` is the mean: use it.
   result<void> apply(auto& ctx, state& s) {
@@ -33620,8 +33935,6 @@ class round_rows {
     return put_back(ctx, s, local, live(ctx, s));
   }
 
-  [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
-
  private:
   /// A fragment of `all` ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s, std::span<float> all) {
@@ -33752,6 +34065,7 @@ struct round_state {
   source_vector<float> next_residual;
   source_vector<float> counts;
   source_vector<float> reference;
+  double movement = 0;     ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
   bool taken_out = false;  ///< what is under way of `input` is not in the live parameters; where peers come and go
   talk_terms terms;
   // Before the exchange, which refers to them.
@@ -33970,6 +34284,7 @@ struct round_core {
   static constexpr bool wants_counts =
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool accumulates = laws::mix.accumulates;
+  static constexpr bool meets = laws::mix.meets;
   static constexpr bool chooses = requires(const trigger_type& t) { t.chosen(std::size_t{}); };
   static constexpr bool own_parameters = laws::own_parameters;
   // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike: where
@@ -33999,7 +34314,7 @@ struct round_core {
 
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(check(ctx));
-    CAUSEWAY_TRY(cut(ctx));
+    CAUSEWAY_ASSIGN(cuts, axis::cut_part(fragments, ctx));
     CAUSEWAY_TRY(trigger.check(cuts.size()));
     if constexpr (requires { group.check_fragments(cuts.size()); }) {
       CAUSEWAY_TRY(group.check_fragments(cuts.size()));
@@ -34010,18 +34325,6 @@ struct round_core {
     if (states.empty()) found(ctx);
     for (std::size_t i = 0; i < states.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows.updates()));
-    return {};
-  }
-
-  /// Fragments are numbered by the whole model, so that all its stages exchange them after the same steps.
-  result<void> cut(auto& ctx) {
-    const auto view = ctx.view();
-    if constexpr (axis::by_block<fragments_type> && requires { ctx.model().blocks(); }) {
-      const auto blocks = static_cast<std::size_t>(ctx.model().blocks());
-      CAUSEWAY_ASSIGN(cuts, fragments.cut(view.segments, view.values.size(), blocks));
-    } else {
-      CAUSEWAY_ASSIGN(cuts, fragments.cut(view.segments, view.values.size()));
-    }
     return {};
   }
 
@@ -34213,11 +34516,31 @@ struct round_core {
     s.terms.rescale = elastic ? static_cast<float>(1.0 / share)
                               : static_cast<float>(members.size()) / static_cast<float>(s.terms.contributors);
   }
+  /// How far results that are there will move the whole model, for a trigger that watches that. All stages ask at once.
+  result<void> measure(auto& ctx, std::span<state* const> due) {
+    if constexpr (laws::mix.watches_movement) {
+      std::vector<double> all;
+      for (state* s : due) CAUSEWAY_TRY(rows.add_squares(ctx, *s, all));
+      CAUSEWAY_TRY(ctx.stages().sum(all, ctx.exchange_options()));
+      for (std::size_t f = 0; f < due.size(); ++f) {
+        due[f]->movement = all[2 * f + 1] > 0 ? std::sqrt(all[2 * f] / all[2 * f + 1]) : 0.0;
+      }
+    }
+    return {};
+  }
+  /// Where blocks move that is a part of the exchange: who knows its result, but has missed the vote, knows this as well.
+  [[nodiscard]] static bool measures_first(auto& ctx) { return laws::mix.watches_movement && ctx.moves_blocks(); }
+  result<void> measure_first(auto& ctx, std::span<state* const> due) {
+    if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
+    return ctx.left_exchange({});
+  }
+
   /// The result is there: use it.
   result<void> apply(auto& ctx, state& s) {
-    CAUSEWAY_ASSIGN(const double movement, rows.movement(ctx, s));
+    state* const one[]{&s};
+    if (!measures_first(ctx)) CAUSEWAY_TRY(measure(ctx, one));
     const axis::exchange_report report{
-        .fragment = s.part, .steps = s.since, .movement = movement, .compute_seconds = s.compute_seconds};
+        .fragment = s.part, .steps = s.since, .movement = s.movement, .compute_seconds = s.compute_seconds};
     CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);
     return trigger.exchanged(ctx, report);
@@ -34418,7 +34741,8 @@ class round_turns {
   }
   /// Exchanges that `receive` ends.
   [[nodiscard]] std::size_t parts(auto& ctx, const due_list& due) const {
-    return !due.empty() && ends_alike(ctx) ? 1 : due.size();
+    if (due.empty() || Core::measures_first(ctx)) return due.empty() ? 0 : due.size() + 1;
+    return ends_alike(ctx) ? 1 : due.size();
   }
   /// Waits for the means.
   result<void> receive(auto& ctx, Core& c, const due_list& due) {
@@ -34430,7 +34754,7 @@ class round_turns {
       if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
     }
     for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
-    return {};
+    return Core::measures_first(ctx) ? c.measure_first(ctx, due) : result<void>{};
   }
   /// Calls `then` with the live parameters as they will be once what was received has been applied, and takes it back. Only
   /// where nothing is applied a round late. Memory meanwhile: what is applied, again.
@@ -34721,10 +35045,12 @@ class rounds : round_rules<Axes...> {
                                       .needs_global_step = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
+                                      .rounds_over_stages = !laws::mix.meets,
                                       .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
                                       .own_parameters = laws::own_parameters,
                                       .gathers_samples = accumulates,
+                                      .rounds_by_clock = laws::mix.meets,
                                       .rounds_at_hand = core_type::applies_late ? 2U : 1U};
   static constexpr std::uint32_t state_version =
       laws::own_parameters                                                                   ? 5
@@ -34754,7 +35080,8 @@ class rounds : round_rules<Axes...> {
     if constexpr (accumulates) {
       ctx.schedule_at(core_.states.front().number);
       ctx.contribution().gather(core_.trigger.target());
-      if (!ctx.elastic()) core_.trigger.open(ctx);
+      CAUSEWAY_TRY(ctx.stages().refuse_copies("global_samples", ctx.exchange_options()));
+      if (!ctx.elastic() && ctx.stages().is_first()) core_.trigger.open(ctx);
     } else if constexpr (requires { core_.trigger.open(ctx); }) {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
@@ -34802,6 +35129,7 @@ class rounds : round_rules<Axes...> {
   result<void> finish(auto& ctx) {
     if constexpr (accumulates) return finish_samples(ctx);
     if constexpr (content_type::before_inner_step) return {};
+    if constexpr (core_type::meets) CAUSEWAY_TRY(meet_until_all_end(ctx));
     for (state& s : core_.states) {
       if (s.pending) CAUSEWAY_TRY(fixed::complete(ctx, core_, s));
       if (s.since > 0) CAUSEWAY_TRY(fixed::exchange_now(ctx, core_, s));
@@ -34882,6 +35210,9 @@ class rounds : round_rules<Axes...> {
     return detail::block_rows<core_type>{core_}.forget(ctx);
   }
 
+  /// Whether an exchange comes after the step under way, but for the run's last.
+  [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
+
   // ---- for comm::stacked ------------------------------------------------------------------------------------------------
 
   [[nodiscard]] auto turn_part() requires takes_turns { return detail::turn_part<core_type>{core_, turns_}; }
@@ -34942,7 +35273,18 @@ class rounds : round_rules<Axes...> {
   /// out with the next, before anything is added that is of other parameters.
   result<bool> enough_samples(auto& ctx) {
     if (ctx.elastic()) return gathered_for_ != core_.states.front().number || ctx.announce_samples();
-    return core_.trigger.reached(ctx, core_.gathered);
+    const auto enough = ask_first(ctx, [&]() -> result<double> {
+      CAUSEWAY_ASSIGN(const bool reached, core_.trigger.reached(ctx, core_.gathered));
+      return reached ? 1.0 : 0.0;
+    });
+    if (!enough) return enough.error();
+    return *enough > 0;
+  }
+
+  /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
+  template <class Hear>
+  static result<double> ask_first(auto& ctx, Hear&& hear) {
+    return ctx.stages().of_first(ctx.stages().is_first() ? hear() : result<double>{0.0}, ctx.exchange_options());
   }
 
   /// Gradients ← the mean over this peer's samples.
@@ -34969,13 +35311,17 @@ class rounds : round_rules<Axes...> {
 
   /// Takes part until all peers have ended their training; what is left over then is one more step.
   result<void> finish_samples(auto& ctx) {
+    const auto target = static_cast<double>(core_.trigger.target());
     for (;;) {
-      CAUSEWAY_ASSIGN(const bool enough, core_.trigger.reached_by_others(ctx, core_.gathered));
-      if (!enough && core_.trigger.total(core_.gathered) == 0) return {};
+      CAUSEWAY_ASSIGN(const double left, ask_first(ctx, [&]() -> result<double> {
+                        CAUSEWAY_ASSIGN(const bool enough, core_.trigger.reached_by_others(ctx, core_.gathered));
+                        return enough ? target : static_cast<double>(core_.trigger.total(core_.gathered));
+                      }));
+      if (left == 0) return {};
       CAUSEWAY_TRY(exchange_samples(ctx));
       CAUSEWAY_TRY(ctx.inner_step());
       CAUSEWAY_TRY(core_.commit(ctx, core_.states[0]));
-      if (!enough) return {};
+      if (left < target) return {};
     }
   }
 
@@ -34984,9 +35330,21 @@ class rounds : round_rules<Axes...> {
   result<void> count_and_exchange(auto& ctx) {
     if (!counted_) count_step(ctx);  // once a step, however often the hook is called
     counted_ = true;
+    if constexpr (core_type::meets) CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, false));
     CAUSEWAY_TRY(visit_all(ctx));
+    if constexpr (core_type::meets) core_.trigger.step_is_over();
     counted_ = false;
     if (measures_speed) left_ = ctx.clock().now();
+    return {};
+  }
+
+  /// When this peer's training has ended, and others' may go on.
+  result<void> meet_until_all_end(auto& ctx) {
+    while (!core_.trigger.all_ended()) {
+      CAUSEWAY_TRY(core_.trigger.meet(ctx, core_.states.front().since, true));
+      CAUSEWAY_TRY(visit_all(ctx));
+      core_.trigger.step_is_over();
+    }
     return {};
   }
 
@@ -35166,6 +35524,8 @@ class stacked {
   static_assert(!detail::looks_ahead<First> && !detail::looks_ahead<Second>,
                 "a policy that looks ahead must be the trainer's own: nobody else asks it for gradients");
   static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
+  template <class P>
+  static constexpr bool in_stages = P::traits.rounds_by_steps || P::traits.rounds_over_stages;
 
  public:
   static constexpr std::string_view name = "stacked";
@@ -35174,8 +35534,10 @@ class stacked {
       .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
       .identical_replicas = Second::traits.identical_replicas,
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
+      .rounds_over_stages = in_stages<First> && in_stages<Second>,
       .allows_late_steps = elastic && First::traits.allows_late_steps && Second::traits.allows_late_steps,
-      .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks};
+      .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks,
+      .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock};
   static constexpr std::uint32_t state_version = 2;
 
   explicit stacked(First first = First{}, Second second = Second{})
@@ -35240,6 +35602,9 @@ class stacked {
   result<void> forget(auto& ctx) requires(traits.moves_with_blocks) {
     CAUSEWAY_TRY(first_.forget(ctx));
     return second_.forget(ctx);
+  }
+  [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) {
+    return first_.exchanges_next() || second_.exchanges_next();
   }
 
  private:
@@ -35924,10 +36289,13 @@ constexpr bool c2(parallel_traits p, fault_traits f) {
 }
 
 /// Stages that go on their own time exchange after the same number of steps at every holder, or they wait in a circle.
-constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c.gathers_samples; }
+constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !(c.gathers_samples || c.rounds_by_clock); }
 
-/// Stages that make the same steps must also make the same rounds, each in its own group of peers.
-constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.global_step || c.rounds_by_steps; }
+/// Stages that make the same steps must also make the same rounds, each in its own group of peers: by counting, or by
+/// asking each other.
+constexpr bool c4(comm_traits c, parallel_traits p) {
+  return !p.staged || !p.global_step || c.rounds_by_steps || (p.sums_over_stages && c.rounds_over_stages);
+}
 
 /// Parts of a gradient are worth nothing alone.
 constexpr bool c5(comm_traits c, parallel_traits p) {
@@ -35959,12 +36327,14 @@ struct compatible {
   static_assert(
       rules::c3(Comm::traits, Parallel::traits),
       "causeway-C3: stages run on their own time here, but with this communication policy the peers of a stage exchange "
-      "when they have gathered enough samples, each after other steps: two stages could wait for each other. Use a policy "
+      "when they have enough samples or have trained long enough, each after other steps: two stages could wait for each "
+      "other. Use a policy "
       "whose exchanges come after a number of steps, such as comm::every_step. docs/reference/rules.md#c3");
   static_assert(rules::c4(Comm::traits, Parallel::traits),
                 "causeway-C4: the stages of a pipeline must make the same rounds, but here rounds come when peers are "
-                "quick enough or "
-                "have enough to say. Use a policy whose rounds come after a number of steps. docs/reference/rules.md#c4");
+                "quick enough or have enough to say, and stages do not ask each other. Use a policy whose rounds come "
+                "after a number of steps; in parallel::pipeline, also one that asks all stages "
+                "(comm_traits::rounds_over_stages). docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
       "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "
@@ -36166,6 +36536,8 @@ struct shared_state {
   /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
   std::function<std::vector<std::span<std::byte>>()> memory{};
   std::function<result<void>()> forget{};
+  /// Where they may: whether an exchange comes after the step under way.
+  std::function<bool()> exchanges_next{};
   /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
   std::size_t of_model = 0;
 };
@@ -36177,6 +36549,7 @@ void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
   state.memory = [&comm] { return comm.memory(); };
   state.forget = [&comm, &ctx] { return comm.forget(ctx); };
+  state.exchanges_next = [&comm] { return comm.exchanges_next(); };
 }
 
 /// The exchange that a peer has been let into.
@@ -36463,6 +36836,8 @@ class round_attendance {
   contribution contribution_;
   bool entered_ = false;
   std::size_t parts_ = 1, parts_left_ = 1;
+  const float* before_ = nullptr;  // the row of the part before
+  std::size_t before_size_ = 0;
   bool candidate_ = false;
   bool unusable_ = false;
   bool gave_up_ = false;
@@ -36495,9 +36870,16 @@ CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> me
   if (group_ == nullptr) return {};
   group_->received(mean, parts_ > 1 ? where : nullptr);
   group_->received(counts, nullptr);
-  if (--parts_left_ > 0) return {};
+  if (--parts_left_ > 0) {
+    before_ = mean.data();
+    before_size_ = mean.size();
+    return {};
+  }
   parts_left_ = 1;
-  return group_->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
+  const std::size_t parts = std::exchange(parts_, 1);
+  if (parts == 1) return group_->exchanged(mean);
+  const bool is_one_row = parts == 2 && mean.empty();  // and a word that goes with it
+  return group_->exchanged(is_one_row ? std::span{before_, before_size_} : std::span<const float>{});
 }
 
 CAUSEWAY_DECL void round_attendance::take_known(std::span<float> row) {
@@ -36795,6 +37177,151 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
 
 #endif  // CAUSEWAY_TRAIN_SHARED_STATE_OF_HPP
 
+// ---- causeway/train/stage_peers.hpp ----
+#ifndef CAUSEWAY_TRAIN_STAGE_PEERS_HPP
+#define CAUSEWAY_TRAIN_STAGE_PEERS_HPP
+
+// The peers that hold the other stages of this peer's copy of a model, for what a policy decides for all of them alike:
+// each stage exchanges in a group of its own, and sees only its part of what the model has moved.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// Of one pipeline; of a whole model this peer alone. For the trainer's thread.
+class stage_peers {
+ public:
+  /// The stages are at `members` of `world`, in their order, with this peer among them. `world` must stay where it is.
+  /// `copies`: parts of this peer's flat parameters that another of them holds, too, and counts.
+  CAUSEWAY_DECL void form(net::any_transport& world, std::vector<net::peer_index> members, std::vector<index_range> copies);
+
+  /// The same where blocks move between peers: `peers.sum(values, options)` adds up over all blocks of the model, each
+  /// once. They must stay where they are.
+  template <class Peers>
+  void ask(Peers& peers) {
+    asked_of_ = &peers;
+    ask_ = [](void* of, std::span<double> values, const collective::collective_options& options) {
+      return static_cast<Peers*>(of)->sum(values, options);
+    };
+  }
+
+  /// 1: the model is whole, or blocks of it move.
+  [[nodiscard]] std::size_t count() const noexcept { return members_.empty() ? 1 : members_.size(); }
+  CAUSEWAY_DECL [[nodiscard]] bool is_first() const;
+
+  /// values[i] ← its sum over all stages, added up in their order: the same bits on all, which must all call it, equally
+  /// often. One latency, and 8 bytes a value to each. Nothing is sent where the model is whole.
+  CAUSEWAY_DECL result<void> sum(std::span<double> values, const collective::collective_options& options);
+
+  /// What the first stage has found, on all of them; what the others give does not count. Where the first one has failed,
+  /// the others fail, too, as if they had lost it.
+  CAUSEWAY_DECL result<double> of_first(const result<double>& found, const collective::collective_options& options);
+
+  /// The norm of all stages' vectors, of which this one's has the norm `own`; copies count as often as they are there.
+  CAUSEWAY_DECL result<float> norm(float own, const collective::collective_options& options);
+
+  /// errc::unsupported where two stages hold the same parameters (a tied table, or all of a stage where micro-batches go
+  /// two ways): for policies in whose groups they would become two versions. All stages must ask.
+  CAUSEWAY_DECL result<void> refuse_copies(const char* policy, const collective::collective_options& options);
+
+  /// Σ x² over a row that `ranges` of the flat parameters were gathered to, without copies.
+  CAUSEWAY_DECL [[nodiscard]] double squares(thread_pool& pool, std::span<const float> row,
+                                             std::span<const index_range> ranges) const;
+
+ private:
+  net::any_transport* world_ = nullptr;
+  std::vector<net::peer_index> members_;
+  std::vector<index_range> copies_;
+  std::uint64_t asked_ = 0;  ///< names the messages of a sum
+  void* asked_of_ = nullptr;
+  result<void> (*ask_)(void*, std::span<double>, const collective::collective_options&) = nullptr;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_STAGE_PEERS_HPP
+
+// ---- causeway/train/impl/stage_peers.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_STAGE_PEERS_IPP
+#define CAUSEWAY_TRAIN_IMPL_STAGE_PEERS_IPP
+
+// Bodies of train/stage_peers.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_DECL void stage_peers::form(net::any_transport& world, std::vector<net::peer_index> members,
+                                     std::vector<index_range> copies) {
+  world_ = &world;
+  members_ = std::move(members);
+  copies_ = std::move(copies);
+}
+
+CAUSEWAY_DECL bool stage_peers::is_first() const { return count() == 1 || members_.front() == world_->self(); }
+
+CAUSEWAY_DECL result<void> stage_peers::sum(std::span<double> values, const collective::collective_options& options) {
+  if (ask_ != nullptr) return ask_(asked_of_, values, options);
+  if (count() == 1) return {};
+  collective::group_view stages{*world_, members_};
+  std::vector<double> all(count() * values.size());
+  const auto own = std::span{all}.subspan(stages.self() * values.size(), values.size());
+  std::copy(values.begin(), values.end(), own.begin());
+  CAUSEWAY_TRY(collective::all_gather(stages, {.channel = collective::channels::stages, .step = asked_}, std::as_bytes(own),
+                                      std::as_writable_bytes(std::span{all}), options));
+  ++asked_;
+  std::fill(values.begin(), values.end(), 0.0);
+  for (std::size_t i = 0; i < all.size(); ++i) values[i % values.size()] += all[i];
+  return {};
+}
+
+CAUSEWAY_DECL result<double> stage_peers::of_first(const result<double>& found,
+                                                   const collective::collective_options& options) {
+  if (count() == 1) return found;
+  std::array<double, 2> said{};  // whether it has failed, and what it has found
+  if (is_first()) said = found ? std::array{0.0, *found} : std::array{1.0, 0.0};
+  const auto told = sum(said, options);
+  if (is_first()) return found;
+  if (!told) return told.error();
+  if (said[0] == 0) return said[1];
+  return fail(errc::peer_lost, "the first stage", "it could not ask the other replicas; its own error says why");
+}
+
+CAUSEWAY_DECL result<float> stage_peers::norm(float own, const collective::collective_options& options) {
+  double squares = static_cast<double>(own) * own;
+  CAUSEWAY_TRY(sum(std::span{&squares, 1}, options));
+  return static_cast<float>(std::sqrt(squares));
+}
+
+CAUSEWAY_DECL result<void> stage_peers::refuse_copies(const char* policy, const collective::collective_options& options) {
+  auto copies = static_cast<double>(copies_.size());
+  CAUSEWAY_TRY(sum(std::span{&copies, 1}, options));
+  if (copies == 0) return {};
+  return fail(errc::unsupported, policy,
+              "two stages hold the same parameters, of which their groups would make two versions; take a model whose "
+              "token table is not tied, and a schedule of one way");
+}
+
+CAUSEWAY_DECL double stage_peers::squares(thread_pool& pool, std::span<const float> row,
+                                          std::span<const index_range> ranges) const {
+  if (copies_.empty()) return kernels::sum_of_squares(pool, row.data(), static_cast<std::int64_t>(row.size()));
+  double sum = 0;
+  const float* values = row.data();
+  for (const index_range r : ranges) {
+    std::int64_t at = r.begin;
+    for (const index_range c : copies_) {  // in rising order
+      const std::int64_t begin = std::clamp(c.begin, at, r.end);
+      sum += kernels::sum_of_squares(pool, values + (at - r.begin), begin - at);
+      at = std::clamp(c.end, begin, r.end);
+    }
+    sum += kernels::sum_of_squares(pool, values + (at - r.begin), r.end - at);
+    values += r.size();
+  }
+  return sum;
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_STAGE_PEERS_IPP
+#endif
+
 // ---- causeway/train/context.hpp ----
 #ifndef CAUSEWAY_TRAIN_CONTEXT_HPP
 #define CAUSEWAY_TRAIN_CONTEXT_HPP
@@ -36878,8 +37405,7 @@ class training_context {
 
   /// The 2-norm of the gradient that this peer holds.
   [[nodiscard]] float own_norm() { return norm_of(gradients()); }
-  /// Of a part of `gradients()`.
-  [[nodiscard]] float norm_of(std::span<const float> part) { return detail::norm_of(model_, part); }
+  [[nodiscard]] float norm_of(std::span<const float> part) { return detail::norm_of(model_, part); }  ///< of a part
 
   // ---- rows: where the model computes, if all of them lie in its memory ----------------------------------------------
 
@@ -36909,6 +37435,7 @@ class training_context {
   void form_group(std::vector<net::peer_index> members) {
     group_.emplace(collective::group_view{*world_, std::move(members)});
   }
+  [[nodiscard]] stage_peers& stages() noexcept { return stages_; }  ///< of the model that this peer holds one of
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   [[nodiscard]] rng& random() noexcept { return random_; }  ///< differs from peer to peer
   /// The same sequence on all peers, as long as all draw equally often.
@@ -37017,8 +37544,7 @@ class training_context {
 
   /// Of the inner step that comes next.
   [[nodiscard]] float next_learning_rate() const { return inner_.next_learning_rate(options_, step_); }
-  /// From now on; not in a checkpoint.
-  void multiply_learning_rate(float factor) noexcept { inner_.multiply_learning_rate(factor); }
+  void multiply_learning_rate(float factor) noexcept { inner_.multiply_learning_rate(factor); }  ///< not in a checkpoint
   /// Where the schedule of the learning rate is, whatever the steps: where the inner optimizer moves once a round.
   void schedule_at(std::uint64_t step) noexcept { inner_.schedule_at(step); }
 
@@ -37088,7 +37614,7 @@ class training_context {
 
   /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.
   result<void> inner_step() {
-    return inner_step([this] { return result<float>{own_norm()}; });
+    return inner_step([this] { return stages_.norm(own_norm(), exchange_options()); });
   }
   /// The same where the gradient is part of a larger one: `norm()` gives the norm of that, and may fail.
   template <class Norm>
@@ -37139,6 +37665,7 @@ class training_context {
   trainer_options options_;
   std::unique_ptr<net::any_transport> world_;  // stays where it is when the context moves: group_ refers to it
   std::optional<net::any_transport> group_;
+  stage_peers stages_;
   bool keeps_inputs_;
   detail::round_attendance attendance_;
   detail::mean_exchange mean_;

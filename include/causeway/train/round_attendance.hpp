@@ -60,7 +60,8 @@ class round_attendance {
   contribution contribution_;
   bool entered_ = false;
   std::size_t parts_ = 1, parts_left_ = 1;
-  std::span<const float> before_;  // the row of the part before
+  const float* before_ = nullptr;  // the row of the part before
+  std::size_t before_size_ = 0;
   bool candidate_ = false;
   bool unusable_ = false;
   bool gave_up_ = false;

@@ -25,14 +25,15 @@ CAUSEWAY_DECL result<void> round_attendance::exchanged(std::span<const float> me
   group_->received(mean, parts_ > 1 ? where : nullptr);
   group_->received(counts, nullptr);
   if (--parts_left_ > 0) {
-    before_ = mean;
+    before_ = mean.data();
+    before_size_ = mean.size();
     return {};
   }
   parts_left_ = 1;
   const std::size_t parts = std::exchange(parts_, 1);
   if (parts == 1) return group_->exchanged(mean);
   const bool is_one_row = parts == 2 && mean.empty();  // and a word that goes with it
-  return group_->exchanged(is_one_row ? before_ : std::span<const float>{});
+  return group_->exchanged(is_one_row ? std::span{before_, before_size_} : std::span<const float>{});
 }
 
 CAUSEWAY_DECL void round_attendance::take_known(std::span<float> row) {

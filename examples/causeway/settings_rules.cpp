@@ -196,7 +196,7 @@ causeway::result<void> validate_async_pipeline(const settings& s) {
   if (!find_policy(s.comm.policy)->same_rounds()) {
     return bad("comm.policy",
                "stages that never wait decide by themselves, so that their rounds come at different times with " +
-                   s.comm.policy + "; use a pipeline, or another one");
+                   s.comm.policy + "; use diloco, or another one whose rounds come after a number of steps");
   }
   if (s.parallel.codec == "subspace") {
     return bad("parallel.codec",

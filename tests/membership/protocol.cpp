@@ -480,7 +480,7 @@ TEST_CASE("protocol: in storms nothing is committed twice", "[membership][fast]"
 }
 
 TEST_CASE("protocol: a steady round of a thousand members costs their leader less than a megabyte, and they outlive it",
-          "[membership][slow]") {
+          "[membership][slow][every_call]") {
   options o;
   o.run = 9;
   o.expected = 1000;

@@ -31,7 +31,8 @@ inline constexpr std::string_view local_pipeline_presets[] = {
 /// Those that tests/parallel/local_async_pipeline.cpp and tests/parallel/elastic/local_async_pipeline_rounds.cpp train in
 /// pipelines without a flush between two exchanges: one of each kind of rows.
 inline constexpr std::string_view local_async_pipeline_presets[] = {
-    "diloco", "sparse_loco", "des_loc", "edit", "streaming_diloco", "eager_diloco", "noloco", "sparta_diloco"};
+    "diloco",       "sparse_loco", "des_loc",       "edit",        "streaming_diloco",
+    "eager_diloco", "noloco",      "sparta_diloco", "co_learning", "cocodc"};
 
 /// Those that tests/parallel/elastic_pipeline.cpp and elastic_gradients.cpp train in pipelines that make all steps
 /// together.

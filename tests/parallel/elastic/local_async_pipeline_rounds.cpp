@@ -40,11 +40,27 @@ struct sparta_diloco : streamed<presets::sparta_diloco_options> {
   }
 };
 
+/// Rounds that follow how far the whole model moves.
+struct co_learning {
+  using pipeline = parallel::local_async_pipeline<>;
+  [[nodiscard]] static auto policy() {
+    return make(
+        presets::co_learning_options{{.local_steps = 1, .most = 3, .factor = 2, .tolerance = 0.0428, .cycle_end = 0.5F}});
+  }
+};
+struct cocodc {
+  using pipeline = parallel::local_async_pipeline<>;
+  [[nodiscard]] static auto policy() {
+    return make(presets::cocodc_options{.local_steps = 8, .exchanges = 4, .blocks_in_fragment = 2, .overlap_steps = 1});
+  }
+};
+
 }  // namespace
 
 TEMPLATE_TEST_CASE("local async pipeline: rounds of every kind go on whoever is lost, and let others in",
                    "[parallel][elastic][slow][every_call]", streamed<presets::sparse_loco_options>, des_loc,
-                   streamed<presets::edit_options>, streaming, eager, streamed<presets::noloco_options>, sparta_diloco) {
+                   streamed<presets::edit_options>, streaming, eager, streamed<presets::noloco_options>, sparta_diloco,
+                   co_learning, cocodc) {
   support::goes_on_whoever_is_killed<TestType>(11, 0.03);
   support::lets_newcomers_in<TestType>();
 }

@@ -14334,8 +14334,11 @@ struct trainer_options {
 #define CAUSEWAY_X86_SIMD 0
 #endif
 
-// Before a loop over an array of vectors: unrolled, so that the array lives in registers.
-#if defined(__clang__)
+// Before a loop over an array of vectors: unrolled, so that the array lives in registers. nvcc's front end knows no such
+// pragma.
+#if defined(__CUDACC__)
+#define CAUSEWAY_UNROLL
+#elif defined(__clang__)
 #define CAUSEWAY_UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
 #define CAUSEWAY_UNROLL _Pragma("GCC unroll 16")
@@ -17835,10 +17838,8 @@ void attention_backward(thread_pool& pool, scratch& memory, const attention_shap
 
 // Loops over register arrays must be unrolled completely, or the arrays live in memory.
 #if defined(__clang__)
-#define CAUSEWAY_UNROLL _Pragma("clang loop unroll(full)")
 #define CAUSEWAY_TARGET_AVX2_LOOPS CAUSEWAY_TARGET_AVX2
 #else
-#define CAUSEWAY_UNROLL _Pragma("GCC unroll 16")
 #define CAUSEWAY_TARGET_AVX2_LOOPS __attribute__((optimize("O3"))) CAUSEWAY_TARGET_AVX2
 #endif
 

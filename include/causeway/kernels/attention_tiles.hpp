@@ -26,10 +26,8 @@
 
 // Loops over register arrays must be unrolled completely, or the arrays live in memory.
 #if defined(__clang__)
-#define CAUSEWAY_UNROLL _Pragma("clang loop unroll(full)")
 #define CAUSEWAY_TARGET_AVX2_LOOPS CAUSEWAY_TARGET_AVX2
 #else
-#define CAUSEWAY_UNROLL _Pragma("GCC unroll 16")
 #define CAUSEWAY_TARGET_AVX2_LOOPS __attribute__((optimize("O3"))) CAUSEWAY_TARGET_AVX2
 #endif
 

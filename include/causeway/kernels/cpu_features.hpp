@@ -28,8 +28,11 @@
 #define CAUSEWAY_X86_SIMD 0
 #endif
 
-// Before a loop over an array of vectors: unrolled, so that the array lives in registers.
-#if defined(__clang__)
+// Before a loop over an array of vectors: unrolled, so that the array lives in registers. nvcc's front end knows no such
+// pragma.
+#if defined(__CUDACC__)
+#define CAUSEWAY_UNROLL
+#elif defined(__clang__)
 #define CAUSEWAY_UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
 #define CAUSEWAY_UNROLL _Pragma("GCC unroll 16")

@@ -14185,6 +14185,14 @@ CAUSEWAY_ALWAYS_INLINE float sum_values(const float* x, std::int64_t count, Term
   return sum;
 }
 
+/// As two vectors of 32 bytes: where registers are no wider g++ would put one of 64 together in memory.
+CAUSEWAY_ALWAYS_INLINE void store_halves(float* to, const kernels::detail::f32x16& v) {
+  const kernels::detail::f32x8 low = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+  const kernels::detail::f32x8 high = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  std::memcpy(to, &low, sizeof low);
+  std::memcpy(to + 8, &high, sizeof high);
+}
+
 /// Root of the mean square. NaN or infinity when a value is, or when a square overflows.
 CAUSEWAY_ALWAYS_INLINE float root_mean_square(const float* x, std::int64_t count) {
   CAUSEWAY_EXACT_BODY
@@ -14386,10 +14394,7 @@ struct encode_bits {
       f32x16 value, u;
       kernels::detail::load(value, x + i, part);
       uniform_of(u, value, place + i, t.key);
-      const kernels::detail::f32x8 low = __builtin_shufflevector(u, u, 0, 1, 2, 3, 4, 5, 6, 7);
-      const kernels::detail::f32x8 high = __builtin_shufflevector(u, u, 8, 9, 10, 11, 12, 13, 14, 15);
-      std::memcpy(chances + i, &low, sizeof low);
-      std::memcpy(chances + i + 8, &high, sizeof high);
+      store_halves(chances + i, u);
     });
     encode_values<true>(x, t.codes + (at >> 3) * Bits, length, scale, chances);
   }

@@ -165,10 +165,7 @@ struct encode_bits {
       f32x16 value, u;
       kernels::detail::load(value, x + i, part);
       uniform_of(u, value, place + i, t.key);
-      const kernels::detail::f32x8 low = __builtin_shufflevector(u, u, 0, 1, 2, 3, 4, 5, 6, 7);
-      const kernels::detail::f32x8 high = __builtin_shufflevector(u, u, 8, 9, 10, 11, 12, 13, 14, 15);
-      std::memcpy(chances + i, &low, sizeof low);
-      std::memcpy(chances + i + 8, &high, sizeof high);
+      store_halves(chances + i, u);
     });
     encode_values<true>(x, t.codes + (at >> 3) * Bits, length, scale, chances);
   }

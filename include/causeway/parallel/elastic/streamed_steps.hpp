@@ -172,7 +172,7 @@ class streamed_steps {
   // The forwards of batch `turn_`, and as many backwards as are due; goes on where it stopped.
   result<void> step(auto& ctx, auto& stream, const auto& s, const batch& b) {
     const std::uint64_t first = turn_ * pieces_;
-    const std::uint32_t at = first_micro_batch(s);
+    const std::uint32_t at = s.peer.layout.first_micro_batch(s.peer.place.replica);
     if (forwards_ == 0) s.codec.begin_step();
     for (std::uint32_t i = 0; i < pieces_; ++i) {
       if (forwards_ == i) {
@@ -234,13 +234,6 @@ class streamed_steps {
     kept_.assign(ctx.gradients().begin(), ctx.gradients().end());
     const bool ours = why.code == errc::non_finite && why.where == "this stage";
     return ours ? s.leave_to_others(ctx, why) : why;
-  }
-
-  // Of this replica's, in a global batch.
-  [[nodiscard]] static std::uint32_t first_micro_batch(const auto& s) {
-    std::uint32_t first = 0;
-    for (std::size_t r = 0; r < s.peer.place.replica; ++r) first += s.peer.layout.replicas[r].micro_batches;
-    return first;
   }
 
   streamed_options options_;

@@ -170,6 +170,22 @@ TEST_CASE("parameter server: a quorum without everybody moves the parameters by 
   CHECK(moved_by(2, 3, 4) == Approx(4.0 / (8 + 4)));
 }
 
+TEST_CASE("parameter server: what a lost client had pushed before counts still", "[comm][fast]") {
+  scene_of<axis::quorum> s;
+  s.arrivals = {.least = 2, .gamma = 0};
+  s.hear(s.good(1, 1, 8));
+  s.hear({});  // no message at all: peer 1 is left out
+  CHECK(s.shared()[20] == 1);
+  const bool others_end = GENERATE(false, true);
+  if (others_end) {
+    for (const std::uint32_t c : {0U, 2U})
+      s.server.hear(s.rules, s.terms, c, with_header(push_header{.word = hub_word::done}, 0));
+  } else {
+    s.server.hear(s.rules, s.terms, 0, s.good(1, 1, 8));
+  }
+  CHECK((1 - s.shared()[20]) / 8 == Approx(others_end ? 1.0 : 2.0 / 3));
+}
+
 TEST_CASE("parameter server: a push counts for no more than its peer can have trained on", "[comm][fast]") {
   scene_of<axis::quorum> s;
   s.arrivals = {.least = 3, .gamma = 0};

@@ -28,11 +28,15 @@ inline constexpr std::string_view local_pipeline_presets[] = {
     "sparse_loco",  "gaia",        "sparta",     "des_loc", "edit",          "streaming_diloco", "eager_diloco",
     "cocktail_sgd", "moshpit_sgd", "noloco",     "bacombo", "sparta_diloco", "co_learning",      "cocodc"};
 
-/// Those that tests/parallel/local_async_pipeline.cpp and tests/parallel/elastic/local_async_pipeline_rounds.cpp train in
-/// pipelines without a flush between two exchanges: one of each kind of rows.
+/// Those that tests/parallel/local_async_pipeline.cpp and tests/parallel/elastic/local_async_pipeline_*.cpp train in
+/// pipelines without a flush between two exchanges.
 inline constexpr std::string_view local_async_pipeline_presets[] = {
-    "diloco",       "sparse_loco", "des_loc",       "edit",        "streaming_diloco",
-    "eager_diloco", "noloco",      "sparta_diloco", "co_learning", "cocodc"};
+    "diloco",       "open_diloco", "intellect1", "muloco",  "local_sgd",     "fedavg",           "photon",
+    "sparse_loco",  "gaia",        "sparta",     "des_loc", "edit",          "streaming_diloco", "eager_diloco",
+    "cocktail_sgd", "moshpit_sgd", "noloco",     "bacombo", "sparta_diloco", "co_learning",      "cocodc"};
+
+/// Those that tests/parallel/swarm.cpp trains in swarms that make all steps together.
+inline constexpr std::string_view swarm_presets[] = {"every_step"};
 
 /// Those that tests/parallel/elastic_pipeline.cpp and elastic_gradients.cpp train in pipelines that make all steps
 /// together.

@@ -123,8 +123,7 @@ CAUSEWAY_DECL std::vector<double> hub_clients::speeds() const {
 CAUSEWAY_DECL float hub_clients::share_of(std::size_t f, std::span<const waiting_push> batch) const {
   double arrived = 0, absent = 0, pushes = 0, unknown = 0, here = 0;
   for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-    const bool counts =
-        std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; });
+    const bool counts = std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; });
     if (!clients_[c].here && !counts) continue;  // what a lost client had pushed before is a part of the round still
     ++here;
     const auto samples = static_cast<double>(clients_[c].samples[f]);

@@ -11,6 +11,7 @@
 #include <causeway/config/version.hpp>
 
 #include <causeway/core/clock.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/metrics.hpp>

@@ -6,6 +6,7 @@
 // whether it applies them one by one or makes one of them.
 
 #include <causeway/axis/parts.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 
@@ -33,7 +34,7 @@ struct waiting_pushes {
 /// + DS). Peers that are done or lost hold nobody up.
 template <class A>
 concept Arrivals = A::decides == part::participation&& requires(const A& a, const waiting_pushes& g) {
-  { a.most_ahead } -> std::convertible_to<std::uint32_t>;
+  { a.most_ahead } -> ConvertibleTo<std::uint32_t>;
   { a.check(std::uint32_t{}) } -> std::same_as<result<void>>;
   { a.closes_after(g) } -> std::same_as<double>;
   {bool{A::merges}};

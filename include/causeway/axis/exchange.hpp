@@ -16,6 +16,7 @@
 #include <causeway/collective/two_level_mean.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/compress/none.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/net/transport.hpp>
 
 #include <concepts>
@@ -28,7 +29,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 /// `make(fragment)`: a new collective exchange. `traits`: its traits. `codec_type`: what makes a peer's message, where it
 /// is a codec's.
 template <class E>
-concept ExchangeRecipe = E::decides == part::exchange&& std::copyable<E>&& requires {
+concept ExchangeRecipe = E::decides == part::exchange&& Copyable<E>&& requires {
   { E::traits } -> std::same_as<const collective::exchange_traits&>;
 };
 

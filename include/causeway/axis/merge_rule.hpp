@@ -7,6 +7,7 @@
 
 #include <causeway/axis/parts.hpp>
 #include <causeway/compress/message.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/rows.hpp>
@@ -34,8 +35,8 @@ concept MergeRule = L::decides == part::merge_rule&& requires(const L& l, const 
                                                               std::span<const compress::matrix_range> tensors,
                                                               std::span<float> local, std::span<const float> shared,
                                                               std::span<const float> at_send) {
-  { L::waits } -> std::convertible_to<waiting>;
-  { l.steps } -> std::convertible_to<std::uint32_t>;
+  { L::waits } -> ConvertibleTo<waiting>;
+  { l.steps } -> ConvertibleTo<std::uint32_t>;
   {bool{L::keeps_departure}};
   {bool{L::own_is_fresh}};
   {bool{L::keeps_steps}};

@@ -5,6 +5,7 @@
 // What the mean pseudo-gradient does to the shared parameters of a fragment.
 
 #include <causeway/axis/parts.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/rows.hpp>
@@ -26,9 +27,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 /// empty. `memory()`, `keep_in(memory)` and `step_rows(rows, ...)`, where there are any, are for rows that lie elsewhere
 /// than on the host: where they must lie, where the optimizer's own are to lie, and the step by kernels::RowArithmetic.
 template <class O>
-concept Outer = O::decides == part::outer&& std::copyable<O>&& requires(O& o, thread_pool& pool, std::span<float> shared,
-                                                                        std::span<float> mean,
-                                                                        std::span<const float> mean_shared) {
+concept Outer = O::decides == part::outer&& Copyable<O>&& requires(O& o, thread_pool& pool, std::span<float> shared,
+                                                                   std::span<float> mean,
+                                                                   std::span<const float> mean_shared) {
   { o.reset(std::int64_t{}) } -> std::same_as<void>;
   { o.step(pool, shared, mean, mean_shared) } -> std::same_as<void>;
   {bool{O::wants_mean_shared}};

@@ -5,6 +5,7 @@
 // What becomes of the part of a row that a lossy codec did not send.
 
 #include <causeway/axis/parts.hpp>
+#include <causeway/core/concepts.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -20,7 +21,7 @@ enum class keeping : std::uint8_t {
 /// `keeps` says which; `gain(rate)` and `decay()` are what a row and a kept residual are multiplied by.
 template <class R>
 concept Residual = R::decides == part::residual&& requires(const R& r, float rate) {
-  { R::keeps } -> std::convertible_to<keeping>;
+  { R::keeps } -> ConvertibleTo<keeping>;
   { r.decay() } -> std::same_as<float>;
   { r.gain(rate) } -> std::same_as<float>;
 };

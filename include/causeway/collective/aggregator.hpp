@@ -9,6 +9,7 @@
 #include <causeway/collective/message_codec.hpp>
 #include <causeway/collective/refusal.hpp>
 #include <causeway/collective/sum.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/elementwise.hpp>
 
@@ -42,9 +43,9 @@ struct aggregation {
 /// - `A::scratch_rows`: rows of working memory it needs. `A::counts`: it fills `counts` where there are any.
 /// - `A::drops_unusable`: a message that cannot be decoded counts for nothing; without it, nobody uses the round's result.
 template <class A, class C, class X>
-concept Aggregator = std::copyable<A> && requires(const A& a, const aggregation<C, X>& all) {
-  { A::name } -> std::convertible_to<std::string_view>;
-  { A::scratch_rows } -> std::convertible_to<std::size_t>;
+concept Aggregator = Copyable<A> && requires(const A& a, const aggregation<C, X>& all) {
+  { A::name } -> ConvertibleTo<std::string_view>;
+  { A::scratch_rows } -> ConvertibleTo<std::size_t>;
   {bool{A::counts}};
   {bool{A::drops_unusable}};
   { a.combine(all) } -> std::same_as<std::optional<refusal>>;

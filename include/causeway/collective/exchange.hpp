@@ -9,6 +9,7 @@
 // own.
 
 #include <causeway/collective/options.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
@@ -60,10 +61,9 @@ struct exchange_traits {
 /// - `begin` while a conversation is under way cancels that one first.
 /// - Threading: one thread at a time. Deterministic: the bits depend on the inputs and the order of the peers alone.
 template <class E, class Context>
-concept Exchange = std::movable<E> &&
-    requires(E& e, const exchange_port& port, const exchange_row& row, const Context& ctx) {
-  { E::name } -> std::convertible_to<std::string_view>;
-  { E::traits } -> std::convertible_to<exchange_traits>;
+concept Exchange = Movable<E> && requires(E& e, const exchange_port& port, const exchange_row& row, const Context& ctx) {
+  { E::name } -> ConvertibleTo<std::string_view>;
+  { E::traits } -> ConvertibleTo<exchange_traits>;
   { e.begin(port, row, ctx) } -> std::same_as<result<void>>;
   { e.turn(port, row, ctx) } -> std::same_as<result<void>>;
   { e.finish(port, row, ctx) } -> std::same_as<result<void>>;

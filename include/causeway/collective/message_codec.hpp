@@ -6,6 +6,7 @@
 // compress::message_context; the codecs themselves live elsewhere. Also: what a context becomes for a part of the row, so
 // that a row can be cut among peers that each reduce a part of it.
 
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
@@ -26,18 +27,18 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 /// What a codec is told besides the values: where matrices lie in the row (ascending, apart), seeds, a reference row.
 template <class X>
 concept MessageContext = std::copy_constructible<X> && requires(X& x) {
-  { x.pool } -> std::convertible_to<thread_pool&>;
-  { x.matrices.front().offset } -> std::convertible_to<std::size_t>;
-  { x.matrices.front().rows } -> std::convertible_to<std::size_t>;
-  { x.matrices.front().columns } -> std::convertible_to<std::size_t>;
-  { x.seed } -> std::convertible_to<std::uint64_t>;
-  { x.own_seed } -> std::convertible_to<std::uint64_t>;
-  { x.reference } -> std::convertible_to<std::span<const float>>;
+  { x.pool } -> ConvertibleTo<thread_pool&>;
+  { x.matrices.front().offset } -> ConvertibleTo<std::size_t>;
+  { x.matrices.front().rows } -> ConvertibleTo<std::size_t>;
+  { x.matrices.front().columns } -> ConvertibleTo<std::size_t>;
+  { x.seed } -> ConvertibleTo<std::uint64_t>;
+  { x.own_seed } -> ConvertibleTo<std::uint64_t>;
+  { x.reference } -> ConvertibleTo<std::span<const float>>;
 };
 
 /// See compress::MessageCodec, which says what the members do.
 template <class C, class X>
-concept MessageCodec = std::copyable<C> && MessageContext<X> &&
+concept MessageCodec = Copyable<C> && MessageContext<X> &&
     requires(const C& c, const X& ctx, std::size_t n, std::span<const float> values, std::span<std::byte> room,
              std::span<const std::byte> bytes, std::span<float> sum, float weight) {
   {bool{C::traits.sparse}};

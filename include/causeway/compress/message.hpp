@@ -8,6 +8,7 @@
 // input alone, to the bit, whatever the thread count or the instruction set.
 
 #include <causeway/compress/codec.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/elementwise.hpp>
@@ -63,11 +64,11 @@ struct message_context {
 /// that is not 0 (the mean over contributors); then `inverse` once. A peer that keeps what it did not send has
 /// `residual_of(codec, ctx, values, own message, residual)`.
 template <class C>
-concept MessageCodec = std::copyable<C> &&
+concept MessageCodec = Copyable<C> &&
     requires(const C& c, const message_context& ctx, std::size_t n, std::span<const float> values,
              std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> sum, float weight) {
-  { C::name } -> std::convertible_to<std::string_view>;
-  { C::traits } -> std::convertible_to<codec_traits>;
+  { C::name } -> ConvertibleTo<std::string_view>;
+  { C::traits } -> ConvertibleTo<codec_traits>;
   { c.most_bytes(ctx, n) } -> std::same_as<std::size_t>;
   { c.encode(ctx, values, room) } -> std::same_as<std::size_t>;
   { c.decode_add(ctx, bytes, sum, weight, sum) } -> std::same_as<result<void>>;
@@ -111,7 +112,7 @@ class dense_message {
   static constexpr std::string_view name = C::name;
   static constexpr codec_traits traits = C::traits;
 
-  dense_message() requires std::default_initializable<C>
+  dense_message() requires DefaultInitializable<C>
   = default;
   explicit dense_message(C codec) : codec_{std::move(codec)} {}
 

@@ -6,6 +6,7 @@
 // else's job (sparse.hpp). Where all peers can work the coordinates out for themselves, it writes nothing.
 
 #include <causeway/compress/message.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/targets.hpp>
@@ -33,10 +34,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 /// - `exact_count`: each selection has `most_kept` coordinates.
 /// - `shared_support`: `kept` is the same on all peers of an exchange, whatever their values.
 template <class S>
-concept Sparsifier = std::copyable<S> &&
+concept Sparsifier = Copyable<S> &&
     requires(const S& s, const message_context& ctx, std::size_t n, std::span<const float> values,
              std::vector<std::uint32_t>& kept, std::span<std::byte> room, std::span<const std::byte> bytes) {
-  { S::name } -> std::convertible_to<std::string_view>;
+  { S::name } -> ConvertibleTo<std::string_view>;
   {bool{S::shared_support}};
   {bool{S::exact_count}};
   { s.most_kept(ctx, n) } -> std::same_as<std::size_t>;

@@ -7,6 +7,7 @@
 
 #include <causeway/compress/message.hpp>
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 
 #include <concepts>
 #include <span>
@@ -20,9 +21,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 /// - `inverse(ctx, row)`: coefficients to values in place.
 /// - `identity`: both do nothing, and are not called.
 template <class T>
-concept Transform = std::copyable<T> &&
+concept Transform = Copyable<T> &&
     requires(const T& t, const message_context& ctx, std::span<const float> values, std::span<float> row) {
-  { T::name } -> std::convertible_to<std::string_view>;
+  { T::name } -> ConvertibleTo<std::string_view>;
   {bool{T::identity}};
   { t.forward(ctx, values, row) } -> std::same_as<void>;
   { t.inverse(ctx, row) } -> std::same_as<void>;

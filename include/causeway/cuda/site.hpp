@@ -13,6 +13,7 @@
 #include <causeway/collective/transport_site.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 
@@ -37,8 +38,7 @@ enum class progress : bool { under_way, done };
 /// or why it failed; `answer` is what the last start_all_of found. `abort` ends whatever is under way, and all use: it may
 /// be called more than once.
 template <class L>
-concept SiteLine = std::movable<L> &&
-    requires(L& l, const L& c, float* x, std::size_t count, std::uint32_t from, bool mine) {
+concept SiteLine = Movable<L> && requires(L& l, const L& c, float* x, std::size_t count, std::uint32_t from, bool mine) {
   { c.size() } -> std::same_as<std::uint32_t>;
   { c.rank() } -> std::same_as<std::uint32_t>;
   { l.start_mean(x, count) } -> std::same_as<result<void>>;

@@ -5,6 +5,7 @@
 // What a tokenizer is, and the simplest one: a token per byte. Decoding is the exact inverse of encoding for any bytes, not
 // only for valid text.
 
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/data/text.hpp>
@@ -28,8 +29,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 /// - `end_of_text()` is what stands between documents, if the tokenizer has it.
 /// - `hash()` is equal where the same text gives the same tokens.
 template <class T>
-concept Tokenizer = std::movable<T> && requires(T& t, const T& c, std::string_view text, std::vector<std::int32_t>& tokens,
-                                                std::span<const std::int32_t> numbers, std::string& bytes) {
+concept Tokenizer = Movable<T> && requires(T& t, const T& c, std::string_view text, std::vector<std::int32_t>& tokens,
+                                           std::span<const std::int32_t> numbers, std::string& bytes) {
   { c.vocabulary() } -> std::same_as<std::int64_t>;
   { c.end_of_text() } -> std::same_as<std::optional<std::int32_t>>;
   { c.hash() } -> std::same_as<std::uint64_t>;

@@ -8,6 +8,7 @@
 // success (Rebello et al. 2020). The file system is a parameter, so that a simulated disk can lose all that POSIX lets a
 // disk lose.
 
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/io/storage.hpp>
 
@@ -43,7 +44,7 @@ enum class folder_state : std::uint8_t {
 /// - `list(folder)`: names of the regular files right in it, sorted. `read(path)`: the whole content.
 /// - `process_id()`: differs between processes that write the same folder at the same time.
 template <class F>
-concept FileSystem = std::movable<F> && std::move_constructible<typename F::file_type> &&
+concept FileSystem = Movable<F> && std::move_constructible<typename F::file_type> &&
     requires(F& files, typename F::file_type& file, const std::string& path, std::span<const std::byte> bytes) {
   { files.create(path) } -> std::same_as<result<typename F::file_type>>;
   { files.write(file, bytes) } -> std::same_as<result<void>>;
@@ -57,7 +58,7 @@ concept FileSystem = std::movable<F> && std::move_constructible<typename F::file
   { files.remove_folder(path) } -> std::same_as<result<void>>;
   { files.list(path) } -> std::same_as<result<std::vector<std::string>>>;
   { files.read(path) } -> std::same_as<result<byte_vector>>;
-  { files.process_id() } -> std::convertible_to<std::uint64_t>;
+  { files.process_id() } -> ConvertibleTo<std::uint64_t>;
 };
 
 /// The error for an errno, with what to do about it.
@@ -75,7 +76,7 @@ CAUSEWAY_DECL std::string folder_of(const std::string& path);
 template <FileSystem F>
 class basic_file_storage {
  public:
-  basic_file_storage() requires std::default_initializable<F> : basic_file_storage(F{}) {}
+  basic_file_storage() requires DefaultInitializable<F> : basic_file_storage(F{}) {}
   explicit basic_file_storage(F files) : files_{std::move(files)}, known_{std::make_shared<known_folders>()} {}
 
   /// Errors: errc::disk_full (no space, quota or file size limit), errc::io_failed, or the producer's own. If the very last

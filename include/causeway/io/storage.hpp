@@ -5,6 +5,7 @@
 // What the library needs of a disk, so small that a simulator can stand in for it: whole files, written atomically. A file
 // under its final name is either the old one or the complete new one; a writer that fails or dies leaves the old one.
 
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 
 #include <concepts>
@@ -36,7 +37,7 @@ using byte_producer = std::function<result<void>(const byte_sink&)>;
 ///   folder. Unfinished writes of `write_atomic` may be listed; their names end in ".tmp".
 /// - `remove(path)`: a file that is not there counts as removed.
 template <class S>
-concept Storage = std::movable<S> && requires(S& s, const std::string& path, const byte_producer& producer) {
+concept Storage = Movable<S> && requires(S& s, const std::string& path, const byte_producer& producer) {
   { s.write_atomic(path, producer) } -> std::same_as<result<void>>;
   { s.read(path) } -> std::same_as<result<byte_vector>>;
   { s.list(path) } -> std::same_as<result<std::vector<std::string>>>;

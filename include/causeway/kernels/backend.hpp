@@ -6,6 +6,7 @@
 // backend; this one is the processor, cuda/backend.hpp a GPU. A model owns one backend.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/activation.hpp>
@@ -264,7 +265,7 @@ concept Backend = std::move_constructible<B> &&
   b.zero(values, std::int64_t{});
   b.ops().multiply(f32);
   b.ops().multiply(mixed);
-  { constant.describe() } -> std::convertible_to<std::string>;
+  { constant.describe() } -> ConvertibleTo<std::string>;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels

@@ -6,6 +6,7 @@
 // Several products in a row share one scratch memory, so a product allocates nothing once the largest has been seen.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/tensor/dtype.hpp>
 #include <causeway/tensor/scratch.hpp>
@@ -53,8 +54,8 @@ concept Gemm = requires(G& g, const G& constant, thread_pool& pool, scratch& mem
   { g.multiply(pool, memory, f32) } -> std::same_as<void>;
   { g.multiply(pool, memory, mixed) } -> std::same_as<void>;
   { g.multiply(pool, memory, half) } -> std::same_as<void>;
-  { constant.describe() } -> std::convertible_to<std::string>;
-  { G::name } -> std::convertible_to<std::string_view>;
+  { constant.describe() } -> ConvertibleTo<std::string>;
+  { G::name } -> ConvertibleTo<std::string_view>;
 };
 
 namespace detail {

@@ -7,6 +7,7 @@
 // very same trainer runs on all three.
 
 #include <causeway/core/clock.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 
@@ -50,7 +51,7 @@ using operation = std::uint64_t;
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
-concept Transport = std::movable<T> &&
+concept Transport = Movable<T> &&
     requires(T& t, const T& c, peer_index peer, const message_id& id, std::span<const std::byte> out,
              std::span<std::byte> in, operation op, time_point deadline) {
   { c.self() } -> std::same_as<peer_index>;

@@ -8,6 +8,7 @@
 // The result depends on the Gemm, as with optim::muon.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/default_gemm.hpp>
 #include <causeway/kernels/elementwise.hpp>
@@ -21,7 +22,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -56,7 +56,7 @@ struct basis_rotation_options {
 /// the working memory is three times the largest matrix and the square of its longer side. With `shorter_side` the longer
 /// side's terms go.
 template <kernels::Gemm Gemm = kernels::default_gemm>
-  requires std::default_initializable<Gemm> && std::movable<Gemm>
+  requires DefaultInitializable<Gemm> && Movable<Gemm>
 class basis_rotation {
  public:
   static constexpr std::string_view name = "basis_rotation";

@@ -5,6 +5,7 @@
 // Optimizer state that can be taken apart by parameters, for peers whose part of the model changes during a run.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/tensor/parameters.hpp>
 
@@ -21,8 +22,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
 /// after that many steps, with moments of zero.
 template <class O>
 concept Divisible = Optimizer<O> && requires(O& o) {
-  { o.moments().size() } -> std::convertible_to<std::size_t>;
-  { o.moments()[0] } -> std::convertible_to<std::span<float>>;
+  { o.moments().size() } -> ConvertibleTo<std::size_t>;
+  { o.moments()[0] } -> ConvertibleTo<std::span<float>>;
   { o.resume(std::int64_t{}, std::uint64_t{}) } -> std::same_as<void>;
 };
 

@@ -7,6 +7,7 @@
 // depends on the Gemm, so replicas that step on their own stay equal only with equal processors and thread counts.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/default_gemm.hpp>
 #include <causeway/kernels/elementwise.hpp>
@@ -20,7 +21,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -55,7 +55,7 @@ inline std::int64_t muon_second_moments(std::span<const parameter_segment> segme
 /// Keller Jordan's scaling, in f32. Costs about 4·iterations·rows·columns·min(rows, columns) multiply-adds a step and
 /// keeps 4 bytes a matrix parameter, 8 for others; the working memory is twice the largest matrix and twice its square.
 template <kernels::Gemm Gemm = kernels::default_gemm>
-  requires std::default_initializable<Gemm> && std::movable<Gemm>
+  requires DefaultInitializable<Gemm> && Movable<Gemm>
 class muon {
  public:
   static constexpr std::string_view name = "muon";

@@ -6,6 +6,7 @@
 // knows which are decayed. An optimizer is a regular value; it sees the flat buffers and the segments, never the model.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/tensor/buffer.hpp>
 #include <causeway/tensor/parameters.hpp>
@@ -33,8 +34,8 @@ struct step_options {
 /// `reset(length)` starts over for flat buffers of that length; `step` moves the values and leaves the gradients alone;
 /// `serialize` visits all that a checkpoint must keep.
 template <class O>
-concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
-  { O::name } -> std::convertible_to<std::string_view>;
+concept Optimizer = Movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
+  { O::name } -> ConvertibleTo<std::string_view>;
   { o.reset(std::int64_t{}) } -> std::same_as<void>;
   { o.step(pool, view, options) } -> std::same_as<void>;
 };

@@ -6,6 +6,7 @@
 // nn::language_model can.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/nn/language_model.hpp>
 #include <causeway/nn/micro_batch.hpp>
@@ -24,8 +25,8 @@ template <class M>
 concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
                               tensor boundary, const nn::stage_pass& s) {
   { m.make_tape() } -> std::same_as<typename M::tape_type>;
-  { fixed.blocks() } -> std::convertible_to<std::int64_t>;
-  { fixed.width() } -> std::convertible_to<std::int64_t>;
+  { fixed.blocks() } -> ConvertibleTo<std::int64_t>;
+  { fixed.width() } -> ConvertibleTo<std::int64_t>;
   { fixed.part() } -> std::same_as<const nn::model_part&>;
   { fixed.tied_table() } -> std::same_as<std::size_t>;
   { fixed.joined_ends() } -> std::same_as<bool>;

@@ -15,10 +15,10 @@
 // Where weights are on no server, samples are trained again besides when all instances of a stage are lost.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/rng.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -48,7 +48,7 @@ struct migration_costs {
 /// Samples per second of a shape, 0 where it cannot train: what a planner or a measurement says.
 template <class F>
 concept ShapeThroughput = requires(const F& f, const pipeline_shape& s) {
-  { f(s) } -> std::convertible_to<double>;
+  { f(s) } -> ConvertibleTo<double>;
 };
 
 struct liveput_options {
@@ -68,7 +68,7 @@ class preemption_draws {
   /// The mean of `f(alive instances of each stage)`.
   template <class F>
     requires requires(F& f, const std::vector<std::size_t>& alive) {
-      { f(alive) } -> std::convertible_to<double>;
+      { f(alive) } -> ConvertibleTo<double>;
     }
   [[nodiscard]] double mean(F f) const {
     double sum = 0;

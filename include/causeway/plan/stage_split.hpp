@@ -7,11 +7,11 @@
 // devices can hold; among the splits that reach this pace the most balanced one is taken. Exact, by dynamic programming.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -68,7 +68,7 @@ namespace detail {
 /// sum of its squares. Infinite loads are not allowed; an infinite optimum: nothing fits. O(stages blocks^2) loads.
 template <class Load>
   requires requires(Load& f, std::size_t i) {
-    { f(i, i, i) } -> std::convertible_to<double>;
+    { f(i, i, i) } -> ConvertibleTo<double>;
   }
 stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
   constexpr double none = std::numeric_limits<double>::infinity();

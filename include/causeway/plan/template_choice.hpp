@@ -9,11 +9,11 @@
 // limit at which that is enough is found by bisection. What averaging the gradients takes is not in it.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/plan/templates.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -34,7 +34,7 @@ namespace detail {
 /// The least of the times at which something can end, for which `enough(time)`; infinite if none. `enough` is monotone.
 template <class Enough>
   requires requires(Enough& f, double t) {
-    { f(t) } -> std::convertible_to<bool>;
+    { f(t) } -> ConvertibleTo<bool>;
   }
 double least_time(std::span<const pipeline_template* const> kinds, std::size_t micro_batches, Enough enough) {
   std::vector<double> times;

@@ -9,6 +9,7 @@
 // - a hook that returns an error has left the policy and the parameters as they were, so that it can be called again;
 // - a hook is a function of the context and the policy's state: equal inputs give equal bits.
 
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/policy/archetype.hpp>
 #include <causeway/policy/traits.hpp>
@@ -23,14 +24,14 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// Run state that a checkpoint keeps. Options are not state: they come from the program.
 template <class P>
 concept Stateful = requires(P& p, archetype::archive& ar) {
-  { P::state_version } -> std::convertible_to<std::uint32_t>;
+  { P::state_version } -> ConvertibleTo<std::uint32_t>;
   p.serialize(ar);
 };
 
 template <class P, class Traits>
-concept PolicyOf = std::movable<P> && std::default_initializable<P> && Stateful<P> && requires {
-  { P::name } -> std::convertible_to<std::string_view>;  // its section in checkpoints, its name in logs
-  { P::traits } -> std::same_as<const Traits&>;          // also says which slot it belongs to
+concept PolicyOf = Movable<P> && DefaultInitializable<P> && Stateful<P> && requires {
+  { P::name } -> ConvertibleTo<std::string_view>;  // its section in checkpoints, its name in logs
+  { P::traits } -> std::same_as<const Traits&>;    // also says which slot it belongs to
 };
 
 /// What a communication policy for a changing set of peers has besides. `shared`: its run state that all peers hold alike

@@ -10,6 +10,7 @@
 #include <causeway/compress/codec.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
@@ -68,10 +69,10 @@ struct activation_traits {
 ///   tell of other options by their length, those need not be part of it.
 /// - One thread calls. Results are the same bits for every size of `pool`.
 template <class A>
-concept ActivationCodec = std::movable<A> && std::default_initializable<A> && Stateful<A> &&
+concept ActivationCodec = Movable<A> && DefaultInitializable<A> && Stateful<A> &&
     requires(A& a, const A& fixed, thread_pool& pool, const crossing& c, std::span<const float> values,
              std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
-  { A::name } -> std::convertible_to<std::string_view>;
+  { A::name } -> ConvertibleTo<std::string_view>;
   { A::traits } -> std::same_as<const activation_traits&>;
   { fixed.most_bytes(c) } -> std::same_as<std::size_t>;
   { a.encode(pool, c, values, room) } -> std::same_as<result<std::size_t>>;

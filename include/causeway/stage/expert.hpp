@@ -10,6 +10,7 @@
 #include <causeway/autograd/ops.hpp>
 #include <causeway/autograd/tape.hpp>
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/kernels/backend.hpp>
@@ -35,8 +36,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 /// Rows are [rows, width]. `forward(x, y)`: y = f(x). `backward(x, dy, dx)`: dx, the gradient of the loss by x where dy is
 /// that by f(x), with the parameters as they are now; then moves them. On an error nothing moved.
 template <class E>
-concept Expert = std::movable<E> && requires(E& e, std::span<const float> in, std::span<float> out) {
-  { e.width() } -> std::convertible_to<std::int64_t>;
+concept Expert = Movable<E> && requires(E& e, std::span<const float> in, std::span<float> out) {
+  { e.width() } -> ConvertibleTo<std::int64_t>;
   { e.forward(in, out) } -> std::same_as<result<void>>;
   { e.backward(in, in, out) } -> std::same_as<result<void>>;
 };

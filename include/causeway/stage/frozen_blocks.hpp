@@ -9,6 +9,7 @@
 #include <causeway/autograd/prompts.hpp>
 #include <causeway/autograd/tape.hpp>
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
@@ -57,14 +58,14 @@ struct span_pass {
 /// - `maps()`: the linear maps of a block.
 /// - `agreement()`: equal where blocks mean the same.
 template <class B>
-concept BlockSpan = std::movable<B> &&
+concept BlockSpan = Movable<B> &&
     requires(B& b, const B& fixed, nn::block_range r, const span_pass& p, std::span<const float> in, std::span<float> out) {
-  { fixed.layers() } -> std::convertible_to<std::int64_t>;
-  { fixed.width() } -> std::convertible_to<std::int64_t>;
-  { fixed.context() } -> std::convertible_to<std::int64_t>;
+  { fixed.layers() } -> ConvertibleTo<std::int64_t>;
+  { fixed.width() } -> ConvertibleTo<std::int64_t>;
+  { fixed.context() } -> ConvertibleTo<std::int64_t>;
   { fixed.maps() } -> std::same_as<nn::map_sizes>;
   { fixed.held() } -> std::same_as<nn::block_range>;
-  { fixed.agreement() } -> std::convertible_to<std::uint64_t>;
+  { fixed.agreement() } -> ConvertibleTo<std::uint64_t>;
   { b.hold(r) } -> std::same_as<result<void>>;
   { b.forward(p, out) } -> std::same_as<result<void>>;
   { b.backward(p, in, out, out) } -> std::same_as<result<void>>;

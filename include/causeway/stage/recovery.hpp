@@ -6,6 +6,7 @@
 // hold to a layout. The same facts give the same layout on all peers, so nobody has to be told.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
@@ -88,9 +89,9 @@ struct recovery_traits {
 ///   waits for more.
 /// - `interval()`: steps from one entry of cluster_snapshot::history to the next; 0: the policy does not look back.
 template <class R>
-concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const cluster_snapshot& g) {
-  { R::name } -> std::convertible_to<std::string_view>;
-  { R::traits } -> std::convertible_to<recovery_traits>;
+concept Recovery = Movable<R> && DefaultInitializable<R> && requires(R& r, const cluster_snapshot& g) {
+  { R::name } -> ConvertibleTo<std::string_view>;
+  { R::traits } -> ConvertibleTo<recovery_traits>;
   { r.arrange(g) } -> std::same_as<result<layout>>;
   { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
 };

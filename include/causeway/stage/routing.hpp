@@ -7,6 +7,7 @@
 // order give the same paths.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/net/fabric.hpp>
 
@@ -90,9 +91,9 @@ struct step_size {
 /// - `runs(size, stage, micro_batch)`: whether the micro-batch passes the stage at all. A function of its arguments and the
 ///   router's options alone, so that all peers know it. The first and the last stage always run.
 template <class R>
-concept Router = std::movable<R> && std::default_initializable<R> &&
+concept Router = Movable<R> && DefaultInitializable<R> &&
     requires(R& r, const R& fixed, const roster& known, const step_size& size, std::uint32_t n) {
-  { R::name } -> std::convertible_to<std::string_view>;
+  { R::name } -> ConvertibleTo<std::string_view>;
   r.begin(size, known);
   { r.choose(known, n, n) } -> std::same_as<net::peer_id>;
   { fixed.runs(size, n, n) } -> std::same_as<bool>;

@@ -6,6 +6,7 @@
 // docs/reference/schedules.md shows a picture of each.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/plan/schedule.hpp>
@@ -29,8 +30,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 /// - `order()`: whether a rank may run what is ready while it waits for what is next.
 /// - `room()`: micro-batches that a rank may hold beyond what its order needs, so that an opportunistic rank can run ahead.
 template <class S>
-concept Schedule = std::movable<S> && std::default_initializable<S> && requires(const S& s, std::uint32_t n) {
-  { S::name } -> std::convertible_to<std::string_view>;
+concept Schedule = Movable<S> && DefaultInitializable<S> && requires(const S& s, std::uint32_t n) {
+  { S::name } -> ConvertibleTo<std::string_view>;
   { s.chunks() } -> std::same_as<std::uint32_t>;
   { s.order() } -> std::same_as<plan::run_order>;
   { s.room() } -> std::same_as<std::uint32_t>;

@@ -5,6 +5,7 @@
 // A trainer's state as named sections of a checkpoint, and back. Saving, loading and going on is bit-equal to not having
 // stopped, with the same number of threads.
 
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/io/section_file.hpp>
 #include <causeway/tensor/parameters.hpp>
@@ -22,7 +23,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// Turns a value with `serialize` into bytes and back; io::archiver is one, io::cereal_archiver another.
 template <class A>
 concept Archiver = requires(A& a, std::uint64_t& value, std::span<const std::byte> bytes) {
-  { a.to_bytes(value) } -> std::convertible_to<result<std::vector<std::byte>>>;
+  { a.to_bytes(value) } -> ConvertibleTo<result<std::vector<std::byte>>>;
   { a.from_bytes(bytes, value) } -> std::same_as<result<void>>;
 };
 

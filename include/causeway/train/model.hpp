@@ -4,6 +4,7 @@
 
 // What a trainer needs of a model. nn::gpt and nn::llama have it; so may yours.
 
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/tensor/parameters.hpp>
@@ -24,12 +25,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// - `backend().pool()`: the threads of the host. A backend that is a kernels::Backend also clears and measures gradients,
 ///   wherever they lie.
 template <class M>
-concept Model = std::movable<M> &&
+concept Model = Movable<M> &&
     requires(M& m, std::span<const std::int32_t> tokens, std::int64_t sequences, float scale, std::uint64_t stream) {
   { m.parameters() } -> std::same_as<parameter_store&>;
   { m.forward_backward(tokens, tokens, sequences, scale, stream) } -> std::same_as<result<double>>;
   { m.evaluate(tokens, tokens, sequences) } -> std::same_as<result<double>>;
-  { m.config_hash() } -> std::convertible_to<std::uint64_t>;
+  { m.config_hash() } -> ConvertibleTo<std::uint64_t>;
   { m.backend().pool() } -> std::same_as<thread_pool&>;
 };
 

@@ -7,6 +7,7 @@
 // asks for what an earlier one asked for reserves nothing. Memory is never split or joined, so it cannot fragment.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/result.hpp>
 
 #include <bit>
@@ -20,7 +21,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace cuda {
 
 /// Where a pool gets memory from. `release` takes what `reserve` gave, and waits until the device is done with it.
 template <class S>
-concept MemorySource = std::movable<S> && requires(S& s, std::size_t bytes, void* piece) {
+concept MemorySource = Movable<S> && requires(S& s, std::size_t bytes, void* piece) {
   { s.reserve(bytes) } -> std::same_as<result<void*>>;
   s.release(piece);
 };

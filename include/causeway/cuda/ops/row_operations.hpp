@@ -10,6 +10,7 @@
 #include <causeway/compress/sparsifier.hpp>
 #include <causeway/compress/top_k.hpp>
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/cuda/bodies/codec_bodies.hpp>
@@ -50,7 +51,7 @@ concept EngineQueue = ProductQueue<Q> && SortingQueue<Q> && TransferQueue<Q> &&
   { q.wait() } -> std::same_as<result<void>>;
   { q.reserve(bytes) } -> std::same_as<void*>;
   q.release(to);
-  { constant.describe() } -> std::convertible_to<std::string>;
+  { constant.describe() } -> ConvertibleTo<std::string>;
 };
 
 /// The part of an engine that computes nothing: the queue, its memory, and the first error, behind which nothing runs until

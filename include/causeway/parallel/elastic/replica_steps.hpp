@@ -6,6 +6,7 @@
 // every step, by a schedule. parallel/elastic/streamed_steps.hpp has the one without.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/concepts.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
@@ -21,7 +22,6 @@
 #include <causeway/stage/schedules.hpp>
 #include <causeway/tensor/batch.hpp>
 
-#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -107,8 +107,8 @@ class flushed_steps {
 
 /// A way for replicas to make their steps: what flushed_steps has.
 template <class S>
-concept ReplicaSteps = std::default_initializable<S> && requires(S& s) {
-  { S::name } -> std::convertible_to<std::string_view>;
+concept ReplicaSteps = DefaultInitializable<S> && requires(S& s) {
+  { S::name } -> ConvertibleTo<std::string_view>;
   s.forget();
 };
 

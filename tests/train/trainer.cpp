@@ -123,6 +123,30 @@ TEST_CASE("trainer: peers that start from other parameters are told so", "[train
   });
 }
 
+TEST_CASE("trainer: peers that go on from checkpoints of other rounds are told so, and who begins anew beside them",
+          "[train][fast]") {
+  const auto make_peer = [](environment env) {
+    return make_trainer(support::test_model{support::quadratic{}}, std::move(env), {}, comm::every_step<>{});
+  };
+  std::vector<support::saved_state> states(3);  // after so many steps
+  auto alone = make_peer({});
+  REQUIRE(alone.start());
+  for (auto& state : states) {
+    state = support::save(alone);
+    const auto tokens = support::tokens_of(0, 0);
+    REQUIRE(alone.step({tokens, tokens, 1}));
+  }
+  const bool one_is_new = GENERATE(false, true);
+  const bool same = GENERATE(false, true);
+  support::run_cluster(2, [&](std::uint32_t peer, environment env) {
+    auto t = make_peer(std::move(env));
+    if (!one_is_new || peer == 0) support::load(t, states[same ? 2 : peer + 1]);
+    const auto outcome = t.start();
+    CHECK(outcome.has_value() == (same && !one_is_new));
+    if (!outcome) CHECK(outcome.error().code == errc::diverged);
+  });
+}
+
 TEST_CASE("trainer: replicas that differ are found at the next exchange", "[train][fast]") {
   support::run_cluster(2, [&](std::uint32_t peer, environment env) {
     auto t = make_trainer(support::test_model{support::quadratic{}}, std::move(env), {}, comm::every_step<>{});

@@ -264,8 +264,8 @@ class training_context {
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
   [[nodiscard]] std::uint64_t samples() const noexcept { return attendance_.samples().all(); }
 
-  /// Sets the number of inner steps, on which the learning rate depends, for a peer that took over the others' state. The
-  /// step under way is not counted, unless it is `going_on`, with what it computed kept.
+  /// Sets the number of inner steps for a peer that took over the others' state. The step under way is not counted, unless
+  /// it is `going_on`, with what it computed kept.
   void resume_at(std::uint64_t step, bool going_on = false) noexcept {
     step_ = step;
     resumed_ = !going_on;
@@ -309,13 +309,12 @@ class training_context {
     return numbers;
   }
   [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
-  /// All peers must start from the same parameters. One hash from and to everybody.
-  result<void> agree_on_start() {
-    parent_ = detail::hash_of(model_, parameters());
-    return collective::all_equal(transport(), {.channel = collective::channels::state, .step = round_}, parent_,
-                                 "starts from other parameters; all peers need the same seed, the same options and "
-                                 "checkpoints of the same round",
-                                 mean_.options(*this));
+  /// All peers start from the same parameters, or all from checkpoints (of one round, if `alike`). One hash to everybody.
+  result<void> agree_on_start(bool restored, bool alike) {
+    if (!restored) parent_ = detail::hash_of(model_, parameters());
+    return collective::all_equal(
+        transport(), {.channel = collective::channels::state}, restored ? mix(~0ULL, alike ? round_ : 0) : parent_,
+        "starts from other parameters; use the same seed and options, or checkpoints of one round", mean_.options(*this));
   }
 
   /// Clears gradients before a step.

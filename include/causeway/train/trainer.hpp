@@ -58,7 +58,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   result<void> start() {
     if constexpr (valid) {
       CAUSEWAY_TRY(parallel_.start(ctx_));
-      if (!restored_ && !ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start());
+      if (!ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start(restored_, Comm::traits.identical_replicas));
       CAUSEWAY_TRY(comm_.start(ctx_));
       if constexpr (elastic) {
         opened_ = ctx_.closes_membership();

@@ -72,25 +72,22 @@ causeway::result<void> session::resume() {
     if (pace_ == pace::nothing) c.round = 0;
     if (pace_ == pace::in_step) c.round = c.step;
   }
-  CAUSEWAY_ASSIGN(const auto all, gather(causeway::newest_rounds(cuts), 1));
-  const auto round = causeway::newest_common(all);
-  if (!round) {
-    const bool anybody =
-        std::any_of(all.begin(), all.end(), [](const auto& rounds) { return rounds[0] != causeway::no_round; });
-    if (!anybody) return {};
+  const auto common = causeway::common_cut(ctx().world(), cuts);
+  if (!common && common.error().code == causeway::errc::diverged) {
     return causeway::fail(causeway::errc::diverged, in_.folder,
                           "the peers' checkpoints have no round in common; give every peer its own old folder, or start "
                           "over with --run.fresh");
   }
-  const auto it = std::find_if(cuts.rbegin(), cuts.rend(), [&](const causeway::cut& c) { return c.round == *round; });
-  CAUSEWAY_ASSIGN(const auto file, checkpoints_.load(it->step));
+  CAUSEWAY_ASSIGN(const auto from, common);
+  if (!from) return {};
+  CAUSEWAY_ASSIGN(const auto file, checkpoints_.load(from->step));
   CAUSEWAY_TRY(trainer_.restore(file));
   CAUSEWAY_TRY(ctx().inner().check());
-  CAUSEWAY_TRY(checkpoints_.discard_after(it->step));
-  if (self_ == 0 || pace_ == pace::in_step) CAUSEWAY_TRY(shared_.discard_after(it->step));
-  CAUSEWAY_ASSIGN(const auto steps, gather(std::array<std::uint64_t, 1>{it->step}, 3));
+  CAUSEWAY_TRY(checkpoints_.discard_after(from->step));
+  if (self_ == 0 || pace_ == pace::in_step) CAUSEWAY_TRY(shared_.discard_after(from->step));
+  CAUSEWAY_ASSIGN(const auto steps, gather(std::array<std::uint64_t, 1>{from->step}, 3));
   begun_at_ = std::min_element(steps.begin(), steps.end())->front();
-  if (!in_.s.quiet) std::printf("resuming at step %llu, round %llu\n", ull(it->step), ull(ctx().round()));
+  if (!in_.s.quiet) std::printf("resuming at step %llu, round %llu\n", ull(from->step), ull(ctx().round()));
   return {};
 }
 

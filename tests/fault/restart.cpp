@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/fault/restart.hpp>
 
-#include <causeway/collective/channels.hpp>
-#include <causeway/collective/gather.hpp>
 #include <causeway/comm/periodic.hpp>
 #include <causeway/io/memory_storage.hpp>
 #include <causeway/train/common_cut.hpp>
@@ -147,22 +145,6 @@ class meeting {
 };
 
 // From the newest round that all hold, as a program of one's own goes on.
-template <class Trainer>
-result<void> go_on(Trainer& t, io::checkpoint_directory<io::memory_storage>& checkpoints) {
-  CAUSEWAY_ASSIGN(const auto cuts, cuts_in(checkpoints, io::archiver{}, [](const error&) {}));
-  const held_rounds mine = newest_rounds(cuts);
-  std::vector<held_rounds> all(members);
-  all[t.context().self()] = mine;
-  CAUSEWAY_TRY(collective::all_gather(t.context().world(), {.channel = collective::channels::metrics},
-                                      std::as_bytes(std::span{mine}), std::as_writable_bytes(std::span{all}), {}));
-  const auto round = newest_common(all);
-  if (!round) return {};
-  const auto it = std::find_if(cuts.rbegin(), cuts.rend(), [&](const cut& c) { return c.round == *round; });
-  CAUSEWAY_ASSIGN(const auto file, checkpoints.load(it->step));
-  CAUSEWAY_TRY(restore_state(t, file, io::archiver{}));
-  return checkpoints.discard_after(it->step);
-}
-
 result<std::vector<float>> attempt(std::uint32_t self, fault::restart policy, net::memory_network network,
                                    io::memory_storage disk) {
   environment env;
@@ -170,13 +152,17 @@ result<std::vector<float>> attempt(std::uint32_t self, fault::restart policy, ne
   auto t = make_trainer(support::test_model{support::quadratic{37}}, std::move(env), {},
                         comm::periodic<>{{.local_steps = 2}}, std::move(policy));
   io::checkpoint_directory<io::memory_storage> checkpoints{std::move(disk), "peer-" + std::to_string(self), 3};
-  CAUSEWAY_TRY(go_on(t, checkpoints));
+  CAUSEWAY_ASSIGN(const auto resumed, resume_together(t, checkpoints, io::archiver{}, [](const error&) {}));
   CAUSEWAY_TRY(t.start());
+  const auto save = [&]() -> result<void> {
+    CAUSEWAY_ASSIGN(const auto sections, save_state(t, io::archiver{}));
+    return checkpoints.save(t.context().step(), sections);
+  };
+  if (!resumed) CAUSEWAY_TRY(save());
   while (t.context().step() < steps) {
     const auto tokens = support::tokens_of(self, t.context().step());
     CAUSEWAY_TRY(t.step({tokens, tokens, 1}));
-    CAUSEWAY_ASSIGN(const auto sections, save_state(t, io::archiver{}));
-    CAUSEWAY_TRY(checkpoints.save(t.context().step(), sections));
+    CAUSEWAY_TRY(save());
   }
   CAUSEWAY_TRY(t.finish());
   const auto values = t.model().parameters().values();

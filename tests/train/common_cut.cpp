@@ -9,6 +9,7 @@
 #include "support/conformance.hpp"
 
 using namespace causeway;
+using namespace causeway::detail;
 
 namespace {
 
@@ -60,6 +61,7 @@ TEST_CASE("common cut: lists what is held, oldest first, and says what it passed
 TEST_CASE("common cut: the newest rounds come first, and no more than fit", "[train][fast]") {
   CHECK(newest_rounds({}) == held({}));
   CHECK(newest_rounds({{1, 0}, {2, 1}, {3, 2}, {4, 3}, {5, 4}}) == held({4, 3, 2, 1}));
+  CHECK(newest_rounds({{1, 0}, {2, 1}, {3, 1}, {4, 1}, {5, 2}, {6, 2}}) == held({2, 1, 0}));
 }
 
 TEST_CASE("common cut: the newest round that all hold", "[train][fast]") {
@@ -71,4 +73,17 @@ TEST_CASE("common cut: the newest round that all hold", "[train][fast]") {
   CHECK(!newest_common({held({7, 6}), held({5, 4})}));
   CHECK(!newest_common({held({7, 6}), held({})}));
   CHECK(newest_common({held({3, 9}), held({9, 3})}) == 9U);  // whatever their order
+}
+
+TEST_CASE("common cut: each peer's newest checkpoint of that round", "[train][fast]") {
+  const std::vector<cut> cuts{{3, 1}, {4, 1}, {6, 2}};
+  const auto chosen = chosen_cut(cuts, {newest_rounds(cuts), held({1, 0})});
+  REQUIRE(chosen);
+  REQUIRE(*chosen);
+  CHECK((*chosen)->step == 4);
+  CHECK(!chosen_cut({}, {held({}), held({})}).value());
+  CHECK(!chosen_cut({{0, 0}, {1, 0}}, {held({0}), held({})}).value());  // before anybody has exchanged anything
+  const auto none = chosen_cut(cuts, {newest_rounds(cuts), held({})});
+  REQUIRE(!none);
+  CHECK(none.error().code == errc::diverged);
 }

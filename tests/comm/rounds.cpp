@@ -77,6 +77,14 @@ TEST_CASE("rounds: H = 1, inner SGD, outer SGD(1) equals every step bit for bit"
   CHECK(gathered == synchronous);
 }
 
+TEST_CASE("rounds: gradients that are not exchanged in every step are refused", "[comm][fast]") {
+  auto t = make_trainer(support::test_model{support::quadratic{}}, environment{}, {},
+                        comm::rounds{axis::every{2}, axis::gradient{}});
+  const auto outcome = t.start();
+  REQUIRE(!outcome);
+  CHECK(outcome.error().code == errc::invalid_argument);
+}
+
 TEST_CASE("rounds: parameters by their mean is local SGD", "[comm][fast]") {
   const auto pseudo = train(3, 12, 0.1F, [] { return comm::rounds{axis::every{4}, to_mean{1.0F}}; });
   const auto parameters = train(3, 12, 0.1F, [] {

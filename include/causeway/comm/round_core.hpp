@@ -103,8 +103,10 @@ struct round_core {
     CAUSEWAY_TRY(group.check(ctx.elastic() ? 0 : ctx.peers()));
     CAUSEWAY_TRY(participation.check());
     if constexpr (content_type::before_inner_step) {
-      if (ctx.elastic() && trigger.next(0, 1) != 1) {
-        return fail(errc::invalid_argument, "trigger", "where peers come and go, gradients are exchanged in every step");
+      if (trigger.next(0, 1) != 1) {
+        return fail(
+            errc::invalid_argument, "trigger",
+            "gradients are exchanged in every step: with a step of each peer's own between two, replicas would part");
       }
     }
     if constexpr (requires { recipe.options.shares; }) {

@@ -64,6 +64,7 @@ class stacked {
       .rounds_over_stages = in_stages<First> && in_stages<Second>,
       .allows_late_steps = elastic && First::traits.allows_late_steps && Second::traits.allows_late_steps,
       .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks,
+      .gathers_samples = First::traits.gathers_samples || Second::traits.gathers_samples,
       .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock};
   static constexpr std::uint32_t state_version = 2;
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 using namespace causeway;
@@ -76,10 +77,9 @@ TEST_CASE("scale: sums are those of sum_lanes, bit by bit", "[compress][fast]") 
   for (std::int64_t n = 0; n <= 331; ++n) {
     const float expected = lanes::sum_lanes(
         n,
-        [&](lanes::f32x16& total, std::int64_t i) {
-          lanes::f32x16 v;
-          lanes::load(v, x.data() + i, lanes::whole{});
-          total += v * v;
+        [&](lanes::f32x8& v, std::int64_t i) {
+          std::memcpy(&v, x.data() + i, sizeof v);
+          v *= v;
         },
         [&](std::int64_t i) { return x[static_cast<std::size_t>(i)] * x[static_cast<std::size_t>(i)]; });
     const float sum = compress::detail::sum_values(

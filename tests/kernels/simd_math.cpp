@@ -4,7 +4,9 @@
 #include "support/catch.hpp"
 #include "support/kernel_cases.hpp"
 
+#include <cstring>
 #include <limits>
+#include <vector>
 
 using namespace causeway;
 using namespace causeway::kernels;
@@ -50,7 +52,95 @@ struct rounding_error {
   }
 };
 
+struct sum_of {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
+    return simd::sum_lanes(
+        count, [&](simd::f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA { std::memcpy(&v, x + i, sizeof v); },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return x[i]; });
+  }
+};
+
+struct sum_in_loop {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
+    simd::lane_sum sum;
+    simd::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      simd::f32x16 v;
+      simd::load(v, x + i, part);
+      sum.add(v);
+    });
+    return sum.total();
+  }
+};
+
+struct finite_of {
+  static constexpr bool exact = true;
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static bool run(const T* x, std::int64_t count) {
+    simd::exponent_watch<T> watch;
+    simd::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { watch.see(x + i, part); });
+    return watch.all_finite();
+  }
+};
+
+/// Sixteen lanes, as horizontal_sum adds them.
+float sum_of_lanes(const std::vector<float>& v) {
+  float c[4];
+  for (std::size_t i = 0; i < 4; ++i) c[i] = (v[i] + v[i + 8]) + (v[i + 4] + v[i + 12]);
+  return (c[0] + c[2]) + (c[1] + c[3]);
+}
+
+template <class T>
+void check_watch() {
+  for (const auto level : test::levels()) {
+    for (const std::size_t count : {1U, 15U, 16U, 17U, 40U}) {
+      for (std::size_t at = 0; at < count; ++at) {
+        for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::quiet_NaN(), 6e4F}) {
+          std::vector<T> x(count, T{-1.5F});
+          CHECK(simd::dispatch<finite_of>(level, static_cast<const T*>(x.data()), static_cast<std::int64_t>(count)));
+          x[at] = T{bad};
+          CHECK(simd::dispatch<finite_of>(level, static_cast<const T*>(x.data()), static_cast<std::int64_t>(count)) ==
+                (bad == 6e4F));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
+
+TEST_CASE("simd math: sums are made in one order at every level", "[kernels][fast]") {
+  auto x = test::uniform(331, 4);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= std::exp2(static_cast<float>(i % 30));
+  for (std::size_t count = 0; count <= x.size(); count += 3) {
+    std::vector<float> sums(64), one(16);
+    std::size_t i = 0;
+    for (; i + 64 <= count; i += 64) {
+      for (std::size_t k = 0; k < 64; ++k) sums[k] += x[i + k];
+    }
+    for (; i + 16 <= count; i += 16) {
+      for (std::size_t k = 0; k < 16; ++k) sums[k] += x[i + k];
+    }
+    for (std::size_t k = 0; k < 16; ++k) sums[k] = (sums[k] + sums[16 + k]) + (sums[32 + k] + sums[48 + k]);
+    float expected = sum_of_lanes(sums);
+    for (; i < count; ++i) expected += x[i];
+    for (std::size_t k = 0; k < count; ++k) one[k % 16] += x[k];
+    for (const auto level : test::levels()) {
+      INFO(to_string(level) << ", " << count << " values");
+      CHECK(simd::dispatch<sum_of>(level, static_cast<const float*>(x.data()), static_cast<std::int64_t>(count)) ==
+            expected);
+      CHECK(simd::dispatch<sum_in_loop>(level, static_cast<const float*>(x.data()), static_cast<std::int64_t>(count)) ==
+            sum_of_lanes(one));
+    }
+  }
+}
+
+TEST_CASE("simd math: what is not finite is seen wherever it stands", "[kernels][fast]") {
+  check_watch<float>();
+  check_watch<bf16>();
+  check_watch<f16>();
+}
 
 TEST_CASE("simd math: the exponential is within 1.2e-7 of libm over its whole range", "[kernels][fast]") {
   std::vector<float> x;

@@ -113,12 +113,7 @@ struct add_up {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static float run(const float* p, std::int64_t count) {
     return kernels::detail::sum_lanes(
-        count,
-        [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-          kernels::detail::f32x16 v;
-          kernels::detail::load(v, p + i, kernels::detail::whole{});
-          total += v;
-        },
+        count, [&](kernels::detail::f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA { std::memcpy(&v, p + i, sizeof v); },
         [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return p[i]; });
   }
 };

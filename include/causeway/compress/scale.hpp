@@ -97,35 +97,18 @@ CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t
 }
 
 /// Sum of `term(v)` over all values, which turns a vector of them into what is added, and `last(value)` for those behind
-/// the last whole sixteen. The order of kernels::detail::sum_lanes, in vectors of 32 bytes: GCC keeps sums of 64 bytes in
-/// memory where the machine has no registers for them.
+/// the last whole sixteen.
 template <class Term, class Last>
 CAUSEWAY_ALWAYS_INLINE float sum_values(const float* x, std::int64_t count, Term&& term, Last&& last) {
   CAUSEWAY_EXACT_BODY
-  using kernels::detail::f32x8;
-  f32x8 sums[8] = {};
-  const auto add = [&](f32x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-    CAUSEWAY_EXACT_BODY
-    f32x8 v;
-    std::memcpy(&v, x + i, sizeof v);
-    term(v);
-    sum += v;
-  };
-  std::int64_t i = 0;
-  for (; i + 64 <= count; i += 64) {
-    CAUSEWAY_UNROLL
-    for (std::int64_t k = 0; k < 8; ++k) add(sums[k], i + 8 * k);
-  }
-  for (; i + 16 <= count; i += 16) {
-    add(sums[0], i);
-    add(sums[1], i + 8);
-  }
-  const f32x8 low = (sums[0] + sums[2]) + (sums[4] + sums[6]);
-  const f32x8 high = (sums[1] + sums[3]) + (sums[5] + sums[7]);
-  float sum = kernels::detail::horizontal_sum(
-      __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-  for (; i < count; ++i) sum += last(x[i]);
-  return sum;
+  return kernels::detail::sum_lanes(
+      count,
+      [&](kernels::detail::f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        CAUSEWAY_EXACT_BODY
+        std::memcpy(&v, x + i, sizeof v);
+        term(v);
+      },
+      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return last(x[i]); });
 }
 
 /// As two vectors of 32 bytes: where registers are no wider g++ would put one of 64 together in memory.

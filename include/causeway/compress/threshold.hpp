@@ -81,17 +81,15 @@ struct sum_squares {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
     CAUSEWAY_EXACT_BODY
-    return kernels::detail::sum_lanes(
-        count,
-        [&](kernels::detail::f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    return sum_values(
+        x, count,
+        [](kernels::detail::f32x8& v) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
-          kernels::detail::f32x16 v;
-          kernels::detail::load(v, x + i, kernels::detail::whole{});
-          sum += v * v;
+          v *= v;
         },
-        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        [](float v) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
-          return x[i] * x[i];
+          return v * v;
         });
   }
 };

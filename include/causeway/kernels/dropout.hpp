@@ -12,6 +12,7 @@
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -102,12 +103,11 @@ struct dropout_kernel {
 
   CAUSEWAY_ALWAYS_INLINE static void keep_factors(f32x16& factor, const u64x8& first, const u64x8& second,
                                                   std::uint32_t threshold, float scale) {
-    const u32x8 a = __builtin_convertvector(first, u32x8);
-    const u32x8 b = __builtin_convertvector(second, u32x8);
-    const u32x16 bits = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    f32x16 kept;
-    broadcast(kept, scale);
-    factor = bits >= threshold ? kept : f32x16{};
+    // Words are below 2^32: what is below the threshold borrows. By masks, not comparisons, as in simd_math.hpp.
+    const u32x8 a = __builtin_convertvector((first - std::uint64_t{threshold}) >> 63U, u32x8);
+    const u32x8 b = __builtin_convertvector((second - std::uint64_t{threshold}) >> 63U, u32x8);
+    const u32x16 below = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    factor = reinterpret_cast<f32x16>((below - 1U) & std::bit_cast<std::uint32_t>(scale));
   }
 };
 

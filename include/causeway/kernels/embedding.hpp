@@ -11,7 +11,9 @@
 #include <causeway/kernels/targets.hpp>
 #include <causeway/tensor/scratch.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
@@ -25,10 +27,14 @@ struct embedding_forward_kernel {
     for (std::int64_t row = begin; row < end; ++row) {
       const float* token = token_table + tokens[row] * columns;
       const float* position = position_table == nullptr ? nullptr : position_table + row % positions * columns;
+      if (position == nullptr) {
+        std::memcpy(x + row * columns, token, static_cast<std::size_t>(columns) * sizeof(float));
+        continue;
+      }
       for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, p{};
+        f32x16 v, p;
         load(v, token + i, part);
-        if (position != nullptr) load(p, position + i, part);
+        load(p, position + i, part);
         store(x + row * columns + i, v + p, part);
       });
     }

@@ -21,6 +21,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <string>
@@ -55,12 +56,12 @@ struct dot_product {
     CAUSEWAY_EXACT_BODY
     return sum_lanes(
         count,
-        [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
-          f32x16 x, y;
-          load(x, a + i, whole{});
-          load(y, b + i, whole{});
-          sum += x * y;
+          f32x8 y;
+          std::memcpy(&v, a + i, sizeof v);
+          std::memcpy(&y, b + i, sizeof y);
+          v *= y;
         },
         [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY

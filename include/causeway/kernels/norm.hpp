@@ -19,6 +19,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
@@ -26,23 +28,17 @@ namespace detail {
 
 CAUSEWAY_ALWAYS_INLINE float row_sum(const float* x, std::int64_t columns) {
   return sum_lanes(
-      columns,
-      [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v;
-        load(v, x + i, whole{});
-        sum += v;
-      },
+      columns, [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA { std::memcpy(&v, x + i, sizeof v); },
       [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return x[i]; });
 }
 
 CAUSEWAY_ALWAYS_INLINE float row_sum_of_squares(const float* x, float center, std::int64_t columns) {
   return sum_lanes(
       columns,
-      [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v;
-        load(v, x + i, whole{});
+      [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        std::memcpy(&v, x + i, sizeof v);
         v -= center;
-        sum += v * v;
+        v *= v;
       },
       [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return (x[i] - center) * (x[i] - center); });
 }
@@ -80,7 +76,7 @@ struct norm_backward_kernel {
   CAUSEWAY_ALWAYS_INLINE static void parameters(const float* x, const float* gain, const In* dy, float* dgain, float* dbias,
                                                 std::int64_t columns, float center, float scale, float& sum,
                                                 float& sum_xhat) {
-    f32x16 sums{}, sums_xhat{};
+    lane_sum sums, sums_xhat;
     for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       f32x16 v, g, d, dg;
       load(v, x + i, part);
@@ -93,12 +89,12 @@ struct norm_backward_kernel {
         f32x16 db;
         load(db, dbias + i, part);
         store(dbias + i, db + d, part);
-        sums += d * g;
+        sums.add(d * g);
       }
-      sums_xhat += d * g * xhat;
+      sums_xhat.add(d * g * xhat);
     });
-    sum = horizontal_sum(sums);
-    sum_xhat = horizontal_sum(sums_xhat);
+    sum = sums.total();
+    sum_xhat = sums_xhat.total();
   }
 
   template <class In>
@@ -114,15 +110,18 @@ struct norm_backward_kernel {
       parameters(x, gain, dy, dgain, dbias, columns, center, scale, sum, sum_xhat);
       sum *= inverse;
       sum_xhat *= inverse;
-      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, g, d, before{};
-        load(v, x + i, part);
-        load(g, gain + i, part);
-        load(d, dy + i, part);
-        if (accumulate) load(before, dx + i, part);
-        const f32x16 xhat = (v - center) * scale;
-        store(dx + i, before + scale * (d * g - sum - xhat * sum_xhat), part);
-      });
+      const auto input = [&](auto accumulates) CAUSEWAY_INLINE_LAMBDA {
+        for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+          f32x16 v, g, d, before{};
+          load(v, x + i, part);
+          load(g, gain + i, part);
+          load(d, dy + i, part);
+          if constexpr (accumulates) load(before, dx + i, part);
+          const f32x16 xhat = (v - center) * scale;
+          store(dx + i, before + scale * (d * g - sum - xhat * sum_xhat), part);
+        });
+      };
+      accumulate ? input(std::true_type{}) : input(std::false_type{});
     }
   }
 };

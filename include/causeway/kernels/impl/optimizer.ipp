@@ -13,17 +13,22 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 namespace detail {
 
+// Whether weights decay is asked outside of the loop: GCC keeps vectors of 64 bytes that one of two ways changes in memory
+// where the machine has no registers for them.
 struct sgd_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
+    c.weight_decay != 0.0F ? pass<true>(p, g, count, c) : pass<false>(p, g, count, c);
+  }
+  template <bool Decays>
+  CAUSEWAY_ALWAYS_INLINE static void pass(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 value, gradient;
       load(value, p + i, part);
       load(gradient, g + i, part);
       gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
+      if constexpr (Decays) gradient += c.weight_decay * value;
       store(p + i, value - c.learning_rate * gradient, part);
     });
   }
@@ -33,7 +38,10 @@ template <bool Nesterov>
 struct momentum_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
+    c.weight_decay != 0.0F ? pass<true>(p, g, u, count, c) : pass<false>(p, g, u, count, c);
+  }
+  template <bool Decays>
+  CAUSEWAY_ALWAYS_INLINE static void pass(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
     for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 value, gradient, velocity;
@@ -41,7 +49,7 @@ struct momentum_kernel {
       load(gradient, g + i, part);
       load(velocity, u + i, part);
       gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
+      if constexpr (Decays) gradient += c.weight_decay * value;
       velocity = c.momentum * velocity + gradient;
       store(u + i, velocity, part);
       if constexpr (Nesterov) velocity = gradient + c.momentum * velocity;

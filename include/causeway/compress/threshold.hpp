@@ -8,6 +8,7 @@
 
 #include <causeway/compress/bit_stream.hpp>
 #include <causeway/compress/index_set.hpp>
+#include <causeway/compress/scale.hpp>
 #include <causeway/compress/sparsifier.hpp>
 #include <causeway/kernels/simd_math.hpp>
 

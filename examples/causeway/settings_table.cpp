@@ -128,9 +128,9 @@ std::vector<setting> table(settings& s) {
            "micro-batches add finished gradients, with the bits of a site of as many ranks; takes one more buffer"),
       make("train.optimizer", s.train.optimizer,
            "inner optimizer: adamw, muon, or lamb for large batches; nadam or basis_rotation where gradients are late; sgd "
-           "for demo")
+           "for demo; sparse_sgd or sparse_adam for stella_train")
           .also("optimizer")
-          .one_of({"adamw", "muon", "lamb", "nadam", "basis_rotation", "sgd", "snoo", "dion"}),
+          .one_of({"adamw", "muon", "lamb", "nadam", "basis_rotation", "sgd", "snoo", "dion", "sparse_sgd", "sparse_adam"}),
       make("train.learning_rate", s.train.learning_rate, "peak learning rate of the inner optimizer").also("lr").above(0),
       make("train.warmup", s.train.warmup, "steps to the peak").also("warmup-steps").in("steps"),
       make("train.final_fraction", s.train.final_fraction, "learning rate at the end, as a fraction of the peak")

@@ -51,6 +51,7 @@ constexpr preset communication[] = {
     CAUSEWAY_PRESET(ravnest),          CAUSEWAY_PRESET(netstorm),      CAUSEWAY_PRESET(async_local_sgd),
     CAUSEWAY_PRESET(decoupled_diloco), CAUSEWAY_PRESET(halos),         CAUSEWAY_PRESET(dlion),
     CAUSEWAY_PRESET(dipaco),           CAUSEWAY_PRESET(gaia_asp),      CAUSEWAY_PRESET(a_edit),
+    CAUSEWAY_PRESET(stella_train),
 };
 #undef CAUSEWAY_PRESET
 
@@ -77,7 +78,7 @@ constexpr std::string_view restart_presets[] = {
     "every_step",    "diloco",  "open_diloco", "intellect1",       "muloco",       "local_sgd", "fedavg",      "photon",
     "co_learning",   "des_loc", "edit",        "streaming_diloco", "eager_diloco", "cocodc",    "sparse_loco", "sparta",
     "sparta_diloco", "demo",    "distro",      "cocktail_sgd",     "gaia",         "power_sgd", "dion",        "noloco",
-    "moshpit_sgd",   "bacombo", "ravnest",     "netstorm",         "dipaco",       "a_edit"};
+    "moshpit_sgd",   "bacombo", "ravnest",     "netstorm",         "dipaco",       "a_edit",    "stella_train"};
 
 constexpr composition in_pipelines{parallel::elastic_pipeline<>::traits, fault::quorum::traits,
                                    support::elastic_pipeline_presets};

@@ -236,6 +236,7 @@ std::vector<setting> table(settings& s) {
       make("comm.share", s.comm.share, "share of the values that are looked at, or of the peers that are asked"),
       make("comm.group_size", s.comm.group_size, "peers that meet").in("peers"),
       make("comm.dimensions", s.comm.dimensions, "of the grid of peers"),
+      make("comm.measure_every", s.comm.measure_every, "until peers measure their links again; 0 = never").in("exchanges"),
       make("comm.rank", s.comm.rank, "of the factors that a matrix is sent as"),
       make("comm.batch_samples", s.comm.batch_samples, "samples of all peers together in a step").in("samples"),
       make("comm.seconds", s.comm.seconds, "of training between exchanges, by each peer's clock").in("seconds"),

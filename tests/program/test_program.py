@@ -112,6 +112,14 @@ class Training(Program):
                                     where=name + fault)
                     self.assertEqual(r.returncode, 0, r.stderr)
 
+    def test_links_are_measured_while_a_run_goes_on(self):
+        for args in (["--preset", "netstorm"], ["--preset", "bacombo", "--comm.local_steps", "4"]):
+            args = ["--peers", "4", "--steps", "24", *args, "--comm.measure_every", "5"]
+            with self.subTest(args):
+                r = self.run_it(*args, where=args[5])
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.fails(self.run_it(*args, "--fault.policy", "quorum", where=args[5] + "quorum"), "invalid_argument", "links")
+
     def test_a_preset_that_the_program_does_not_train_says_why(self):
         for name in ["dipaco", "learning_at_home", "petals_finetune", "petals_lora"]:
             self.fails(self.run_it("--preset", name), "unsupported", name, f"docs/presets/{name}.md")

@@ -224,6 +224,8 @@
 #include <causeway/collective/impl/flight.ipp>
 #include <causeway/collective/impl/gather.ipp>
 #include <causeway/collective/impl/group_view.ipp>
+#include <causeway/collective/impl/link_times.ipp>
+#include <causeway/collective/impl/link_trees.ipp>
 #include <causeway/collective/impl/norm_aggregators.ipp>
 #include <causeway/collective/impl/options.ipp>
 #include <causeway/collective/impl/pairs.ipp>

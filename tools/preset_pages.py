@@ -25,7 +25,7 @@ PICTURES = {
     **{name: "policy_every_step" for name in ("sparta", "demo", "gaia", "power_sgd", "dion", "dlion", "netstorm")},
     **{name: "policy_gossip" for name in ("noloco", "moshpit_sgd", "bacombo")},
     **{name: "policy_rounds" for name in ("streaming_diloco", "cocodc")},
-    **{name: "preset_one_late" for name in ("distro", "cocktail_sgd")},
+    **{name: "preset_one_late" for name in ("distro", "cocktail_sgd", "stella_train")},
     **{name: "preset_gpipe" for name in ("dtfm", "aq_sgd_pipeline", "fusion_llm", "protocol_models")},
     **{name: "preset_" + name for name in ("sparta_diloco", "eager_diloco", "a_edit", "dedloc", "halos", "ravnest", "dipaco", "varuna", "crosspipe", "bamboo", "recycle",
                                            "checkfree", "checkfree_plus")},
@@ -46,7 +46,7 @@ ALSO = {
     "checkfree": "[Traces of preemptions](../benchmarks-traces.md), under the name `neighbour_init`.",
     "varuna": "[Its order against 1F1B](../benchmarks-pipelines.md).",
 }
-RUN = {"muloco": "optim::muon<>{{.momentum = 0.9F}}", "nag_pp": "optim::nadam{}", "basis_rotation": "optim::basis_rotation<>{}", "demo": "optim::sgd{}", "dedloc": "optim::lamb{}", "dion": "optim::dion{{.given = true}}", "distro": "optim::sgd{}",
+RUN = {"muloco": "optim::muon<>{{.momentum = 0.9F}}", "nag_pp": "optim::nadam{}", "basis_rotation": "optim::basis_rotation<>{}", "demo": "optim::sgd{}", "dedloc": "optim::lamb{}", "dion": "optim::dion{{.given = true}}", "distro": "optim::sgd{}", "stella_train": "optim::sparse_sgd{}",
        "protocol_models": "std::move(*inner)",
        "diloco_swarm": "presets::rounds_of(presets::diloco_swarm_options{}), fault::quorum{}",
        **{name: "comm::every_step<>{}, fault::quorum{}"

@@ -133,6 +133,8 @@ int main() {
   measure({"demo", 1, 10, 85, "every step"}, [] { return make(presets::demo_options{}); });
   measure({"distro", 2, 10, 0, "every step, one bit a coefficient"}, [] { return make(presets::distro_options{}); });
   measure({"cocktail_sgd", 2, 10, 117, "every step, one step late"}, [] { return make(presets::cocktail_sgd_options{}); });
+  measure({"stella_train", 2, 40, 0, "every step, a hundredth of the values of all peers"},
+          [] { return make(presets::stella_train_options{}); });
   measure({"power_sgd", 1, 4, 0, "every step, rank 4"}, [] { return make(presets::power_sgd_options{}); });
   measure({"noloco", 0, 50, 0, "50 local steps, two rows, one partner"}, [] { return make(presets::noloco_options{}); });
   measure({"moshpit_sgd", 0, 40, 0, "20 local steps"}, [] { return make(presets::moshpit_sgd_options{.side = 2}); });

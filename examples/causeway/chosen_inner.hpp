@@ -16,6 +16,7 @@
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/optim/snoo.hpp>
+#include <causeway/optim/sparse_steps.hpp>
 #include <causeway/stage/subspace_adamw.hpp>
 #include <causeway/stage/subspace_basis.hpp>
 #include <causeway/stage/subspace_pieces.hpp>
@@ -99,10 +100,12 @@ class chosen_inner {
  private:
   using any = std::variant<causeway::optim::adamw, causeway::optim::muon<>, causeway::optim::sgd, causeway::optim::snoo<>,
                            causeway::optim::dion, causeway::optim::nadam, causeway::optim::basis_rotation<>,
-                           causeway::stage::subspace_adamw, causeway::optim::lamb>;
-  static constexpr std::array<std::string_view, 9> names{
+                           causeway::stage::subspace_adamw, causeway::optim::lamb, causeway::optim::sparse_sgd,
+                           causeway::optim::sparse_adam>;
+  static constexpr std::array<std::string_view, 11> names{
       // in checkpoints
-      "adamw", "muon", "sgd", "snoo", "dion", "nadam", "basis_rotation", "subspace_adamw", "lamb"};
+      "adamw",          "muon",           "sgd",  "snoo",       "dion",       "nadam",
+      "basis_rotation", "subspace_adamw", "lamb", "sparse_sgd", "sparse_adam"};
   static_assert(names.size() == std::variant_size_v<any>);
 
   static std::uint8_t number_of(std::string_view which) {
@@ -125,6 +128,8 @@ class chosen_inner {
       it_ = causeway::stage::subspace_adamw{basis_, causeway::stage::residual_writers(), {.weight_decay = weight_decay_}};
     }
     if (number == 8) it_ = causeway::optim::lamb{{.weight_decay = weight_decay_}};
+    if (number == 9) it_ = causeway::optim::sparse_sgd{{.weight_decay = weight_decay_}};
+    if (number == 10) it_ = causeway::optim::sparse_adam{{.weight_decay = weight_decay_}};
   }
 
   std::uint8_t wanted_;

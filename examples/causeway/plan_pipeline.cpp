@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "device_list.hpp"
+#include "plan_clusters.hpp"
 
 namespace app {
 namespace {
@@ -28,7 +29,7 @@ using causeway::fail;
 struct request {
   std::string links, devices, model = "gpt2";
   std::uint64_t layers = 0, width = 0, vocabulary = 0, context = 0;
-  std::uint64_t global_batch = 256, micro_batch = 1, stages = 0, replicas = 0, seed = 1, evaluations = 200000;
+  std::uint64_t global_batch = 256, micro_batch = 1, stages = 0, replicas = 0, seed = 1, evaluations = 200000, clusters = 0;
   double gradient_bytes = 4, state_bytes = 16;
   bool no_refine = false;
 };
@@ -49,6 +50,8 @@ std::vector<setting> flags_of(request& r) {
           make_setting("state-bytes", r.state_bytes, "per parameter, in memory"),
           make_setting("seed", r.seed, "of the search"),
           make_setting("evaluations", r.evaluations, "of placements, at most"),
+          make_setting("clusters", r.clusters,
+                       "of devices that hold the model together, in place of stages and replicas: ravnest's"),
           make_setting("no-refine", r.no_refine, "leave DTFM's placement as it is")};
 }
 
@@ -236,6 +239,14 @@ causeway::result<int> plan_pipeline(const command_line& line) {
   CAUSEWAY_ASSIGN(const causeway::sim::link_table table, causeway::sim::link_table::parse(links_text, r.links));
   CAUSEWAY_ASSIGN(const device_list all, parse_devices(devices_text, r.devices));
   CAUSEWAY_ASSIGN(const plan::link_matrix links, links_between(all, table));
+  if (r.clusters > 0) {
+    CAUSEWAY_TRY(print_clusters(shape, links, all,
+                                {.clusters = r.clusters,
+                                 .micro_batch = static_cast<double>(r.micro_batch),
+                                 .bytes = options.bytes,
+                                 .search = {.seed = r.seed}}));
+    return 0;
+  }
   CAUSEWAY_ASSIGN(const plan::pipeline_plan p, plan::plan_pipeline(shape, links, all.devices, options));
   std::printf("%s, %.2f G parameters, %zu blocks, on %zu devices: %zu stages x %zu replicas (seed %llu)\n", r.model.c_str(),
               plan::total_parameters(shape) / 1e9, shape.layers, all.names.size(), p.stages(), p.where.replicas,

@@ -38,6 +38,9 @@ std::vector<policy> compressed_policies() {
       preset<presets::power_sgd_options>("power_sgd", "gradients as two thin factors a matrix", pace::together,
                                          {{"comm.rank", text(presets::power_sgd_options{}.rank)}},
                                          [](const settings& s, auto& o) { o.rank = s.comm.rank; }),
+      preset<presets::stella_train_options>(
+          "stella_train", "in every step groups of values that reach a threshold, one step late; only those move",
+          pace::overlapping, {{"train.optimizer", "sparse_adam"}, {"train.clip", "0"}, {"train.weight_decay", "0"}}),
       preset<presets::dion_options>("dion", "momentum as two thin factors a matrix, and orthonormal steps of them",
                                     pace::together,
                                     {{"comm.rank", text(presets::dion_options{}.rank)},

@@ -118,6 +118,7 @@ struct settings {
     double share = 0;
     std::uint32_t group_size = 0;
     std::uint32_t dimensions = 0;
+    std::uint32_t measure_every = 0;
     std::uint32_t rank = 0;
     std::uint64_t batch_samples = 0;
     double seconds = 0;

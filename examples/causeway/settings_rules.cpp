@@ -297,10 +297,17 @@ causeway::result<void> validate(const settings& s) {
   const bool is_optimizer = s.comm.policy == "snoo" || s.comm.policy == "dion";
   const bool is_inner = has_whole_state(s.train.optimizer) || s.train.optimizer == "muon" || s.train.optimizer == "nadam" ||
                         s.train.optimizer == "basis_rotation";
-  if (is_optimizer ? s.train.optimizer != s.comm.policy : has_momentum ? s.train.optimizer != "sgd" : !is_inner) {
-    return bad("train.optimizer",
-               "use adamw, muon, lamb, nadam or basis_rotation, and sgd with demo and distro, which have a momentum of "
-               "their own; the policies snoo and dion are optimizers, and set it themselves");
+  const bool is_sparse = s.comm.policy == "stella_train";
+  const bool fits = is_optimizer   ? s.train.optimizer == s.comm.policy
+                    : has_momentum ? s.train.optimizer == "sgd"
+                    : is_sparse    ? s.train.optimizer.starts_with("sparse_")
+                                   : is_inner;
+  if (!fits) {
+    return bad(
+        "train.optimizer",
+        "use adamw, muon, lamb, nadam or basis_rotation; sgd with demo and distro, which have a momentum of their own; "
+        "sparse_sgd or sparse_adam with stella_train, of which few values come; the policies snoo and dion are "
+        "optimizers, and set it themselves");
   }
   if (s.comm.policy == "dion" && s.comm.rank == 0) return bad("comm.rank", "use 1 or more");
   if (s.comm.policy == "dlion" && s.train.micro_batches > 1) {

@@ -128,9 +128,9 @@ std::vector<setting> table(settings& s) {
            "micro-batches add finished gradients, with the bits of a site of as many ranks; takes one more buffer"),
       make("train.optimizer", s.train.optimizer,
            "inner optimizer: adamw, muon, or lamb for large batches; nadam or basis_rotation where gradients are late; sgd "
-           "for demo")
+           "for demo; sparse_sgd or sparse_adam for stella_train")
           .also("optimizer")
-          .one_of({"adamw", "muon", "lamb", "nadam", "basis_rotation", "sgd", "snoo", "dion"}),
+          .one_of({"adamw", "muon", "lamb", "nadam", "basis_rotation", "sgd", "snoo", "dion", "sparse_sgd", "sparse_adam"}),
       make("train.learning_rate", s.train.learning_rate, "peak learning rate of the inner optimizer").also("lr").above(0),
       make("train.warmup", s.train.warmup, "steps to the peak").also("warmup-steps").in("steps"),
       make("train.final_fraction", s.train.final_fraction, "learning rate at the end, as a fraction of the peak")
@@ -236,6 +236,7 @@ std::vector<setting> table(settings& s) {
       make("comm.share", s.comm.share, "share of the values that are looked at, or of the peers that are asked"),
       make("comm.group_size", s.comm.group_size, "peers that meet").in("peers"),
       make("comm.dimensions", s.comm.dimensions, "of the grid of peers"),
+      make("comm.measure_every", s.comm.measure_every, "until peers measure their links again; 0 = never").in("exchanges"),
       make("comm.rank", s.comm.rank, "of the factors that a matrix is sent as"),
       make("comm.batch_samples", s.comm.batch_samples, "samples of all peers together in a step").in("samples"),
       make("comm.seconds", s.comm.seconds, "of training between exchanges, by each peer's clock").in("seconds"),

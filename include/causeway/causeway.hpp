@@ -218,6 +218,7 @@
 #include <causeway/optim/sgd.hpp>
 #include <causeway/optim/sign_sgd.hpp>
 #include <causeway/optim/snoo.hpp>
+#include <causeway/optim/sparse_steps.hpp>
 
 #include <causeway/collective/aggregator.hpp>
 #include <causeway/collective/agreement.hpp>
@@ -234,6 +235,8 @@
 #include <causeway/collective/gather.hpp>
 #include <causeway/collective/gather_mean.hpp>
 #include <causeway/collective/group_view.hpp>
+#include <causeway/collective/link_times.hpp>
+#include <causeway/collective/link_trees.hpp>
 #include <causeway/collective/message_codec.hpp>
 #include <causeway/collective/mpi_site_options.hpp>
 #include <causeway/collective/norm_aggregators.hpp>
@@ -266,6 +269,7 @@
 #include <causeway/compress/e3m0.hpp>
 #include <causeway/compress/element.hpp>
 #include <causeway/compress/fp16.hpp>
+#include <causeway/compress/group_map.hpp>
 #include <causeway/compress/index_set.hpp>
 #include <causeway/compress/mask.hpp>
 #include <causeway/compress/message.hpp>
@@ -281,6 +285,7 @@
 #include <causeway/compress/top_k.hpp>
 #include <causeway/compress/top_selection.hpp>
 #include <causeway/compress/transform.hpp>
+#include <causeway/compress/value_groups.hpp>
 #include <causeway/membership/acceptor.hpp>
 #include <causeway/membership/attempt.hpp>
 #include <causeway/membership/attendance.hpp>
@@ -350,6 +355,7 @@
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/global_samples.hpp>
+#include <causeway/axis/group_threshold_mean.hpp>
 #include <causeway/axis/groups.hpp>
 #include <causeway/axis/growing.hpp>
 #include <causeway/axis/hubs.hpp>

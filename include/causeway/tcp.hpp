@@ -58,6 +58,8 @@
 #include <causeway/collective/gather.hpp>
 #include <causeway/collective/gather_mean.hpp>
 #include <causeway/collective/group_view.hpp>
+#include <causeway/collective/link_times.hpp>
+#include <causeway/collective/link_trees.hpp>
 #include <causeway/collective/message_codec.hpp>
 #include <causeway/collective/mpi_site_options.hpp>
 #include <causeway/collective/norm_aggregators.hpp>

@@ -57,6 +57,21 @@ TEST_CASE("linked groups: without costs, and with equal ones, they are random gr
   }
 }
 
+TEST_CASE("linked groups: what was measured counts in place of what was given", "[axis][fast]") {
+  const std::vector<double> measured = two_places(8), alike(64, 1.0);
+  const axis::linked_groups given{.costs = measured, .explore = 0.1}, none{.explore = 0.1},
+      other{.costs = alike, .explore = 0.1};
+  for (std::uint64_t number = 0; number < 50; ++number) {
+    for (net::peer_index p = 0; p < 8; ++p) {
+      axis::group_question q{.seed = 5, .number = number, .self = p, .peers = 8};
+      const group by_given = given.members(q);
+      q.link_costs = measured;
+      CHECK(none.members(q) == by_given);
+      CHECK(other.members(q) == by_given);
+    }
+  }
+}
+
 TEST_CASE("linked groups: far links are used as often as exploring says, and all values mix", "[axis][fast]") {
   const axis::linked_groups groups{.costs = two_places(8), .explore = 0.1};
   constexpr std::uint64_t exchanges = 400;

@@ -59,6 +59,21 @@ TEST_CASE("tree mean: a row to the parent, a row to each child", "[collective][f
                     with_tree<>{{.arity = 2, .root = 4}});
 }
 
+TEST_CASE("tree mean: along parents that it is given, now or later", "[collective][fast]") {
+  constexpr std::uint64_t row = 4 * 50 + 16;
+  // 3 has 0 and 4, 0 has 2, 2 has 1.
+  const std::vector<peer_index> parents{3, 2, 0, 3, 3};
+  check_mean<tree>(5, 1001, {1, 2, 0, 1, 3}, 1e-5, with_tree<>{{.parents = parents}});
+  check_bytes<tree>(5, 50, {1, 1, 1, 1, 1}, {2 * row, row, 2 * row, 2 * row, row}, with_tree<>{{.parents = parents}});
+  const auto led = [&](std::uint32_t) {
+    tree exchange{{.root = 1}};
+    exchange.follow(parents);
+    return exchange;
+  };
+  check_bytes<tree>(5, 50, {1, 1, 1, 1, 1}, {2 * row, row, 2 * row, 2 * row, row}, led);
+  check_peer_lost<tree>(4, with_tree<>{{.parents = {1, 3, 1, 3}}});
+}
+
 TEST_CASE("tree mean: takes as many latencies as the tree is deep, twice", "[collective][fast]") {
   using namespace std::chrono_literals;
   for (const auto& [arity, latencies] : std::vector<std::pair<std::uint32_t, int>>{{1, 12}, {2, 4}, {6, 2}}) {

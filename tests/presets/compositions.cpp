@@ -53,6 +53,7 @@ constexpr preset communication[] = {
     CAUSEWAY_PRESET(ravnest),          CAUSEWAY_PRESET(netstorm),      CAUSEWAY_PRESET(async_local_sgd),
     CAUSEWAY_PRESET(decoupled_diloco), CAUSEWAY_PRESET(halos),         CAUSEWAY_PRESET(dlion),
     CAUSEWAY_PRESET(dipaco),           CAUSEWAY_PRESET(gaia_asp),      CAUSEWAY_PRESET(a_edit),
+    CAUSEWAY_PRESET(stella_train),
 };
 #undef CAUSEWAY_PRESET
 

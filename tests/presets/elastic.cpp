@@ -4,6 +4,7 @@
 #include <causeway/comm/rounds.hpp>
 #include <causeway/comm/stacked.hpp>
 #include <causeway/optim/dion.hpp>
+#include <causeway/optim/sparse_steps.hpp>
 #include <causeway/presets/asynchronous.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
@@ -230,6 +231,8 @@ struct all_presets {
     (*this)("gaia", [] { return make(presets::gaia_options{}); });
     (*this)("cocktail_sgd", [] { return make(presets::cocktail_sgd_options{.mask_share = 0.5, .k = 2048}); });
     (*this)("dedloc", [] { return make(presets::dedloc_options{.batch = 12}); });
+    (*this).template operator()<support::quadratic, optim::sparse_sgd>(
+        "stella_train", [] { return make(presets::stella_train_options{.share = 0.5F}); });
     (*this).template operator()<support::blocky>("power_sgd", [] { return make(presets::power_sgd_options{.rank = 2}); });
     (*this).template operator()<support::blocky, given_dion>("dion", [] { return make(presets::dion_options{.rank = 2}); });
   }

@@ -3,6 +3,7 @@
 // its own, so that no peer alone finds the optimum of all. bench/e2e/loss_table.cpp has the same with text and
 // transformers.
 #include <causeway/optim/sgd.hpp>
+#include <causeway/optim/sparse_steps.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/local_updates.hpp>
 #include <causeway/train/trainer.hpp>
@@ -46,14 +47,14 @@ double distance(support::test_model& model) {
 }
 
 /// Where `steps` inner steps of SGD lead to.
-template <class MakePolicy>
+template <class Inner = optim::sgd, class MakePolicy>
 double distance_after(std::uint64_t steps, MakePolicy policy) {
   std::vector<double> found(peers);
   support::run_cluster(peers, [&](std::uint32_t peer, environment env) {
     trainer_options options;
     options.clip_norm = 0;
     options.learning_rate = optim::constant{0.02F};
-    auto t = make_trainer(support::test_model{blocky{}}, std::move(env), options, policy(), optim::sgd{});
+    auto t = make_trainer(support::test_model{blocky{}}, std::move(env), options, policy(), Inner{});
     const auto check = [](const auto& outcome) {
       if (!outcome) throw std::runtime_error{outcome.error().text()};
     };
@@ -98,4 +99,18 @@ TEST_CASE("presets: SparseLoCo needs its error feedback", "[presets][fast]") {
   INFO("with: " << with);
   CHECK(with < 0.1);
   CHECK(distance_after(400, without) > 2 * with);
+}
+
+TEST_CASE("presets: StellaTrain needs its error feedback", "[presets][fast]") {
+  struct plain : optim::sparse_sgd {
+    plain() : optim::sparse_sgd{optim::sparse_sgd_options{.momentum = 0}} {}
+  };
+  const auto without = [] {
+    return comm::rounds{axis::every{1}, axis::gradient{}, axis::one_round_late{},
+                        axis::group_threshold_mean{{.share = 0.4F}}};
+  };
+  const double with = distance_after<plain>(400, [] { return make(presets::stella_train_options{.share = 0.4F}); });
+  INFO("with: " << with);
+  CHECK(with < 0.1);
+  CHECK(distance_after<plain>(400, without) > 2 * with);
 }

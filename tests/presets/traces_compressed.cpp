@@ -2,6 +2,7 @@
 // Presets that compress what they exchange, against references of their papers and authors' code.
 
 #include <causeway/optim/sgd.hpp>
+#include <causeway/optim/sparse_steps.hpp>
 #include <causeway/presets/compressed.hpp>
 
 #include "support/traced_runs.hpp"
@@ -25,6 +26,20 @@ TEST_CASE("traces: SPARTA with DiLoCo", "[presets][trace][fast]") {
 TEST_CASE("traces: PowerSGD", "[presets][trace][fast]") {
   const auto policy = [] { return make(presets::power_sgd_options{.rank = 2}); };
   CHECK(replay_in_any_order<optim::sgd>(support::trace{"power_sgd"}, policy) < 1e-5);
+}
+
+namespace {
+struct traced_adam : optim::sparse_adam {
+  traced_adam() : optim::sparse_adam{optim::sparse_adam_options{.epsilon = 1e-3F, .weight_decay = 0.01F}} {}
+};
+}  // namespace
+
+TEST_CASE("traces: StellaTrain", "[presets][trace][fast]") {
+  const auto policy = [](bool in_parts) {
+    return [=] { return make(presets::stella_train_options{.share = 0.6F, .in_parts = in_parts}); };
+  };
+  CHECK(replay_in_any_order<optim::sparse_sgd>(support::trace{"stella_train"}, policy(false)) < 1e-5);
+  CHECK(support::replay<traced_adam>(support::trace{"stella_train_parts"}, policy(true)) < 1e-5);
 }
 
 TEST_CASE("traces: Gaia between sites at their own pace", "[presets][trace][fast]") {

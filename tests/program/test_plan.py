@@ -46,6 +46,18 @@ class Plan(Program):
         blind = float(re.search(r"at random, mean of 200 +([0-9.]+) s", r.stdout).group(1))
         self.assertLess(step, blind)
 
+    def test_clusters_hold_the_model_and_have_lines_alike(self):
+        links = LINKS + "slow,slow,80,20\nslow,here,80,20\nslow,there,80,20\n"
+        devices = "name,region,tflop_s,memory_gb,count\na,here,50,16,2\nb,slow,50,16,2\nc,here,50,16,1\n"
+        args = ["--model", "gpt2-xl", "--clusters"]
+        r = self.plan(*args, "2", links=links, devices=devices)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        clusters = [line.split()[3:] for line in r.stdout.splitlines() if re.match(r"\d+ +\d+\.\d", line)]
+        self.assertEqual(sorted(map(sorted, clusters)), [["a.0@here", "a.1@here", "c@here"], ["b.0@slow", "b.1@slow"]], r.stdout)
+        self.assertEqual(r.stdout, self.plan(*args, "2", links=links, devices=devices).stdout)
+        self.fails(self.plan(*args, "4", links=links, devices=devices), "out_of_memory", "take fewer clusters")
+        self.fails(self.plan(*args, "9", links=links, devices=devices), "invalid_argument", "9 clusters")
+
     def test_the_same_seed_prints_the_same_plan(self):
         args = ["--model", "gpt2", "--global-batch", "32"]
         first, second = self.plan(*args, "--seed", "3"), self.plan(*args, "--seed", "3")

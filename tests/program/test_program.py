@@ -99,7 +99,7 @@ class Training(Program):
     def test_every_policy_trains_by_its_name(self):
         unknown = self.run_it("--comm.policy", "telepathy").stderr
         names = re.search(r"use one of ([a-z0-9_, ]+)", unknown).group(1).strip().split(", ")
-        self.assertEqual(len(names), 36)
+        self.assertEqual(len(names), 37)
         fixed_only = self.run_it("--comm.policy", "halos", "--fault.policy", "quorum").stderr
         elastic = re.search(r"or one of ([a-z0-9_, ]+)", fixed_only).group(1).strip().split(", ")
         for name in names:
@@ -111,6 +111,14 @@ class Training(Program):
                                     *(["--comm.seconds", "0.05", "--comm.fewest_steps", "10"] if name == "a_edit" else []),
                                     where=name + fault)
                     self.assertEqual(r.returncode, 0, r.stderr)
+
+    def test_links_are_measured_while_a_run_goes_on(self):
+        for args in (["--preset", "netstorm"], ["--preset", "bacombo", "--comm.local_steps", "4"]):
+            args = ["--peers", "4", "--steps", "24", *args, "--comm.measure_every", "5"]
+            with self.subTest(args):
+                r = self.run_it(*args, where=args[5])
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.fails(self.run_it(*args, "--fault.policy", "quorum", where=args[5] + "quorum"), "invalid_argument", "links")
 
     def test_a_preset_that_the_program_does_not_train_says_why(self):
         for name in ["dipaco", "learning_at_home", "petals_finetune", "petals_lora"]:
@@ -149,7 +157,7 @@ class Training(Program):
         self.assertEqual(shown("--preset", "sparse_loco")["comm.local_steps"], "30")
 
     def has_no_local_steps(self, name):
-        return name in ["every_step", "demo", "distro", "sparta", "cocktail_sgd", "gaia", "gaia_asp", "power_sgd", "dion", "dedloc", "netstorm", "a_edit"]
+        return name in ["every_step", "demo", "distro", "sparta", "cocktail_sgd", "gaia", "gaia_asp", "power_sgd", "dion", "dedloc", "netstorm", "a_edit", "stella_train"]
 
     def test_a_torn_checkpoint_falls_back_to_the_one_before(self):
         args = ["--peers", "2", "--steps", "40", "--train.checkpoint_every", "10"]
@@ -234,7 +242,7 @@ class Pipelines(Program):
     def test_with_every_policy_whose_rounds_come_after_steps(self):
         local = ["open_diloco", "local_sgd", "intellect1", "muloco", "fedavg", "photon", "des_loc", "streaming_diloco", "eager_diloco",
                  "sparse_loco", "sparta_diloco", "cocktail_sgd", "noloco", "moshpit_sgd", "bacombo", "edit"]
-        for policy in local + ["sparta", "gaia", "power_sgd", "dion", "snoo", "netstorm", "demo", "distro"]:
+        for policy in local + ["sparta", "gaia", "power_sgd", "dion", "snoo", "netstorm", "demo", "distro", "stella_train"]:
             with self.subTest(policy):
                 args = ["--peers", "4", "--parallel.ranks", "2", *self.STAGES[:-1], policy,
                         *(["--comm.local_steps", "8"] if policy in local else []),

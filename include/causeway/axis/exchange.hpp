@@ -10,6 +10,8 @@
 #include <causeway/collective/aggregator.hpp>
 #include <causeway/collective/exchange.hpp>
 #include <causeway/collective/gather_mean.hpp>
+#include <causeway/collective/link_times.hpp>
+#include <causeway/collective/link_trees.hpp>
 #include <causeway/collective/quantised_ring.hpp>
 #include <causeway/collective/split_mean.hpp>
 #include <causeway/collective/tree_mean.hpp>
@@ -108,7 +110,9 @@ struct quantised_ring {
 };
 
 /// Up a tree to its root and down again (collective/tree_mean.hpp): fragment f has the root roots[f mod size], so that
-/// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child.
+/// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child. With
+/// `links.every` peers of a fixed set measure their links, after so many exchanges again, and each fragment's tree follows
+/// them (collective/link_trees.hpp).
 template <class Up = compress::none, class Down = Up>
 struct tree_mean {
   using codec_type = compress::as_message<Up>;
@@ -121,9 +125,14 @@ struct tree_mean {
   std::vector<net::peer_index> roots{0};
   Up up{};
   Down down{};
+  collective::link_probe links{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
     return type{{.arity = arity, .root = roots[fragment % roots.size()]}, codec_type{up}, down_type{down}};
+  }
+  /// How that exchange goes on where links cost so much.
+  [[nodiscard]] std::vector<net::peer_index> plan(const collective::link_costs& costs, std::size_t fragment) const {
+    return collective::link_tree(costs, roots, fragment, arity);
   }
 };
 

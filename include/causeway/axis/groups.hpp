@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct group_question {
   std::uint64_t number = 0;
   net::peer_index self = 0;
   std::uint32_t peers = 1;
-  std::size_t fragment = 0;  ///< which part of the parameters
+  std::size_t fragment = 0;              ///< which part of the parameters
+  std::span<const double> link_costs{};  ///< as measured, equal on all peers; empty: they are not
 };
 
 /// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers; 0: any number, for they come and

@@ -8,6 +8,7 @@
 // alike.
 
 #include <causeway/axis/groups.hpp>
+#include <causeway/collective/link_times.hpp>
 #include <causeway/collective/ring_order.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
@@ -22,7 +23,8 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 /// As random_groups, but of those that are left a group takes the peer whose worst link to it, in either direction, is the
-/// cheapest; with the probability `explore` for each place, any peer. All links alike, or no costs: random_groups.
+/// cheapest; with the probability `explore` for each place, any peer. All links alike, or no costs: random_groups. With
+/// `links.every` peers of a fixed set measure what links cost, after so many exchanges again, in place of `costs`.
 struct linked_groups {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
@@ -30,6 +32,7 @@ struct linked_groups {
   std::uint32_t size = 2;
   std::vector<double> costs{};  ///< as collective::link_costs has them: seconds of a row, say. Equal on all peers
   double explore = 0.1;         ///< ε: above 0, for peers of good links would never meet the others
+  collective::link_probe links{};
 
   CAUSEWAY_DECL [[nodiscard]] result<void> check(std::uint32_t peers) const;
 
@@ -40,10 +43,10 @@ struct linked_groups {
  private:
   /// Takes `count` peers out of those that are left.
   CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> take_group(std::vector<net::peer_index>& left, std::size_t count,
-                                                                      std::uint32_t peers, rng& draw) const;
+                                                                      const collective::link_costs& all, rng& draw) const;
 
-  CAUSEWAY_DECL [[nodiscard]] double worst(const std::vector<net::peer_index>& group, net::peer_index p,
-                                           std::uint32_t peers) const;
+  CAUSEWAY_DECL [[nodiscard]] static double worst(const std::vector<net::peer_index>& group, net::peer_index p,
+                                                  const collective::link_costs& all);
 };
 
 static_assert(Group<linked_groups>);

@@ -32,6 +32,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 struct tree_options {
   std::uint32_t arity = 2;   ///< children of a peer, at least 1
   net::peer_index root = 0;  ///< modulo the peers; the others follow it in the order of their indices, level by level
+  std::vector<net::peer_index> parents{};  ///< none: so; else of each peer, the root's is itself (link_trees.hpp)
 };
 
 /// Models Exchange. `turn` takes the sums up, `finish` the mean down. A peer sends a row encoded by UpCodec to its parent
@@ -56,25 +57,23 @@ class tree_mean {
     peers_ = port.transport.size();
     CAUSEWAY_EXPECT(options_.arity > 0);
     self_ = port.transport.self();
-    position_ = (self_ + peers_ - options_.root % peers_) % peers_;
+    CAUSEWAY_EXPECT(options_.parents.empty() || options_.parents.size() == peers_);
+    take_place();
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
-    for_children(
-        [&](net::peer_index child, std::size_t i) { talk_.receive(place(sum_in, child), child, part{0}, from_child(i)); });
-    if (!is_root()) talk_.receive(place(mean_in, parent()), parent(), part{1}, mean_message());
-    if (children() == 0 && !is_root()) send_sum(row, ctx);
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+      talk_.receive(place(sum_in, children_[i]), children_[i], part{0}, from_child(i));
+    }
+    if (!is_root()) talk_.receive(place(mean_in, parent_), parent_, part{1}, mean_message());
+    if (children_.empty() && !is_root()) send_sum(row, ctx);
     return {};
   }
 
   template <MessageContext X>
   result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
     CAUSEWAY_EXPECT(talk_.is_open());
-    if (children() == 0 && !is_root()) return {};
-    result<void> outcome;
-    for_children([&](net::peer_index child, std::size_t i) {
-      if (outcome) outcome = take_sum(port, child, i);
-    });
-    CAUSEWAY_TRY(std::move(outcome));
+    if (children_.empty() && !is_root()) return {};
+    for (std::size_t i = 0; i < children_.size(); ++i) CAUSEWAY_TRY(take_sum(port, children_[i], i));
     if (!is_root()) {
       send_sum(row, ctx);
       return {};
@@ -89,8 +88,8 @@ class tree_mean {
     CAUSEWAY_EXPECT(talk_.is_open());
     const time_point deadline = port.options.deadline;
     if (!is_root()) {
-      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent()), parent(), deadline));
-      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent()), parent(), deadline));
+      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent_), parent_, deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent_), parent_, deadline));
       pass_down();
     }
     std::optional<refusal> bad = adopt(row, ctx);
@@ -102,24 +101,33 @@ class tree_mean {
 
   void cancel() { talk_.close(); }
 
+  /// The tree from the next conversation on; equal on all peers.
+  void follow(std::vector<net::peer_index> parents) { options_.parents = std::move(parents); }
+
  private:
   enum kind : std::size_t { sum_in, sum_out, mean_in, mean_out, kinds };
 
-  // --- the tree: positions 0 to n-1, level by level
-  // -----------------------------------------------------------------------
+  // --- the tree ----------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] net::peer_index peer_at(std::uint64_t position) const {
-    return static_cast<net::peer_index>((position + options_.root) % peers_);
-  }
-  [[nodiscard]] bool is_root() const { return position_ == 0; }
-  [[nodiscard]] net::peer_index parent() const { return peer_at((position_ - 1) / options_.arity); }
-  [[nodiscard]] std::size_t children() const {
-    const std::uint64_t first = position_ * options_.arity + 1;
-    return first >= peers_ ? 0 : std::min<std::uint64_t>(options_.arity, peers_ - first);
-  }
-  template <class F>
-  void for_children(F&& f) const {
-    for (std::size_t i = 0; i < children(); ++i) f(peer_at(position_ * options_.arity + 1 + i), i);
+  [[nodiscard]] bool is_root() const { return parent_ == self_; }
+  /// Whose child this peer is, and who are its own; by index they are at positions 0 to n-1, level by level.
+  void take_place() {
+    children_.clear();
+    if (!options_.parents.empty()) {
+      parent_ = options_.parents[self_];
+      for (net::peer_index p = 0; p < peers_; ++p) {
+        if (p != self_ && options_.parents[p] == self_) children_.push_back(p);
+      }
+      return;
+    }
+    const auto peer_at = [&](std::uint64_t position) {
+      return static_cast<net::peer_index>((position + options_.root) % peers_);
+    };
+    const std::uint64_t position = (self_ + peers_ - options_.root % peers_) % peers_;
+    parent_ = position == 0 ? self_ : peer_at((position - 1) / options_.arity);
+    for (std::uint64_t c = 1; c <= options_.arity && position * options_.arity + c < peers_; ++c) {
+      children_.push_back(peer_at(position * options_.arity + c));
+    }
   }
 
   // --- places of operations, slots of bytes: the own sum, the mean, the children's sums
@@ -136,7 +144,7 @@ class tree_mean {
   void lay_out(std::size_t count, const X& ctx) {
     up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
     down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
-    const std::size_t bytes = (1 + children()) * up_slot_ + down_slot_;
+    const std::size_t bytes = (1 + children_.size()) * up_slot_ + down_slot_;
     if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
     if (sum_.size() < count) sum_ = aligned_buffer<float>{count};
     count_ = count;
@@ -185,7 +193,7 @@ class tree_mean {
     if (bad) used = 0;
     detail::write_header(room, bad ? 0.0F : weight, count_, bad.value_or(detail::no_refusal));
     used += message_header_bytes;
-    talk_.send(place(sum_out, parent()), parent(), part{0}, room.first(used));
+    talk_.send(place(sum_out, parent_), parent_, part{0}, room.first(used));
   }
 
   // --- down
@@ -205,15 +213,14 @@ class tree_mean {
   }
 
   void pass_down() {
-    for_children([&](net::peer_index child, std::size_t) {
+    for (const net::peer_index child : children_) {
       talk_.send(place(mean_out, child), child, part{1}, mean_message().first(mean_bytes_));
-    });
+    }
   }
 
   template <class X>
   std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
-    const peer_message m =
-        detail::read_message(is_root() ? self_ : parent(), mean_message().first(mean_bytes_), count_, peers_);
+    const peer_message m = detail::read_message(parent_, mean_message().first(mean_bytes_), count_, peers_);
     if (m.bad) return m.bad;
     kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(count_));
     const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
@@ -227,7 +234,8 @@ class tree_mean {
   DownCodec down_;
   net::peer_index self_ = 0;
   std::uint32_t peers_ = 1;
-  std::uint64_t position_ = 0;
+  net::peer_index parent_ = 0;
+  std::vector<net::peer_index> children_;
   std::size_t count_ = 0;
   std::size_t up_slot_ = 0;
   std::size_t down_slot_ = 0;

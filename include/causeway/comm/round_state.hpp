@@ -90,8 +90,9 @@ struct round_state {
   source_vector<float> next_residual;
   source_vector<float> counts;
   source_vector<float> reference;
-  double movement = 0;     ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
-  bool taken_out = false;  ///< what is under way of `input` is not in the live parameters; where peers come and go
+  double movement = 0;           ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
+  std::uint64_t planned_at = 0;  ///< the measurement of links that its exchange follows
+  bool taken_out = false;        ///< what is under way of `input` is not in the live parameters; where peers come and go
   talk_terms terms;
   // Before the exchange, which refers to them.
   std::unique_ptr<net::any_transport> view;

@@ -11,9 +11,9 @@
 #error "causeway/impl/src.hpp: define CAUSEWAY_COMPILED, here and for all that includes causeway"
 #endif
 
-#define CAUSEWAY_PARTS 18
+#define CAUSEWAY_PARTS 20
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 18
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 20
 #define CAUSEWAY_DEFINE_KERNELS
 #include <causeway/compress/bits.hpp>
 #include <causeway/compress/block_int8.hpp>
@@ -213,6 +213,10 @@
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 8
+#include <causeway/optim/impl/sparse_steps.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 9
 #include <causeway/collective/impl/aggregator.ipp>
 #include <causeway/collective/impl/all_reduce.ipp>
 #include <causeway/collective/impl/conversation.ipp>
@@ -220,6 +224,8 @@
 #include <causeway/collective/impl/flight.ipp>
 #include <causeway/collective/impl/gather.ipp>
 #include <causeway/collective/impl/group_view.ipp>
+#include <causeway/collective/impl/link_times.ipp>
+#include <causeway/collective/impl/link_trees.ipp>
 #include <causeway/collective/impl/norm_aggregators.ipp>
 #include <causeway/collective/impl/options.ipp>
 #include <causeway/collective/impl/pairs.ipp>
@@ -237,7 +243,12 @@
 #endif
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 9
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 10
+#include <causeway/compress/impl/group_map.ipp>
+#include <causeway/compress/impl/value_groups.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 11
 #include <causeway/membership/impl/acceptor.ipp>
 #include <causeway/membership/impl/attempt.ipp>
 #include <causeway/membership/impl/attendance.ipp>
@@ -278,7 +289,7 @@
 #include <causeway/membership/transfer/impl/transfer_wire.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 10
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 12
 #include <causeway/nn/impl/adapters.ipp>
 #include <causeway/nn/impl/declaration.ipp>
 #include <causeway/nn/impl/gpt.ipp>
@@ -289,7 +300,7 @@
 #include <causeway/nn/impl/options.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 11
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 13
 #include <causeway/axis/impl/arrivals.ipp>
 #include <causeway/axis/impl/batch_by_speed.ipp>
 #include <causeway/axis/impl/by_change.ipp>
@@ -298,6 +309,7 @@
 #include <causeway/axis/impl/every_seconds.ipp>
 #include <causeway/axis/impl/fragments.ipp>
 #include <causeway/axis/impl/global_samples.ipp>
+#include <causeway/axis/impl/group_threshold_mean.ipp>
 #include <causeway/axis/impl/groups.ipp>
 #include <causeway/axis/impl/growing.ipp>
 #include <causeway/axis/impl/hubs.ipp>
@@ -310,7 +322,7 @@
 #include <causeway/axis/impl/penalised_mean.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 12
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 14
 #include <causeway/formats/impl/byte_letters.ipp>
 #include <causeway/formats/impl/token_names.ipp>
 #if defined(CAUSEWAY_HAS_JSON)
@@ -329,7 +341,7 @@
 #endif
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 13
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 15
 #include <causeway/stage/impl/adaptive_top_k.ipp>
 #include <causeway/stage/impl/block_choice.ipp>
 #include <causeway/stage/impl/block_routing.ipp>
@@ -358,7 +370,7 @@
 #include <causeway/stage/impl/subspace_refresh.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 14
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 16
 #include <causeway/comm/impl/hub_clients.ipp>
 #include <causeway/comm/impl/hub_copy.ipp>
 #include <causeway/comm/impl/hub_line.ipp>
@@ -369,7 +381,7 @@
 #include <causeway/comm/impl/server_client.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 15
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 17
 #include <causeway/parallel/elastic/impl/assigned_work.ipp>
 #include <causeway/parallel/elastic/impl/block_moves.ipp>
 #include <causeway/parallel/elastic/impl/block_ownership.ipp>
@@ -419,7 +431,7 @@
 #include <causeway/parallel/swarm/impl/swarm_table_sync.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 16
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 18
 #include <causeway/train/impl/common_cut.ipp>
 #include <causeway/train/impl/entered_attempt.ipp>
 #include <causeway/train/impl/flat_model.ipp>
@@ -442,7 +454,7 @@
 #include <causeway/train/impl/write_behind.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 17
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 19
 #include <causeway/presets/impl/asynchronous.ipp>
 #include <causeway/presets/impl/compressed.ipp>
 #include <causeway/presets/impl/elastic_pipelines.ipp>

@@ -8,6 +8,7 @@
 #include <causeway/axis/every.hpp>
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/global_samples.hpp>
+#include <causeway/axis/group_threshold_mean.hpp>
 #include <causeway/axis/low_rank_mean.hpp>
 #include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/outer.hpp>
@@ -193,6 +194,26 @@ struct gaia_asp_options {
 };
 using gaia_asp = comm::mirrors<detail::gaia_codec>;
 CAUSEWAY_DECL [[nodiscard]] gaia_asp make(const gaia_asp_options& o);
+
+/// StellaTrain (Lim et al. 2024, SIGCOMM) as its authors' code runs it (github.com/kaist-ina/stellatrain 6dccb2d): of each
+/// tensor the groups of 16 values that reach a threshold, which remembers; the rest is kept for later; an optimizer that
+/// moves only what came; one step late, so that the exchange has a whole step. Give the trainer optim::sparse_sgd or
+/// optim::sparse_adam, and no clipping. What is different here: tests/golden/traces/stella_train.golden. Not here: its
+/// search of batch sizes and of the share for the bandwidth of now.
+///
+/// Formula:
+///   e_i ← e_i + g_i;  S_i: groups G of 16 values with Σ_{G} |e_i| ≥ τ_i, at most share/n of each tensor, then the largest
+///   τ_i ← 0.99·τ_i where too few reached it, else τ_i + 0.01·(its first value);  sent_i = e_i[S_i];  e_i[S_i] ← 0
+///   one step later: g = Σ sent_i / n;  the optimizer moves x where g is not 0, and its state there
+///   in_parts: S_i is of the (t + i mod n)-th part of each tensor, and g = Σ sent_i
+/// Sent: places and f32 values of groups, to everybody in every step, while the next one computes.
+struct stella_train_options {
+  float share = 0.01F;    ///< of all values that arrive; the authors' code calls 1 - share its compression ratio
+  bool in_parts = false;  ///< as their code does without MERGE: the learning rate is then to be 1/n of that
+};
+using stella_train =
+    comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::one_round_late, axis::group_threshold_mean>;
+CAUSEWAY_DECL [[nodiscard]] stella_train make(const stella_train_options& o);
 
 /// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
 ///

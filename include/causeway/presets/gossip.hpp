@@ -54,8 +54,9 @@ using moshpit_sgd = comm::rounds<axis::every, axis::grid, axis::parameters, axis
 CAUSEWAY_DECL [[nodiscard]] moshpit_sgd make(const moshpit_sgd_options& o);
 
 /// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own, one with a
-/// good link but for a share ε of random ones, and each counts by its samples. Who pulls from whom is mutual here. Measure
-/// the links before (seconds of a row, say); without costs all are drawn at random.
+/// good link but for a share ε of random ones, and each counts by its samples. Who pulls from whom is mutual here. What
+/// links cost is measured while a run goes on (`measure_every`, fixed peers), or before it (`link_costs`, in any unit);
+/// without costs all are drawn at random.
 ///
 /// Formula:
 ///   for each segment s a group G of its own:  x_i[s] ← Σ n_j·x_j[s] / Σ n_j over G
@@ -67,6 +68,7 @@ struct bacombo_options {
   std::uint32_t group_size = 2;
   std::vector<double> link_costs{};  ///< of each peer to each peer, row by row; equal on all peers
   double explore = 0.1;              ///< ε
+  std::uint32_t measure_every = 0;   ///< exchanges after which links are measured again, in place of `link_costs`; 0: never
 };
 using bacombo =
     comm::rounds<axis::every, axis::linked_groups, axis::parameters, axis::balanced, axis::gather_mean<>, axis::by_samples>;
@@ -74,8 +76,8 @@ CAUSEWAY_DECL [[nodiscard]] bacombo make(const bacombo_options& o);
 
 /// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines
 /// inside a cluster are not this policy's; there a cluster is one model, and one ring for each range of parameters, among
-/// the peers that have it, takes the place of the hubs': the mean is the same. Not here: how clusters are chosen (a genetic
-/// algorithm over memory and bandwidth).
+/// the peers that have it, takes the place of the hubs': the mean is the same. Which peers should be a cluster, by memory
+/// and bandwidth: plan::plan_clusters, a genetic search, which `causeway plan --clusters` prints.
 ///
 /// Formula:
 ///   in each cluster: its mean;  between hubs: the mean of all by a ring;  x_i ← mean of all x_j
@@ -88,9 +90,9 @@ using ravnest =
     comm::rounds<axis::every, axis::two_level_mean<axis::quantised_ring<compress::none>>, axis::outer<optim::sgd>>;
 CAUSEWAY_DECL [[nodiscard]] ravnest make(const ravnest_options& o);
 
-/// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index: order
-/// the peers by measured links (collective/ring_order.hpp) first. Not here: trees that follow bandwidths while a run goes
-/// on, and auxiliary paths.
+/// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index; with
+/// `measure_every` peers of a fixed set measure what each link gives, and trees are planned again by that, of the fastest
+/// paths to their roots. Not here: auxiliary paths.
 ///
 /// Formula:
 ///   share s of the gradient: summed up a tree to root s, the mean down again;  x ← x − lr·(mean of g_i)
@@ -99,6 +101,7 @@ struct netstorm_options {
   std::uint32_t shares = 4;
   std::uint32_t arity = 2;
   std::vector<net::peer_index> roots{0, 1, 2, 3};
+  std::uint32_t measure_every = 0;  ///< steps after which links are measured again; 0: never
 };
 using netstorm = comm::rounds<axis::every, axis::gradient, axis::balanced, axis::tree_mean<>>;
 CAUSEWAY_DECL [[nodiscard]] netstorm make(const netstorm_options& o);

@@ -449,7 +449,138 @@ def gaia_asp_barrier():
 
 
 
-TRACES = [sparta, sparta_diloco, dedloc, dedloc_lamb, cocktail_sgd, gaia, gaia_asp, gaia_asp_barrier, power_sgd]  # the last has other tensors
+# ---- StellaTrain -----------------------------------------------------------------------------------------------------
+
+STELLA_TENSORS = [
+    ("table", "embedding", 12, 16, -1, 0.5, 1.0),
+    ("block0.matrix", "matrix", 9, 12, 0, 1.0, 1e-2),
+    ("block0.bias", "vector", 1, 40, 0, 2.0, 10.0),
+    ("block1.matrix", "matrix", 8, 8, 1, 0.25, 1e-3),
+    ("block1.bias", "vector", 1, 5, 1, 1.5, 1.0),
+]
+GROUP = 16
+
+
+class GroupThreshold:
+    """A tensor's: which of the groups [first, last) travel, `count` of them; a group is its values' sum of magnitudes."""
+
+    def __init__(self):
+        self.value = None
+
+    def choose(self, sums, first, last, count):
+        count = min(count, last - first)
+        if count == 0:
+            return []
+        sums = sums[first:last]
+        if self.value is None:
+            self.value = np.sort(sums)[::-1][min(count, len(sums) - 1)]
+            self.rise = 0.01 * self.value
+        over = [g for g in range(len(sums)) if sums[g] >= self.value]
+        for s in sums:  # no choice may hang on rounding
+            assert s == self.value or abs(s - self.value) > 1e-5 * self.value, "a tie: change the numbers"
+        chosen = over[:count]
+        self.value = self.value * 0.99 if len(chosen) < count else self.value + self.rise
+        rest = sorted((g for g in range(len(sums)) if g not in over), key=lambda g: -sums[g])
+        return [first + g for g in sorted(chosen + rest[: count - len(chosen)])]
+
+
+def group_sums(values):
+    """A last group of fewer values counts as if it had all."""
+    sums = np.array([np.abs(values[at : at + GROUP]).sum() for at in range(0, len(values), GROUP)])
+    left = len(values) % GROUP
+    if left:
+        sums[-1] *= GROUP / left
+    return sums
+
+
+class SparseMomentum:
+    def __init__(self, size, momentum=0.9):
+        self.velocity, self.momentum = np.zeros(size), momentum
+
+    def step(self, theta, places, gradient):
+        self.velocity[places] = self.momentum * self.velocity[places] + gradient[places]
+        theta[places] -= float(LEARNING_RATE) * self.velocity[places]
+
+
+class SparseAdam:
+    def __init__(self, size, beta1=0.9, beta2=0.999, epsilon=1e-3, weight_decay=0.01):
+        self.first, self.second, self.steps = np.zeros(size), np.zeros(size), 0
+        self.beta1, self.beta2, self.epsilon, self.weight_decay = beta1, beta2, epsilon, weight_decay
+
+    def step(self, theta, places, gradient):
+        self.steps += 1
+        kinds = np.repeat([t[1] != "vector" for t in make_traces.TENSORS], make_traces.SIZES)
+        g = gradient[places] + (self.weight_decay * theta * kinds)[places]
+        self.first[places] = self.beta1 * self.first[places] + (1 - self.beta1) * g
+        self.second[places] = self.beta2 * self.second[places] + (1 - self.beta2) * g * g
+        m = self.first[places] / (1 - self.beta1**self.steps)
+        v = self.second[places] / (1 - self.beta2**self.steps)
+        theta[places] -= float(LEARNING_RATE) * m / (np.sqrt(v) + self.epsilon)
+
+
+def stella_steps(name, optimizer, in_parts, steps=10, peers=3, share=0.6):
+    make_traces.set_tensors(STELLA_TENSORS)
+    trace = Trace(name, peers, [steps] * peers)
+    all_peers = [Peer(trace, p, trace.start) for p in range(peers)]
+    theta, residuals = trace.start.copy(), np.zeros((peers, trace.start.size))
+    thresholds = [[GroupThreshold() for _ in STELLA_TENSORS] for _ in range(peers)]
+    optimizer, late = optimizer(theta.size), None
+    for step in range(steps):
+        total, senders = np.zeros_like(theta), np.zeros_like(theta)
+        for p, peer in enumerate(all_peers):
+            row = trace.gradient(theta, p, step) + residuals[p]
+            for t, where in enumerate(pieces()):
+                values, groups = row[where], -(-(where.stop - where.start) // GROUP)
+                count = max(1, int(np.float32(len(values)) * (np.float32(share) / np.float32(peers))) // GROUP)
+                part = (step + p) % peers
+                first, last = (groups * part // peers, groups * (part + 1) // peers) if in_parts else (0, groups)
+                for g in thresholds[p][t].choose(group_sums(values), first, last, count):
+                    sent = slice(where.start + g * GROUP, min(where.start + (g + 1) * GROUP, where.stop))
+                    total[sent] += row[sent]
+                    senders[sent] += 1
+                    row[sent] = 0
+            residuals[p] = row
+        if late is not None:
+            optimizer.step(theta, *late)
+        late = (senders > 0, total / (np.maximum(senders, 1) if in_parts else peers))
+        for peer in all_peers:
+            peer.theta = theta.copy()
+            peer.step += 1
+            if step + 1 == steps or peer.index == step % peers:  # all have the same
+                peer.note()
+    return trace
+
+
+def stella_train():
+    """StellaTrain: Lim et al. 2024 (SIGCOMM); github.com/kaist-ina/stellatrain, commit
+    6dccb2dad957598605fc9138c7160ae5809f5e9c, backend/src/compress/thresholdv16.cpp (impl_simd_v2), engine/modules/compress.cpp
+    and cpu_optimize.cpp as config.h has them (MERGE 1), optim/sgd.cpp; engine/core.cpp for a model that is one step old. Of
+    each tensor, gradient and residual together, a peer sends groups of 16 values: in their order those whose magnitudes sum
+    up to the tensor's threshold at least, until there are (1 - ratio) / n of all; then the largest of the rest. The threshold
+    is first the sum of the group that is just too many; it becomes 0.99 of itself where too few reached it, else it rises by
+    0.01 of its first value. What was sent is divided by all peers, and SGD moves only the values that came, and their momenta.
+
+    Three peers, ratio 0.4, momentum 0.9, 10 steps. Differently here: a group travels whole, and each tensor sends at least
+    one, where their last group is cut off at the exact count, so that of a small tensor the same first values of a group are
+    sent for ever and the others never; the threshold of a last group of fewer values looks at magnitudes, where they sum
+    values; groups of equal sums go by place.
+    """
+    return stella_steps("stella_train", SparseMomentum, False)
+
+
+def stella_train_parts():
+    """StellaTrain, whose peers send parts by turns: sources as stella_train, with MERGE 0 in config.h: in step t peer i of n
+    chooses among the (t + i mod n)-th part of each tensor, so that no two peers send the same value, and nothing is divided.
+    Adam as optim/adam.cpp.
+
+    Three peers, ratio 0.4, 10 steps; weight decay 0.01, of matrices only; epsilon 1e-3, so that rounding stays small.
+    Differently here: as stella_train; and parts begin at multiples of 16 values, theirs at multiples of 4, so that a tensor of
+    few groups has parts with none.
+    """
+    return stella_steps("stella_train_parts", SparseAdam, True)
+
+
+TRACES = [sparta, sparta_diloco, dedloc, dedloc_lamb, cocktail_sgd, gaia, gaia_asp, gaia_asp_barrier, power_sgd, stella_train, stella_train_parts]  # the last three have other tensors
 
 if __name__ == "__main__":
     write(TRACES)

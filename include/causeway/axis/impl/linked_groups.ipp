@@ -12,9 +12,9 @@ CAUSEWAY_DECL result<void> linked_groups::check(std::uint32_t peers) const {
   if (size < 2 && peers > 1) {
     return fail(errc::invalid_argument, "linked_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
   }
-  if (peers == 0 && !costs.empty()) {
+  if (peers == 0 && (!costs.empty() || links.every > 0)) {
     return fail(errc::invalid_argument, "linked_groups",
-                "`costs` are of links between certain peers; leave them out where peers come and go");
+                "`costs` and `links` are of links between certain peers; leave them out where peers come and go");
   }
   const bool costly = std::all_of(costs.begin(), costs.end(), [](double c) { return c >= 0; });
   if (!costs.empty() && (costs.size() != std::size_t{peers} * peers || !costly)) {
@@ -28,23 +28,24 @@ CAUSEWAY_DECL result<void> linked_groups::check(std::uint32_t peers) const {
 CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::members(const group_question& q) const {
   std::vector<net::peer_index> left = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
   rng draw{q.seed, mix(detail::group_stream, q.number, 1)};
+  const collective::link_costs all{q.link_costs.empty() ? std::span<const double>{costs} : q.link_costs, q.peers};
   std::vector<net::peer_index> group;
   do {
     const bool last = left.size() < 2 * std::size_t{size};
-    group = take_group(left, last ? left.size() : size, q.peers, draw);
+    group = take_group(left, last ? left.size() : size, all, draw);
   } while (std::find(group.begin(), group.end(), q.self) == group.end());
   std::sort(group.begin(), group.end());
   return group;
 }
 
 CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::take_group(std::vector<net::peer_index>& left, std::size_t count,
-                                                                     std::uint32_t peers, rng& draw) const {
+                                                                     const collective::link_costs& all, rng& draw) const {
   std::vector<net::peer_index> group;
   while (group.size() < count) {
     auto next = left.begin();  // they are in a random order
-    if (!costs.empty() && !group.empty() && draw.uniform() >= explore) {
+    if (!all.costs.empty() && !group.empty() && draw.uniform() >= explore) {
       next = std::min_element(left.begin(), left.end(), [&](net::peer_index a, net::peer_index b) {
-        return worst(group, a, peers) < worst(group, b, peers);
+        return worst(group, a, all) < worst(group, b, all);
       });
     }
     group.push_back(*next);
@@ -54,10 +55,9 @@ CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::take_group(std::vector
 }
 
 CAUSEWAY_DECL double linked_groups::worst(const std::vector<net::peer_index>& group, net::peer_index p,
-                                          std::uint32_t peers) const {
-  const collective::link_costs links{costs, peers};
+                                          const collective::link_costs& all) {
   double most = 0;
-  for (const net::peer_index m : group) most = std::max({most, links(m, p), links(p, m)});
+  for (const net::peer_index m : group) most = std::max({most, all(m, p), all(p, m)});
   return most;
 }
 

@@ -63,6 +63,11 @@ CAUSEWAY_DECL gaia_asp make(const gaia_asp_options& o) {
                   detail::gaia_codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}}};
 }
 
+CAUSEWAY_DECL stella_train make(const stella_train_options& o) {
+  return stella_train{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::one_round_late{},
+                      axis::group_threshold_mean{{.share = o.share, .in_parts = o.in_parts}}};
+}
+
 CAUSEWAY_DECL power_sgd make(const power_sgd_options& o) {
   return power_sgd{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{o.rank}};
 }

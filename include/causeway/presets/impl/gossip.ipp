@@ -19,9 +19,10 @@ CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o) {
 }
 
 CAUSEWAY_DECL bacombo make(const bacombo_options& o) {
-  return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore},
-                 axis::parameters{},         axis::balanced{o.segments},
-                 axis::gather_mean<>{},      axis::by_samples{}};
+  return bacombo{
+      axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore, {.every = o.measure_every}},
+      axis::parameters{},         axis::balanced{o.segments},
+      axis::gather_mean<>{},      axis::by_samples{}};
 }
 
 CAUSEWAY_DECL ravnest make(const ravnest_options& o) {
@@ -30,7 +31,8 @@ CAUSEWAY_DECL ravnest make(const ravnest_options& o) {
 }
 
 CAUSEWAY_DECL netstorm make(const netstorm_options& o) {
-  return netstorm{axis::every{1}, axis::gradient{}, axis::balanced{o.shares}, axis::tree_mean<>{o.arity, o.roots}};
+  return netstorm{axis::every{1}, axis::gradient{}, axis::balanced{o.shares},
+                  axis::tree_mean<>{.arity = o.arity, .roots = o.roots, .links = {.every = o.measure_every}}};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets

@@ -98,6 +98,10 @@ causeway::result<void> gather_blocks(chosen_model& model, const settings& s) {
 }  // namespace
 
 causeway::result<chosen_model> trained_model(const settings& s, text_codec& codec) {
+  if (has_servers(s)) {
+    return causeway::fail(causeway::errc::unsupported, run_folder(s),
+                          "holds what peers train of a model that servers have the rest of; it is no whole model");
+  }
   CAUSEWAY_ASSIGN(chosen_model model, make_model(s, codec.vocabulary()));
   if (has_stages(s)) {
     CAUSEWAY_TRY(s.fault.policy == "quorum" ? gather_blocks(model, s) : gather_stages(model, codec.vocabulary(), s));

@@ -389,7 +389,6 @@
 #include <causeway/parallel/elastic/impl/step_vote.ipp>
 #include <causeway/parallel/elastic/impl/unsound_steps.ipp>
 #include <causeway/parallel/experts/impl/expert_client.ipp>
-#include <causeway/parallel/experts/impl/expert_gpt.ipp>
 #include <causeway/parallel/experts/impl/expert_host.ipp>
 #include <causeway/parallel/experts/impl/expert_layer.ipp>
 #include <causeway/parallel/experts/impl/expert_messages.ipp>

@@ -355,7 +355,6 @@
 #include <causeway/stage/impl/subspace_adamw.ipp>
 #include <causeway/stage/impl/subspace_basis.ipp>
 #include <causeway/stage/impl/subspace_pieces.ipp>
-#include <causeway/stage/impl/subspace_refresh.ipp>
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 14

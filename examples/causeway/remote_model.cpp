@@ -19,6 +19,7 @@
 #include <utility>
 #include <variant>
 
+#include "merge_adapters.hpp"
 #include "model_options.hpp"
 #include "served_part.hpp"
 #include "starting_model.hpp"
@@ -115,23 +116,6 @@ result<chosen_model> with_experts(session_input& in) {
   CAUSEWAY_ASSIGN(auto model, parallel::expert_gpt::create(o, *client, causeway::kernels::cpu_backend{s.net.threads}));
   model.initialize(s.run.seed);
   return chosen_model{std::make_unique<remote_model<parallel::expert_gpt>>(std::move(client), std::move(model), s)};
-}
-
-parallel::tuning_options tuning_of(const settings& s) {
-  parallel::tuning_options o;
-  if (s.tune.prompts > 0) o.prompts = parallel::prompt_options{.rows = s.tune.prompts, .deep = s.tune.deep};
-  if (s.tune.rank == 0) return o;
-  const auto has = [&](const char* map) {
-    return std::find(s.tune.maps.begin(), s.tune.maps.end(), map) != s.tune.maps.end();
-  };
-  o.adapters = nn::adapter_options{.rank = s.tune.rank,
-                                   .alpha = s.tune.alpha,
-                                   .query = has("query"),
-                                   .key = has("key"),
-                                   .value = has("value"),
-                                   .output = has("output"),
-                                   .feed_forward = has("feed_forward")};
-  return o;
 }
 
 template <class Family>

@@ -2,6 +2,7 @@
 #include "serve.hpp"
 
 #include <causeway/compress/block_int8.hpp>
+#include <causeway/core/hash.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/io/archive.hpp>
 #include <causeway/io/checkpoint.hpp>
@@ -85,12 +86,19 @@ result<void> serve_until(Server& server, const server_place& at, const std::func
 /// On disk, so that a run goes on with experts as they were. A step is an update of any of them.
 class expert_store {
  public:
-  expert_store(const std::string& folder, std::uint64_t run) : disk_{io::posix_storage{}, folder}, run_{run} {}
+  expert_store(const std::string& folder, const settings& s)
+      : disk_{io::posix_storage{}, folder}, run_{run_id_of(s)}, shape_{shape_of(s)} {}
 
   result<void> restore(experts& all) {
     const auto newest = disk_.load_newest();
     if (!newest && newest.error().code == errc::not_found) return {};
     if (!newest) return newest.error();
+    const auto shape = newest->file.find("shape");
+    std::uint64_t theirs = 0;
+    if (!shape || !io::from_bytes(shape->bytes, theirs) || theirs != shape_) {
+      return fail(errc::wrong_model, disk_.directory(),
+                  "has experts of another size or grid; give the settings that they had, or another --run.name");
+    }
     for (auto& [id, one] : all) {
       const auto found = newest->file.find(name_of(id));
       if (!found) continue;  // another server had it then
@@ -103,7 +111,9 @@ class expert_store {
   result<void> save(experts& all) {
     const std::uint64_t now = updates(all);
     if (now == saved_) return {};
+    CAUSEWAY_ASSIGN(auto shape, io::to_bytes(shape_));
     std::vector<io::section> sections;
+    sections.emplace_back("shape", 1, std::move(shape));
     for (auto& [id, one] : all) {
       CAUSEWAY_ASSIGN(auto bytes, io::to_bytes(one));
       sections.emplace_back(name_of(id), 1, std::move(bytes));
@@ -114,6 +124,12 @@ class expert_store {
   }
 
  private:
+  static std::uint64_t shape_of(const settings& s) {
+    causeway::hasher h;
+    h.add_value(s.model.width).add_value(s.model.hidden).add_value(s.model.layers);
+    for (const std::uint32_t side : s.experts.sides) h.add_value(side);
+    return h.finish();
+  }
   static std::string name_of(stage::expert_id id) { return "expert." + std::to_string(id); }
   static std::uint64_t updates(const experts& all) {
     std::uint64_t sum = 0;
@@ -123,6 +139,7 @@ class expert_store {
 
   io::checkpoint_directory<io::posix_storage> disk_;
   std::uint64_t run_;
+  std::uint64_t shape_;
   std::uint64_t saved_ = 0;
 };
 
@@ -143,7 +160,7 @@ experts make_experts(const settings& s) {
 }
 
 result<void> serve_experts(const settings& s, const server_place& at) {
-  expert_store store{at.folder, run_id_of(s)};
+  expert_store store{at.folder, s};
   experts mine = make_experts(s);
   CAUSEWAY_TRY(store.restore(mine));
   parallel::expert_host<expert> host{at.fabric, {.mixture = mixture_of(s)}, std::move(mine)};

@@ -110,6 +110,9 @@ class Experts(Served):
         for process, _ in parts:
             process.send_signal(signal.SIGINT)
             self.assertEqual(process.wait(60), 130, process.said())
+        other = subprocess.run([PROGRAM, "serve", "--listen", "127.0.0.1:0", "--run.directory", os.path.join(self.dir, "at-0"), *EXPERTS,
+                                "--model.layers", "2", "--model.width", "64"], capture_output=True, text=True, timeout=60)
+        self.fails(other, "wrong_model", "another size")
         none = self.run_it(*EXPERTS, "--steps", "20", "--servers", addresses, "--net.patience", "1", where="alone")
         self.fails(none, "timeout", "causeway serve")
 
@@ -156,6 +159,11 @@ class Petals(Served):
         self.assertLess(tuned, bare - 0.3)
         saved = os.path.getsize(glob.glob(self.folder("peer-0", "step-*.ckpt"))[-1])
         self.assertAlmostEqual(self.tune("petals_lora", *maps, "--steps", "21", "--lr", "1e-9"), tuned, delta=0.02)  # goes on
+        merged = os.path.join(self.dir, "merged")
+        made = subprocess.run([PROGRAM, "export", merged, "--run.directory", os.path.join(self.dir, "runs"), "--init", self.model], capture_output=True, text=True)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        alone = self.run_it("--init", merged, "--peers", "1", "--comm", "every_step", "--steps", "1", "--lr", "1e-9", where="alone")
+        self.assertAlmostEqual(self.validation(alone.stdout), tuned, delta=0.03)  # without rounding to 8 bits
         prompts = ["--tune.prompts", "4", "--name", "prompts"]
         few = self.tune("petals_finetune", *prompts, "--steps", "1", "--lr", "1e-9")
         self.assertLess(self.tune("petals_finetune", *prompts, "--steps", "20"), few)

@@ -151,6 +151,18 @@ def not_trained():
     return {name: re.sub(r'"\s*"', "", why) for name, why in re.findall(r'\{"(\w+)",\s*"((?:[^"]|"\s+")*)"\}', table)}
 
 
+# What its command needs besides --preset and the usual four peers.
+COMMANDS = {"checkfree_plus": "--peers 5", "petals_finetune": "--init gpt2/", "petals_lora": "--init gpt2/"}
+# And what is to be known of it.
+NOTES = {
+    "learning_at_home": "It starts servers of experts beside the peers; `causeway serve` does on other machines "
+                        "([expert_layer](../policies/expert_layer.md#in-the-program)).",
+    "petals_finetune": "It starts servers of the frozen model beside the client; `causeway serve` does on other machines "
+                       "([tuned_model](../policies/tuned_model.md#in-the-program)).",
+}
+NOTES["petals_lora"] = NOTES["petals_finetune"]
+
+
 def in_program(p, names):
     reasons = not_trained()
     if (p["name"] in names) == (p["name"] in reasons):
@@ -158,7 +170,8 @@ def in_program(p, names):
     if p["name"] in reasons:
         return [f"The program does not train it by its name: {reasons[p['name']]}.", ""]
     return ["In the program, with what it sets by itself in the [settings](../reference/settings.md):", "", "```sh",
-            f"causeway train --data book.txt --peers 4 --preset {p['name']}", "```", ""]
+            f"causeway train --data book.txt {COMMANDS.get(p['name'], '--peers 4')} --preset {p['name']}", "```", "",
+            *([NOTES[p["name"]], ""] if p["name"] in NOTES else [])]
 
 
 def checked(p, traces):

@@ -23,11 +23,6 @@
 
 namespace app {
 
-/// Stages of each pipeline, where the recovery policy does not choose their number.
-[[nodiscard]] inline std::int64_t stages_wanted(const settings& s) {
-  return s.parallel.ranks == 0 ? std::min<std::int64_t>(2, s.model.layers) : s.parallel.ranks;
-}
-
 /// All but `redundant_forward`, `neighbour_init` and `swapped_neighbours`, which make trainers of other types.
 class chosen_recovery {
  public:

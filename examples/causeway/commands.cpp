@@ -46,6 +46,22 @@ command join_command() {
           .more = "docs/how_to/several_machines.md"};
 }
 
+command serve_command() {
+  return {
+      .name = "serve",
+      .synopsis = "--listen HOST:PORT [--setting value ...]",
+      .summary = "hold a part of a model for peers elsewhere: experts that learn, or blocks of a frozen model",
+      .common = {{"What", {"run.preset", "model.init", "servers.part", "servers.parts", "servers.blocks", "servers.at"}},
+                 {"Of experts",
+                  {"run.name", "run.seed", "model.layers", "model.width", "experts.sides", "experts.learning_rate"}},
+                 {"This machine", {"net.listen", "net.announce", "net.threads", "run.directory"}}},
+      .examples = {{"causeway serve --preset petals_lora --init gpt2/ --listen 0.0.0.0:29600",
+                    "all blocks of a model; it prints the command that tunes it"},
+                   {"causeway serve --preset learning_at_home --listen 0.0.0.0:29600 --servers.part 0 --servers.parts 2",
+                    "half of the experts of the run with these settings"}},
+      .more = "docs/policies/expert_layer.md, docs/policies/tuned_model.md"};
+}
+
 command simulate_command() {
   return {.name = "simulate",
           .synopsis = "[@run.toml] [--setting value ...]",
@@ -111,6 +127,7 @@ std::vector<command> make_commands() {
   return {
       train_command(),
       join_command(),
+      serve_command(),
       generate_command(),
       export_command(),
       tokenize_command(),

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -21,6 +23,7 @@
 #include "run_folder.hpp"
 #include "run_model.hpp"
 #include "run_notice.hpp"
+#include "server_processes.hpp"
 #include "session_input.hpp"
 #include "starting_model.hpp"
 #include "watch_run.hpp"
@@ -61,6 +64,12 @@ causeway::result<int> conclude(const session_summary& summary, const session_inp
         "each peer sent %s on its sockets; averaging f32 gradients in every step would send %s, %.0f times as much\n",
         human_bytes(bytes).c_str(), human_bytes(summary.every_step_bytes).c_str(),
         summary.every_step_bytes / std::max(1.0, bytes));
+  }
+  if (has_servers(in.s)) {
+    const causeway::traffic t = in.with_servers();
+    std::printf("this peer sent %s to the servers, and received %s\n",
+                human_bytes(static_cast<double>(t.bytes_sent)).c_str(),
+                human_bytes(static_cast<double>(t.bytes_received)).c_str());
   }
   if (in.s.net.peers > 1) std::printf("%s\n", waiting_text(summary.blocked_seconds, summary.wall_seconds).c_str());
   std::printf("report %s/report.html, loss plot %s/loss.svg, metrics and checkpoints %s/peer-*\n\n", in.folder.c_str(),
@@ -115,7 +124,8 @@ class fixed_run {
   const origins& from_;
   stop_watch& watch_;
   causeway::fault::restart progress_;
-  std::optional<peer_folder> mine_;  ///< held between attempts, too: nobody else may train here
+  std::optional<peer_folder> mine_;            ///< held between attempts, too: nobody else may train here
+  std::unique_ptr<server_processes> servers_;  ///< on this machine; they end after the peers
   std::optional<causeway::error> last_;
   unsigned attempts_ = 0;
 };
@@ -160,8 +170,12 @@ causeway::result<int> fixed_run::train_as_member(session_input in, causeway::net
   CAUSEWAY_TRY(claim(in.folder, self));
   CAUSEWAY_ASSIGN(const page_server page, serve_page(in.s, in.folder));
   causeway::environment env;
+  const std::function<void()> peers_end = member == nullptr ? [] {} : member->transport.interrupter();
+  in.ended_by = [this, peers_end](const std::function<void()>& servers_end) {
+    watch_.when_patience_ends([peers_end, servers_end] { peers_end(), servers_end(); });
+  };
   if (member != nullptr) {
-    watch_.when_patience_ends(member->transport.interrupter());
+    watch_.when_patience_ends(peers_end);
     const auto other = self == 0 ? 1U : 0U;
     env.exchange = causeway::collective::tuned_for_streams({}, member->transport.streams(other));
     watch_.when_asked([waiting = member->transport] { return waiting.describe_waits(); });
@@ -205,6 +219,12 @@ causeway::result<int> fixed_run::as_host() {
   } guard{watch_};
   const std::uint64_t run_id = run_id_of(s_);
   CAUSEWAY_ASSIGN(session_input in, input(s_, run_id));
+  if (has_servers(in.s) && in.s.servers.at.empty()) {  // they outlive an attempt
+    if (!servers_) {
+      CAUSEWAY_ASSIGN(servers_, server_processes::start(in.s, in.folder));
+    }
+    in.s.servers.at = servers_->addresses();
+  }
   if (!in.s.net.static_peers.empty()) {
     CAUSEWAY_ASSIGN(causeway::net::membership member, connect_run(in.s, run_id));
     return train_as_member(std::move(in), &member);

@@ -19,6 +19,7 @@
 
 #include "chosen_pipeline.hpp"
 #include "compose.hpp"
+#include "merge_adapters.hpp"
 #include "run_model.hpp"
 
 namespace app {
@@ -98,6 +99,14 @@ causeway::result<void> gather_blocks(chosen_model& model, const settings& s) {
 }  // namespace
 
 causeway::result<chosen_model> trained_model(const settings& s, text_codec& codec) {
+  if (has_experts(s)) {
+    return causeway::fail(causeway::errc::unsupported, run_folder(s),
+                          "has experts, which its servers hold; what is here is no whole model");
+  }
+  if (tunes_served(s)) {
+    CAUSEWAY_ASSIGN(const auto tuned, newest_checkpoint(run_folder(s)));
+    return merged_model(s, codec, tuned.file);
+  }
   CAUSEWAY_ASSIGN(chosen_model model, make_model(s, codec.vocabulary()));
   if (has_stages(s)) {
     CAUSEWAY_TRY(s.fault.policy == "quorum" ? gather_blocks(model, s) : gather_stages(model, codec.vocabulary(), s));

@@ -72,7 +72,7 @@ std::string all_of(const std::vector<setting>& all) {
 std::string policies_text() {
   return "\nPolicies (--comm), and what they set by themselves:\n" + policy_help() +
          "\nWith --fault quorum: " + elastic_policy_names() +
-         ".\n\nSystems of stages (--preset, which also takes the policies), and what they set:\n" + preset_help();
+         ".\n\nSystems of several settings (--preset, which also takes the policies), and what they set:\n" + preset_help();
 }
 
 }  // namespace

@@ -30,6 +30,7 @@
 #include "report.hpp"
 #include "run_folder.hpp"
 #include "run_model.hpp"
+#include "serve.hpp"
 #include "settings.hpp"
 #include "simulate.hpp"
 #include "starting_model.hpp"
@@ -147,6 +148,7 @@ causeway::result<int> act(const command_line& line, settings s, const origins& f
   if (line.command == "watch") return watch_run(s);
   if (line.command == "report") return report_run(s);
   if (line.command == "peer") return run_sibling(std::move(s), from, watch);
+  if (line.command == "server") return serve_run(std::move(s), from, watch);
   if (line.command == "tokenize") return tokenize(std::move(s), line.positional);
   if (line.command == "export") return export_to(std::move(s), from, line.positional);
   if (line.command == "config") return configure(s, from, line.positional);
@@ -159,6 +161,7 @@ causeway::result<int> act(const command_line& line, settings s, const origins& f
     if (job.computes_for_another()) return job.serve(s);
     if (!job.ranks_are_peers() && s.net.sites == 0) CAUSEWAY_TRY(take_rank(s, from));
   }
+  if (line.command == "serve") return serve(std::move(s), from, watch);
   const bool starts = (line.command == "train" && s.net.join.empty()) || line.command == "simulate";
   if (starts) CAUSEWAY_TRY(take_init(s, from));
   CAUSEWAY_TRY(validate(s));
@@ -171,6 +174,9 @@ causeway::result<int> act(const command_line& line, settings s, const origins& f
   }
   if (line.command == "simulate" && is_async_pipeline(s)) {
     return fail(errc::unsupported, "parallel.policy", "simulate has no async_pipeline; train one, or use data or pipeline");
+  }
+  if (line.command == "simulate" && has_servers(s)) {
+    return fail(errc::unsupported, "parallel.policy", "simulate has no servers; train with them, or use data or pipeline");
   }
   if (line.command == "simulate") return simulate(std::move(s));
   if (job.ranks_are_peers()) return train_as_rank(std::move(s), job, watch);
@@ -208,7 +214,8 @@ causeway::result<int> run(std::vector<std::string> arguments, mpi_job& job) {
   if (line.command == "plan") return plan_pipeline(line);
   if (line.command == "replay") return replay_trace(line);
   if (line.command == "schedule") return draw_schedule(line);
-  if (find_command(line.command) == nullptr && line.command != "peer") return no_command(line.command);
+  if (find_command(line.command) == nullptr && line.command != "peer" && line.command != "server")
+    return no_command(line.command);
   stop_watch watch;
   origins from;
   CAUSEWAY_TRY(take_settings(line, s, from));

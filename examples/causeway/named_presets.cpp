@@ -14,7 +14,7 @@ namespace {
 
 using values = std::vector<std::pair<std::string, std::string>>;
 
-struct system_of_stages {
+struct named_system {
   std::string name;
   std::string help;  ///< one line
   values sets;
@@ -36,8 +36,8 @@ values swarm(values more) {
   return more;
 }
 
-const std::vector<system_of_stages>& systems() {
-  static const std::vector<system_of_stages> all{
+const std::vector<named_system>& systems() {
+  static const std::vector<named_system> all{
       {"varuna", "stages recompute just before their gradient arrives, and run what is ready",
        pipeline({{"parallel.schedule", "varuna"}, {"parallel.codec", "fp16"}})},
       {"dtfm", "GPipe with half precision between stages; `causeway plan` says which peer holds which stage",
@@ -83,6 +83,15 @@ const std::vector<system_of_stages>& systems() {
        swarm({{"comm.policy", "diloco"}, {"comm.local_steps", "50"}, {"parallel.codec", "int8"}})},
       {"gwtf", "micro-batches take the ways of least cost through the stages",
        swarm({{"comm.policy", "every_step"}, {"parallel.router", "min_cost_flow"}})},
+      {"learning_at_home",
+       "experts learn at servers, in every backward; peers average the rest now and then",
+       {{"parallel.policy", "experts"}, {"comm.policy", "local_sgd"}, {"comm.local_steps", "100"}}},
+      {"petals_finetune",
+       "servers hold a frozen model, and peers train prompts for it",
+       {{"parallel.policy", "served"}, {"comm.policy", "every_step"}, {"tune.prompts", "16"}, {"tune.rank", "0"}}},
+      {"petals_lora",
+       "servers hold a frozen model, and peers train low-rank adapters beside its maps",
+       {{"parallel.policy", "served"}, {"comm.policy", "every_step"}, {"tune.prompts", "0"}, {"tune.rank", "8"}}},
   };
   return all;
 }
@@ -94,16 +103,13 @@ const values& not_trained() {
       {"dipaco",
        "its authors sort documents to paths, by clusters of features and then by a router, and judge a text by the path "
        "that it is sent to; a run of the program has one text for all peers, and ends with one model"},
-      {"learning_at_home", "experts lie on hosts, which are programs of their own"},
-      {"petals_finetune", "it tunes a model that others serve; the program trains whole ones"},
-      {"petals_lora", "it tunes a model that others serve; the program trains whole ones"},
   };
   return all;
 }
 
 const values& settings_of(std::string_view name) {
   static const values none;
-  for (const system_of_stages& one : systems()) {
+  for (const named_system& one : systems()) {
     if (one.name == name) return one.sets;
   }
   return none;
@@ -120,7 +126,7 @@ causeway::result<void> check_preset(const settings& s) {
         "'" + name + "' is trained by a program of your own, as docs/presets/" + name + ".md shows: " + why);
   }
   std::vector<std::string> names = policy_names();
-  for (const system_of_stages& one : systems()) names.push_back(one.name);
+  for (const named_system& one : systems()) names.push_back(one.name);
   return causeway::fail(causeway::errc::invalid_argument, "run.preset", choose_from(names, s.run.preset));
 }
 
@@ -136,12 +142,12 @@ void take_preset(settings& s, origins& from) {
   if (find_policy(s.run.preset) != nullptr) return take("comm.policy", s.run.preset);
   const values& sets = settings_of(s.run.preset);
   for (const auto& [name, value] : sets) take(name, value);
-  if (!sets.empty()) take("train.micro_batches", std::to_string(std::gcd<std::int64_t>(s.train.batch, 8)));
+  if (has_stages(s)) take("train.micro_batches", std::to_string(std::gcd<std::int64_t>(s.train.batch, 8)));
 }
 
 std::string preset_help() {
   std::string text;
-  for (const system_of_stages& one : systems()) {
+  for (const named_system& one : systems()) {
     std::string line = "  " + one.name;
     line.resize(22, ' ');
     text += line + one.help + "\n";

@@ -13,13 +13,13 @@
 
 namespace app {
 
-/// Whether run.preset is empty or a name: of a policy, or of a system of stages.
+/// Whether run.preset is empty or a name: of a policy, or of a system of several settings.
 causeway::result<void> check_preset(const settings& s);
 
 /// Gives the settings that nobody set (`from`) the values that run.preset has for them, and says so in `from`.
 void take_preset(settings& s, origins& from);
 
-/// Each system of stages with what it is and what it sets.
+/// Each system of several settings with what it is and what it sets.
 std::string preset_help();
 
 }  // namespace app

@@ -134,7 +134,7 @@ std::string settings_page() {
   }
   return text + "\n## Communication policies\n\nThe values of `comm.policy`, and what each sets by itself:\n\n```\n" +
          policy_help() + "```\n\nWith `fault.policy = \"quorum\"`: " + elastic_policy_names() +
-         ".\n\n## Systems of stages\n\nWhat `run.preset` (`--preset`) takes besides these names, and what each "
+         ".\n\n## Systems of several settings\n\nWhat `run.preset` (`--preset`) takes besides these names, and what each "
          "sets:\n\n```\n" +
          preset_help() + "```\n" + compositions();
 }

@@ -266,8 +266,10 @@ void peer_process::join_swarm(causeway::member_options& o) {
 net::fabric& peer_process::door() const { return place_.across ? *place_.across : *place_.fabric; }
 
 void peer_process::announce() const {
-  std::printf("this is peer %llu, in %s; another one joins with\n\n%s\n",
-              static_cast<unsigned long long>(place_.fabric->id()), mine_.path().c_str(),
+  const bool begins = place_.group->round() == 0 && in_.s.net.peers > 1 && in_.s.net.join.empty();
+  const std::string waits = begins ? "; the first round waits until " + std::to_string(in_.s.net.peers) + " are there" : "";
+  std::printf("this is peer %llu, in %s%s; another one joins with\n\n%s\n",
+              static_cast<unsigned long long>(place_.fabric->id()), mine_.path().c_str(), waits.c_str(),
               join_command(in_.s, reachable_).c_str());
   std::fflush(stdout);
 }

@@ -145,8 +145,8 @@ causeway::result<void> agree_on_model(settings& s, const std::string& folder) {
     const auto now = table(s);
     for (std::size_t i = 0; i < now.size(); ++i) {
       const std::string& name = now[i].name;
-      const bool lasts =
-          name.starts_with("model.") || name == "fault.policy" || (name.starts_with("data.") && !now[i].local);
+      const bool lasts = name.starts_with("model.") || name == "experts.sides" || name.starts_with("tune.") ||
+                         name == "fault.policy" || (name.starts_with("data.") && !now[i].local);
       if (lasts && now[i].get() != then[i].get()) return differs(name, folder);
     }
   }

@@ -12,6 +12,7 @@
 #include "mpi_job.hpp"
 #include "noted_round.hpp"
 #include "policies.hpp"
+#include "remote_model.hpp"
 #include "report.hpp"
 #include "starting_model.hpp"
 #include "swarm_place.hpp"
@@ -66,7 +67,9 @@ bool state_comes(const training& t) {
 
 causeway::result<session_summary> run_model(training t) {
   CAUSEWAY_ASSIGN(auto part, first_part(t));
-  CAUSEWAY_ASSIGN(chosen_model model, make_model(t.in.s, t.in.data.codec.vocabulary(), std::move(part)));
+  CAUSEWAY_ASSIGN(chosen_model model, has_servers(t.in.s)
+                                          ? make_remote_model(t.in)
+                                          : make_model(t.in.s, t.in.data.codec.vocabulary(), std::move(part)));
   CAUSEWAY_TRY(start_from(model, t.in.s, state_comes(t)));
   CAUSEWAY_ASSIGN(model, begin_with_job(std::move(model), t.in));
   if (t.place == nullptr) describe(model, t.in);

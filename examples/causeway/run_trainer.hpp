@@ -23,7 +23,7 @@ template <class Trainer>
 causeway::result<session_summary> run_trainer(Trainer trainer, session_input& in, pace moves) {
   handle_of handle{trainer};
   CAUSEWAY_ASSIGN(const session_summary summary, (session{handle, in, moves}.run()));
-  const bool has_all = in.s.parallel.policy == "data";  // a stage alone writes no text
+  const bool has_all = in.s.parallel.policy == "data";  // what is elsewhere writes no text
   if (trainer.context().self() != 0 || summary.interrupted || !has_all) return summary;
   CAUSEWAY_ASSIGN(const std::string text, sample_text(trainer.model(), in.data.codec, in.s));
   causeway::io::posix_storage storage;

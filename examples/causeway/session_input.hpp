@@ -40,8 +40,11 @@ struct session_input {
   corpus data;
   std::string folder;  ///< of the run
   std::uint64_t run_id = 0;
-  std::function<bool()> stopping;                                      ///< whether a signal asked us to stop
-  std::function<void(std::uint64_t)> reached = [](std::uint64_t) {};   ///< is told of each step that was made
+  std::function<bool()> stopping;                                     ///< whether a signal asked us to stop
+  std::function<void(std::uint64_t)> reached = [](std::uint64_t) {};  ///< is told of each step that was made
+  /// Is given what ends this peer's waits for servers, from any thread: a moment after a stop was requested.
+  std::function<void(std::function<void()>)> ended_by = [](const std::function<void()>&) {};
+  std::function<causeway::traffic()> with_servers = [] { return causeway::traffic{}; };  ///< where they hold a part
   std::shared_ptr<link_meter> links = std::make_shared<link_meter>();  ///< counts what this peer sends and waits for
 };
 
@@ -68,7 +71,7 @@ inline causeway::result<causeway::data::batcher> training_batches(const session_
 /// Where the parameters that peers share are kept, for those who generate; a stage has its own.
 inline std::string shared_folder(const session_input& in, std::uint32_t peer) {
   const std::string folder = in.folder + "/shared";
-  return in.s.parallel.policy == "data" ? folder : folder + "-" + std::to_string(peer);
+  return has_stages(in.s) ? folder + "-" + std::to_string(peer) : folder;
 }
 
 /// The windows that every validation looks at.

@@ -71,6 +71,29 @@ struct settings {
     std::uint32_t rebalance_every = 300;
   } parallel;
 
+  // Of processes that hold parts of the model for the peers.
+  struct {
+    std::vector<std::string> at;
+    std::uint32_t here = 2;
+    std::uint32_t part = 0;
+    std::uint32_t parts = 1;
+    std::int64_t blocks = 0;
+  } servers;
+
+  struct {
+    std::vector<std::uint32_t> sides{4, 4};
+    std::uint32_t chosen = 4;
+    float learning_rate = 1e-3F;
+  } experts;
+
+  struct {
+    std::int64_t prompts = 0;
+    bool deep = true;
+    std::int64_t rank = 8;
+    float alpha = 16;
+    std::vector<std::string> maps{"query", "value"};
+  } tune;
+
   struct {
     std::string path;
     std::string tokenizer = "bpe";
@@ -204,11 +227,20 @@ struct settings {
 [[nodiscard]] bool exchanges_gradients(const settings& s);
 [[nodiscard]] inline bool has_stages(const settings& s) { return is_pipeline(s) || is_swarm(s); }
 
+/// Every peer holds the model but its experts, or of a frozen one no more than what it tunes: servers hold the rest.
+[[nodiscard]] inline bool has_experts(const settings& s) { return s.parallel.policy == "experts"; }
+[[nodiscard]] inline bool tunes_served(const settings& s) { return s.parallel.policy == "served"; }
+[[nodiscard]] inline bool has_servers(const settings& s) { return has_experts(s) || tunes_served(s); }
+/// Stages of each pipeline whose peers come and go, where parallel.recovery does not choose their number.
+[[nodiscard]] std::int64_t stages_wanted(const settings& s);
+
 /// The folder of a run.
 [[nodiscard]] inline std::string run_folder(const settings& s) { return s.run.directory + "/" + s.run.name; }
 
 /// All settings of `s`, in the order of the help. The table refers to `s`.
 std::vector<setting> table(settings& s);
+/// Of these, those of servers and of what they serve.
+std::vector<setting> server_table(settings& s);
 
 /// Where values came from: setting name → "default", "run.toml:3", "CAUSEWAY_MODEL_LAYERS", "--model.layers".
 using origins = std::map<std::string, std::string>;
@@ -221,6 +253,9 @@ void take_policy_defaults(settings& s, const origins& from);
 
 /// Checks what a wrong value can be told from without touching data or network.
 causeway::result<void> validate(const settings& s);
+
+/// The same of peers whose servers hold a part of the model.
+causeway::result<void> validate_servers(const settings& s);
 
 /// Whether run.name can be a folder in run.directory: one path component that is not hidden. To be asked before any path is
 /// made of it, above all of a name that another peer told.

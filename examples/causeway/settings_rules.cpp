@@ -21,6 +21,14 @@ namespace app {
 using causeway::errc;
 using causeway::fail;
 
+std::int64_t stages_wanted(const settings& s) {
+  if (s.parallel.ranks != 0) return s.parallel.ranks;
+  const std::int64_t fewest = joins_ends(s)                             ? 4
+                              : s.parallel.recovery == "neighbour_init" ? 3
+                                                                        : 2;  // so that one has neighbours
+  return std::min(fewest, s.model.layers);
+}
+
 namespace {
 
 // Its state is two moments in the layout of the parameters, and a count of steps: a part of it can move with a part of the
@@ -70,6 +78,18 @@ causeway::result<void> validate_moving_subspace(const settings& s) {
   return fail(errc::invalid_argument, "parallel.codec",
               "peers that come and go know what a subspace leaves out of the embedding from the run's seed, not from a "
               "model that it started from; start without model.init, or use another codec or --fault.policy fail_stop");
+}
+
+// So many hold the model once, at least.
+causeway::result<void> validate_peers_of_stages(const settings& s) {
+  const std::string& recovery = s.parallel.recovery;
+  if (recovery == "templates" || recovery == "morph" || recovery == "proactive") return {};  // they choose the stages
+  const std::int64_t needed = stages_wanted(s) + (joins_ends(s) ? 1 : 0);
+  if (s.net.peers >= needed) return {};
+  return fail(errc::invalid_argument, "net.peers",
+              std::to_string(s.net.peers) + " cannot hold the model, which takes " + std::to_string(needed) + ": " +
+                  std::to_string(stages_wanted(s)) + " stages" + (joins_ends(s) ? " and a peer for both ends" : "") +
+                  "; use --peers " + std::to_string(needed) + " or more, or fewer parallel.ranks");
 }
 
 // Pipelines whose first two stages swap, and the last two.
@@ -132,7 +152,7 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   if (s.parallel.ranks > s.model.layers) {
     return bad("parallel.ranks", "stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
   }
-  return {};
+  return validate_peers_of_stages(s);
 }
 
 // Stages whose peers come and go, one by one.
@@ -322,6 +342,7 @@ causeway::result<void> validate(const settings& s) {
   CAUSEWAY_TRY(check_page_place(s.watch.page));
   const bool elastic = s.fault.policy == "quorum";
   if (is_swarm(s)) CAUSEWAY_TRY(validate_swarm(s));
+  if (has_servers(s)) CAUSEWAY_TRY(validate_servers(s));
   const bool hands_over = s.parallel.policy == "pipeline" && s.fault.policy == "quorum" && !steps_alone(s);
   if (s.fault.policy == "restart") CAUSEWAY_TRY(validate_restart(s));
   if (s.fault.notice > 0 && !hands_over) {

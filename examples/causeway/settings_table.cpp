@@ -25,12 +25,11 @@ setting make(const char* name, T& value, const char* help, bool is_local = false
 }
 
 constexpr bool local = true;
-constexpr std::size_t longest_name = 100;  // file systems allow 255, and we put more behind it
 
 }  // namespace
 
 std::vector<setting> table(settings& s) {
-  return {
+  std::vector<setting> all{
       make("run.name", s.run.name, "name of the run; its files are in run.directory/run.name").also("name"),
       make("run.directory", s.run.directory, "folder that holds runs", local).also("directory"),
       make("run.seed", s.run.seed, "seed of everything random").also("seed"),
@@ -146,9 +145,10 @@ std::vector<setting> table(settings& s) {
           .in("steps"),
       make("parallel.policy", s.parallel.policy,
            "data: every peer holds the model; pipeline: peers hold stages of it; async_pipeline: and no stage waits for a "
-           "step to end; swarm: and every micro-batch takes its own way through them")
+           "step to end; swarm: and every micro-batch takes its own way through them; experts: peers hold all but the "
+           "experts, which servers train; served: servers hold a frozen model, and peers what tunes it")
           .also("parallel")
-          .one_of({"data", "pipeline", "async_pipeline", "swarm"}),
+          .one_of({"data", "pipeline", "async_pipeline", "swarm", "experts", "served"}),
       make("parallel.ranks", s.parallel.ranks,
            "pipeline: peers of one pipeline; must divide net.peers; 0 = all; quorum: stages; 0 = 2")
           .in("peers"),
@@ -345,56 +345,11 @@ std::vector<setting> table(settings& s) {
           .also("tensorboard"),
       make("quiet", s.quiet, "no progress line (true|false)", local),
   };
-}
-
-causeway::result<void> check_run_name(const settings& s) {
-  const std::string& name = s.run.name;
-  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
-  const bool plain = !name.empty() && name.size() <= longest_name && name.front() != '.' &&
-                     name.find_first_of("/\\") == std::string::npos && std::none_of(name.begin(), name.end(), is_control);
-  if (plain) return {};
-  return fail(errc::invalid_argument, "run.name",
-              "use a plain name of up to " + std::to_string(longest_name) +
-                  " bytes, without slashes and with no dot in front; run.directory says where its folder goes");
-}
-
-causeway::result<void> fill_in(settings& s, const origins& from, std::string_view text, const std::string& where) {
-  settings theirs;
-  origins ignored;
-  CAUSEWAY_TRY(apply_toml(text, where, theirs, ignored));
-  auto ours = table(s);
-  const auto given = table(theirs);
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (!ours[i].local && !from.contains(ours[i].name)) ours[i].set(given[i].get());
-  }
-  return {};
-}
-
-std::vector<std::string> local_flags(settings& s) {
-  const auto is_launchers = [](const std::string& name) {
-    const std::vector<std::string> own{"run.fresh",  "run.refound",  "run.restart", "net.index",
-                                       "net.listen", "net.join",     "net.threads", "parallel.stage",
-                                       "quiet",      "net.announce", "watch.page",  "fault.restarts"};
-    return name.starts_with("sim.") || std::find(own.begin(), own.end(), name) != own.end();
-  };
-  settings usual;
-  const auto defaults = table(usual);
-  const auto ours = table(s);
-  std::vector<std::string> flags;
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (!ours[i].local || is_launchers(ours[i].name) || ours[i].get() == defaults[i].get()) continue;
-    flags.insert(flags.end(), {"--" + ours[i].name, ours[i].get()});
-  }
-  return flags;
-}
-
-std::string first_difference(settings a, settings b) {
-  const auto ours = table(a);
-  const auto theirs = table(b);
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (!ours[i].local && ours[i].get() != theirs[i].get()) return ours[i].name;
-  }
-  return {};
+  std::vector<setting> more = server_table(s);
+  const auto behind =
+      std::find_if(all.begin(), all.end(), [](const setting& one) { return one.name.starts_with("comm."); });
+  all.insert(behind, std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  return all;
 }
 
 }  // namespace app

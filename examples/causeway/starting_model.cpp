@@ -46,11 +46,13 @@ causeway::result<void> take_shape(settings& s, const origins& from) {
   CAUSEWAY_ASSIGN(const auto options, formats::read_config_of(s.model.init));
   const auto [context, tied] = std::visit([](const auto& o) { return std::pair{o.context, o.tie}; }, options);
   std::visit([&](const auto& o) { take(s, o); }, options);
-  if (!from.contains("model.context")) s.model.context = context;
-  if (s.model.context > context) {
+  const std::int64_t most = context - (tunes_served(s) ? s.tune.prompts : 0);  // prompts take places of it
+  if (!from.contains("model.context")) s.model.context = std::max<std::int64_t>(most, 1);
+  if (s.model.context > most) {
+    const std::string prompts = most < context ? ", of which tune.prompts take " + std::to_string(s.tune.prompts) : "";
     return fail(errc::invalid_argument, "model.context",
                 "is " + std::to_string(s.model.context) + "; the model in " + s.model.init + " has " +
-                    std::to_string(context) + ", use that or less");
+                    std::to_string(context) + prompts + ", use " + std::to_string(most) + " or less");
   }
   s.model.tie = tied && !steps_alone(s) ? "true" : "false";  // of those, stages share no table
   return {};
@@ -99,10 +101,8 @@ causeway::result<causeway::data::bpe_tokenizer> tokenizer_of_model(const setting
   return formats::read_tokenizer_of(s.model.init);
 }
 
-causeway::result<void> start_from(chosen_model& model, const settings& s, bool state_comes) {
-  if (s.model.start.empty()) return {};
+causeway::result<void> check_start(const settings& s) {
   if (s.model.init.empty()) {
-    if (state_comes) return {};
     return fail(errc::not_found, "model.init",
                 "the run starts from a stored model, which every peer must have; bring its folder here and name it with "
                 "--model.init DIR");
@@ -113,7 +113,18 @@ causeway::result<void> start_from(chosen_model& model, const settings& s, bool s
                 "has other weights than the run started from (model.start " + s.model.start + ", here " + hash_of(files) +
                     "); give a copy of that folder");
   }
+  return {};
+}
+
+causeway::result<void> start_from(chosen_model& model, const settings& s, bool state_comes) {
+  if (s.model.start.empty() || (s.model.init.empty() && state_comes)) return {};
+  CAUSEWAY_TRY(check_start(s));
   return model.load(s.model.init);
+}
+
+causeway::result<std::string> hash_of_weights(const std::string& folder) {
+  CAUSEWAY_ASSIGN(const auto files, formats::weight_files::open(folder));
+  return hash_of(files);
 }
 
 }  // namespace app

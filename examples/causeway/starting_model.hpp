@@ -23,6 +23,12 @@ causeway::result<void> take_init(settings& s, const origins& from);
 /// The tokenizer of model.init.
 causeway::result<causeway::data::bpe_tokenizer> tokenizer_of_model(const settings& s);
 
+/// What model.start is for a folder.
+causeway::result<std::string> hash_of_weights(const std::string& folder);
+
+/// Whether model.init is here and is what the run starts from, model.start.
+causeway::result<void> check_start(const settings& s);
+
 /// Fills a model that is to start from model.start. `state_comes`: the parameters will be replaced anyway, by a checkpoint
 /// or by another peer's state, so that the folder need not be here.
 causeway::result<void> start_from(chosen_model& model, const settings& s, bool state_comes);

@@ -30,6 +30,7 @@
 #include "peer_report.hpp"
 #include "refounding.hpp"
 #include "run_folder.hpp"
+#include "standing_run.hpp"
 #include "swarm_place.hpp"
 #include "watch_run.hpp"
 
@@ -83,6 +84,7 @@ class supervisor {
       CAUSEWAY_TRY(restart_due());
       end_those_too_late();
       show_rounds();
+      say_why_it_stands();
     }
     show_rounds();
     line_.finish();
@@ -285,11 +287,21 @@ class supervisor {
     }
   }
 
+  void say_why_it_stands() {
+    std::vector<std::string> folders;
+    for (const place& p : places_) folders.push_back(folder_of(p));
+    const auto why = stop_requested() ? std::nullopt : standing_.why(folders);
+    if (!why) return;
+    line_.finish();
+    std::fprintf(stderr, "no round for a while: %s\n", why->c_str());
+  }
+
   // The first word of each round, and validations whenever they come.
   void show(const round_news& n) {
     const bool validated = n.validation > 0 && n.round > validated_;  // all peers tell it, where they hold stages
     if (validated) validation_ = n.validation, validated_ = n.round;
     if (n.round <= shown_ && !validated) return;
+    standing_.goes_on();
     shown_ = std::max(shown_, n.round);
     reached_ = std::max(reached_, n.round);
     line_.show({.step = n.step,
@@ -345,6 +357,7 @@ class supervisor {
   std::string folder_;
   stop_watch& watch_;
   progress_line line_;
+  standing_run standing_;
   std::mutex mutex_;  // of places_' processes, which the watcher's thread signals
   std::vector<place> places_;
   std::uint64_t shown_ = 0;

@@ -27,10 +27,9 @@ namespace app {
 
 namespace {
 
-// `fewest`: stages, so that one has neighbours.
-causeway::stage::neighbour_options neighbours_of(const settings& s, std::int64_t fewest) {
+causeway::stage::neighbour_options neighbours_of(const settings& s) {
   using causeway::stage::neighbour_weights;
-  return {.stages = s.parallel.ranks == 0 ? std::min<std::int64_t>(fewest, s.model.layers) : s.parallel.ranks,
+  return {.stages = stages_wanted(s),
           .rate_factor = s.parallel.neighbour_rate,
           .weights = s.parallel.neighbour_weights == "clipped_norms" ? neighbour_weights::clipped_norms
                                                                      : neighbour_weights::squared_norms};
@@ -94,11 +93,11 @@ causeway::result<session_summary> train_elastic_pipeline(chosen_model model, tra
   const chosen_schedule schedule{in.s.parallel.schedule};
   // It makes up what is lost, which is a property of its type.
   if (in.s.parallel.recovery == "neighbour_init") {
-    return train(causeway::stage::recovery::neighbour_init{neighbours_of(in.s, 3)}, schedule, sum);
+    return train(causeway::stage::recovery::neighbour_init{neighbours_of(in.s)}, schedule, sum);
   }
   using causeway::stage::one_f_one_b;
   if (joins_ends(in.s)) {
-    return train(causeway::stage::recovery::swapped_neighbours{neighbours_of(in.s, 4)}, one_f_one_b{}, sum);
+    return train(causeway::stage::recovery::swapped_neighbours{neighbours_of(in.s)}, one_f_one_b{}, sum);
   }
   if (in.s.parallel.recovery != "redundant_forward") return train(chosen_recovery{in.s}, schedule, sum);
   // It keeps work and has an order of its own, which are properties of types.

@@ -403,7 +403,6 @@
 #include <causeway/stage/subspace_adamw.hpp>
 #include <causeway/stage/subspace_basis.hpp>
 #include <causeway/stage/subspace_pieces.hpp>
-#include <causeway/stage/subspace_refresh.hpp>
 
 #include <causeway/comm/arrival_rules.hpp>
 #include <causeway/comm/async_parameter_server.hpp>

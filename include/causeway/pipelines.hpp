@@ -38,7 +38,6 @@
 #include <causeway/stage/subspace_adamw.hpp>
 #include <causeway/stage/subspace_basis.hpp>
 #include <causeway/stage/subspace_pieces.hpp>
-#include <causeway/stage/subspace_refresh.hpp>
 
 #include <causeway/parallel/async_pipeline.hpp>
 #include <causeway/parallel/data_parallel.hpp>

@@ -4,7 +4,7 @@
 usage: test_stages.py PATH_OF_CAUSEWAY [unittest options]"""
 import glob, os, re, shutil, signal, subprocess, unittest
 
-from support import PROGRAM
+from support import PROGRAM, until
 from test_elastic import LONG, Elastic
 
 STAGES = ["--parallel.policy", "pipeline", "--parallel.ranks", "2", "--comm.policy", "every_step", "--model.layers", "4",
@@ -64,6 +64,18 @@ class Stages(Elastic):
                               errors="replace", timeout=60)
         self.assertEqual(text.returncode, 0, text.stderr)
         self.assertTrue(text.stdout.startswith("the"), text.stdout)
+
+    def test_too_few_peers_are_told_before_the_run_and_within_it(self):
+        few = self.run_it("--peers", "4", "--preset", "checkfree_plus", "--model.layers", "4")
+        self.fails(few, "invalid_argument", "4 cannot hold the model, which takes 5", "--peers 5")
+        few = self.run_it("--peers", "2", "--preset", "checkfree", "--model.layers", "4")
+        self.fails(few, "invalid_argument", "--peers 3")
+        run = self.start("--peers", "4", *STAGES, "--parallel.ranks", "4", "--steps", "100000",
+                         env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:5@2"))
+        until(lambda: "no round for a while" in self.said(run, "err"), run)
+        self.assertRegex(self.said(run, "err"), "step [0-9]+ waits: layout: 3 peers cannot hold the model, it takes 4")
+        run.send_signal(signal.SIGINT)
+        self.assertEqual(run.wait(60), 130)
 
     def test_killed_peers_change_nothing_of_what_is_learned(self):
         calm = self.end()[0]["validation"]

@@ -367,7 +367,6 @@
 #include <causeway/stage/impl/subspace_adamw.ipp>
 #include <causeway/stage/impl/subspace_basis.ipp>
 #include <causeway/stage/impl/subspace_pieces.ipp>
-#include <causeway/stage/impl/subspace_refresh.ipp>
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 16
@@ -401,7 +400,6 @@
 #include <causeway/parallel/elastic/impl/step_vote.ipp>
 #include <causeway/parallel/elastic/impl/unsound_steps.ipp>
 #include <causeway/parallel/experts/impl/expert_client.ipp>
-#include <causeway/parallel/experts/impl/expert_gpt.ipp>
 #include <causeway/parallel/experts/impl/expert_host.ipp>
 #include <causeway/parallel/experts/impl/expert_layer.ipp>
 #include <causeway/parallel/experts/impl/expert_messages.ipp>

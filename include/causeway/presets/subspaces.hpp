@@ -22,8 +22,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 /// Protocol Models (Ramasinghe et al. 2025): blocks write into the residual stream along `rank` directions only, which all
 /// stages know, so that `rank` numbers for each token cross a boundary in place of `width`, both ways, and nothing is lost
 /// of the model that is trained. That model is a smaller one than without the limit: see the benchmark. The order of
-/// micro-batches and the first directions are our choice; directions stay as they are, for stage::refreshed is not wired
-/// in. The same codec and optimizer go with stages whose peers come and go (rule P6).
+/// micro-batches and the first directions are our choice. Directions stay as they are, as in the authors' programs; the
+/// paper also turns them now and then, by a rule that no public text has whole (docs/reference/not_here.md). The same codec
+/// and optimizer go with stages whose peers come and go (rule P6).
 ///
 /// Formula:
 ///   U: width × rank, orthonormal, the same on all peers;  weights W that write into the residual stream: W = W·U·Uᵀ

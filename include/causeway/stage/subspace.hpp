@@ -112,7 +112,7 @@ class subspace {
 
   /// The basis in use; empty before the first crossing.
   [[nodiscard]] const subspace_basis& basis() const noexcept { return basis_; }
-  /// Takes another basis, between steps, on all peers at once and with the same bits (subspace_refresh.hpp).
+  /// Takes another basis, between steps, on all peers at once and with the same bits (subspace_adamw::use).
   void use(subspace_basis basis) {
     CAUSEWAY_EXPECT(!basis.empty());
     options_.rank = static_cast<std::int64_t>(basis.rank());

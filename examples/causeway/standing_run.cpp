@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "standing_run.hpp"
+
+#include <causeway/formats/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+namespace app {
+namespace {
+
+using namespace std::chrono_literals;
+using causeway::formats::json_value;
+
+struct warning {
+  double at = 0;  ///< Unix time
+  std::string text;
+
+  // As the library puts it: "step 6 waits: ..." (pipelines), "waiting since 5 s: ..." (memberships, swarms). What failed
+  // meanwhile, because of that, is said again and again.
+  [[nodiscard]] bool is_reason() const {
+    return text.find(" waits: ") != std::string::npos || text.starts_with("waiting since ");
+  }
+  [[nodiscard]] bool says_more_than(const warning& other) const {
+    return is_reason() == other.is_reason() ? at > other.at : is_reason();
+  }
+};
+
+// The end of a peer's records is enough.
+warning best_warning(const std::string& folder, double since) {
+  warning best;
+  std::ifstream file{folder + "/metrics.jsonl", std::ios::ate};
+  const std::streamoff length = file ? std::streamoff{file.tellg()} : 0;
+  file.seekg(std::max<std::streamoff>(0, length - (std::streamoff{64} << 10U)));
+  for (std::string line; std::getline(file, line);) {
+    if (line.find("\"level\":\"warning\"") == std::string::npos) continue;
+    const auto parsed = causeway::formats::parse_json(line, folder);
+    const json_value* const at = parsed ? parsed->find("ts") : nullptr;
+    const json_value* const text = parsed ? parsed->find("text") : nullptr;
+    if (at == nullptr || text == nullptr || at->number < since) continue;
+    warning found{at->number, text->text};
+    if (found.says_more_than(best)) best = std::move(found);
+  }
+  return best;
+}
+
+}  // namespace
+
+void standing_run::goes_on() {
+  since_ = clock::now();
+  said_ = false;
+}
+
+std::optional<std::string> standing_run::why(const std::vector<std::string>& folders) {
+  const clock::time_point now = clock::now();
+  if (said_ || now - since_ < 5s || now < next_look_) return std::nullopt;
+  next_look_ = now + 1s;
+  const double since = std::chrono::duration<double>((since_ - 1s).time_since_epoch()).count();  // a round is seen late
+  warning best;
+  for (const std::string& folder : folders) {
+    warning found = best_warning(folder, since);
+    if (found.says_more_than(best)) best = std::move(found);
+  }
+  if (best.text.empty()) return std::nullopt;
+  said_ = true;
+  return best.text;
+}
+
+}  // namespace app

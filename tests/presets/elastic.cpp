@@ -233,6 +233,9 @@ struct all_presets {
     (*this).template operator()<support::blocky>("power_sgd", [] { return make(presets::power_sgd_options{.rank = 2}); });
     (*this).template operator()<support::blocky, given_dion>("dion", [] { return make(presets::dion_options{.rank = 2}); });
   }
+  void by_speed() {
+    (*this)("dlion", [] { return make(presets::dlion_options{.local_steps = 2, .sequences = 10}); }, 200, 6);
+  }
   void gossip() {
     (*this)("noloco", [] { return make(presets::noloco_options{.local_steps = 3}); });
     (*this)("moshpit_sgd", [] { return make(presets::moshpit_sgd_options{.local_steps = 3, .side = 3, .dimensions = 2}); });
@@ -284,6 +287,7 @@ struct all_presets {
     overlapped();
     compressed();
     gossip();
+    by_speed();
     hubs();
     stacks();
   }

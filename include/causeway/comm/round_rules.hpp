@@ -44,7 +44,8 @@ struct round_mix {
   bool linear_outer = true;        ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
   bool by_block = true;            ///< fragments: every block is in one, or all are
-  bool trigger_talks = false;      ///< trigger: to all peers, after exchanges
+  bool trigger_talks = false;      ///< trigger: to all peers, after exchanges or before them
+  bool tells = false;              ///< trigger: in each exchange, so that nothing is said outside of one
   bool watches_movement = false;   ///< trigger
   bool keeps_local = false;        ///< participation
   bool always = true;              ///< participation
@@ -117,7 +118,7 @@ constexpr bool elastic(round_mix m) {
   const bool alike =
       m.everybody ? m.bit_parity && !m.sends_anchor && !m.keeps_local : own_parameters(m) && !m.sparse && m.always;
   const bool late = m.single && (m.anchored || m.before_inner_step) && (!m.own_is_fresh || m.linear_outer);
-  return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
+  return alike && (!m.waits_a_round || late) && (!m.trigger_talks || m.tells) && !m.names_peers;
 }
 
 /// Whether what a peer is to send is in its live parameters, or in memory of its own, until its mean comes: none has left
@@ -137,7 +138,7 @@ constexpr bool allows_late_steps(round_mix m) { return elastic(m) && !m.before_i
 /// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
 /// memory of several rows.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || (!m.single && m.by_context)) return false;
+  if (!elastic(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
   if (m.before_inner_step) return m.waits_at_once && m.bit_parity && !m.accumulates && (m.single || !keeps_factors);
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
@@ -210,6 +211,7 @@ struct round_rules {
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
                                  .by_block = fragments_axis::single || axis::by_block<fragments_axis>,
                                  .trigger_talks = detail::follows_speed<trigger_axis>,
+                                 .tells = requires { trigger_axis::tells; },
                                  .watches_movement = trigger_axis::watches_movement,
                                  .keeps_local = participation_axis::keeps_local,
                                  .always = participation_axis::always,

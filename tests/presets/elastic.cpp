@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -234,7 +235,22 @@ struct all_presets {
     (*this).template operator()<support::blocky, given_dion>("dion", [] { return make(presets::dion_options{.rank = 2}); });
   }
   void by_speed() {
-    (*this)("dlion", [] { return make(presets::dlion_options{.local_steps = 2, .sequences = 10}); }, 200, 6);
+    (*this)(
+        "parameters by speed",
+        [] {
+          return comm::rounds{axis::batch_by_speed{{.local_steps = 2, .sequences = 10}}, axis::parameters{},
+                              axis::split_mean<>{}};
+        },
+        200, 6);
+    (*this)(
+        "dlion", [] { return make(presets::dlion_options{.local_steps = 2, .sequences = 10}); }, 200, 6);
+  }
+  /// Two regions of those who are there, or where each peer says it is: they come and go with their peers.
+  void regions() {
+    (*this)("ravnest", [] { return make(presets::ravnest_options{.local_steps = 3, .clusters = {}}); });
+    (*this)("ravnest", [begun = std::make_shared<std::uint32_t>(0)] {
+      return make(presets::ravnest_options{.local_steps = 2, .clusters = {}, .told = {.own = (*begun)++ % 3}});
+    });
   }
   void gossip() {
     (*this)("noloco", [] { return make(presets::noloco_options{.local_steps = 3}); });
@@ -288,6 +304,7 @@ struct all_presets {
     compressed();
     gossip();
     by_speed();
+    regions();
     hubs();
     stacks();
   }

@@ -94,7 +94,7 @@ class batch_by_speed {
   batch_by_speed_options options_;
   std::uint32_t sequences_ = 0;
   std::uint32_t before_ = 0;
-  std::uint64_t heard_ = 0;  ///< exchanges of speeds so far
+  std::uint64_t heard_ = 0;           ///< exchanges of speeds so far
   double trained_ = 0, seconds_ = 0;  ///< sequences, and how long they took; not in a checkpoint
 };
 static_assert(Trigger<batch_by_speed>);

@@ -114,6 +114,13 @@ struct round_core {
                     "they are of peers by number, which change where peers come and go; leave them out there");
       }
     }
+    if constexpr (requires { recipe.regions; }) {
+      if (ctx.elastic() && !recipe.regions.empty()) {
+        return fail(errc::invalid_argument, "regions",
+                    "they are of peers by number, which change where peers come and go; leave them out there, and let each "
+                    "peer tell its own");
+      }
+    }
     if constexpr (!overlaps) return {};
     if (rows.merge_rule().steps >= 1 && rows.merge_rule().steps < trigger.next(0, 1)) return {};
     return fail(errc::invalid_argument, "merge rule",

@@ -41,7 +41,8 @@ command join_command() {
           .synopsis = "HOST:PORT [--setting value ...]",
           .summary = "join a run on another machine; it says itself what it is",
           .common = {{"This machine",
-                      {"net.threads", "net.listen", "net.announce", "net.patience", "run.directory", "data.path"}}},
+                      {"net.threads", "net.listen", "net.announce", "net.region", "net.patience", "run.directory",
+                       "data.path"}}},
           .examples = {{"causeway join 10.0.0.5:29500", "all settings and the text come from the run"}},
           .more = "docs/how_to/several_machines.md"};
 }

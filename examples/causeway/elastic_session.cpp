@@ -100,7 +100,8 @@ void elastic_session::say_if_it_went_on() {
 // The samples of the next step; none: the run's are used up.
 causeway::result<std::vector<std::uint64_t>> elastic_session::draw() {
   const auto count = static_cast<std::uint64_t>(in_.s.train.batch);
-  if (!has_stages()) return trainer_.draw(count);
+  const auto part = trainer_.part_of_batch();
+  if (!has_stages()) return trainer_.draw(part ? static_cast<std::uint64_t>(part->size()) : count);
   std::vector<std::uint64_t> numbers(ctx().step() < in_.s.train.steps ? count : 0);
   std::iota(numbers.begin(), numbers.end(), ctx().step() * count);
   return numbers;

@@ -34,6 +34,7 @@ struct policy {
   std::function<causeway::result<session_summary>(chosen_model, training)> train;
   std::uint64_t longest_round = 1;  ///< where rounds grow: in first rounds
   bool composed = false;            ///< by compose.hpp, with any comm.codec
+  bool divides_batch = false;       ///< a step's, of all peers, by their speed: one peer's may be nearly all of it
 
   /// Whether its peers may come and go.
   [[nodiscard]] bool elastic() const noexcept { return traits.tolerates == causeway::peers::elastic; }

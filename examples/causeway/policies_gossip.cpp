@@ -3,6 +3,9 @@
 
 #include <causeway/presets/gossip.hpp>
 
+#include <cstdint>
+#include <utility>
+
 #include "preset.hpp"
 
 namespace app {
@@ -26,10 +29,14 @@ std::vector<policy> gossip_policies() {
       preset<presets::bacombo_options>("bacombo", "each fragment of the parameters meets a partner of its own",
                                        pace::overlapping, {{"comm.fragments", text(presets::bacombo_options{}.segments)}},
                                        [](const settings& s, auto& o) { o.segments = s.comm.fragments; }),
-      preset<presets::ravnest_options>(
-          "ravnest", "clusters average for themselves, and their hubs around a ring", pace::together,
-          {{"comm.group_size", "2"}},
-          [](const settings& s, auto& o) { o.clusters = regions_of(s.net.peers, s.comm.group_size); }),
+      preset<presets::ravnest_options>("ravnest", "clusters average for themselves, and their hubs around a ring",
+                                       pace::together, {{"comm.group_size", "2"}},
+                                       [](const settings& s, auto& o) {
+                                         o.clusters = regions_of(s.net.peers, s.comm.group_size);
+                                         if (s.fault.policy != "quorum") return;
+                                         o.told.fewest = static_cast<std::uint32_t>(std::exchange(o.clusters, {}).size());
+                                         if (s.net.region >= 0) o.told.own = static_cast<std::uint32_t>(s.net.region);
+                                       }),
       preset<presets::netstorm_options>("netstorm", "gradients in fragments, each up and down a tree of its own",
                                         pace::together, {{"comm.fragments", text(presets::netstorm_options{}.shares)}},
                                         [](const settings& s, auto& o) {

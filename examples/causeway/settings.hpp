@@ -165,6 +165,7 @@ struct settings {
     std::string join;
     std::vector<std::string> static_peers;
     std::int64_t index = -1;
+    std::int64_t region = -1;
     unsigned threads = 0;
     std::uint32_t sites = 0;  // of an MPI job; 0: none, each rank is a peer
     bool same_bits = false;   // of sums over MPI, as over any other network

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <vector>
 
+#include "support/elastic.hpp"
 #include "support/simulated_runs.hpp"
 
 using namespace causeway;
@@ -52,6 +53,8 @@ TEST_CASE("batch by speed: the peers' parts of a batch follow each other", "[axi
     std::uint32_t index;
     [[nodiscard]] std::uint32_t self() const { return index; }
     static std::uint32_t peers() { return 3; }
+    static bool elastic() { return false; }
+    static double own_share() { return 1.0 / 3; }
   };
   std::uint32_t before = 0;
   for (std::uint32_t p = 0; p < 3; ++p) {
@@ -114,4 +117,35 @@ TEST_CASE("batch by speed: a step follows the mean over all sequences, however t
     }
     CHECK(double(run.peers[0].parameters[static_cast<std::size_t>(i)]) == Approx(value).margin(1e-5));
   }
+}
+
+TEST_CASE("batch by speed: peers that come and go divide a step's batch among those who are there", "[axis][fast]") {
+  using namespace std::chrono_literals;
+  support::elastic_options o{.peers = 4, .expected = 3, .batch = 1, .steps_per_round = 40, .rounds = 12};
+  std::vector<std::vector<std::size_t>> batches(4);  // of each host, as far as its samples at hand were enough
+  o.watches = [&](std::uint32_t host, std::span<const std::int32_t> tokens, std::span<const float>) {
+    batches[host].push_back(tokens.size());
+  };
+  support::elastic_cluster cluster{gradients_by_speed(21), o};
+  const double speeds[]{1, 2, 4, 1};
+  for (std::uint32_t host = 0; host < 4; ++host) cluster.world().set_speed(host, speeds[host]);
+  const auto divided = [&](std::initializer_list<std::uint32_t> hosts) {
+    std::vector<std::size_t> last;
+    for (const std::uint32_t host : hosts) last.push_back(batches[host].back());
+    return last;
+  };
+  for (std::uint32_t host = 0; host < 3; ++host) cluster.boot(host);
+  cluster.run(3s);
+  CHECK(batches[0].front() == 7);
+  CHECK(divided({0, 1, 2}) == std::vector<std::size_t>{3, 6, 12});
+  cluster.world().kill(2);
+  cluster.run(10s);
+  CHECK(divided({0, 1}) == sequences_of(21, {1, 2}));
+  cluster.boot(3);
+  cluster.run(13s);
+  CHECK(divided({0, 1, 3}) == sequences_of(21, {1, 2, 1}));
+  cluster.run(10min);
+  CHECK(!cluster.violation());
+  CHECK(cluster.finished() == 3);
+  CHECK(cluster.parameters(3) == cluster.parameters(0));
 }

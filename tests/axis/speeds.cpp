@@ -51,7 +51,7 @@ TEST_CASE("speeds: all stages of a pipeline take the same number of steps, and t
   std::vector<std::uint32_t> steps(4), sequences(4), before(4);
   on_stages({1, 3, 4, 4}, [&](auto& ctx, std::uint32_t peer, double seconds) {
     axis::by_speed by{{.local_steps = 8}};
-    const axis::exchange_report report{.steps = 4, .compute_seconds = seconds};
+    const axis::exchange_report report{.steps = 4, .samples = 16, .compute_seconds = seconds};
     REQUIRE(by.exchanged(ctx, report));
     steps[peer] = by.next(0, 1);
     axis::batch_by_speed batches{{.sequences = 8}};

@@ -39,6 +39,17 @@ region_list apart(std::uint32_t size) {
   return all;
 }
 
+/// Peers that say in which region they are, or that they do not know.
+constexpr std::uint32_t unknown = told_regions::any;
+struct told {
+  std::vector<std::uint32_t> own;
+  levels operator()(std::uint32_t self) const {
+    levels made{{}};
+    made.tell_region({.own = own[self], .fewest = 2});
+    return made;
+  }
+};
+
 }  // namespace
 
 static_assert(Exchange<levels, message_context>);
@@ -63,6 +74,26 @@ TEST_CASE("two level mean: the weighted mean of all, with the same bits on all p
   using encoded = two_level_mean<int8>;
   check_mean<encoded>(7, 3000, weights, 0.3, with_regions<encoded>{regions});
   check_mean<levels>(3, 0, {1, 1, 1}, 1e-5, with_regions<>{together(3)});
+}
+
+TEST_CASE("two level mean: regions are what peers say, and who does not know goes where the fewest are",
+          "[collective][fast]") {
+  CHECK(regions_told({7, 3, 7}, 2) == region_list{{1}, {0, 2}});
+  CHECK(regions_told({unknown, unknown, unknown}, 2) == region_list{{0, 2}, {1}});
+  CHECK(regions_told({5, 5, unknown, unknown, unknown}, 2) == region_list{{0, 1, 4}, {2, 3}});
+  CHECK(regions_told({0, 1, 2, unknown}, 2) == region_list{{0, 3}, {1}, {2}});
+  CHECK(regions_told({unknown}, 2) == region_list{{0}});
+  CHECK(regions_told({unknown, unknown}, 0) == region_list{{0, 1}});
+}
+
+TEST_CASE("two level mean: peers that tell their regions have the mean of all", "[collective][fast]") {
+  const std::vector<float> weights{1, 2, 0, 4, 1, 0, 3};
+  check_mean<levels>(7, 500, weights, 1e-5, told{{2, 9, 2, 9, 9, unknown, unknown}});
+  check_mean<levels>(1, 500, {2}, 1e-5, told{{unknown}});
+  check_peer_lost<levels>(4, told{{1, 0, 0, 1}});
+  constexpr std::uint64_t row = 4 * 60;
+  const std::uint64_t hub = 3 * 4 + (row + 16) + 2 * (row / 2 + 16);  // its word to each, a row, and two halves
+  check_bytes<levels>(4, 60, {1, 1, 1, 1}, {hub, 3 * 4 + row + 16, hub, 3 * 4 + row + 16}, told{{1, 1, 2, 2}});
 }
 
 TEST_CASE("two level mean: what crosses regions is that of the hubs alone", "[collective][fast]") {

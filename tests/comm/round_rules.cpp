@@ -44,7 +44,7 @@ constexpr named others[] = {
     {"`implicit_residual`", [](comm::round_mix& m) { m.keeps_residual = m.residual_in_parameters = true; }},
     {"`growing`", [](comm::round_mix& m) { m.watches_movement = true; }},
     {"`global_samples`", [](comm::round_mix& m) { m.accumulates = true; }},
-    {"`batch_by_speed`", [](comm::round_mix& m) { m.weighs = m.trigger_talks = true; }},
+    {"`batch_by_speed`", [](comm::round_mix& m) { m.weighs = m.trigger_talks = m.tells = true; }},
     {"`every_seconds`", [](comm::round_mix& m) { m.weighs = m.trigger_talks = m.meets = true; }},
 };
 
@@ -145,6 +145,7 @@ TEST_CASE("round rules: gradients move with blocks in one row or several, if the
   CHECK_FALSE(moves(false, several, [](mix& m) { m.by_context = true; }));
   CHECK_FALSE(moves(false, [](mix& m) { m.waits_at_once = false, m.waits_a_round = true; }));
   CHECK_FALSE(moves(false, [](mix& m) { m.accumulates = true; }));
+  CHECK_FALSE(moves(false, [](mix& m) { m.weighs = m.trigger_talks = m.tells = true; }));
 }
 
 TEST_CASE("round rules: peers may come and go where all hold something alike after each turn", "[comm][fast]") {
@@ -181,7 +182,7 @@ TEST_CASE("round rules: peers may come and go where all hold something alike aft
   CHECK_FALSE(elastic(groups, [](mix& m) { m.sparse = m.shared_support = true; }));  // a newcomer would be given a part
   CHECK_FALSE(elastic(groups, [](mix& m) { m.always = false; }));                    // or nothing
   CHECK_FALSE(elastic([](mix& m) { m.bit_parity = false; }));
-  CHECK_FALSE(elastic([](mix& m) { m.names_peers = true; }));
   CHECK_FALSE(elastic([](mix& m) { m.trigger_talks = true; }));
+  CHECK(elastic([](mix& m) { m.trigger_talks = m.tells = true; }));  // in the exchange itself, as one part of it
   CHECK_FALSE(elastic([](mix& m) { m.always = false, m.keeps_local = true; }));
 }

@@ -51,6 +51,7 @@ TEST_CASE("round turns: without faults peers that may come and go do what fixed 
   as_if_fixed([] { return make(presets::demo_options{.k = 32, .momentum = 0.9F}); });
   as_if_fixed<support::blocky>([] { return make(presets::power_sgd_options{.rank = 2}); }, 4);
   as_if_fixed([] { return make(presets::sparta_options{.share = 0.1}); });
+  as_if_fixed([] { return make(presets::ravnest_options{.local_steps = 3, .clusters = {}}); }, 37, 0, 5);
   const auto des_loc = [] {
     return make(presets::des_loc_options{.parameters_every = 2, .first_moment_every = 4, .second_moment_every = 6});
   };

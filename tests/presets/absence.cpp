@@ -4,6 +4,7 @@
 
 #include <causeway/compress/codebook_rows.hpp>
 #include <causeway/optim/adamw.hpp>
+#include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
 
 #include <algorithm>
@@ -138,6 +139,10 @@ void average(std::vector<doubles*> all, std::size_t count) {
 
 TEST_CASE("absence: of a lost peer Local SGD's mean has nothing", "[presets][fast]") {
   check_means([] { return make(presets::local_sgd_options{.local_steps = 3}); });
+}
+
+TEST_CASE("absence: of a lost peer Ravnest's mean of regions has nothing", "[presets][fast]") {
+  check_means([] { return make(presets::ravnest_options{.local_steps = 3, .clusters = {}}); });
 }
 
 TEST_CASE("absence: of a lost peer FedAvg's and Photon's mean of all has nothing", "[presets][fast]") {

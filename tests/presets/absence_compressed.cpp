@@ -4,6 +4,7 @@
 // own. Each step and each exchange is made again here, by hand.
 
 #include <causeway/comm/every_step.hpp>
+#include <causeway/presets/asynchronous.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
 
@@ -11,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -128,6 +130,31 @@ struct sparse_by_hand {
   }
 };
 
+/// DLion's exchange: everybody's larger changes, by samples, the rest kept for later.
+struct dlion_by_hand {
+  reader<presets::detail::dlion_codec> wire{presets::detail::dlion_codec{compress::no_transform{}, compress::threshold{}}};
+  std::vector<doubles> errors{};
+  std::vector<double> batches{};  ///< of the first peer, in each exchange
+
+  doubles operator()(const doubles& shared, const std::vector<exchanged>& present) {
+    errors.resize(std::max(errors.size(), present.size()), doubles(shared.size()));
+    double all = 0;
+    for (const exchanged& e : present) all += e.samples;
+    batches.push_back(present.front().samples / present.front().steps);
+    doubles next = shared;
+    for (std::size_t peer = 0; peer < present.size(); ++peer) {
+      doubles& error = errors[peer];
+      for (std::size_t i = 0; i < error.size(); ++i) error[i] += shared[i] - present[peer].put_in[i];
+      const std::vector<float> sent = wire.send(std::vector<float>(error.begin(), error.end())).values;
+      for (std::size_t i = 0; i < error.size(); ++i) {
+        error[i] -= double{sent[i]};
+        next[i] -= present[peer].samples / all * double{sent[i]};
+      }
+    }
+    return next;
+  }
+};
+
 /// Steps of a peer from the same parameters: their samples are of one exchange of gradients.
 std::vector<logged_step> by_exchange(const std::vector<logged_step>& steps) {
   std::vector<logged_step> all;
@@ -184,6 +211,14 @@ TEST_CASE("absence: of a lost peer SparseLoCo's mean has nothing, of contributor
     };
     support::check_exchanges<blocky>(policy, sparse_by_hand{.over_all = over_all, .clips = clips}, 1e-3);
   }
+}
+
+TEST_CASE("absence: of a lost peer DLion's mean has nothing, and its part of the batch is the others'", "[presets][fast]") {
+  const auto policy = [] { return make(presets::dlion_options{.local_steps = 2, .sequences = 12}); };
+  dlion_by_hand exchange;
+  support::check_exchanges<blocky>(policy, std::ref(exchange), 1e-3, 10);
+  CHECK(exchange.batches.front() == 4);
+  CHECK(exchange.batches.back() == 6);
 }
 
 TEST_CASE("absence: of a lost peer no mean gradient has anything: in every step, along trees, as factors, gathered",

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -236,6 +237,24 @@ struct all_presets {
     (*this).template operator()<support::blocky>("power_sgd", [] { return make(presets::power_sgd_options{.rank = 2}); });
     (*this).template operator()<support::blocky, given_dion>("dion", [] { return make(presets::dion_options{.rank = 2}); });
   }
+  void by_speed() {
+    (*this)(
+        "parameters by speed",
+        [] {
+          return comm::rounds{axis::batch_by_speed{{.local_steps = 2, .sequences = 10}}, axis::parameters{},
+                              axis::split_mean<>{}};
+        },
+        200, 6);
+    (*this)(
+        "dlion", [] { return make(presets::dlion_options{.local_steps = 2, .sequences = 10}); }, 200, 6);
+  }
+  /// Two regions of those who are there, or where each peer says it is: they come and go with their peers.
+  void regions() {
+    (*this)("ravnest", [] { return make(presets::ravnest_options{.local_steps = 3, .clusters = {}}); });
+    (*this)("ravnest", [begun = std::make_shared<std::uint32_t>(0)] {
+      return make(presets::ravnest_options{.local_steps = 2, .clusters = {}, .told = {.own = (*begun)++ % 3}});
+    });
+  }
   void gossip() {
     (*this)("noloco", [] { return make(presets::noloco_options{.local_steps = 3}); });
     (*this)("moshpit_sgd", [] { return make(presets::moshpit_sgd_options{.local_steps = 3, .side = 3, .dimensions = 2}); });
@@ -287,6 +306,8 @@ struct all_presets {
     overlapped();
     compressed();
     gossip();
+    by_speed();
+    regions();
     hubs();
     stacks();
   }

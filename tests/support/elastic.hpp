@@ -77,6 +77,8 @@ class member_trainer {
   virtual std::span<float> parameters() = 0;
   virtual std::span<const float> shared_parameters() = 0;
   virtual std::uint64_t round() = 0;
+  /// Samples of the next step, where that is not for all peers alike.
+  virtual std::optional<std::uint64_t> batch() = 0;
 };
 
 template <class Trainer>
@@ -97,6 +99,10 @@ class held_member_trainer final : public member_trainer {
     return {};
   }
   std::uint64_t round() override { return trainer_.context().round(); }
+  std::optional<std::uint64_t> batch() override {
+    if constexpr (requires { trainer_.comm().trigger().sequences(); }) return trainer_.comm().trigger().sequences();
+    return {};
+  }
 
  private:
   Trainer trainer_;
@@ -296,11 +302,12 @@ class elastic_run {
   causeway::result<void> train(causeway::sim::process& p, member_trainer& trainer) {
     CAUSEWAY_TRY(trainer.start());
     for (;;) {
-      CAUSEWAY_ASSIGN(const auto numbers, trainer.draw(options_.batch));
+      CAUSEWAY_ASSIGN(const auto numbers, trainer.draw(trainer.batch().value_or(options_.batch)));
       if (numbers.empty()) return {};
       std::vector<std::int32_t> tokens;
       for (const std::uint64_t n : numbers) tokens.push_back(static_cast<std::int32_t>(n));
-      p.compute(options_.step_time);
+      const auto drawn = static_cast<std::int64_t>(numbers.size()), alike = static_cast<std::int64_t>(options_.batch);
+      p.compute(trainer.batch() ? options_.step_time * drawn / alike : options_.step_time);
       if (options_.watches) options_.watches(p.host(), tokens, trainer.parameters());
       if (options_.spoils) options_.spoils(p.host(), trainer.round(), trainer.parameters());
       CAUSEWAY_TRY(trainer.step({tokens, tokens, static_cast<std::int64_t>(tokens.size())}));

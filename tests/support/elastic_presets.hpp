@@ -8,32 +8,61 @@
 
 namespace support {
 
-inline constexpr std::string_view elastic_presets[] = {
-    "every_step",       "diloco",          "open_diloco", "intellect1",       "muloco",       "local_sgd",    "fedavg",
-    "photon",           "des_loc",         "co_learning", "streaming_diloco", "eager_diloco", "cocodc",       "sparse_loco",
-    "sparta",           "sparta_diloco",   "demo",        "distro",           "gaia",         "cocktail_sgd", "dedloc",
-    "power_sgd",        "noloco",          "moshpit_sgd", "bacombo",          "netstorm",     "edit",         "dion",
-    "decoupled_diloco", "async_local_sgd", "stella_train"};
+inline constexpr std::string_view elastic_presets[] = {"every_step",
+                                                       "diloco",
+                                                       "open_diloco",
+                                                       "intellect1",
+                                                       "muloco",
+                                                       "local_sgd",
+                                                       "fedavg",
+                                                       "photon",
+                                                       "des_loc",
+                                                       "co_learning",
+                                                       "streaming_diloco",
+                                                       "eager_diloco",
+                                                       "cocodc",
+                                                       "sparse_loco",
+                                                       "sparta",
+                                                       "sparta_diloco",
+                                                       "demo",
+                                                       "distro",
+                                                       "gaia",
+                                                       "cocktail_sgd",
+                                                       "dedloc",
+                                                       "power_sgd",
+                                                       "noloco",
+                                                       "moshpit_sgd",
+                                                       "bacombo",
+                                                       "netstorm",
+                                                       "edit",
+                                                       "dion",
+                                                       "decoupled_diloco",
+                                                       "async_local_sgd",
+                                                       "stella_train",
+                                                       "dlion",
+                                                       "ravnest"};
 
 /// Those that tests/parallel/swarm/local_swarm_*.cpp train in swarms whose peers take local steps.
 inline constexpr std::string_view local_swarm_presets[] = {
     "diloco",      "open_diloco",   "intellect1",  "muloco", "local_sgd",        "fedavg",       "photon",
     "sparse_loco", "sparta",        "des_loc",     "edit",   "streaming_diloco", "eager_diloco", "cocktail_sgd",
-    "gaia",        "sparta_diloco", "moshpit_sgd", "noloco", "bacombo"};
+    "gaia",        "sparta_diloco", "moshpit_sgd", "noloco", "bacombo",          "ravnest"};
 
 /// Those that tests/parallel/local_pipeline.cpp and tests/parallel/elastic/local_pipeline_*.cpp train in pipelines whose
 /// replicas do.
 inline constexpr std::string_view local_pipeline_presets[] = {
-    "diloco",       "open_diloco", "intellect1", "muloco",  "local_sgd",     "fedavg",           "photon",
-    "sparse_loco",  "gaia",        "sparta",     "des_loc", "edit",          "streaming_diloco", "eager_diloco",
-    "cocktail_sgd", "moshpit_sgd", "noloco",     "bacombo", "sparta_diloco", "co_learning",      "cocodc"};
+    "diloco",           "open_diloco",  "intellect1",   "muloco",      "local_sgd", "fedavg",
+    "photon",           "sparse_loco",  "gaia",         "sparta",      "des_loc",   "edit",
+    "streaming_diloco", "eager_diloco", "cocktail_sgd", "moshpit_sgd", "noloco",    "bacombo",
+    "sparta_diloco",    "co_learning",  "cocodc",       "ravnest"};
 
 /// Those that tests/parallel/local_async_pipeline.cpp and tests/parallel/elastic/local_async_pipeline_*.cpp train in
 /// pipelines without a flush between two exchanges.
 inline constexpr std::string_view local_async_pipeline_presets[] = {
-    "diloco",       "open_diloco", "intellect1", "muloco",  "local_sgd",     "fedavg",           "photon",
-    "sparse_loco",  "gaia",        "sparta",     "des_loc", "edit",          "streaming_diloco", "eager_diloco",
-    "cocktail_sgd", "moshpit_sgd", "noloco",     "bacombo", "sparta_diloco", "co_learning",      "cocodc"};
+    "diloco",           "open_diloco",  "intellect1",   "muloco",      "local_sgd", "fedavg",
+    "photon",           "sparse_loco",  "gaia",         "sparta",      "des_loc",   "edit",
+    "streaming_diloco", "eager_diloco", "cocktail_sgd", "moshpit_sgd", "noloco",    "bacombo",
+    "sparta_diloco",    "co_learning",  "cocodc",       "ravnest"};
 
 /// Those that tests/parallel/swarm.cpp trains in swarms that make all steps together.
 inline constexpr std::string_view swarm_presets[] = {"every_step"};

@@ -13,7 +13,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -31,12 +30,18 @@ struct batch_by_speed_options {
 /// the trainer asks `sequences()` before each step, and where this peer's begin: `batcher.at(first +
 /// trigger.sequences_before(), trigger.sequences())`. What is measured is time: a run repeats to the bit only on a clock
 /// that does. Groups, merge rules that mix this peer's fresh row in, and exchanges without weights are errors (A15).
+///
+/// Where peers come and go the speeds are the last part of each exchange, and batches are divided among those who took part
+/// in it: until the next one, a peer that was lost takes its part of a step along, and one that was not there has the batch
+/// that it had. A newcomer counts as the mean of the others. Who begins has the part of one of the peers that the run
+/// expects. Of more peers than there are multiples each gets one. Which sequences, says `trainer.draw(sequences())`.
 class batch_by_speed {
  public:
   static constexpr part decides = part::trigger;
   static constexpr bool watches_movement = false;
   static constexpr bool follows_speed = true;
   static constexpr bool weighs = true;
+  static constexpr bool tells = true;
 
   explicit batch_by_speed(batch_by_speed_options options = {}) : options_{options} {}
 
@@ -52,30 +57,35 @@ class batch_by_speed {
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
   result<void> open(auto& ctx) {
-    if (options_.sequences / options_.multiple < ctx.peers()) {
+    const auto peers = ctx.elastic() ? static_cast<std::size_t>(std::lround(1 / ctx.own_share())) : ctx.peers();
+    if (options_.sequences / options_.multiple < peers) {
       return fail(errc::invalid_argument, "batch_by_speed",
-                  std::to_string(options_.sequences) + " sequences a step for " + std::to_string(ctx.peers()) +
+                  std::to_string(options_.sequences) + " sequences a step for " + std::to_string(peers) +
                       " peers; every peer needs " + std::to_string(options_.multiple));
     }
-    if (sequences_ == 0) take(ctx.self(), std::vector<double>(ctx.peers(), 1.0));
+    if (sequences_ == 0) take(ctx.elastic() ? 0 : ctx.self(), std::vector<double>(peers, 1.0));
     return {};
   }
 
-  /// Of each of at most `sequences` peers of these speeds; those that are unknown (0, negative, not finite) count as the
-  /// mean of the others. They add up to `sequences`.
+  /// Of each of the peers of these speeds; those that are unknown (0, negative, not finite) count as the mean of the
+  /// others. They add up to `sequences`, or, of more peers than it has multiples, are one multiple each.
   CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> sequences_for(std::vector<double> speeds) const;
 
-  /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
-    const double trained = static_cast<double>(report.steps) * sequences_;
+    return ctx.elastic() ? result<void>{} : tell(ctx, report);
+  }
+  /// Tells all peers this one's speed: the last one that it knows, if it has made no step since.
+  result<void> tell(auto& ctx, const exchange_report& report) {
+    if (report.samples > 0) trained_ = static_cast<double>(report.samples), seconds_ = report.compute_seconds;
     std::vector<double> speeds;
-    CAUSEWAY_TRY(detail::speeds_of_all(ctx, trained, report.compute_seconds, heard_, speeds));
+    CAUSEWAY_TRY(detail::speeds_of_all(ctx, trained_, seconds_, heard_, speeds));
     ++heard_;
     take(ctx.self(), std::move(speeds));
     return {};
   }
 
   void serialize(auto& ar) { ar(sequences_, before_, heard_); }
+  void shared(auto&) {}  ///< each peer's batch is its own
 
  private:
   static bool is_known(double speed) { return std::isfinite(speed) && speed > 0; }
@@ -84,7 +94,8 @@ class batch_by_speed {
   batch_by_speed_options options_;
   std::uint32_t sequences_ = 0;
   std::uint32_t before_ = 0;
-  std::uint64_t heard_ = 0;  ///< exchanges of speeds so far
+  std::uint64_t heard_ = 0;           ///< exchanges of speeds so far
+  double trained_ = 0, seconds_ = 0;  ///< sequences, and how long they took; not in a checkpoint
 };
 static_assert(Trigger<batch_by_speed>);
 

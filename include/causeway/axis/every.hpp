@@ -21,6 +21,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 struct exchange_report {
   std::size_t fragment = 0;
   std::uint32_t steps = 0;     ///< inner steps since the fragment's exchange before
+  std::uint64_t samples = 0;   ///< that this peer trained on in them
   double movement = 0;         ///< |mean| / |shared parameters| of the whole model, where the trigger asks for it
   double compute_seconds = 0;  ///< that these steps took, without waiting for others
 };
@@ -28,7 +29,9 @@ struct exchange_report {
 /// Requirements. `count` is the number of fragments.
 /// - `check(count)`: errc::invalid_argument for options that cannot work;
 /// - `first(f, count)`, `next(f, count)`: inner steps before the first and between later exchanges of fragment f, >= 1;
-/// - `exchanged(ctx, report)`: called after every exchange; may talk to the other peers, who do the same;
+/// - `exchanged(ctx, report)`: called after every exchange; may talk to the other peers, who do the same. Where peers come
+/// and go an exchange is over then, and nobody talks: `tell(ctx, report)`, if there is one, is called as its last part;
+/// - `shared(ar)`, if there is one: what of it all peers hold alike, where that is not all that `serialize` has;
 /// - `watches_movement`: report.movement is wanted, which costs two passes over the fragment, and where a model is in
 /// stages
 ///   16 bytes to each other one.

@@ -137,7 +137,9 @@ struct tree_mean {
 };
 
 /// The mean of each region at its hub, the hubs' mean among each other through `Across`, and back (collective/
-/// two_level_mean.hpp): what crosses regions is one row for each of them. Regions list all peers, hubs first.
+/// two_level_mean.hpp): what crosses regions is one row for each of them. Regions list all peers, hubs first. Where there
+/// are none, and so where peers come and go, each peer says in every exchange in which one it is, and the first of those
+/// who are there is the hub.
 template <class Across = split_mean<>, class Up = compress::none, class Down = Up>
 struct two_level_mean {
   using codec_type = compress::as_message<Up>;
@@ -150,9 +152,12 @@ struct two_level_mean {
   Across across{};
   Up up{};
   Down down{};
+  collective::told_regions told{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
-    return type{regions, across.make(fragment), codec_type{up}, down_type{down}};
+    type made{regions, across.make(fragment), codec_type{up}, down_type{down}};
+    if (regions.size() == 0) made.tell_region(told);
+    return made;
   }
 };
 

@@ -44,7 +44,6 @@ struct exchange_traits {
   bool residual = false;     ///< fills exchange_row::residual
   bool counts = false;       ///< fills exchange_row::counts
   bool stateful = false;     ///< keeps something from round to round: one object for each row, and checkpoints need it
-  bool names_peers = false;  ///< its options name peers by their numbers, which change where peers come and go
 };
 
 /// Requirements. For a blocking exchange, call the three in a row.

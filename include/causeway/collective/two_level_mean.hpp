@@ -35,7 +35,22 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 /// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
 using region_list = std::vector<std::vector<net::peer_index>>;
 
+/// Where the peers change, so do their numbers: then each says at the beginning of an exchange in which region it is.
+struct told_regions {
+  static constexpr std::uint32_t any = UINT32_MAX;  ///< of a peer that does not know: the smallest then
+
+  std::uint32_t own = any;   ///< this peer's; peers that say the same are near each other
+  std::uint32_t fewest = 2;  ///< regions there are, if so many peers are: more only where peers say so
+};
+
+/// The regions of peers that said `own[peer]`: in the order of their numbers, each with its peers in theirs. Peers that do
+/// not know go where the fewest are, one after another; where nobody says anything that are `fewest` regions of equal size.
+CAUSEWAY_DECL region_list regions_told(const std::vector<std::uint32_t>& own, std::uint32_t fewest);
+
 namespace detail {
+
+/// Tells all peers this one's region, and finds out which ones there are.
+CAUSEWAY_DECL result<void> ask_regions(const exchange_port& port, const told_regions& told, region_list& found);
 
 /// A transport that stays where it is when its owner moves. Assigning swaps: what still talks over it goes after it.
 class held_transport {
@@ -58,6 +73,9 @@ class held_transport {
 /// peers as there are regions, and a row encoded by DownCodec to each peer of its region; 16 bytes more for each message. 2
 /// latencies within a region and those of `Across`.
 ///
+/// Regions are those of `set_regions`, or, after `tell_region`, those that the peers say, in a message of 4 bytes to each
+/// other peer, which `begin` waits for: a latency more, of the longest line. The result is the same, whatever the regions.
+///
 /// The residual is what the own message left out. What `Across` loses of a region's mean is lost, unless it keeps that
 /// itself (split_options::server_residual). Where a region has values that cannot be used, its own peers are told whose,
 /// the others the name of its hub.
@@ -69,8 +87,7 @@ class two_level_mean {
                                           .own_support = Across::traits.own_support,
                                           .residual = true,
                                           .counts = false,
-                                          .stateful = Across::traits.stateful,
-                                          .names_peers = true};
+                                          .stateful = Across::traits.stateful};
 
   explicit two_level_mean(region_list regions, Across across = Across{}, UpCodec up = UpCodec{},
                           DownCodec down = DownCodec{})
@@ -78,6 +95,8 @@ class two_level_mean {
 
   /// For the next round, on all peers alike: as the group changes.
   void set_regions(region_list regions) { regions_ = std::move(regions); }
+  /// From now on regions are what the peers say, all of them. `fewest`: equal on all.
+  void tell_region(const told_regions& told) { told_ = told, asks_ = true; }
   [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
   [[nodiscard]] Across& across() noexcept { return across_; }
 
@@ -88,6 +107,7 @@ class two_level_mean {
     self_ = port.transport.self();
     peers_ = port.transport.size();
     cancel();
+    if (asks_) CAUSEWAY_TRY(detail::ask_regions(port, told_, regions_));
     CAUSEWAY_TRY(find_region());
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
@@ -293,6 +313,8 @@ class two_level_mean {
   }
 
   region_list regions_;
+  told_regions told_;
+  bool asks_ = false;
   UpCodec up_;
   DownCodec down_;
   net::peer_index self_ = 0;

@@ -63,6 +63,7 @@ struct round_core {
   // peers have their own, the one that a run begins with or ends with.
   static constexpr bool keeps_means = (!laws::mix.anchored || own_parameters) && !laws::mix.before_inner_step;
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
+  static constexpr bool tells = requires { trigger_type::tells; };  // the trigger: other peers, in every exchange
   // The exchange keeps something from round to round that must be equal on all peers, and is this round's only once it is
   // over.
   static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
@@ -121,6 +122,13 @@ struct round_core {
       if (ctx.elastic() && !recipe.options.shares.empty()) {
         return fail(errc::invalid_argument, "shares",
                     "they are of peers by number, which change where peers come and go; leave them out there");
+      }
+    }
+    if constexpr (requires { recipe.regions; }) {
+      if (ctx.elastic() && !recipe.regions.empty()) {
+        return fail(errc::invalid_argument, "regions",
+                    "they are of peers by number, which change where peers come and go; leave them out there, and let each "
+                    "peer tell its own");
       }
     }
     if constexpr (!overlaps) return {};
@@ -336,19 +344,30 @@ struct round_core {
     }
     return {};
   }
-  /// Where blocks move that is a part of the exchange: who knows its result, but has missed the vote, knows this as well.
-  [[nodiscard]] static bool measures_first(auto& ctx) { return laws::mix.watches_movement && ctx.moves_blocks(); }
-  result<void> measure_first(auto& ctx, std::span<state* const> due) {
+  /// Whether the exchange has one more part, after the rows: what peers tell each other where they come and go, for a
+  /// trigger that asks them; and how far results move, where blocks do: who knows the result, but has missed the vote,
+  /// knows this as well.
+  [[nodiscard]] static bool has_words(auto& ctx) {
+    return (laws::mix.watches_movement && ctx.moves_blocks()) || (tells && ctx.elastic());
+  }
+  result<void> say_words(auto& ctx, std::span<state* const> due) {
     if (!ctx.keeps_result()) CAUSEWAY_TRY(measure(ctx, due));
+    if constexpr (tells) CAUSEWAY_TRY(trigger.tell(ctx, report_of(*due.front())));
     return ctx.left_exchange({});
+  }
+  [[nodiscard]] static axis::exchange_report report_of(const state& s) {
+    return {.fragment = s.part,
+            .steps = s.since,
+            .samples = s.samples,
+            .movement = s.movement,
+            .compute_seconds = s.compute_seconds};
   }
 
   /// The result is there: use it.
   result<void> apply(auto& ctx, state& s) {
     state* const one[]{&s};
-    if (!measures_first(ctx)) CAUSEWAY_TRY(measure(ctx, one));
-    const axis::exchange_report report{
-        .fragment = s.part, .steps = s.since, .movement = s.movement, .compute_seconds = s.compute_seconds};
+    if (!has_words(ctx)) CAUSEWAY_TRY(measure(ctx, one));
+    const axis::exchange_report report = report_of(s);
     CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);
     return trigger.exchanged(ctx, report);

@@ -17,7 +17,8 @@
 #include <causeway/axis/residual.hpp>
 #include <causeway/optim/optimizer.hpp>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
+namespace causeway { inline namespace CAUSEWAY_ABI {
+namespace comm {
 
 /// The constants that the rules are about.
 struct round_mix {
@@ -32,7 +33,6 @@ struct round_mix {
   bool gives_residual = true;      ///< exchange
   bool gives_counts = false;       ///< exchange
   bool sparse = false;             ///< exchange: its codec
-  bool names_peers = false;        ///< exchange: by their numbers
   bool shared_support = false;     ///< exchange: all peers send the same coordinates
   bool keeps_residual = false;     ///< residual
   bool residual_in_parameters = false;
@@ -44,7 +44,8 @@ struct round_mix {
   bool linear_outer = true;        ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
   bool by_block = true;            ///< fragments: every block is in one, or all are
-  bool trigger_talks = false;      ///< trigger: to all peers, after exchanges
+  bool trigger_talks = false;      ///< trigger: to all peers, after exchanges or before them
+  bool tells = false;              ///< trigger: in each exchange, so that nothing is said outside of one
   bool watches_movement = false;   ///< trigger
   bool keeps_local = false;        ///< participation
   bool always = true;              ///< participation
@@ -117,7 +118,7 @@ constexpr bool elastic(round_mix m) {
   const bool alike =
       m.everybody ? m.bit_parity && !m.sends_anchor && !m.keeps_local : own_parameters(m) && !m.sparse && m.always;
   const bool late = m.single && (m.anchored || m.before_inner_step) && (!m.own_is_fresh || m.linear_outer);
-  return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
+  return alike && (!m.waits_a_round || late) && (!m.trigger_talks || m.tells);
 }
 
 /// Whether what a peer is to send is in its live parameters, or in memory of its own, until its mean comes: none has left
@@ -137,7 +138,7 @@ constexpr bool allows_late_steps(round_mix m) { return elastic(m) && !m.before_i
 /// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
 /// memory of several rows.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || (!m.single && m.by_context)) return false;
+  if (!elastic(m) || m.trigger_talks || (!m.single && m.by_context)) return false;
   if (m.before_inner_step) return m.waits_at_once && m.bit_parity && !m.accumulates && (m.single || !keeps_factors);
   return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
 }
@@ -197,7 +198,6 @@ struct round_rules {
                                  .gives_residual = exchange_axis::traits.residual,
                                  .gives_counts = exchange_axis::traits.counts,
                                  .sparse = axis::message_traits<exchange_axis>().sparse,
-                                 .names_peers = exchange_axis::traits.names_peers,
                                  .shared_support = axis::message_traits<exchange_axis>().shared_support,
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
                                  .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,
@@ -210,71 +210,68 @@ struct round_rules {
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
                                  .by_block = fragments_axis::single || axis::by_block<fragments_axis>,
                                  .trigger_talks = detail::follows_speed<trigger_axis>,
-                                 .watches_movement = trigger_axis::watches_movement,
-                                 .keeps_local = participation_axis::keeps_local,
-                                 .always = participation_axis::always,
-                                 .accumulates = detail::accumulates<trigger_axis>,
-                                 .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>,
-                                 .meets = detail::meets<trigger_axis>};
-  static constexpr bool identical = rules::identical(mix);
-  static constexpr bool elastic = rules::elastic(mix);
-  static constexpr bool own_parameters = rules::own_parameters(mix);
-  static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
+                                 .tells = requires {trigger_axis::tells;
+}, .watches_movement = trigger_axis::watches_movement, .keeps_local = participation_axis::keeps_local,
+   .always = participation_axis::always, .accumulates = detail::accumulates<trigger_axis>,
+   .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>, .meets = detail::meets<trigger_axis>
+};  // namespace comm
+static constexpr bool identical = rules::identical(mix);
+static constexpr bool elastic = rules::elastic(mix);
+static constexpr bool own_parameters = rules::own_parameters(mix);
+static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
 
- private:
-  static_assert(
-      rules::a2(mix),
-      "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
-      "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
-  static_assert(rules::a3(mix),
-                "causeway-A3: this merge rule lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
-                "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
-  static_assert(rules::a4(mix),
-                "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
-                "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
-  static_assert(
-      rules::a5(mix),
-      "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
-      "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
-  static_assert(rules::a6(mix),
-                "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
-                "axis::split_mean. docs/reference/rules.md#a6");
-  static_assert(
-      rules::a7(mix),
-      "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
-      "different peers. Use one with bit parity. docs/reference/rules.md#a7");
-  static_assert(rules::a8(mix),
-                "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
-                "topology that "
-                "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
-  static_assert(rules::a9(mix),
-                "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
-                "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
-  static_assert(
-      rules::a10(mix),
-      "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
-      "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
-  static_assert(rules::a11(mix),
-                "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
-                "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
-  static_assert(
-      rules::a14(mix),
-      "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
-      "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
-  static_assert(rules::a15(mix),
-                "causeway-A15: peers' rows must count by the samples behind them, and who is left out of a mean of "
-                "gradients would part from the others. Use axis::split_mean or axis::gather_mean among axis::all_peers, "
-                "without axis::eager; and axis::pseudo_gradient where lots are drawn. docs/reference/rules.md#a15");
-  static_assert(
-      rules::a16(mix),
-      "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
-      "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
-      "docs/reference/rules.md#a16");
-  static_assert(rules::a17(mix),
-                "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
-                "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::comm
+private:
+static_assert(
+    rules::a2(mix),
+    "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
+    "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
+static_assert(rules::a3(mix),
+              "causeway-A3: this merge rule lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
+              "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
+static_assert(rules::a4(mix),
+              "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
+              "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
+static_assert(
+    rules::a5(mix),
+    "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
+    "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
+static_assert(rules::a6(mix),
+              "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
+              "axis::split_mean. docs/reference/rules.md#a6");
+static_assert(rules::a7(mix),
+              "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
+              "different peers. Use one with bit parity. docs/reference/rules.md#a7");
+static_assert(rules::a8(mix),
+              "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
+              "topology that "
+              "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
+static_assert(rules::a9(mix),
+              "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
+              "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
+static_assert(
+    rules::a10(mix),
+    "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
+    "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
+static_assert(rules::a11(mix),
+              "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
+              "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
+static_assert(
+    rules::a14(mix),
+    "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
+    "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
+static_assert(rules::a15(mix),
+              "causeway-A15: peers' rows must count by the samples behind them, and who is left out of a mean of "
+              "gradients would part from the others. Use axis::split_mean or axis::gather_mean among axis::all_peers, "
+              "without axis::eager; and axis::pseudo_gradient where lots are drawn. docs/reference/rules.md#a15");
+static_assert(rules::a16(mix),
+              "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
+              "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
+              "docs/reference/rules.md#a16");
+static_assert(rules::a17(mix),
+              "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
+              "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
+}; }  // namespace causeway::CAUSEWAY_ABI
+}
+}  // namespace causeway::CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_ROUND_RULES_HPP

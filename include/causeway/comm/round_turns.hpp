@@ -49,7 +49,7 @@ class round_turns {
       if constexpr (Core::keeps_factors) s.exchange->shared(ar);
     }
     if constexpr (Core::own_parameters) own_.shared(c, ar);
-    if constexpr (Core::chooses) {
+    if constexpr (requires { c.trigger.shared(ar); }) {
       c.trigger.shared(ar);
     } else {
       ar(c.trigger);
@@ -169,8 +169,8 @@ class round_turns {
   }
   /// Exchanges that `receive` ends.
   [[nodiscard]] std::size_t parts(auto& ctx, const due_list& due) const {
-    if (due.empty() || Core::measures_first(ctx)) return due.empty() ? 0 : due.size() + 1;
-    return ends_alike(ctx) ? 1 : due.size();
+    if (due.empty() || ends_alike(ctx)) return due.empty() ? 0 : 1;
+    return due.size() + (Core::has_words(ctx) ? 1 : 0);
   }
   /// Waits for the means.
   result<void> receive(auto& ctx, Core& c, const due_list& due) {
@@ -182,7 +182,7 @@ class round_turns {
       if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
     }
     for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
-    return Core::measures_first(ctx) ? c.measure_first(ctx, due) : result<void>{};
+    return Core::has_words(ctx) ? c.say_words(ctx, due) : result<void>{};
   }
   /// Calls `then` with the live parameters as they will be once what was received has been applied, and takes it back. Only
   /// where nothing is applied a round late. Memory meanwhile: what is applied, again.

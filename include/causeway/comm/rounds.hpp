@@ -20,6 +20,7 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/policy/concepts.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -238,8 +239,10 @@ class rounds : round_rules<Axes...> {
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
   /// One inner step more.
   void count_step(auto& ctx) {
-    const double computed = measures_speed ? seconds(ctx.clock().now() - left_) : 0;
-    const std::uint64_t samples = ctx.elastic() ? 0 : ctx.samples() - std::exchange(samples_used_, ctx.samples());
+    const time_point began = std::max(left_, ctx.contribution().drawn_at());
+    const double computed = measures_speed ? seconds(ctx.clock().now() - began) : 0;
+    const std::uint64_t trained = ctx.contribution().ever();
+    const std::uint64_t samples = trained - std::exchange(samples_used_, trained);
     for (state& s : core_.states) {
       ++s.since;
       s.samples += samples;

@@ -76,15 +76,17 @@ CAUSEWAY_DECL [[nodiscard]] bacombo make(const bacombo_options& o);
 
 /// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines
 /// inside a cluster are not this policy's; there a cluster is one model, and one ring for each range of parameters, among
-/// the peers that have it, takes the place of the hubs': the mean is the same. Which peers should be a cluster, by memory
-/// and bandwidth: plan::plan_clusters, a genetic search, which `causeway plan --clusters` prints.
+/// the peers that have it, takes the place of the hubs': the mean is the same. Where peers come and go each says in every
+/// exchange in which cluster it is, and the first who is there is the hub. Which peers should be a cluster, by memory and
+/// bandwidth: plan::plan_clusters, a genetic search, which `causeway plan --clusters` prints.
 ///
 /// Formula:
 ///   in each cluster: its mean;  between hubs: the mean of all by a ring;  x_i ← mean of all x_j
 /// Sent: f32 rows to the cluster's hub, around the ring of hubs, and back, after every H-th step.
 struct ravnest_options {
   std::uint32_t local_steps = 20;
-  collective::region_list clusters{{0, 1}, {2, 3}};  ///< all peers, hubs first
+  collective::region_list clusters{{0, 1}, {2, 3}};  ///< all peers, hubs first; none where peers come and go
+  collective::told_regions told{};                   ///< where there are none: this peer's cluster
 };
 using ravnest =
     comm::rounds<axis::every, axis::two_level_mean<axis::quantised_ring<compress::none>>, axis::outer<optim::sgd>>;

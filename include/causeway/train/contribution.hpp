@@ -5,6 +5,7 @@
 // Which of the samples that a peer has trained on its next exchange is for.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -35,6 +36,10 @@ class contribution {
   void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
   void give_up() noexcept { samples_ = 0; }
 
+  /// Samples are handed out for the next step: what follows is computing, what came before it was waiting.
+  void drawn_at(time_point now) noexcept { drawn_at_ = now; }
+  [[nodiscard]] time_point drawn_at() const noexcept { return drawn_at_; }
+
   /// There is nothing to train from yet: this peer draws no samples until `resume`, or until so many rounds have `passed`
   /// that nobody seems to have anything better.
   void pause() noexcept {
@@ -58,6 +63,7 @@ class contribution {
   std::optional<std::uint64_t> own_;
   bool paused_ = false;
   std::uint32_t passed_ = 0;  ///< rounds
+  time_point drawn_at_{};
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::detail

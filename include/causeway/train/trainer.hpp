@@ -81,6 +81,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
     if constexpr (valid && elastic) {
       for (;;) {
         auto numbers = ctx_.draw(count);
+        ctx_.contribution().drawn_at(ctx_.clock().now());
         if (!numbers.empty() || ctx_.budget_used()) return numbers;
         CAUSEWAY_TRY(attend());
       }

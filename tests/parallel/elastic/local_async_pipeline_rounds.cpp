@@ -32,6 +32,9 @@ struct streaming : streamed<presets::streaming_diloco_options> {
 struct eager : streamed<presets::eager_diloco_options> {
   eager() { outer_momentum = 0.3F; }  // of short rounds that move far
 };
+struct ravnest : streamed<presets::ravnest_options> {
+  ravnest() { clusters.clear(); }
+};
 struct sparta_diloco : streamed<presets::sparta_diloco_options> {
   static constexpr bool has_own_rounds = true;
   sparta_diloco() {
@@ -60,7 +63,7 @@ struct cocodc {
 TEMPLATE_TEST_CASE("local async pipeline: rounds of every kind go on whoever is lost, and let others in",
                    "[parallel][elastic][slow][every_call]", streamed<presets::sparse_loco_options>, des_loc,
                    streamed<presets::edit_options>, streaming, eager, streamed<presets::noloco_options>, sparta_diloco,
-                   co_learning, cocodc) {
+                   co_learning, cocodc, ravnest) {
   support::goes_on_whoever_is_killed<TestType>(11, 0.03);
   support::lets_newcomers_in<TestType>();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pipelines whose replicas take steps of their own, with every policy of rounds that goes with them.
 #include <causeway/presets/compressed.hpp>
+#include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
 
 #include <cmath>
@@ -46,4 +47,27 @@ TEST_CASE("local pipeline: in a round of one step, who rested in it makes it whe
   support::spare_peers_take_over<every_step_a_round>(o, 900, 41, [&](const auto& all, const auto& quiet) {
     CHECK(std::abs(support::held_out_loss(all, o.layers) / support::held_out_loss(quiet, o.layers) - 1) < 0.03);
   });
+}
+
+namespace {
+
+struct regions : presets::ravnest_options {
+  regions() { clusters.clear(); }
+};
+
+}  // namespace
+
+TEST_CASE("local pipeline: replicas of each stage meet in regions, of those who are there", "[parallel][elastic]") {
+  auto o = support::two_pipelines();
+  o.hosts = 8;  // two regions of two
+  const auto all = support::undisturbed<regions>(o);
+  CHECK(support::off(all, support::undisturbed<presets::local_sgd_options>(o), o.layers) < 1e-5);
+  support::goes_on_whoever_is_killed<regions>(67, 0.03, o);
+  support::lets_newcomers_in<regions>();
+  support::goes_on_from_checkpoints<regions>();
+}
+
+TEST_CASE("local pipeline: replicas in regions and whoever is lost, all along its network calls",
+          "[parallel][elastic][slow][every_call]") {
+  support::goes_on_whoever_is_killed<regions>(3, 0.03);
 }

@@ -79,6 +79,20 @@ TEST_CASE("local swarm: rows that are added up go on whoever is lost, with what 
 
 namespace {
 
+struct regions : presets::ravnest_options {
+  regions() { clusters.clear(); }
+};
+
+}  // namespace
+
+TEST_CASE("local swarm: the peers of a stage meet in regions, of those who are there", "[parallel][local_swarm]") {
+  trains_through_losses<preset_rounds<regions>>(2.0 / 9);
+  lets_newcomers_in<preset_rounds<regions>>();
+  goes_on_from_checkpoints<preset_rounds<regions>>(2.0 / 9);
+}
+
+namespace {
+
 /// A mask of all parameters, or moments that are averaged with them.
 struct all_of_sparta : presets::sparta_options {
   all_of_sparta() { share = 1; }

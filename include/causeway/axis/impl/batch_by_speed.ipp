@@ -6,6 +6,7 @@
 
 #include <causeway/axis/batch_by_speed.hpp>
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -24,7 +25,8 @@ CAUSEWAY_DECL std::vector<std::size_t> batch_by_speed::sequences_for(std::vector
     if (is_known(s)) sum += s, ++known;
   }
   for (double& s : speeds) s = is_known(s) ? s : known > 0 ? sum / known : 1.0;
-  const std::size_t rest = options_.sequences / options_.multiple - speeds.size();
+  const std::size_t parts = options_.sequences / options_.multiple;
+  const std::size_t rest = parts - std::min(parts, speeds.size());
   std::vector<std::size_t> all = collective::whole_parts(rest, speeds);
   for (std::size_t& one : all) one = (one + 1) * options_.multiple;
   return all;

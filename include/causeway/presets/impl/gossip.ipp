@@ -26,8 +26,9 @@ CAUSEWAY_DECL bacombo make(const bacombo_options& o) {
 }
 
 CAUSEWAY_DECL ravnest make(const ravnest_options& o) {
-  return ravnest{axis::every{o.local_steps}, axis::two_level_mean<axis::quantised_ring<compress::none>>{o.clusters},
-                 axis::outer<optim::sgd>{1.0F}};
+  axis::two_level_mean<axis::quantised_ring<compress::none>> exchange{o.clusters};
+  exchange.told = o.told;
+  return ravnest{axis::every{o.local_steps}, exchange, axis::outer<optim::sgd>{1.0F}};
 }
 
 CAUSEWAY_DECL netstorm make(const netstorm_options& o) {

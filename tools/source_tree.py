@@ -24,7 +24,7 @@ TIERS = {
     "causeway/train.hpp": Tier(
         ("To train with a fixed set of peers: models, optimizers, codecs, text, communication policies, the trainer, checkpoints,",
          "and a network in memory. With causeway/tcp.hpp the peers are on different machines."),
-        r"(nn|compress|data)/|comm/(?!mirrors)|optim/(?!basis_rotation|lamb)|axis/(?!own_sum|every_seconds)|core/(result|rng|clock)|fault/fail_stop|parallel/data_parallel\.|"
+        r"(nn(?!/prefix)|compress)/|data/(?!k_means|document_router)|comm/(?!mirrors)|optim/(?!basis_rotation|lamb)|axis/(?!own_sum|every_seconds)|core/(result|rng|clock)|fault/fail_stop|parallel/data_parallel\.|"
         r"train/(flat_model|trainer|checkpoint|observer)|net/(memory_)?transport\.|io/|kernels/(onednn|cblas)"),
     "causeway/tcp.hpp": Tier(
         ("To meet other peers over TCP, and the exchanges themselves: transports, rendezvous, collectives.",),

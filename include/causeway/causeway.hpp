@@ -114,6 +114,8 @@
 #include <causeway/data/bpe_tokenizer.hpp>
 #include <causeway/data/bpe_trainer.hpp>
 #include <causeway/data/data_files.hpp>
+#include <causeway/data/document_router.hpp>
+#include <causeway/data/k_means.hpp>
 #include <causeway/data/pre_tokenizer.hpp>
 #include <causeway/data/sampler.hpp>
 #include <causeway/data/shard_builder.hpp>
@@ -338,6 +340,7 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>
+#include <causeway/nn/prefix_features.hpp>
 #include <causeway/nn/recorded_passes.hpp>
 #include <causeway/policy/archetype.hpp>
 #include <causeway/policy/concepts.hpp>

@@ -125,3 +125,37 @@ TEST_CASE("sampler: too few tokens is bad_text that says how many are needed", "
   CHECK(outcome.error().message.find("needs 9") != std::string::npos);
   CHECK(data::sampler::make(8, {}).error().code == cw::errc::invalid_argument);
 }
+
+TEST_CASE("sampler: of a shard, each epoch has each of its windows once, in another order", "[data][fast]") {
+  const std::vector<std::uint32_t> shard{1, 4, 5, 7};
+  const auto s = data::sampler::make(101, {.context_length = 10, .seed = 3, .shift_grid = false, .only = shard});
+  REQUIRE(s);
+  CHECK(s->windows() == 4);
+  std::vector<std::vector<std::int64_t>> epochs;
+  for (std::uint64_t epoch = 0; epoch < 8; ++epoch) {
+    std::vector<std::int64_t> windows;
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      const data::sample at = s->sample_at(epoch * 4 + i);
+      CHECK(at.epoch == epoch);
+      CHECK(at.first == at.window * 10);
+      windows.push_back(at.window);
+    }
+    epochs.push_back(windows);
+    std::sort(windows.begin(), windows.end());
+    CHECK(windows == std::vector<std::int64_t>{1, 4, 5, 7});
+  }
+  CHECK(std::set<std::vector<std::int64_t>>(epochs.begin(), epochs.end()).size() > 2);
+
+  const auto whole = data::sampler::make(101, {.context_length = 10, .seed = 3, .shift_grid = false});
+  const auto other = data::sampler::make(101, {.context_length = 10, .seed = 3, .shift_grid = false, .only = {1, 4, 5, 8}});
+  CHECK(std::set<std::uint64_t>{s->hash(), whole->hash(), other->hash()}.size() == 3);
+}
+
+TEST_CASE("sampler: refuses windows that there are none of, and a shard of a grid that moves", "[data][fast]") {
+  const auto made = [](std::vector<std::uint32_t> only, bool shift) {
+    return data::sampler::make(1001, {.context_length = 10, .shift_grid = shift, .only = std::move(only)});
+  };
+  CHECK(made({99}, false));
+  CHECK(made({100}, false).error().code == cw::errc::invalid_argument);
+  CHECK(made({99}, true).error().code == cw::errc::invalid_argument);
+}

@@ -11,11 +11,14 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
@@ -77,12 +80,16 @@ struct sampler_options {
   /// Shifts the grid of windows by a random 0..T-1 tokens each epoch, so that windows are not always cut at the same
   /// places. Leaves out up to T tokens of an epoch (other ones each time); done only from 64 windows on.
   bool shift_grid = true;
+  /// Only these windows of the grid, each once: the documents of a shard. Empty: all. They need `shift_grid` false, since a
+  /// shifted window is no document any more.
+  std::vector<std::uint32_t> only{};
 };
 
 /// Maps the n-th sample of a run to a window. Thread-safe: sample_at changes nothing.
 class sampler {
  public:
-  /// errc::bad_text if there is not a single window of T + 1 tokens.
+  /// errc::bad_text if there is not a single window of T + 1 tokens; errc::invalid_argument where `only` names others than
+  /// there are, or goes with a shifted grid.
   CAUSEWAY_DECL static result<sampler> make(std::int64_t tokens, const sampler_options& options);
 
   /// Windows per epoch, the same in every epoch.
@@ -102,7 +109,7 @@ class sampler {
   static constexpr std::uint64_t order_stream = 0x6F72646572;  // "order"
   static constexpr std::uint64_t shift_stream = 0x7368696674;  // "shift"
 
-  CAUSEWAY_DECL sampler(std::int64_t tokens, const sampler_options& options) noexcept;
+  CAUSEWAY_DECL sampler(std::int64_t tokens, const sampler_options& options);
 
   sampler_options options_;
   std::int64_t tokens_ = 0;

@@ -167,6 +167,8 @@
 #include <causeway/data/impl/bpe_tokenizer.ipp>
 #include <causeway/data/impl/bpe_trainer.ipp>
 #include <causeway/data/impl/data_files.ipp>
+#include <causeway/data/impl/document_router.ipp>
+#include <causeway/data/impl/k_means.ipp>
 #include <causeway/data/impl/sampler.ipp>
 #include <causeway/data/impl/shard_builder.ipp>
 #include <causeway/data/impl/text.ipp>

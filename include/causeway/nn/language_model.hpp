@@ -41,20 +41,6 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
-/// What a pass through a stage is for.
-enum class pass_kind : std::uint8_t {
-  recorded,    ///< training: a backward follows
-  forgetful,   ///< training with the same dropout, but nothing is kept
-  evaluation,  ///< no dropout, nothing is kept
-};
-
-/// One micro-batch on its way through one stage, between its forward and its backward.
-struct stage_pass {
-  autograd::variable input;   ///< what came from the stage before; empty in the first
-  autograd::variable output;  ///< what the next stage gets, [batch·T, width] f32; empty in the last
-  double loss = 0.0;          ///< the sum of token losses, in the last stage
-};
-
 /// See the head of this file. Movable; one thread at a time.
 template <class Family, class BackendType = kernels::cpu_backend>
   requires kernels::Backend<BackendType>
@@ -179,6 +165,20 @@ class language_model {
     const micro_batch b{inputs, targets, batch, 0.0F, 0};
     CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(engine_->tape, {0, blocks()}, b, {}, pass_kind::evaluation));
     return all.loss;
+  }
+
+  /// What the last block makes of these tokens, [batch·T, width] f32, without dropout: features of a text.
+  [[nodiscard]] result<tensor> hidden_states(std::span<const std::int32_t> tokens, std::int64_t batch) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{tokens, {}, batch, 0.0F, 0};
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    tensor hidden;
+    CAUSEWAY_TRY(guarded(engine_->tape, false, [&] {
+      const auto p = prepare(b, false);
+      auto& t = engine_->tape;
+      hidden = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens)).value;
+    }));
+    return hidden;
   }
 
   /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.

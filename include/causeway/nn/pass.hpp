@@ -23,6 +23,20 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
+/// What a pass through a stage is for.
+enum class pass_kind : std::uint8_t {
+  recorded,    ///< training: a backward follows
+  forgetful,   ///< training with the same dropout, but nothing is kept
+  evaluation,  ///< no dropout, nothing is kept
+};
+
+/// One micro-batch on its way through one stage, between its forward and its backward.
+struct stage_pass {
+  autograd::variable input;   ///< what came from the stage before; empty in the first
+  autograd::variable output;  ///< what the next stage gets, [batch·T, width] f32; empty in the last
+  double loss = 0.0;          ///< the sum of token losses, in the last stage
+};
+
 /// One forward (and backward) computation over `batch` sequences of `T` tokens.
 template <class Backend>
 struct pass {

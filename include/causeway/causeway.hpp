@@ -433,6 +433,7 @@
 #include <causeway/comm/push_aggregator.hpp>
 #include <causeway/comm/push_core.hpp>
 #include <causeway/comm/round_core.hpp>
+#include <causeway/comm/round_links.hpp>
 #include <causeway/comm/round_rows.hpp>
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/comm/round_state.hpp>

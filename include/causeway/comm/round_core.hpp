@@ -17,7 +17,7 @@
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/collective/channels.hpp>
-#include <causeway/collective/link_times.hpp>
+#include <causeway/comm/round_links.hpp>
 #include <causeway/comm/round_rows.hpp>
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/comm/round_state.hpp>
@@ -67,9 +67,7 @@ struct round_core {
   // The exchange keeps something from round to round that must be equal on all peers, and is this round's only once it is
   // over.
   static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
-  // Trees or groups follow what links cost, as measured by all peers at once.
-  static constexpr bool plans_by_links = requires(const recipe_type& r) { r.links; }
-  || requires(const group_type& g) { g.links; };
+  using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
@@ -114,10 +112,7 @@ struct round_core {
             "gradients are exchanged in every step: with a step of each peer's own between two, replicas would part");
       }
     }
-    if (plans_by_links && ctx.elastic() && probe().every > 0) {
-      return fail(errc::invalid_argument, "links",
-                  "they are measured between peers by number, which change where peers come and go; leave it out there");
-    }
+    if constexpr (links_type::measured) CAUSEWAY_TRY(links_type::check(ctx, recipe, group));
     if constexpr (requires { recipe.options.shares; }) {
       if (ctx.elastic() && !recipe.options.shares.empty()) {
         return fail(errc::invalid_argument, "shares",
@@ -210,28 +205,7 @@ struct round_core {
             .self = ctx.self(),
             .peers = ctx.peers(),
             .fragment = s.part % cuts.size(),
-            .link_costs = link_costs};
-  }
-  [[nodiscard]] collective::link_probe probe() const {
-    collective::link_probe p;
-    if constexpr (requires { recipe.links; }) p = recipe.links;
-    if constexpr (requires { group.links; }) p = p.every > 0 ? p : group.links;
-    return p;
-  }
-  /// Before the exchanges with this number: what links cost, if that is to be measured again, and what follows from it.
-  result<void> plan_by_links(auto& ctx, state& s) {
-    const collective::link_probe p = probe();
-    if (p.every > 0 && s.part == 0 && s.number % p.every == 0 && links_at != s.number + 1) {
-      const net::message_id id{.channel = collective::channels::links, .step = s.number};
-      CAUSEWAY_TRY(
-          collective::measure_links(ctx.transport(), ctx.clock(), id, ctx.exchange_options(), p.bytes, link_costs));
-      links_at = s.number + 1;
-    }
-    if constexpr (group_type::everybody && requires { recipe.plan(collective::link_costs{}, s.part); }) {
-      if (s.planned_at != links_at) s.exchange->follow(recipe.plan({link_costs, ctx.peers()}, s.part));
-      s.planned_at = links_at;
-    }
-    return {};
+            .link_costs = links.costs()};
   }
   /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
   [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, axis::group_question q) const {
@@ -278,7 +252,7 @@ struct round_core {
       CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
       weight *= share;
     }
-    if constexpr (plans_by_links) CAUSEWAY_TRY(plan_by_links(ctx, s));
+    if constexpr (links_type::measured) CAUSEWAY_TRY(links.plan(ctx, recipe, group, s));
     axis::group_question q = question(ctx, s);
     if constexpr (requires { group.weight(q); }) weight *= group.weight(q);
     s.terms = {.members = members(ctx, s, q),
@@ -406,10 +380,9 @@ struct round_core {
   std::vector<state> states;     ///< fragments of the first tensor, then of the next
   std::uint64_t first_part = 0;  ///< names the messages of several policies that exchange in one attempt
   std::uint64_t outer_steps = 0;
-  std::vector<double> link_costs;  ///< seconds per byte of each link, equal on all peers; none: not measured
-  std::uint64_t links_at = 0;      ///< the exchange before which they were measured, and one
-  std::uint64_t gathered = 0;      ///< samples in the sum of gradients, for a trigger that accumulates
-  std::uint64_t at = 0;            ///< inner steps of the run; where peers come and go, in the schedule that all hold alike
+  links_type links;
+  std::uint64_t gathered = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
+  std::uint64_t at = 0;        ///< inner steps of the run; where peers come and go, in the schedule that all hold alike
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail

@@ -73,7 +73,7 @@ class rounds : round_rules<Axes...> {
       (laws::own_parameters                                                                   ? 5
        : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
                                                                                               : 3) +
-      (core_type::plans_by_links ? 3 : 0);
+      (core_type::links_type::measured ? 3 : 0);
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
   /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that are applied a round late, rows
@@ -173,7 +173,7 @@ class rounds : round_rules<Axes...> {
     }
     if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at);
-    if constexpr (core_type::plans_by_links) ar(core_.link_costs, core_.links_at);
+    if constexpr (core_type::links_type::measured) ar(core_.links);
   }
 
   void shared(auto& ar) {

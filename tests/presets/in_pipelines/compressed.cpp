@@ -3,6 +3,7 @@
 
 #include <causeway/optim/dion.hpp>
 #include <causeway/optim/sgd.hpp>
+#include <causeway/optim/sparse_steps.hpp>
 
 #include "presets/in_pipelines/in_pipelines.hpp"
 
@@ -30,5 +31,6 @@ TEST_CASE("in pipelines: compressed gradients, a peer lost at any network operat
   check_in_pipelines<optim::sgd>([] { return make(presets::demo_options{.k = 4}); });
   check_in_pipelines<optim::sgd>([] { return make(presets::distro_options{{.k = 4}}); });
   check_in_pipelines<optim::sgd>([] { return make(presets::power_sgd_options{2}); });
+  check_in_pipelines<optim::sparse_sgd>([] { return make(presets::stella_train_options{.share = 0.5F}); });
   check_in_pipelines<given_dion>([] { return make(presets::dion_options{.rank = 2}); });
 }

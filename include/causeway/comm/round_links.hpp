@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_ROUND_LINKS_HPP
+#define CAUSEWAY_COMM_ROUND_LINKS_HPP
+
+// What links cost, as the peers of comm::rounds measure them together while a run goes on, and the trees and groups that
+// follow it.
+
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/link_times.hpp>
+#include <causeway/collective/ring_order.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+template <class Recipe, class Group>
+class round_links {
+ public:
+  /// Whether trees or groups follow what links cost, as measured by all peers at once.
+  static constexpr bool measured = requires(const Recipe& r) { r.links; }
+  || requires(const Group& g) { g.links; };
+
+  static result<void> check(auto& ctx, const Recipe& recipe, const Group& group) {
+    if (!ctx.elastic() || probe(recipe, group).every == 0) return {};
+    return fail(errc::invalid_argument, "links",
+                "they are measured between peers by number, which change where peers come and go; leave it out there");
+  }
+
+  /// Before the exchanges with the number of s: what links cost, if that is to be measured again, and what follows from it.
+  result<void> plan(auto& ctx, const Recipe& recipe, const Group& group, auto& s) {
+    const collective::link_probe p = probe(recipe, group);
+    if (p.every > 0 && s.part == 0 && s.number % p.every == 0 && at_ != s.number + 1) {
+      const net::message_id id{.channel = collective::channels::links, .step = s.number};
+      CAUSEWAY_TRY(collective::measure_links(ctx.transport(), ctx.clock(), id, ctx.exchange_options(), p.bytes, costs_));
+      at_ = s.number + 1;
+    }
+    if constexpr (Group::everybody && requires { recipe.plan(collective::link_costs{}, s.part); }) {
+      if (s.planned_at != at_) s.exchange->follow(recipe.plan({costs_, ctx.peers()}, s.part));
+      s.planned_at = at_;
+    }
+    return {};
+  }
+
+  /// Seconds per byte of each link, equal on all peers; none: not measured.
+  [[nodiscard]] const std::vector<double>& costs() const noexcept { return costs_; }
+
+  void serialize(auto& ar) { ar(costs_, at_); }
+
+ private:
+  static collective::link_probe probe(const Recipe& recipe, const Group& group) {
+    collective::link_probe p;
+    if constexpr (requires { recipe.links; }) p = recipe.links;
+    if constexpr (requires { group.links; }) p = p.every > 0 ? p : group.links;
+    return p;
+  }
+
+  std::vector<double> costs_;
+  std::uint64_t at_ = 0;  ///< the exchange before which they were measured, and one
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ROUND_LINKS_HPP

@@ -13,23 +13,20 @@ namespace {
 using namespace std::chrono_literals;
 using causeway::formats::json_value;
 
-struct warning {
+struct reason {
   double at = 0;  ///< Unix time
   std::string text;
-
-  // As the library puts it: "step 6 waits: ..." (pipelines), "waiting since 5 s: ..." (memberships, swarms). What failed
-  // meanwhile, because of that, is said again and again.
-  [[nodiscard]] bool is_reason() const {
-    return text.find(" waits: ") != std::string::npos || text.starts_with("waiting since ");
-  }
-  [[nodiscard]] bool says_more_than(const warning& other) const {
-    return is_reason() == other.is_reason() ? at > other.at : is_reason();
-  }
 };
 
+// As the library puts it: "step 6 waits: ..." (pipelines), "waiting since 5 s: ..." (memberships, swarms). What else is
+// warned of follows from that, or is not why a run stands.
+bool is_reason(const std::string& text) {
+  return text.find(" waits: ") != std::string::npos || text.starts_with("waiting since ");
+}
+
 // The end of a peer's records is enough.
-warning best_warning(const std::string& folder, double since) {
-  warning best;
+reason newest_reason(const std::string& folder) {
+  reason newest;
   std::ifstream file{folder + "/metrics.jsonl", std::ios::ate};
   const std::streamoff length = file ? std::streamoff{file.tellg()} : 0;
   file.seekg(std::max<std::streamoff>(0, length - (std::streamoff{64} << 10U)));
@@ -38,11 +35,9 @@ warning best_warning(const std::string& folder, double since) {
     const auto parsed = causeway::formats::parse_json(line, folder);
     const json_value* const at = parsed ? parsed->find("ts") : nullptr;
     const json_value* const text = parsed ? parsed->find("text") : nullptr;
-    if (at == nullptr || text == nullptr || at->number < since) continue;
-    warning found{at->number, text->text};
-    if (found.says_more_than(best)) best = std::move(found);
+    if (at != nullptr && text != nullptr && is_reason(text->text)) newest = {at->number, text->text};
   }
-  return best;
+  return newest;
 }
 
 }  // namespace
@@ -57,14 +52,14 @@ std::optional<std::string> standing_run::why(const std::vector<std::string>& fol
   if (said_ || now - since_ < 5s || now < next_look_) return std::nullopt;
   next_look_ = now + 1s;
   const double since = std::chrono::duration<double>((since_ - 1s).time_since_epoch()).count();  // a round is seen late
-  warning best;
+  reason newest;
   for (const std::string& folder : folders) {
-    warning found = best_warning(folder, since);
-    if (found.says_more_than(best)) best = std::move(found);
+    reason found = newest_reason(folder);
+    if (found.at >= since && found.at > newest.at) newest = std::move(found);
   }
-  if (best.text.empty()) return std::nullopt;
+  if (newest.text.empty()) return std::nullopt;
   said_ = true;
-  return best.text;
+  return newest.text;
 }
 
 }  // namespace app

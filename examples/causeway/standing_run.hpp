@@ -15,8 +15,8 @@ class standing_run {
  public:
   /// A round was seen.
   void goes_on();
-  /// Where there was none for five seconds: the warning since then, of the peers in `folders`, that says
-  /// most, once.
+  /// Where there was none for five seconds: what the peers in `folders` have written down since then of what
+  /// they wait for, once.
   [[nodiscard]] std::optional<std::string> why(const std::vector<std::string>& folders);
 
  private:

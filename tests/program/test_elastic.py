@@ -253,6 +253,7 @@ class Training(Elastic):
     def test_a_silent_stranger_does_not_hold_up_the_end(self):
         p = self.start("--peers", "2", "--listen", "127.0.0.1:0", "--steps", "40", "--net.patience", "2")
         self.until(lambda: "causeway join" in self.said(p), p)
+        self.assertIn("the first round waits until 2 are there", self.said(p))
         address = re.search(r"causeway join (\S+)", self.said(p)).group(1)
         stranger = wire.SilentStranger(address, wire.run_id("causeway"))
         try:

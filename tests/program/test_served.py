@@ -85,6 +85,12 @@ class Experts(Served):
         text = subprocess.run(self.command(*EXPERTS, command="generate"), capture_output=True, text=True)
         self.fails(text, "unsupported", "servers")
 
+    def test_other_policies_average_what_peers_hold_beside_the_experts(self):
+        for comm in ["streaming_diloco", "noloco"]:
+            done = self.run_it(*EXPERTS, "--comm", comm, "--peers", "2", "--steps", "20", "--servers.here", "1", where=comm)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertLess(self.validation(done.stdout), 5.4)
+
     def test_a_killed_server_costs_its_experts_for_a_while_and_ctrl_c_ends_all(self):
         run = self.start(self.command(*EXPERTS, "--peers", "2", "--steps", "100000", "--eval-every", "0"))
         until(lambda: self.step() > 5, run)
@@ -169,6 +175,21 @@ class Petals(Served):
         self.assertLess(self.tune("petals_finetune", *prompts, "--steps", "20"), few)
         self.assertLess(os.path.getsize(glob.glob(self.folder("..", "prompts", "peer-0", "step-*.ckpt"))[-1]), saved)
         self.assertEqual(Path(self.model, "model.safetensors").read_bytes(), weights)
+
+    def test_llama_is_tuned_and_written_as_a_model_of_its_own(self):
+        llama = ["--model.family", "llama", "--model.kv_heads", "1", "--peers", "1", "--comm", "every_step", "--steps", "10", "--name", "llama"]
+        self.assertEqual(self.run_it(*llama, "--data.tokenizer", "bpe", "--data.vocabulary", "280", where="base").returncode, 0)
+        self.model, merged = os.path.join(self.dir, "llama"), os.path.join(self.dir, "merged")
+        for folder, where, *more in [(self.model, "base", "--name", "llama"), (merged, "runs", "--init", self.model)]:
+            if folder == merged:
+                tuned = self.tune("petals_lora", "--tune.maps", "query,key,value,output,feed_forward", "--steps", "10")
+            made = subprocess.run([PROGRAM, "export", folder, "--run.directory", os.path.join(self.dir, where), *more], capture_output=True,
+                                  text=True)
+            self.assertEqual(made.returncode, 0, made.stderr)
+        bare, alone = (self.run_it("--init", model, "--peers", "1", "--comm", "every_step", "--steps", "1", "--lr", "1e-9", "--name", name,
+                                   where="alone") for model, name in [(self.model, "bare"), (merged, "merged")])
+        self.assertAlmostEqual(self.validation(alone.stdout), tuned, delta=0.01)
+        self.assertGreater(self.validation(bare.stdout), tuned + 0.1)
 
     def test_a_killed_server_is_waited_for_and_the_steps_go_on(self):
         run = self.start(self.command("--preset", "petals_lora", "--init", self.model, "--steps", "100000", "--eval-every", "0"))

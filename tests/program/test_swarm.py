@@ -108,6 +108,7 @@ class Swarm(Swarms):
         for peer in (0, 2):
             said = len(self.said(p, "err"))
             self.until(lambda: self.names_the_stage(p, peer, said), p)
+        self.until(lambda: "no round for a while: waiting since" in self.said(p, "err"), p)  # the launcher, unasked
         still = self.round(0)
         again = self.spawn(self.command("--fault.policy", "quorum", "--threads", "1", "--peers", "3", *SWARM, *LONG,
                                         "--run.journal", "true"))

@@ -62,6 +62,15 @@ BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::prot
           **{name: "env.group = group;  // a pipeline_group over the membership of all peers, also the options' `peers`"
              for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree", "checkfree_plus")}}
 MODELS = {"petals_finetune", "petals_lora"}  # the preset makes the model; the policies are the user's
+# What the program makes of a preset, where that is another thing than one trained model.
+RESULTS = {
+    "dipaco": "The text is cut into sequences of `model.context` tokens. At the beginning they are sorted to paths by clusters of features of their first `comm.route_prefix` tokens, with `comm.route_again` later by a router that is trained "
+              "on which path predicts them best; with `comm.route_top 2` each is in two shards. Where the tokenizer marks the ends of documents, the first tokens are those of the document that a sequence begins in, if it began less than a "
+              "context before. Features are those of the model that the run starts from: one that was trained before (`model.init`), as in the paper, knows more about a text than fresh weights, whose features say little but which tokens "
+              "there are. The validation loss is that of each sequence by the path that it is sent to, over the tokens behind the prefix, so it is not that of the same tokens as other presets'.\n\n"
+              "A run ends with a model for each path, whole and usable alone: path P is in the checkpoints of `peer-P` (and of `peer-P+paths`, where there are more peers than paths), beside `router-STEP.bin`. `causeway generate` sends the "
+              "prompt to a path, or takes `--sample.path P`; `causeway export DIR --sample.path P` writes one for other programs. Not built: another path in the middle of a text, and peers that come and go.",
+}
 PARTS = "Build each peer's model with `parallel::part_of`. "
 
 
@@ -158,7 +167,8 @@ def in_program(p, names):
     if p["name"] in reasons:
         return [f"The program does not train it by its name: {reasons[p['name']]}.", ""]
     return ["In the program, with what it sets by itself in the [settings](../reference/settings.md):", "", "```sh",
-            f"causeway train --data book.txt --peers 4 --preset {p['name']}", "```", ""]
+            f"causeway train --data book.txt --peers 4 --preset {p['name']}", "```", "",
+            *([RESULTS[p["name"]], ""] if p["name"] in RESULTS else [])]
 
 
 def checked(p, traces):

@@ -91,9 +91,6 @@ const std::vector<system_of_stages>& systems() {
 // (tools/preset_pages.py reads it here).
 const values& not_trained() {
   static const values all{
-      {"dipaco",
-       "its authors sort documents to paths, by clusters of features and then by a router, and judge a text by the path "
-       "that it is sent to; a run of the program has one text for all peers, and ends with one model"},
       {"learning_at_home", "experts lie on hosts, which are programs of their own"},
       {"petals_finetune", "it tunes a model that others serve; the program trains whole ones"},
       {"petals_lora", "it tunes a model that others serve; the program trains whole ones"},

@@ -242,6 +242,18 @@ std::vector<setting> table(settings& s) {
       make("comm.fewest_steps", s.comm.fewest_steps, "of all peers together, for an exchange").in("steps"),
       make("comm.quorum", s.comm.quorum, "pushes that move the shared parameters, at least").in("pushes"),
       make("comm.most_ahead", s.comm.most_ahead, "a peer that has made so many more than the slowest waits").in("steps"),
+      make("comm.paths", s.comm.paths,
+           "versions of each level of blocks, as 2,2, of which a path has one each; empty = two levels, a path for each "
+           "peer"),
+      make("comm.route_prefix", s.comm.route_prefix,
+           "first tokens of a document that say which path it is for; half of model.context at most")
+          .in("tokens"),
+      make("comm.route_top", s.comm.route_top, "paths that train on a document; above 1, their shards overlap").in("paths"),
+      make(
+          "comm.route_again", s.comm.route_again,
+          "steps after which a router is trained on which path predicts documents best, and sorts them anew, whole rounds; "
+          "0 = never")
+          .in("steps"),
       make("fault.policy", s.fault.policy,
            "fail_stop: any failure ends the run; restart: all go on from their newest checkpoints; quorum: peers may come "
            "and go")
@@ -300,6 +312,9 @@ std::vector<setting> table(settings& s) {
           .also("top-p")
           .above(0)
           .up_to(1),
+      make("sample.path", s.sample.path,
+           "of a run whose peers train paths: which one writes; -1 = where the prompt is sent to")
+          .at_least(-1),
       make("export.format", s.out.format,
            "huggingface, a folder for transformers; gguf, a file for llama.cpp; auto = by the name's end", local)
           .also("format")
@@ -355,45 +370,6 @@ causeway::result<void> check_run_name(const settings& s) {
   return fail(errc::invalid_argument, "run.name",
               "use a plain name of up to " + std::to_string(longest_name) +
                   " bytes, without slashes and with no dot in front; run.directory says where its folder goes");
-}
-
-causeway::result<void> fill_in(settings& s, const origins& from, std::string_view text, const std::string& where) {
-  settings theirs;
-  origins ignored;
-  CAUSEWAY_TRY(apply_toml(text, where, theirs, ignored));
-  auto ours = table(s);
-  const auto given = table(theirs);
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (!ours[i].local && !from.contains(ours[i].name)) ours[i].set(given[i].get());
-  }
-  return {};
-}
-
-std::vector<std::string> local_flags(settings& s) {
-  const auto is_launchers = [](const std::string& name) {
-    const std::vector<std::string> own{"run.fresh",  "run.refound",  "run.restart", "net.index",
-                                       "net.listen", "net.join",     "net.threads", "parallel.stage",
-                                       "quiet",      "net.announce", "watch.page",  "fault.restarts"};
-    return name.starts_with("sim.") || std::find(own.begin(), own.end(), name) != own.end();
-  };
-  settings usual;
-  const auto defaults = table(usual);
-  const auto ours = table(s);
-  std::vector<std::string> flags;
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (!ours[i].local || is_launchers(ours[i].name) || ours[i].get() == defaults[i].get()) continue;
-    flags.insert(flags.end(), {"--" + ours[i].name, ours[i].get()});
-  }
-  return flags;
-}
-
-std::string first_difference(settings a, settings b) {
-  const auto ours = table(a);
-  const auto theirs = table(b);
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (!ours[i].local && ours[i].get() != theirs[i].get()) return ours[i].name;
-  }
-  return {};
 }
 
 }  // namespace app

@@ -99,7 +99,7 @@ class Training(Program):
     def test_every_policy_trains_by_its_name(self):
         unknown = self.run_it("--comm.policy", "telepathy").stderr
         names = re.search(r"use one of ([a-z0-9_, ]+)", unknown).group(1).strip().split(", ")
-        self.assertEqual(len(names), 36)
+        self.assertEqual(len(names), 37)
         fixed_only = self.run_it("--comm.policy", "halos", "--fault.policy", "quorum").stderr
         elastic = re.search(r"or one of ([a-z0-9_, ]+)", fixed_only).group(1).strip().split(", ")
         for name in names:
@@ -113,7 +113,7 @@ class Training(Program):
                     self.assertEqual(r.returncode, 0, r.stderr)
 
     def test_a_preset_that_the_program_does_not_train_says_why(self):
-        for name in ["dipaco", "learning_at_home", "petals_finetune", "petals_lora"]:
+        for name in ["learning_at_home", "petals_finetune", "petals_lora"]:
             self.fails(self.run_it("--preset", name), "unsupported", name, f"docs/presets/{name}.md")
 
     def test_a_word_that_is_nearly_one_of_the_choices_is_asked_about(self):
@@ -124,7 +124,7 @@ class Training(Program):
     def test_systems_of_stages_train_by_their_names(self):
         names = re.search(r"use one of ([a-z0-9_, ]+)", self.run_it("--preset", "telepathy").stderr).group(1).strip().split(", ")
         systems = names[names.index("varuna"):]
-        self.assertEqual(len(names), 36 + 18)
+        self.assertEqual(len(names), 37 + 18)
         self.assertEqual(len(systems), 18)
         for name in systems:
             with self.subTest(name):

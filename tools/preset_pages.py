@@ -67,7 +67,8 @@ RESULTS = {
     "dipaco": "The text is cut into sequences of `model.context` tokens. At the beginning they are sorted to paths by clusters of features of their first `comm.route_prefix` tokens, with `comm.route_again` later by a router that is trained "
               "on which path predicts them best; with `comm.route_top 2` each is in two shards. Where the tokenizer marks the ends of documents, the first tokens are those of the document that a sequence begins in, if it began less than a "
               "context before. Features are those of the model that the run starts from: one that was trained before (`model.init`), as in the paper, knows more about a text than fresh weights, whose features say little but which tokens "
-              "there are. The validation loss is that of each sequence by the path that it is sent to, over the tokens behind the prefix, so it is not that of the same tokens as other presets'.\n\n"
+              "there are. Paths of two levels are products of clusters of one half of the features and of the other, as in the paper: where the halves say the same, some paths get next to no documents (`train.batch` sequences at least; the program "
+              "prints how many); one level (`--comm.paths 4`) or `comm.route_top 2` divides such a text better. The validation loss is that of each sequence by the path that it is sent to, over the tokens behind the prefix, so it is not that of the same tokens as other presets'.\n\n"
               "A run ends with a model for each path, whole and usable alone: path P is in the checkpoints of `peer-P` (and of `peer-P+paths`, where there are more peers than paths), beside `router-STEP.bin`. `causeway generate` sends the "
               "prompt to a path, or takes `--sample.path P`; `causeway export DIR --sample.path P` writes one for other programs. Not built: another path in the middle of a text, and peers that come and go.",
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs whose peers train paths (dipaco): documents find their paths, and so do texts at the end.
 usage: test_paths.py PATH_OF_CAUSEWAY [unittest options]"""
-import filecmp, json, os, random, re, signal, subprocess, unittest
+import array, filecmp, json, os, random, re, signal, subprocess, unittest
 
 from support import PROGRAM, Program
 
@@ -53,6 +53,24 @@ class Paths(Program):
             self.assertEqual(shards[0][self.writer("--prompt", prompt)], expected[kind])
         self.assertEqual(self.writer("--prompt", "the same", "--sample.path", "3"), 3)
         self.assertFalse(filecmp.cmp(*(f"{folder}/peer-{p}/step-00000020.ckpt" for p in (0, 1)), shallow=False))
+
+    def test_a_sequence_goes_where_the_document_goes_that_it_begins_in(self):
+        """What documents begin with says their kind; what they end with is alike. Sequences begin anywhere."""
+        chance, lines = random.Random(6), os.path.join(self.dir, "text.jsonl")
+        kinds = [chance.choice([0, 0, 1]) for _ in range(600)]
+        with open(lines, "w") as f:
+            for kind in kinds:
+                begin = "".join(chance.choice(["ab", "17"][kind]) for _ in range(18))
+                f.write(json.dumps({"text": begin + " and so on"[:chance.randint(3, 10)]}) + "\n")
+        r = self.run_it("--preset", "dipaco", "--peers", "2", "--comm.paths", "2", "--steps", "10", "--data.path", lines, "--data.tokenizer", "bpe",
+                        "--data.vocabulary", "257")  # bytes, and the token between documents
+        self.assertEqual(r.returncode, 0, r.stderr)
+        with open(os.path.join(self.dir, "runs", "causeway", "tokens.bin"), "rb") as f:
+            tokens = array.array("H", f.read()[1024:])
+        self.assertEqual(tokens.count(256), len(kinds))
+        trained = (len(tokens) - int(len(tokens) * 0.05) - 1) // LENGTH
+        begins_in = [kinds[tokens[:i * LENGTH].count(256)] for i in range(trained)]
+        self.assertEqual(sorted(self.shards(r.stdout)[0]), sorted([begins_in.count(0), begins_in.count(1)]))
 
     def export(self, *args):
         return subprocess.run([PROGRAM, "export", os.path.join(self.dir, "out"), "--run.directory", os.path.join(self.dir, "runs"), *args],

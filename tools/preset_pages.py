@@ -62,6 +62,7 @@ BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::prot
           **{name: "env.group = group;  // a pipeline_group over the membership of all peers, also the options' `peers`"
              for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree", "checkfree_plus")}}
 MODELS = {"petals_finetune", "petals_lora"}  # the preset makes the model; the policies are the user's
+# What the program makes of a preset, where that is another thing than one trained model.
 PARTS = "Build each peer's model with `parallel::part_of`. "
 
 
@@ -142,19 +143,20 @@ def by_name():
     source = {f.stem: f.read_text() for f in sorted(PROGRAM.glob("*.cpp"))}
     policies = {name for stem, text in source.items() if stem.startswith("policies")
                 for name in re.findall(r"(?:composed|optimizer_preset|preset<[^>]*>)\(\s*\"(\w+)\"", text)}
-    return (policies | set(re.findall(r"^\s+\{\"(\w+)\",", source["named_presets"], re.M))) - set(not_trained())
-
-
-def not_trained():
-    """Why the program does not take a preset by its name, as it says itself."""
-    table = re.search(r"not_trained\(\) \{(.*?)\n\}", (PROGRAM / "named_presets.cpp").read_text(encoding="utf-8"), re.S)[1]
-    return {name: re.sub(r'"\s*"', "", why) for name, why in re.findall(r'\{"(\w+)",\s*"((?:[^"]|"\s+")*)"\}', table)}
+    return policies | set(re.findall(r"^\s+\{\"(\w+)\",", source["named_presets"], re.M))
 
 
 # What its command needs besides --preset and the usual four peers.
 COMMANDS = {"checkfree_plus": "--peers 5", "petals_finetune": "--init gpt2/", "petals_lora": "--init gpt2/"}
 # And what is to be known of it.
 NOTES = {
+    "dipaco": "The text is cut into sequences of `model.context` tokens. At the beginning they are sorted to paths by clusters of features of their first `comm.route_prefix` tokens, with `comm.route_again` later by a router that is trained "
+              "on which path predicts them best; with `comm.route_top 2` each is in two shards. Where the tokenizer marks the ends of documents, the first tokens are those of the document that a sequence begins in, if it began less than a "
+              "context before. Features are those of the model that the run starts from: one that was trained before (`model.init`), as in the paper, knows more about a text than fresh weights, whose features say little but which tokens "
+              "there are. Paths of two levels are products of clusters of one half of the features and of the other, as in the paper: where the halves say the same, some paths get next to no documents (`train.batch` sequences at least; the program "
+              "prints how many); one level (`--comm.paths 4`) or `comm.route_top 2` divides such a text better. The validation loss is that of each sequence by the path that it is sent to, over the tokens behind the prefix, so it is not that of the same tokens as other presets'.\n\n"
+              "A run ends with a model for each path, whole and usable alone: path P is in the checkpoints of `peer-P` (and of `peer-P+paths`, where there are more peers than paths), beside `router-STEP.bin`. `causeway generate` sends the "
+              "prompt to a path, or takes `--sample.path P`; `causeway export DIR --sample.path P` writes one for other programs. Not built: another path in the middle of a text, and peers that come and go.",
     "learning_at_home": "It starts servers of experts beside the peers; `causeway serve` does on other machines "
                         "([expert_layer](../policies/expert_layer.md#in-the-program)).",
     "petals_finetune": "It starts servers of the frozen model beside the client; `causeway serve` does on other machines "
@@ -164,11 +166,8 @@ NOTES["petals_lora"] = NOTES["petals_finetune"]
 
 
 def in_program(p, names):
-    reasons = not_trained()
-    if (p["name"] in names) == (p["name"] in reasons):
-        sys.exit(f"{p['header']}: {p['name']}: either the program takes it as --preset, or its named_presets.cpp says why not")
-    if p["name"] in reasons:
-        return [f"The program does not train it by its name: {reasons[p['name']]}.", ""]
+    if p["name"] not in names:
+        sys.exit(f"{p['header']}: {p['name']}: the program does not take it as --preset")
     return ["In the program, with what it sets by itself in the [settings](../reference/settings.md):", "", "```sh",
             f"causeway train --data book.txt {COMMANDS.get(p['name'], '--peers 4')} --preset {p['name']}", "```", "",
             *([NOTES[p["name"]], ""] if p["name"] in NOTES else [])]

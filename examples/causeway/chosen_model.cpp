@@ -48,6 +48,9 @@ struct language_model final : whole_model<M> {
   result<std::string> sample(text_codec& codec, const settings& s, const text_sink& to) override {
     return sample_text(model, codec, s, to);
   }
+  result<tensor> hidden_states(tokens inputs, std::int64_t sequences) override {
+    return model.hidden_states(inputs, sequences);
+  }
   result<void> load(const std::string& folder) override {
     started_from = folder;
     return causeway::formats::load_model(folder, model);

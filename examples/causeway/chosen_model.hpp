@@ -57,6 +57,7 @@ class chosen_model {
 
     virtual causeway::result<double> complete_gradients(double loss) { return loss; }
     virtual causeway::result<std::string> sample(text_codec&, const settings&, const text_sink&) { return no_stages(); }
+    virtual causeway::result<causeway::tensor> hidden_states(tokens, std::int64_t) { return no_stages(); }
     virtual causeway::result<void> load(const std::string&) { return no_stages(); }
     virtual causeway::formats::model_options options() { std::abort(); }
     virtual std::int64_t context_length() { return 0; }
@@ -107,6 +108,10 @@ class chosen_model {
   }
   causeway::result<std::string> sample(text_codec& codec, const settings& s, const text_sink& to = {}) {
     return it_->sample(codec, s, to);
+  }
+  /// What the last block makes of these sequences, which nn::prefix_features takes the mean of.
+  causeway::result<causeway::tensor> hidden_states(tokens inputs, std::int64_t sequences) {
+    return it_->hidden_states(inputs, sequences);
   }
   /// Parameters, or those of the part that is here, from a folder in Hugging Face's layout.
   causeway::result<void> load(const std::string& folder) { return it_->load(folder); }

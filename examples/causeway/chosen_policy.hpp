@@ -43,6 +43,8 @@ class chosen_policy {
     virtual causeway::result<void> before_inner_step(context& ctx) = 0;
     virtual causeway::result<void> after_inner_step(context& ctx) = 0;
     virtual causeway::result<void> finish(context& ctx) = 0;
+    /// What each peer counts in means from now on, where the policy weighs peers.
+    virtual void weigh(const std::vector<double>& weights) = 0;
     virtual void serialize(causeway::io::output_archive& ar) = 0;
     virtual void serialize(causeway::io::input_archive& ar) = 0;
     /// Empty where the live parameters are all there is.
@@ -92,6 +94,9 @@ class chosen_policy {
     causeway::result<void> before_inner_step(context& ctx) override { return policy.before_inner_step(ctx); }
     causeway::result<void> after_inner_step(context& ctx) override { return policy.after_inner_step(ctx); }
     causeway::result<void> finish(context& ctx) override { return policy.finish(ctx); }
+    void weigh(const std::vector<double>& weights) override {
+      if constexpr (requires { policy.group().weights; }) policy.group().weights = weights;
+    }
     void serialize(causeway::io::output_archive& ar) override { policy.serialize(ar); }
     void serialize(causeway::io::input_archive& ar) override { policy.serialize(ar); }
     [[nodiscard]] std::span<const float> shared_parameters() const override {
@@ -159,6 +164,7 @@ class chosen_comm {
   causeway::result<void> before_inner_step(auto& ctx) { return policy_.it().before_inner_step(ctx); }
   causeway::result<void> after_inner_step(auto& ctx) { return policy_.it().after_inner_step(ctx); }
   causeway::result<void> finish(auto& ctx) { return policy_.it().finish(ctx); }
+  void weigh(const std::vector<double>& weights) { policy_.it().weigh(weights); }
   void serialize(auto& ar) { policy_.it().serialize(ar); }
   [[nodiscard]] std::span<const float> shared_parameters() const { return policy_.it().shared_parameters(); }
   [[nodiscard]] std::span<const float> anchor() const { return policy_.it().anchor(); }

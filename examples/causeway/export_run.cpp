@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <string>
 
+#include "path_layout.hpp"
 #include "run_model.hpp"
 
 namespace app {
@@ -73,6 +74,11 @@ causeway::result<int> export_gguf(const settings& s, text_codec& codec, const st
 }  // namespace
 
 causeway::result<int> export_run(const settings& s, text_codec& codec, const std::string& path) {
+  if (trains_paths(s) && s.sample.path < 0) {
+    return fail(
+        errc::invalid_argument, "sample.path",
+        "the run has a model for each path; say which with --sample.path 0 to " + std::to_string(path_count(s) - 1));
+  }
   const bool named = s.out.format == "auto" && path.ends_with(".gguf");
   return named || s.out.format == "gguf" ? export_gguf(s, codec, path) : export_folder(s, codec, path);
 }

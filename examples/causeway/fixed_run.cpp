@@ -18,6 +18,7 @@
 #include "launch.hpp"
 #include "page_server.hpp"
 #include "page_text.hpp"
+#include "path_layout.hpp"
 #include "peer_folder.hpp"
 #include "report.hpp"
 #include "run_folder.hpp"
@@ -42,6 +43,14 @@ namespace {
 using causeway::errc;
 using causeway::fail;
 
+void tell_paths(const settings& s) {
+  const auto paths = path_count(s);
+  std::printf(
+      "each text was judged by the path that its first %lld tokens are sent to, on those behind them; path P of %u is "
+      "a model of its own, in peer-P: causeway generate --sample.path P\n",
+      static_cast<long long>(route_prefix(s)), paths);
+}
+
 // What a finished or interrupted run leaves behind, for a person.
 causeway::result<int> conclude(const session_summary& summary, const session_input& in) {
   if (in.s.quiet) return summary.interrupted ? interrupted : 0;
@@ -57,6 +66,7 @@ causeway::result<int> conclude(const session_summary& summary, const session_inp
   std::printf("\nvalidation loss %.4f nats per token (perplexity %.2f) after %llu steps and %llu rounds, in %s\n",
               summary.validation, std::exp(summary.validation), static_cast<unsigned long long>(summary.step),
               static_cast<unsigned long long>(summary.round), human_seconds(summary.wall_seconds).c_str());
+  if (trains_paths(in.s)) tell_paths(in.s);
   if (is_pipeline(in.s)) {
     std::printf("this peer sent %s on its sockets\n", human_bytes(bytes).c_str());
   } else if (in.s.net.peers > 1) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -20,6 +21,8 @@
 #include "chosen_pipeline.hpp"
 #include "compose.hpp"
 #include "merge_adapters.hpp"
+#include "path_layout.hpp"
+#include "path_router.hpp"
 #include "run_model.hpp"
 
 namespace app {
@@ -96,6 +99,48 @@ causeway::result<void> gather_blocks(chosen_model& model, const settings& s) {
   return {};
 }
 
+/// The newest router of documents to paths that the first peer's folder has, or that of the next whose folder is here.
+causeway::result<causeway::data::document_router> router_of_run(const settings& s) {
+  for (std::uint32_t peer = 0; peer < s.net.peers; ++peer) {
+    const std::string folder = run_folder(s) + "/peer-" + std::to_string(peer);
+    auto kept = kept_router(folder, std::numeric_limits<std::uint64_t>::max());
+    if (kept && fits(*kept, s)) return kept;
+  }
+  return causeway::fail(causeway::errc::not_found, run_folder(s),
+                        "has no router of texts to paths; say which path writes with --sample.path");
+}
+
+/// The path that is asked for, or that the prompt is sent to.
+causeway::result<std::uint32_t> path_of_prompt(const settings& s, text_codec& codec) {
+  if (s.sample.path >= path_count(s))
+    return causeway::fail(causeway::errc::invalid_argument, "sample.path",
+                          "use 0 to " + std::to_string(path_count(s) - 1) + ", or -1");
+  if (s.sample.path >= 0) return static_cast<std::uint32_t>(s.sample.path);
+  CAUSEWAY_ASSIGN(const auto router, router_of_run(s));
+  std::vector<std::int32_t> prompt = codec.encode(s.sample.prompt);
+  if (prompt.empty()) prompt = codec.encode("\n");
+  const auto prefix = std::min<std::int64_t>(route_prefix(s), std::ssize(prompt));
+  const std::vector<std::int64_t> firsts{0};
+  CAUSEWAY_ASSIGN(const auto features,
+                  features_of(s, codec.vocabulary(), causeway::data::token_stream{prompt}, firsts, prefix));
+  return router.best(features);
+}
+
+/// A path is a whole model, which each of its peers has.
+causeway::result<void> load_path(chosen_model& model, std::uint32_t path, const settings& s) {
+  std::vector<std::string> folders;
+  for (std::uint32_t peer = path; peer < s.net.peers; peer += path_count(s)) {
+    folders.push_back(run_folder(s) + "/peer-" + std::to_string(peer));
+  }
+  auto loaded = newest_of(folders, folders.front());
+  if (!loaded) {
+    loaded.error().message += "; path " + std::to_string(path) + " is the model of that peer: bring its folder here";
+    return loaded.error();
+  }
+  std::fprintf(stderr, "path %u of %u\n", path, path_count(s));
+  return causeway::restore_parameters(model.parameters(), loaded->file, causeway::io::archiver{});
+}
+
 }  // namespace
 
 causeway::result<chosen_model> trained_model(const settings& s, text_codec& codec) {
@@ -110,6 +155,11 @@ causeway::result<chosen_model> trained_model(const settings& s, text_codec& code
   CAUSEWAY_ASSIGN(chosen_model model, make_model(s, codec.vocabulary()));
   if (has_stages(s)) {
     CAUSEWAY_TRY(s.fault.policy == "quorum" ? gather_blocks(model, s) : gather_stages(model, codec.vocabulary(), s));
+    return model;
+  }
+  if (trains_paths(s)) {
+    CAUSEWAY_ASSIGN(const std::uint32_t path, path_of_prompt(s, codec));
+    CAUSEWAY_TRY(load_path(model, path, s));
     return model;
   }
   CAUSEWAY_ASSIGN(const auto loaded, newest_checkpoint(run_folder(s)));

@@ -96,17 +96,6 @@ const std::vector<named_system>& systems() {
   return all;
 }
 
-// Presets of the library that the program does not train, and why: the pages of presets say the same
-// (tools/preset_pages.py reads it here).
-const values& not_trained() {
-  static const values all{
-      {"dipaco",
-       "its authors sort documents to paths, by clusters of features and then by a router, and judge a text by the path "
-       "that it is sent to; a run of the program has one text for all peers, and ends with one model"},
-  };
-  return all;
-}
-
 const values& settings_of(std::string_view name) {
   static const values none;
   for (const named_system& one : systems()) {
@@ -119,12 +108,6 @@ const values& settings_of(std::string_view name) {
 
 causeway::result<void> check_preset(const settings& s) {
   if (s.run.preset.empty() || find_policy(s.run.preset) != nullptr || !settings_of(s.run.preset).empty()) return {};
-  for (const auto& [name, why] : not_trained()) {
-    if (name != s.run.preset) continue;
-    return causeway::fail(
-        causeway::errc::unsupported, "run.preset",
-        "'" + name + "' is trained by a program of your own, as docs/presets/" + name + ".md shows: " + why);
-  }
   std::vector<std::string> names = policy_names();
   for (const named_system& one : systems()) names.push_back(one.name);
   return causeway::fail(causeway::errc::invalid_argument, "run.preset", choose_from(names, s.run.preset));

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local updates and means of them, alone (SNOO) and with others; optimizers that are presets.
+// Local updates and means of them, alone (SNOO), with others and by modules; optimizers that are presets.
 
+#include <causeway/nn/prefix_features.hpp>
 #include <causeway/presets/local_updates.hpp>
+#include <causeway/presets/modular.hpp>
 #include <causeway/presets/optimizers.hpp>
 
+#include "path_layout.hpp"
 #include "preset.hpp"
 
 namespace app {
@@ -55,6 +58,18 @@ std::vector<policy> local_update_policies() {
       preset<presets::a_edit_options>(
           "a_edit", "edit whose peers exchange when they have trained for so long, whatever number of steps that was",
           pace::rounds),
+      preset<presets::dipaco_options>(
+          "dipaco", "diloco of paths through versions of the model's levels, each on the documents that are sent to it",
+          pace::together,
+          {{"comm.paths", ""},
+           {"comm.route_prefix", text(causeway::nn::usual_prefix)},
+           {"comm.route_top", "1"},
+           {"comm.route_again", "0"}},
+          [](const settings& s, auto& o) {
+            const auto versions = path_versions(s);
+            o.paths = causeway::axis::every_path(versions, s.net.peers);
+            o.blocks_per_level = blocks_of_level(s, versions.size());
+          }),
       optimizer_preset("snoo", "every_step, and after every few steps an outer Nesterov step of each peer's own",
                        usual_defaults(presets::snoo_options{})),
   };

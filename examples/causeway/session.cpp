@@ -14,6 +14,7 @@
 #include <span>
 #include <utility>
 
+#include "path_layout.hpp"
 #include "policies.hpp"
 #include "shared_in_place.hpp"
 #include "told_figures.hpp"
@@ -98,8 +99,10 @@ causeway::result<void> session::prepare() {
   CAUSEWAY_ASSIGN(auto batches, training_batches(in_, batch));
   batches_.emplace(std::move(batches));
   batches_->seek(ctx().step() * static_cast<std::uint64_t>(batch));
+  of_batch_ = {share_, shares_};
   CAUSEWAY_ASSIGN(auto held_out, held_out_windows(in_));
   held_out_.emplace(std::move(held_out));
+  if (trains_paths(in_.s)) CAUSEWAY_TRY(route(false));
   CAUSEWAY_TRY(metrics_.resume_at(ctx().step(), ctx().round(), ctx().model().parameters().length()));
   next_validation_ = next_after(begun_at_, in_.s.train.evaluate_every);
   next_save_ = next_after(begun_at_, in_.s.train.checkpoint_every);
@@ -109,6 +112,18 @@ causeway::result<void> session::prepare() {
   // So that there is a round that all peers hold, however early they are stopped.
   const bool saves = may_part() || pace_ == pace::rounds || restarts();
   return saves && first_step_ == 0 ? save() : causeway::result<void>{};
+}
+
+// Which documents this peer trains and is judged on from here on.
+causeway::result<void> session::route(bool again) {
+  if (!routed_) routed_.emplace(in_, trainer_, *held_out_);
+  CAUSEWAY_TRY(again ? routed_->again(ctx().step()) : routed_->begin(ctx().step()));
+  CAUSEWAY_ASSIGN(auto batches, routed_->batches());
+  batches_.emplace(std::move(batches));
+  batches_->seek(ctx().step() * static_cast<std::uint64_t>(batches_->global_batch()));
+  of_batch_ = routed_->share();
+  next_route_ = next_after(ctx().step(), in_.s.comm.route_again);
+  return {};
 }
 
 // When they are stopped, one may be a step or more ahead of another with which it has to go on from the same one.
@@ -142,7 +157,7 @@ causeway::result<void> session::loop() {
 
 causeway::batch session::next_batch() {
   const auto part = trainer_.part_of_batch();
-  if (!part) return batches_->current(share_, shares_);
+  if (!part) return batches_->current(of_batch_.index, of_batch_.of);
   return batches_->at(batches_->cursor() + static_cast<std::uint64_t>(part->begin), part->size());
 }
 
@@ -161,6 +176,7 @@ causeway::result<void> session::after_step(const causeway::step_report& r) {
   if (r.committed_round) metrics_.committed(news(r));
   metrics_.links(*in_.links, false);
   const bool at_end = ends_round(r), due = at_end && r.step >= next_validation_;
+  if (routed_ && at_end && r.step >= next_route_ && r.step < in_.s.train.steps) CAUSEWAY_TRY(route(true));
   if (due) {
     CAUSEWAY_TRY(alike() ? validate(false) : validate_alone());
     next_validation_ = next_after(r.step, in_.s.train.evaluate_every);
@@ -218,7 +234,8 @@ causeway::result<void> session::validate_alone() {
 causeway::result<session::losses> session::own_losses(causeway::index_range part) {
   const double speed = static_cast<double>(learned_) / std::max(1e-9, causeway::seconds(ctx().clock().now() - mark_));
   const shared_in_place shared{trainer_};
-  CAUSEWAY_ASSIGN(const token_losses found, evaluate_windows(trainer_, *held_out_, part, in_.s.train.batch));
+  CAUSEWAY_ASSIGN(const token_losses found,
+                  routed_ ? routed_->evaluate() : evaluate_windows(trainer_, *held_out_, part, in_.s.train.batch));
   const double sent = static_cast<double>(ctx().world().stats().bytes_sent);
   return losses{found.sum, found.tokens, loss_sum_, static_cast<double>(loss_count_), speed, sent, blocked_};
 }

@@ -18,6 +18,7 @@
 
 #include "metrics.hpp"
 #include "report.hpp"
+#include "routed_documents.hpp"
 #include "session_input.hpp"
 #include "trainer_handle.hpp"
 
@@ -48,6 +49,7 @@ class session {
   causeway::result<void> compare_texts();
   causeway::result<void> resume();
   causeway::result<void> prepare();
+  causeway::result<void> route(bool again);
   [[nodiscard]] bool may_part() const;
   [[nodiscard]] bool restarts() const { return in_.s.fault.policy == "restart"; }
   causeway::result<void> train();
@@ -93,11 +95,13 @@ class session {
   std::uint32_t peers_;
   std::uint32_t share_ = 0;  ///< of the batch; all of a pipeline's peers take the same
   std::uint32_t shares_ = 1;
+  routed_documents::part of_batch_{0, 1};  ///< the same, but of the peers that draw from one shard
   causeway::io::checkpoint_directory<causeway::io::posix_storage> checkpoints_;
   causeway::io::checkpoint_directory<causeway::io::posix_storage> shared_;  ///< of the first peer or pipeline
   progress_line line_;
   std::optional<causeway::data::batcher> batches_;
   std::optional<causeway::data::validation_windows> held_out_;
+  std::optional<routed_documents> routed_;  ///< where each peer has documents of its own
   metrics_file metrics_;
   session_summary summary_;
   causeway::time_point begin_;
@@ -107,6 +111,7 @@ class session {
   std::uint64_t begun_at_ = 0;  ///< the step of the peer that is behind the others: what is due follows from it on all
   std::uint64_t next_validation_ = 0;
   std::uint64_t next_save_ = 0;
+  std::uint64_t next_route_ = 0;
   double loss_sum_ = 0;
   double last_loss_ = 0;
   double speed_ = 0;

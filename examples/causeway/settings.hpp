@@ -148,6 +148,10 @@ struct settings {
     std::uint64_t fewest_steps = 0;
     std::uint32_t quorum = 0;
     std::uint32_t most_ahead = 0;
+    std::vector<std::uint32_t> paths;
+    std::int64_t route_prefix = 0;
+    std::uint32_t route_top = 0;
+    std::uint64_t route_again = 0;
   } comm;
 
   struct {
@@ -181,6 +185,7 @@ struct settings {
     float temperature = 0.8F;
     std::int64_t top_k = 40;
     float top_p = 1;
+    std::int64_t path = -1;
   } sample;
 
   struct {

@@ -13,6 +13,7 @@
 #include "named_presets.hpp"
 #include "option.hpp"
 #include "page_server.hpp"
+#include "path_layout.hpp"
 #include "policies.hpp"
 #include "settings.hpp"
 
@@ -339,6 +340,7 @@ causeway::result<void> validate(const settings& s) {
   if (!chosen->composed && s.comm.codec != "none") {
     return bad("comm.codec", s.comm.policy + " says itself what travels; leave it out, or use diloco with this codec");
   }
+  if (trains_paths(s)) CAUSEWAY_TRY(validate_paths(s));
   CAUSEWAY_TRY(check_page_place(s.watch.page));
   const bool elastic = s.fault.policy == "quorum";
   if (is_swarm(s)) CAUSEWAY_TRY(validate_swarm(s));

@@ -243,6 +243,18 @@ std::vector<setting> table(settings& s) {
       make("comm.fewest_steps", s.comm.fewest_steps, "of all peers together, for an exchange").in("steps"),
       make("comm.quorum", s.comm.quorum, "pushes that move the shared parameters, at least").in("pushes"),
       make("comm.most_ahead", s.comm.most_ahead, "a peer that has made so many more than the slowest waits").in("steps"),
+      make("comm.paths", s.comm.paths,
+           "versions of each level of blocks, as 2,2, of which a path has one each; empty = two levels, a path for each "
+           "peer"),
+      make("comm.route_prefix", s.comm.route_prefix,
+           "first tokens of a document that say which path it is for; half of model.context at most")
+          .in("tokens"),
+      make("comm.route_top", s.comm.route_top, "paths that train on a document; above 1, their shards overlap").in("paths"),
+      make(
+          "comm.route_again", s.comm.route_again,
+          "steps after which a router is trained on which path predicts documents best, and sorts them anew, whole rounds; "
+          "0 = never")
+          .in("steps"),
       make("fault.policy", s.fault.policy,
            "fail_stop: any failure ends the run; restart: all go on from their newest checkpoints; quorum: peers may come "
            "and go")
@@ -302,6 +314,9 @@ std::vector<setting> table(settings& s) {
           .also("top-p")
           .above(0)
           .up_to(1),
+      make("sample.path", s.sample.path,
+           "of a run whose peers train paths: which one writes; -1 = where the prompt is sent to")
+          .at_least(-1),
       make("export.format", s.out.format,
            "huggingface, a folder for transformers; gguf, a file for llama.cpp; auto = by the name's end", local)
           .also("format")
@@ -351,6 +366,17 @@ std::vector<setting> table(settings& s) {
       std::find_if(all.begin(), all.end(), [](const setting& one) { return one.name.starts_with("comm."); });
   all.insert(behind, std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   return all;
+}
+
+causeway::result<void> check_run_name(const settings& s) {
+  const std::string& name = s.run.name;
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
+  const bool plain = !name.empty() && name.size() <= longest_name && name.front() != '.' &&
+                     name.find_first_of("/\\") == std::string::npos && std::none_of(name.begin(), name.end(), is_control);
+  if (plain) return {};
+  return fail(errc::invalid_argument, "run.name",
+              "use a plain name of up to " + std::to_string(longest_name) +
+                  " bytes, without slashes and with no dot in front; run.directory says where its folder goes");
 }
 
 }  // namespace app

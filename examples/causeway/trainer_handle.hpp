@@ -39,6 +39,9 @@ class trainer_handle {
   /// Of the sequences of a step of all peers, this one's; none where all take equally many.
   [[nodiscard]] virtual std::optional<causeway::index_range> part_of_batch() = 0;
 
+  /// What each peer counts in means from now on, where the policy weighs peers. Between rounds, on all peers alike.
+  virtual void weigh(const std::vector<double>& weights) = 0;
+
   // Where peers come and go.
 
   /// The numbers of the next samples; none: the run's are used up.
@@ -85,6 +88,10 @@ class handle_of final : public trainer_handle {
   [[nodiscard]] std::optional<causeway::index_range> part_of_batch() override {
     if constexpr (requires { it_.comm().part_of_batch(); }) return it_.comm().part_of_batch();
     return {};
+  }
+
+  void weigh(const std::vector<double>& weights) override {
+    if constexpr (requires { it_.comm().weigh(weights); }) it_.comm().weigh(weights);
   }
 
   causeway::result<std::vector<std::uint64_t>> draw(std::uint64_t count) override { return it_.draw(count); }

@@ -55,6 +55,31 @@ TEST_CASE("presets: dipaco's peers hold the same modules where their paths meet,
   }
 }
 
+TEST_CASE("presets: dipaco's weights can change between rounds, as shards do", "[presets][fast]") {
+  // The same three rounds; one policy is told its weights when it is made, the other after it began, one after a round.
+  const auto end_of_first = [](std::vector<double> made, std::vector<double> told, std::uint64_t told_at) {
+    std::vector<float> end;
+    support::run_cluster(4, [&](std::uint32_t peer, environment env) {
+      auto o = small_options();
+      o.weights = made;
+      auto t = make_trainer(support::test_model{blocky{4}}, std::move(env), {}, make(o), optim::adamw{});
+      if (!t.start()) throw std::runtime_error{"start"};
+      for (std::uint64_t s = 0; s < 9; ++s) {
+        if (s == told_at) t.comm().group().weights = told;
+        const auto tokens = support::tokens_of(peer, s);
+        if (!t.step({tokens, tokens, 1})) throw std::runtime_error{"step"};
+      }
+      if (peer == 0) end.assign(t.model().parameters().values().begin(), t.model().parameters().values().end());
+    });
+    return end;
+  };
+  const std::vector<double> shards{1, 2, 1, 3}, alike{};
+  const auto made = end_of_first(shards, shards, 0);
+  CHECK(end_of_first(alike, shards, 0) == made);
+  CHECK(end_of_first(alike, shards, 3) != made);
+  CHECK(end_of_first(alike, shards, 3) != end_of_first(alike, alike, 3));
+}
+
 TEST_CASE("presets: dipaco refuses a model that its paths do not fit", "[presets][fast]") {
   support::run_cluster(4, [&](std::uint32_t, environment env) {
     auto t = make_trainer(support::test_model{blocky{6}}, std::move(env), {}, make(small_options()), optim::adamw{});

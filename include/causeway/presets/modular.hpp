@@ -19,9 +19,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// DiPaCo (Douillard et al. 2024): blocks are cut into levels with several versions each, and a peer trains one path
 /// through them by DiLoCo's rounds; every module moves by the mean pseudo-gradient of the peers whose paths have it, times
-/// the square root of how many paths those are (section 2.7). What lies outside of blocks is shared by all. Which documents
-/// go to which path (the paper: k-means of their features, then a router that is trained) is the caller's: give each peer
-/// its shard. All peers start from one model. Rounds are DiLoCo's; the paper's own numbers are not known to us.
+/// the square root of how many paths those are (section 2.7). What lies outside of blocks is shared by all. All peers start
+/// from one model. Rounds are DiLoCo's; the paper's own numbers are not known to us. Which documents go to which path, and
+/// which path answers for a text, is said by its first tokens (section 2.4): nn::prefix_features, data::product_k_means,
+/// and later data::document_router::trained on which path predicts each best; data::shards_of gives each peer its shard,
+/// with overlap if wanted, and its size is the peer's weight, which `policy.group().weights` changes between rounds.
 ///
 /// Formula:
 ///   module m, P of n paths have it:  Δ = √P·Σ w_i·(x̄_m − x_i,m) / Σ w_i over these;  outer step as DiLoCo's

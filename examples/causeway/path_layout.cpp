@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "path_layout.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <string>
+
+namespace app {
+
+using causeway::errc;
+using causeway::fail;
+
+std::vector<std::uint32_t> path_versions(const settings& s) {
+  if (!s.comm.paths.empty()) return s.comm.paths;
+  if (s.model.layers == 1) return {s.net.peers};
+  std::uint32_t first = 1;
+  for (std::uint32_t d = 1; d <= s.net.peers / d; ++d) {
+    if (s.net.peers % d == 0) first = d;
+  }
+  return {first, s.net.peers / first};
+}
+
+std::uint32_t path_count(const settings& s) {
+  const auto versions = path_versions(s);
+  return std::accumulate(versions.begin(), versions.end(), 1U, std::multiplies<>{});
+}
+
+std::uint32_t peers_of_path(const settings& s, std::uint32_t path) {
+  return (s.net.peers - path + path_count(s) - 1) / path_count(s);
+}
+
+std::uint32_t blocks_of_level(const settings& s, std::size_t levels) {
+  const auto blocks = static_cast<std::size_t>(s.model.layers);
+  return static_cast<std::uint32_t>((blocks + levels - 1) / levels);
+}
+
+std::int64_t route_prefix(const settings& s) {
+  return std::min(s.comm.route_prefix, std::max<std::int64_t>(1, s.model.context / 2));
+}
+
+causeway::result<void> validate_paths(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  if (s.parallel.policy != "data") {
+    return bad("parallel.policy", "each peer trains a path of " + s.comm.policy + ", which is a whole model; use data");
+  }
+  const auto versions = path_versions(s);
+  std::uint64_t paths = 1;
+  for (const std::uint32_t v : versions) paths *= v <= s.net.peers ? v : s.net.peers + 1;
+  if (paths == 0 || paths > s.net.peers) {
+    return bad("comm.paths", "are at least one, and each needs a peer; use 1 up to net.peers (" +
+                                 std::to_string(s.net.peers) + "), or leave it out");
+  }
+  const std::size_t levels = versions.size(), blocks = static_cast<std::size_t>(s.model.layers);
+  const std::size_t each = blocks_of_level(s, levels);
+  if (levels > blocks || (blocks + each - 1) / each != levels) {
+    return bad("comm.paths", std::to_string(levels) + " levels need as many parts of model.layers (" +
+                                 std::to_string(blocks) + ") blocks; use fewer levels, or a multiple of them as layers");
+  }
+  if (s.comm.route_prefix < 1) return bad("comm.route_prefix", "use 1 or more");
+  if (s.comm.route_top < 1 || s.comm.route_top > paths) {
+    return bad("comm.route_top", "use 1 up to the number of paths (" + std::to_string(paths) + ")");
+  }
+  if (s.comm.local_steps != 0 && s.comm.route_again % s.comm.local_steps == 0) return {};
+  return bad("comm.route_again", "documents are sorted anew between rounds; use a multiple of comm.local_steps (" +
+                                     std::to_string(s.comm.local_steps) + "), or 0");
+}
+
+}  // namespace app

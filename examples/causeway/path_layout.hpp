@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_PATH_LAYOUT_HPP
+#define CAUSEWAY_EXAMPLES_PATH_LAYOUT_HPP
+
+// Runs whose peers train paths through a model of modules (dipaco): how many paths there are, and who trains which.
+
+#include <causeway/core/result.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "settings.hpp"
+
+namespace app {
+
+/// Whether each peer trains a path, on the documents that are sent to it.
+[[nodiscard]] inline bool trains_paths(const settings& s) { return s.comm.policy == "dipaco"; }
+
+/// Of each level of blocks, how many versions there are: comm.paths, or two levels with as many paths as peers, the first
+/// with fewer versions; one level where the model has a single block.
+[[nodiscard]] std::vector<std::uint32_t> path_versions(const settings& s);
+[[nodiscard]] std::uint32_t path_count(const settings& s);
+/// Peers beyond the last path train the first ones once more.
+[[nodiscard]] inline std::uint32_t path_of_peer(const settings& s, std::uint32_t peer) { return peer % path_count(s); }
+/// How many peers train a path.
+[[nodiscard]] std::uint32_t peers_of_path(const settings& s, std::uint32_t path);
+
+/// Blocks of a level; the last may have fewer.
+[[nodiscard]] std::uint32_t blocks_of_level(const settings& s, std::size_t levels);
+
+/// Tokens of a document that say which path it is for.
+[[nodiscard]] std::int64_t route_prefix(const settings& s);
+
+/// What such a run needs.
+causeway::result<void> validate_paths(const settings& s);
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_PATH_LAYOUT_HPP

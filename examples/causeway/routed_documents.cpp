@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routed_documents.hpp"
+
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/gather.hpp>
+#include <causeway/data/k_means.hpp>
+#include <causeway/io/archive.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "path_layout.hpp"
+#include "path_router.hpp"
+
+namespace app {
+namespace {
+
+using causeway::errc;
+using causeway::fail;
+using causeway::result;
+namespace data = causeway::data;
+
+constexpr std::size_t clustered = 4096;  // sequences that clusters are made of
+constexpr std::size_t judged = 1024;     // sequences that each path predicts before a router is trained
+constexpr std::uint32_t talk_channel = causeway::collective::channels::metrics + 8;
+
+}  // namespace
+
+routed_documents::routed_documents(session_input& input, trainer_handle& trainer, data::validation_windows& held_out)
+    : in_{input},
+      trainer_{trainer},
+      held_out_{held_out},
+      self_{trainer.ctx().self()},
+      peers_{trainer.ctx().peers()},
+      paths_{path_count(input.s)},
+      replicas_{peers_of_path(input.s, self_ % paths_)},
+      prefix_{route_prefix(input.s)} {}
+
+// ---- what all peers do together -------------------------------------------------------------------------------------
+
+result<std::vector<std::vector<std::byte>>> routed_documents::everybodys(std::span<const std::byte> mine,
+                                                                         std::size_t limit) {
+  std::vector<std::vector<std::byte>> all(1);
+  all[0].assign(mine.begin(), mine.end());
+  if (peers_ == 1) return all;
+  const causeway::net::message_id id{.channel = talk_channel, .step = talks_++};
+  CAUSEWAY_TRY(causeway::collective::all_gather(trainer_.ctx().world(), id, mine, limit, all));
+  return all;
+}
+
+// Together they are `count` numbers.
+result<routed_documents::rows> routed_documents::all_rows(std::span<const float> mine, std::size_t count) {
+  CAUSEWAY_ASSIGN(const auto all, everybodys(std::as_bytes(mine), count * sizeof(float)));
+  rows joined;
+  for (const auto& bytes : all) {
+    const std::size_t before = joined.size();
+    joined.resize(before + bytes.size() / sizeof(float));
+    std::memcpy(joined.data() + before, bytes.data(), (joined.size() - before) * sizeof(float));
+  }
+  if (joined.size() == count) return joined;
+  return fail(errc::diverged, in_.folder,
+              "the peers sent " + std::to_string(joined.size()) + " numbers about their documents, not " +
+                  std::to_string(count) + "; give all peers the same text and settings");
+}
+
+// Sequences all over the text.
+std::vector<std::int64_t> routed_documents::spread_sequences(std::size_t most) const {
+  const std::int64_t all = (in_.data.tokens.train.size() - 1) / in_.s.model.context;
+  const std::int64_t count = std::min<std::int64_t>(all, static_cast<std::int64_t>(most));
+  std::vector<std::int64_t> firsts(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) firsts[static_cast<std::size_t>(i)] = i * all / count * in_.s.model.context;
+  return firsts;
+}
+
+// Where the document begins by which this sequence is sent to a path.
+std::int64_t routed_documents::document_of(const data::token_stream& tokens, std::int64_t first) const {
+  const auto end = in_.data.codec.end_of_text();
+  if (!end) return first;
+  std::vector<std::int32_t> before(static_cast<std::size_t>(std::min(first, in_.s.model.context - 1)));
+  const std::int64_t begin = first - std::ssize(before);
+  tokens.read(begin, before);
+  const auto last = std::find(before.rbegin(), before.rend(), *end);
+  return last != before.rend() ? first - (last - before.rbegin()) : begin == 0 ? 0 : first;
+}
+
+// Of this peer's share.
+result<routed_documents::rows> routed_documents::own_features(const data::token_stream& tokens,
+                                                              std::span<const std::int64_t> firsts) {
+  const auto mine = causeway::share_of(std::ssize(firsts), self_, peers_);
+  std::vector<std::int64_t> starts;
+  for (std::int64_t i = mine.begin; i < mine.end; ++i) {
+    starts.push_back(document_of(tokens, firsts[static_cast<std::size_t>(i)]));
+  }
+  return features_of(in_.s, in_.data.codec.vocabulary(), tokens, starts, prefix_);
+}
+
+// ---- routers --------------------------------------------------------------------------------------------------------
+
+result<data::document_router> routed_documents::clusters() {
+  const auto width = static_cast<std::size_t>(in_.s.model.width);
+  const auto firsts = spread_sequences(clustered);
+  CAUSEWAY_ASSIGN(const rows own, own_features(in_.data.tokens.train, firsts));
+  CAUSEWAY_ASSIGN(const rows features, all_rows(own, firsts.size() * width));
+  CAUSEWAY_ASSIGN(const auto centres,
+                  data::product_k_means({features, width}, path_versions(in_.s), {.seed = in_.s.run.seed}));
+  return data::document_router::nearest({centres, width});
+}
+
+// All take peer 0's.
+result<void> routed_documents::agree(data::document_router mine, std::uint64_t step) {
+  CAUSEWAY_ASSIGN(const auto bytes, causeway::io::archiver{}.to_bytes(mine));
+  const bool first = self_ == 0;
+  CAUSEWAY_ASSIGN(const auto all, everybodys(first ? std::span<const std::byte>{bytes} : std::span<const std::byte>{},
+                                             router_bytes(in_.s)));
+  CAUSEWAY_TRY(causeway::io::archiver{}.from_bytes(std::span<const std::byte>{all[0]}, router_));
+  if (!fits(router_, in_.s)) {
+    return fail(errc::wrong_model, in_.folder,
+                "has a router for another model or other paths; start over with --run.fresh");
+  }
+  return keep_router(in_.folder + "/peer-" + std::to_string(self_), step, all[0]);
+}
+
+result<void> routed_documents::begin(std::uint64_t step) {
+  const auto kept = kept_router(in_.folder + "/peer-0", step);
+  const std::byte here{kept && self_ == 0};
+  CAUSEWAY_ASSIGN(const auto all, everybodys({&here, 1}, 1));
+  if (all[0] == std::vector<std::byte>{std::byte{1}}) {
+    CAUSEWAY_TRY(agree(kept ? *kept : data::document_router{}, step));
+  } else {
+    CAUSEWAY_ASSIGN(auto router, clusters());
+    CAUSEWAY_TRY(agree(std::move(router), step));
+  }
+  return sort();
+}
+
+result<void> routed_documents::again(std::uint64_t step) {
+  const auto firsts = spread_sequences(judged);
+  CAUSEWAY_ASSIGN(const rows losses, losses_of_all(firsts));  // [paths, sequences]
+  CAUSEWAY_ASSIGN(const rows own, own_features(in_.data.tokens.train, firsts));
+  const auto width = static_cast<std::size_t>(in_.s.model.width);
+  CAUSEWAY_ASSIGN(const rows features, all_rows(own, firsts.size() * width));
+  std::vector<std::uint32_t> best(firsts.size(), 0);
+  for (std::uint32_t path = 1; path < paths_; ++path) {
+    for (std::size_t d = 0; d < best.size(); ++d) {
+      if (losses[path * best.size() + d] < losses[best[d] * best.size() + d]) best[d] = path;
+    }
+  }
+  CAUSEWAY_ASSIGN(auto router, data::document_router::trained({features, width}, best, paths_));
+  CAUSEWAY_TRY(agree(std::move(router), step));
+  return sort();
+}
+
+// The loss of every path on each of these sequences, which the peers of a path divide.
+result<routed_documents::rows> routed_documents::losses_of_all(std::span<const std::int64_t> firsts) {
+  const auto count = static_cast<std::int64_t>(firsts.size());
+  const auto mine = causeway::share_of(count, share().index, share().of);
+  rows own;
+  for (std::int64_t d = mine.begin; d < mine.end; ++d) {
+    CAUSEWAY_ASSIGN(const token_losses one, losses(in_.data.tokens.train, firsts.subspan(static_cast<std::size_t>(d), 1)));
+    own.push_back(static_cast<float>(one.sum / one.tokens));
+  }
+  CAUSEWAY_ASSIGN(const rows all, all_rows(own, paths_ * firsts.size()));  // replicas divide the texts
+  rows by_path(paths_ * firsts.size());
+  std::size_t at = 0;
+  for (std::uint32_t peer = 0; peer < peers_; ++peer) {
+    const auto theirs = causeway::share_of(count, peer / paths_, peers_of_path(in_.s, path_of(peer)));
+    for (std::int64_t d = theirs.begin; d < theirs.end; ++d, ++at) {
+      by_path[path_of(peer) * firsts.size() + static_cast<std::size_t>(d)] = all[at];
+    }
+  }
+  return by_path;
+}
+
+// ---- shards ---------------------------------------------------------------------------------------------------------
+
+result<routed_documents::rows> routed_documents::scores_of(const data::token_stream& tokens,
+                                                           std::span<const std::int64_t> firsts) {
+  CAUSEWAY_ASSIGN(const rows features, own_features(tokens, firsts));
+  const data::feature_rows own{features, router_.width()};
+  rows scores(own.size() * paths_);
+  for (std::size_t i = 0; i < own.size(); ++i) router_.scores(own[i], std::span{scores}.subspan(i * paths_, paths_));
+  return all_rows(scores, firsts.size() * paths_);
+}
+
+result<void> routed_documents::sort() {
+  CAUSEWAY_ASSIGN(const rows scores,
+                  scores_of(in_.data.tokens.train, spread_sequences(std::numeric_limits<std::int64_t>::max())));
+  take_shards(scores);
+  std::vector<std::int64_t> firsts;
+  for (std::int64_t i = 0; i < held_out_.size(); ++i) firsts.push_back(held_out_.first_token(i));
+  CAUSEWAY_ASSIGN(const rows sent, scores_of(in_.data.tokens.validation, firsts));
+  const auto shards = data::shards_of({sent, paths_}, {.fewest = 0});
+  own_held_out_.clear();
+  const auto& texts = shards[path_of(self_)];
+  for (std::size_t i = share().index; i < texts.size(); i += replicas_) own_held_out_.push_back(firsts[texts[i]]);
+  return {};
+}
+
+void routed_documents::take_shards(const rows& scores) {
+  const auto fewest = static_cast<std::uint32_t>(in_.s.train.batch);
+  auto shards = data::shards_of({scores, paths_}, {in_.s.comm.route_top, fewest});
+  std::vector<double> weights;
+  for (std::uint32_t peer = 0; peer < peers_; ++peer) {
+    const std::uint32_t path = path_of(peer);
+    weights.push_back(static_cast<double>(shards[path].size()) / peers_of_path(in_.s, path));
+  }
+  trainer_.weigh(weights);
+  if (self_ == 0 && !in_.s.quiet) tell(shards);
+  shard_ = std::move(shards[path_of(self_)]);
+}
+
+void routed_documents::tell(const std::vector<std::vector<std::uint32_t>>& shards) const {
+  std::string sizes;
+  for (const auto& shard : shards) sizes += (sizes.empty() ? "" : ", ") + std::to_string(shard.size());
+  std::printf("sequences of %lld tokens, sorted to %u paths by their first %lld: %s\n",
+              static_cast<long long>(in_.s.model.context), paths_, static_cast<long long>(prefix_), sizes.c_str());
+}
+
+result<data::batcher> routed_documents::batches() const {
+  const data::sampler_options options{in_.s.model.context, in_.s.run.seed, false, shard_};
+  return data::batcher::make(in_.data.tokens.train, options, in_.s.train.batch * replicas_);
+}
+
+// ---- losses ---------------------------------------------------------------------------------------------------------
+
+result<token_losses> routed_documents::losses(const data::token_stream& tokens, std::span<const std::int64_t> firsts) {
+  const std::int64_t length = in_.s.model.context;
+  std::vector<std::int32_t> window(static_cast<std::size_t>(length + 1)), inputs, targets;
+  token_losses all;
+  for (const std::int64_t first : firsts) {
+    tokens.read(first, window);
+    inputs.insert(inputs.end(), window.begin(), window.end() - 1);
+    const std::int64_t seen = std::max<std::int64_t>(0, document_of(tokens, first) + prefix_ - 1 - first);
+    std::fill_n(window.begin() + 1, seen, -1);  // these do not count
+    targets.insert(targets.end(), window.begin() + 1, window.end());
+    all.tokens += static_cast<double>(length - seen);
+  }
+  const causeway::batch b{inputs, targets, std::ssize(firsts)};
+  CAUSEWAY_ASSIGN(const double mean, trainer_.evaluate(b));
+  all.sum = mean * static_cast<double>(b.tokens());
+  return all;
+}
+
+result<token_losses> routed_documents::evaluate() {
+  token_losses all;
+  const std::span<const std::int64_t> firsts{own_held_out_};
+  const auto at_once = static_cast<std::size_t>(in_.s.train.batch);
+  for (std::size_t at = 0; at < firsts.size(); at += at_once) {
+    CAUSEWAY_ASSIGN(const token_losses some,
+                    losses(in_.data.tokens.validation, firsts.subspan(at, std::min(at_once, firsts.size() - at))));
+    all.sum += some.sum;
+    all.tokens += some.tokens;
+  }
+  return all;
+}
+
+}  // namespace app

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_ROUTED_DOCUMENTS_HPP
+#define CAUSEWAY_EXAMPLES_ROUTED_DOCUMENTS_HPP
+
+// Which documents each peer trains and is judged on, where peers train paths (dipaco). What is sent to a path is a sequence
+// of the model's context length, by the first tokens of the document that it begins in, if that began less than a context
+// before, else (in the middle of a book, or where nothing tells documents apart) by its own. Features are those of the
+// model that the run began with, made anew whenever they are needed, so that nothing but a router is kept. All peers take
+// peer 0's router, and each scores its share of the documents: whatever processors they have, they agree on where each
+// document goes.
+
+#include <causeway/core/result.hpp>
+#include <causeway/data/batcher.hpp>
+#include <causeway/data/document_router.hpp>
+#include <causeway/tensor/batch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "session_input.hpp"
+#include "shared_in_place.hpp"
+#include "trainer_handle.hpp"
+
+namespace app {
+
+/// Of one peer. All that returns a result is called by all peers alike.
+class routed_documents {
+ public:
+  routed_documents(session_input& input, trainer_handle& trainer, causeway::data::validation_windows& held_out);
+
+  /// Sorts all documents: by the router that is kept for `step`, or, where there is none, by clusters of features.
+  causeway::result<void> begin(std::uint64_t step);
+  /// The same by a router that is trained on which path predicts documents best at present.
+  causeway::result<void> again(std::uint64_t step);
+
+  /// From this peer's shard. The peers of a path take `share()` of a batch.
+  [[nodiscard]] causeway::result<causeway::data::batcher> batches() const;
+  struct part {
+    std::uint32_t index;
+    std::uint32_t of;
+  };
+  [[nodiscard]] part share() const noexcept { return {self_ / paths_, replicas_}; }
+
+  /// Losses of this peer's part of the held-out sequences that are sent to its path, over the tokens behind the prefix:
+  /// the path was chosen after those of the prefix were seen.
+  causeway::result<token_losses> evaluate();
+
+ private:
+  using rows = std::vector<float>;
+
+  [[nodiscard]] std::uint32_t path_of(std::uint32_t peer) const { return peer % paths_; }
+  [[nodiscard]] std::vector<std::int64_t> spread_sequences(std::size_t most) const;
+  [[nodiscard]] std::int64_t document_of(const causeway::data::token_stream& tokens, std::int64_t first) const;
+  causeway::result<std::vector<std::vector<std::byte>>> everybodys(std::span<const std::byte> mine, std::size_t limit);
+  causeway::result<rows> all_rows(std::span<const float> mine, std::size_t count);
+  causeway::result<rows> own_features(const causeway::data::token_stream& tokens, std::span<const std::int64_t> firsts);
+  causeway::result<rows> scores_of(const causeway::data::token_stream& tokens, std::span<const std::int64_t> firsts);
+
+  causeway::result<causeway::data::document_router> clusters();
+  causeway::result<void> agree(causeway::data::document_router mine, std::uint64_t step);
+  causeway::result<void> sort();
+  void take_shards(const rows& scores);
+  void tell(const std::vector<std::vector<std::uint32_t>>& shards) const;
+  causeway::result<rows> losses_of_all(std::span<const std::int64_t> firsts);
+  causeway::result<token_losses> losses(const causeway::data::token_stream& tokens, std::span<const std::int64_t> firsts);
+
+  session_input& in_;
+  trainer_handle& trainer_;
+  causeway::data::validation_windows& held_out_;
+  std::uint32_t self_;
+  std::uint32_t peers_;
+  std::uint32_t paths_;
+  std::uint32_t replicas_;  ///< peers of this peer's path
+  std::int64_t prefix_;
+  std::uint64_t talks_ = 0;
+  causeway::data::document_router router_;
+  std::vector<std::uint32_t> shard_;        ///< of this peer's path: numbers of sequences
+  std::vector<std::int64_t> own_held_out_;  ///< first tokens
+};
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_ROUTED_DOCUMENTS_HPP

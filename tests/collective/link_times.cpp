@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/collective/link_times.hpp>
 
+#include <causeway/net/memory_transport.hpp>
 #include <causeway/sim/world.hpp>
 
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/cluster.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
@@ -102,4 +104,24 @@ TEST_CASE("link times: one peer alone has nothing to measure, and a probe has by
     CHECK((!done && done.error().code == errc::invalid_argument));
   });
   CHECK(world.run());
+}
+
+TEST_CASE("link times: when a peer dies at any operation the others come back with an error", "[collective][fast]") {
+  for (std::uint64_t nth = 0;; ++nth) {
+    CAPTURE(nth);
+    REQUIRE(nth < 100);
+    net::memory_network network{3};
+    network.kill_at(2, nth);
+    std::vector<char> done(3);
+    support::run_cluster(network, 3, [&](std::uint32_t peer, environment env) {  // nobody has a deadline
+      std::vector<double> costs;
+      done[peer] = collective::measure_links(env.transport, any_clock{}, {.channel = 160}, {}, 64, costs) ? 1 : 0;
+    });
+    if (done[2] != 0) {
+      CHECK((done[0] != 0 && done[1] != 0));
+      CHECK(nth > 10);
+      break;
+    }
+    if (nth < 10) CHECK((done[0] == 0 && done[1] == 0));  // it had not told everybody yet
+  }
 }

@@ -55,7 +55,7 @@ TEST_CASE("presets: Dion passes the conformance suite, also alone", "[presets][f
 
 TEST_CASE("presets: StellaTrain passes the conformance suite, in parts and alone, too", "[presets][fast]") {
   for (const bool in_parts : {false, true}) {
-    const auto policy = [in_parts] { return make(presets::stella_train_options{.share = 0.5F, .in_parts = in_parts}); };
+    const auto policy = [in_parts] { return make(presets::stella_train_options{.share = 0.5, .in_parts = in_parts}); };
     check_communication_policy<optim::sparse_adam, blocky>(policy);
     check_communication_policy<optim::sparse_sgd, blocky>(policy, {.peers = 1});
   }
@@ -92,7 +92,7 @@ TEST_CASE("presets: compressed systems give the same bits on every network", "[p
   support::check_networks<optim::sgd>([] { return make(presets::demo_options{.k = 4}); });
   support::check_networks<optim::sgd>([] { return make(presets::distro_options{{.k = 4}}); });
   support::check_networks<optim::sgd>([] { return make(presets::power_sgd_options{2}); });
-  support::check_networks<optim::sparse_sgd>([] { return make(presets::stella_train_options{.share = 0.5F}); });
+  support::check_networks<optim::sparse_sgd>([] { return make(presets::stella_train_options{.share = 0.5}); });
   support::check_networks<given_dion>([] { return make(presets::dion_options{.rank = 2}); });
   support::check_networks<optim::sgd>([] { return make(presets::cocktail_sgd_options{.mask_share = 0.5, .k = 64}); });
   support::check_networks<optim::sgd>([] { return make(presets::gaia_options{0.05F}); });

@@ -233,7 +233,7 @@ struct all_presets {
     (*this)("cocktail_sgd", [] { return make(presets::cocktail_sgd_options{.mask_share = 0.5, .k = 2048}); });
     (*this)("dedloc", [] { return make(presets::dedloc_options{.batch = 12}); });
     (*this).template operator()<support::quadratic, optim::sparse_sgd>(
-        "stella_train", [] { return make(presets::stella_train_options{.share = 0.5F}); });
+        "stella_train", [] { return make(presets::stella_train_options{.share = 0.5}); });
     (*this).template operator()<support::blocky>("power_sgd", [] { return make(presets::power_sgd_options{.rank = 2}); });
     (*this).template operator()<support::blocky, given_dion>("dion", [] { return make(presets::dion_options{.rank = 2}); });
   }

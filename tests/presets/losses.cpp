@@ -109,7 +109,7 @@ TEST_CASE("presets: StellaTrain needs its error feedback", "[presets][fast]") {
     return comm::rounds{axis::every{1}, axis::gradient{}, axis::one_round_late{},
                         axis::group_threshold_mean{{.share = 0.4F}}};
   };
-  const double with = distance_after<plain>(400, [] { return make(presets::stella_train_options{.share = 0.4F}); });
+  const double with = distance_after<plain>(400, [] { return make(presets::stella_train_options{.share = 0.4}); });
   INFO("with: " << with);
   CHECK(with < 0.1);
   CHECK(distance_after<plain>(400, without) > 2 * with);

@@ -36,7 +36,7 @@ struct traced_adam : optim::sparse_adam {
 
 TEST_CASE("traces: StellaTrain", "[presets][trace][fast]") {
   const auto policy = [](bool in_parts) {
-    return [=] { return make(presets::stella_train_options{.share = 0.6F, .in_parts = in_parts}); };
+    return [=] { return make(presets::stella_train_options{.share = 0.6, .in_parts = in_parts}); };
   };
   CHECK(replay_in_any_order<optim::sparse_sgd>(support::trace{"stella_train"}, policy(false)) < 1e-5);
   CHECK(support::replay<traced_adam>(support::trace{"stella_train_parts"}, policy(true)) < 1e-5);

@@ -208,7 +208,7 @@ CAUSEWAY_DECL [[nodiscard]] gaia_asp make(const gaia_asp_options& o);
 ///   in_parts: S_i is of the (t + i mod n)-th part of each tensor, and g = Σ sent_i
 /// Sent: places and f32 values of groups, to everybody in every step, while the next one computes.
 struct stella_train_options {
-  float share = 0.01F;    ///< of all values that arrive; the authors' code calls 1 - share its compression ratio
+  double share = 0.01;    ///< of all values that arrive; the authors' code calls 1 - share its compression ratio
   bool in_parts = false;  ///< as their code does without MERGE: the learning rate is then to be 1/n of that
 };
 using stella_train =

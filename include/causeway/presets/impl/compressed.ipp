@@ -65,7 +65,7 @@ CAUSEWAY_DECL gaia_asp make(const gaia_asp_options& o) {
 
 CAUSEWAY_DECL stella_train make(const stella_train_options& o) {
   return stella_train{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::one_round_late{},
-                      axis::group_threshold_mean{{.share = o.share, .in_parts = o.in_parts}}};
+                      axis::group_threshold_mean{{.share = static_cast<float>(o.share), .in_parts = o.in_parts}}};
 }
 
 CAUSEWAY_DECL power_sgd make(const power_sgd_options& o) {

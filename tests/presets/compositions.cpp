@@ -85,7 +85,7 @@ constexpr composition in_local_pipelines{parallel::local_pipeline<>::traits, fau
                                          support::local_pipeline_presets};
 constexpr composition in_async_pipelines{parallel::local_async_pipeline<>::traits, fault::quorum::traits,
                                          support::local_async_pipeline_presets};
-constexpr composition in_swarms{parallel::swarm<>::traits, fault::quorum::traits};
+constexpr composition in_swarms{parallel::swarm<>::traits, fault::quorum::traits, support::swarm_presets};
 constexpr composition in_local_swarms{parallel::local_swarm<>::traits, fault::quorum::traits, support::local_swarm_presets};
 
 constexpr place one(const char* name, const composition& m) { return {name, m, m}; }
@@ -150,7 +150,7 @@ that exchange gradients and `parallel::local_pipeline` for those whose peers tak
 
 *tested*, with `quorum`: it also trains on the simulator while a peer is killed at every call of its network in turn, and while one joins
 at every round, with the loss that it has without faults (data: `tests/presets/elastic.cpp`; pipelines: `elastic_gradients.cpp`,
-`local_pipeline_*.cpp` and `local_async_pipeline_rounds.cpp` in `tests/parallel/elastic`; swarms: `local_swarm_*.cpp` in
+`local_pipeline_*.cpp` and `local_async_pipeline_rounds.cpp` in `tests/parallel/elastic`; swarms: `swarm_gradients.cpp` and `local_swarm_*.cpp` in
 `tests/parallel/swarm`). With `restart`: a peer is lost at every one of its network operations in turn, all go on from the newest round
 that all hold, and end with the bits of a run without a failure (`tests/presets`, `tests/comm`, `tests/support/conformance.hpp`).
 
